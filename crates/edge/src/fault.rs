@@ -1,0 +1,10 @@
+/// A fault of ours while serving the edge.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Fault {
+    #[error(transparent)]
+    Ledger(#[from] ledger::Fault),
+    #[error(transparent)]
+    Vault(#[from] vault::Fault),
+    #[error(transparent)]
+    Relay(#[from] relay::Fault),
+}

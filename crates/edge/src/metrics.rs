@@ -1,0 +1,45 @@
+//! What the edge counts.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    platform: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPlatform {
+    platform: &'static str,
+}
+
+/// The edge's families; labels come from closed sets.
+#[derive(Default)]
+pub struct Metrics {
+    kept: Family<OfPlatform, Counter>,
+    ignored: Family<Labels, Counter>,
+    refused: Family<Labels, Counter>,
+}
+
+impl Metrics {
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("posthouse_edge_events_kept", "Events kept for an agent", self.kept.clone());
+        registry.register("posthouse_edge_events_ignored", "Events that were no turn", self.ignored.clone());
+        registry.register("posthouse_edge_requests_refused", "Requests refused at the door", self.refused.clone());
+    }
+
+    pub(crate) fn kept(&self, platform: &'static str) {
+        self.kept.get_or_create(&OfPlatform { platform }).inc();
+    }
+
+    pub(crate) fn ignored(&self, platform: &'static str, reason: &'static str) {
+        self.ignored.get_or_create(&Labels { platform, reason }).inc();
+    }
+
+    pub(crate) fn refused(&self, platform: &'static str, reason: &'static str) {
+        self.refused.get_or_create(&Labels { platform, reason }).inc();
+    }
+}

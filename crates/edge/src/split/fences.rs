@@ -1,0 +1,197 @@
+//! Code fences on a page that is about to be cut.
+//!
+//! Every line that starts with three backticks toggles; that is how the vectors count, and how agents write.
+//! Fences inside a list item (indented) are kept whole too. A line such as "```ls``` lists files" is no fence
+//! but inline code: it gets a blank in front, so that nobody counts it as one.
+
+use std::borrow::Cow;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The text in the form that is cut, and where its fences lie, in order.
+pub(super) struct Page<'a> {
+    pub text: Cow<'a, str>,
+    fences: Vec<Fence>,
+}
+
+/// One fence: the opening line starts at `open`, its content at `body`, the closing line reaches from `close`
+/// to `end`.
+pub(super) struct Fence {
+    open: usize,
+    pub body: usize,
+    close: usize,
+    pub end: usize,
+    /// The line that opens it again in the next chunk.
+    pub reopen: String,
+    /// The line that closes it before a cut.
+    pub closer: String,
+    /// Whether the closing line is backticks alone, so that nothing is lost by skipping it.
+    pub bare: bool,
+}
+
+impl Page<'_> {
+    fn near(&self, at: usize) -> Option<&Fence> {
+        let later = self.fences.partition_point(|fence| fence.open <= at);
+        self.fences[..later].last()
+    }
+
+    /// The fence whose content `at` lies in.
+    pub fn around(&self, at: usize) -> Option<&Fence> {
+        self.near(at).filter(|fence| fence.body <= at && at <= fence.close)
+    }
+
+    /// The fence whose opening line starts at `at`.
+    pub fn opening_at(&self, at: usize) -> Option<&Fence> {
+        self.near(at).filter(|fence| fence.open == at)
+    }
+
+    /// The fence whose closing line starts at `at`.
+    pub fn closing_at(&self, at: usize) -> Option<&Fence> {
+        self.near(at).filter(|fence| fence.close == at)
+    }
+
+    /// Moves a cut out of the fence lines: a fence that would open with nothing in it waits for the next chunk,
+    /// and a closing line is written anew rather than torn.
+    pub fn settle(&self, at: usize, end: usize) -> usize {
+        match self.near(end) {
+            Some(fence) if fence.open < end && end <= fence.body && at < fence.body => fence.open,
+            Some(fence) if fence.close < end && end < fence.end => fence.close.max(at),
+            _ => end,
+        }
+    }
+}
+
+struct FenceLine<'a> {
+    indent: &'a str,
+    ticks: &'a str,
+    info: &'a str,
+}
+
+fn fence_line(line: &str) -> Option<FenceLine<'_>> {
+    let inner = line.trim_start_matches([' ', '\t']);
+    let info = inner.trim_start_matches('`');
+    let ticks = &inner[..inner.len() - info.len()];
+    let indent = &line[..line.len() - inner.len()];
+    (ticks.len() >= 3 && !info.contains('`')).then_some(FenceLine { indent, ticks, info: info.trim() })
+}
+
+/// More than the name of a language.
+fn is_remark(info: &str) -> bool {
+    info.contains(char::is_whitespace) || info.len() > 32
+}
+
+/// Writes the page: fences balanced, those that cannot fit the limit taken off.
+pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) -> usize) -> Page<'a> {
+    if !text.contains("```") {
+        return Page { text: Cow::Borrowed(text), fences: Vec::new() };
+    }
+    // A chunk must hold the fence lines and at least one cluster; only long ones are worth a measurement.
+    let widest = text.graphemes(true).filter(|cluster| cluster.len() > 4).map(measure).max().unwrap_or(0);
+    // A cluster over the limit is torn anyway.
+    let widest = if widest > limit { 4 } else { widest.max(4) };
+    let roomy = |open: &str, closer: &str| {
+        let cost = measure(&format!("{open}\n{closer}")) + 2;
+        cost + widest <= limit && cost * 2 <= limit
+    };
+    let mut page =
+        Layout { text: String::with_capacity(text.len() + 64), fences: Vec::new(), state: State::Text };
+    for line in text.split('\n') {
+        match (fence_line(line), std::mem::replace(&mut page.state, State::Text)) {
+            (Some(fence), State::Text) => page.open(line, &fence, &roomy),
+            (Some(fence), State::Inside) => page.close(&fence, &roomy),
+            (Some(fence), State::Unfenced) => page.remark(fence.info),
+            (None, state) => {
+                page.line(line);
+                page.state = state;
+            }
+        }
+    }
+    if matches!(page.state, State::Inside) {
+        page.close(&FenceLine { indent: "", ticks: "```", info: "" }, &roomy);
+    }
+    Page { text: Cow::Owned(page.text), fences: page.fences }
+}
+
+enum State {
+    Text,
+    Inside,
+    /// Inside a fence whose lines were taken off because the limit has no room for them.
+    Unfenced,
+}
+
+struct Layout {
+    text: String,
+    fences: Vec<Fence>,
+    state: State,
+}
+
+impl Layout {
+    /// Adds a line that is no fence line.
+    fn line(&mut self, line: &str) {
+        self.start_line();
+        if line.starts_with("```") {
+            self.text.push(' ');
+        }
+        self.text.push_str(line);
+    }
+
+    /// Ends the line before, and answers where the new one starts.
+    fn start_line(&mut self) -> usize {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.len()
+    }
+
+    /// Keeps what stood on a fence line beside the backticks, unless it is merely a language.
+    fn remark(&mut self, info: &str) {
+        if is_remark(info) {
+            self.line(info);
+        }
+    }
+
+    fn open(&mut self, line: &str, fence: &FenceLine<'_>, roomy: &dyn Fn(&str, &str) -> bool) {
+        let indent = &fence.indent[..fence.indent.len().min(8)];
+        let language = fence.info.split_whitespace().next().unwrap_or_default();
+        let plain = format!("{indent}```");
+        // What is too long for a language is a remark, and is said as one.
+        let short = if is_remark(language) { plain.clone() } else { format!("{plain}{language}") };
+        let closer = format!("{indent}{}", fence.ticks);
+        let (opening, reopen, closer) = if roomy(line, &closer) {
+            (line.trim_end().to_owned(), format!("{closer}{language}"), closer)
+        } else if roomy(&short, &plain) {
+            self.remark(fence.info);
+            (short.clone(), short, plain)
+        } else {
+            self.remark(fence.info);
+            self.state = State::Unfenced;
+            return;
+        };
+        let open = self.start_line();
+        self.text.push_str(&opening);
+        let body = self.text.len() + 1;
+        self.fences.push(Fence {
+            open,
+            body,
+            close: usize::MAX,
+            end: usize::MAX,
+            reopen,
+            closer,
+            bare: true,
+        });
+        self.state = State::Inside;
+    }
+
+    fn close(&mut self, line: &FenceLine<'_>, roomy: &dyn Fn(&str, &str) -> bool) {
+        let close = self.start_line();
+        let Some(fence) = self.fences.last_mut() else { return };
+        let indent = &fence.closer[..fence.closer.len() - fence.closer.trim_start().len()];
+        let written = format!("{indent}{}{}", line.ticks, line.info);
+        let whole = roomy(&fence.reopen, &written);
+        fence.bare = !whole || line.info.is_empty();
+        self.text.push_str(if whole { &written } else { &fence.closer });
+        (fence.close, fence.end) = (close, self.text.len());
+        if !whole && !line.info.is_empty() {
+            self.line(line.info);
+        }
+    }
+}

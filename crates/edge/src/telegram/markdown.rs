@@ -1,0 +1,138 @@
+//! What agents write (CommonMark, more or less) in the dialect that Telegram reads: MarkdownV2.
+//!
+//! The output always parses there: whatever is not meant as markup is escaped. What MarkdownV2 has no form for
+//! is shown in one it has: headings in bold, tables as aligned code, list items with bullets. Nothing said is
+//! left out; an answer whose conversion would show nothing goes out as it was written.
+
+mod sheet;
+mod table;
+mod walk;
+
+use pulldown_cmark::{Options, Parser};
+
+/// Characters with a meaning outside of code. The backslash itself is one of them.
+const RESERVED: &str = "_*[]()~`>#+-=|{}.!\\";
+/// How often link definitions are disarmed before the text is taken as plain.
+const DEFINITION_ROUNDS: usize = 8;
+
+/// `text` as MarkdownV2.
+pub fn to_markdown_v2(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let converted = disarm_definitions(text.clone()).map(|text| walk::convert(&text));
+    match converted {
+        Some(converted) if visible(&converted).any(|letter| !letter.is_whitespace()) => converted,
+        _ => escaped(&text),
+    }
+}
+
+/// How many UTF-16 units Telegram counts for text written by [`to_markdown_v2`]: what is seen, without markup
+/// and link targets.
+pub fn visible_units(markdown_v2: &str) -> usize {
+    visible(markdown_v2).map(char::len_utf16).sum()
+}
+
+fn options() -> Options {
+    Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES
+}
+
+/// Makes link definitions (`[1]: https://…`) ordinary lines. The parser takes them out of the text, and so
+/// the reader would never see a source that the agent listed but did not link to. Gives up on texts that hide
+/// one definition behind another many times over.
+fn disarm_definitions(mut text: String) -> Option<String> {
+    for _ in 0..DEFINITION_ROUNDS {
+        let parser = Parser::new_ext(&text, options());
+        let mut starts: Vec<usize> =
+            parser.reference_definitions().iter().map(|(_, definition)| definition.span.start).collect();
+        if starts.is_empty() {
+            return Some(text);
+        }
+        starts.sort_unstable();
+        let mut disarmed = String::with_capacity(text.len() + starts.len());
+        let mut done = 0;
+        for start in starts {
+            disarmed.push_str(&text[done..start]);
+            disarmed.push('\\');
+            done = start;
+        }
+        disarmed.push_str(&text[done..]);
+        text = disarmed;
+    }
+    None
+}
+
+fn escape_into(out: &mut String, text: &str, reserved: &str) {
+    for letter in text.chars() {
+        if reserved.contains(letter) {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    escape_into(&mut out, text, RESERVED);
+    out
+}
+
+/// The characters that are left once entities are parsed. Trusts its input to be well formed.
+fn visible(markdown_v2: &str) -> impl Iterator<Item = char> {
+    let mut rest = markdown_v2;
+    let mut code = "";
+    let mut line_start = true;
+    std::iter::from_fn(move || {
+        loop {
+            let letter = rest.chars().next()?;
+            let at_line_start = std::mem::replace(&mut line_start, letter == '\n');
+            let after = &rest[letter.len_utf8()..];
+            if letter == '\\' {
+                let literal = after.chars().next()?;
+                rest = &after[literal.len_utf8()..];
+                return Some(literal);
+            }
+            rest = match letter {
+                '`' if !code.is_empty() => {
+                    let closed = rest.strip_prefix(std::mem::take(&mut code)).unwrap_or(after);
+                    line_start = false;
+                    closed
+                }
+                '`' if rest.starts_with("```") => {
+                    code = "```";
+                    rest.split_once('\n').map_or("", |(_, body)| body)
+                }
+                '`' => {
+                    code = "`";
+                    after
+                }
+                _ if !code.is_empty() => {
+                    rest = after;
+                    return Some(letter);
+                }
+                '_' | '*' | '~' | '[' => after,
+                '>' if at_line_start => after,
+                ']' => past_target(after),
+                _ => {
+                    rest = after;
+                    return Some(letter);
+                }
+            };
+        }
+    })
+}
+
+/// Past `(target)`, whose closing parenthesis is the first that is not escaped.
+fn past_target(rest: &str) -> &str {
+    let mut escaping = false;
+    for (index, letter) in rest.char_indices() {
+        match letter {
+            _ if escaping => escaping = false,
+            '\\' => escaping = true,
+            ')' => return &rest[index + 1..],
+            _ => {}
+        }
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests;

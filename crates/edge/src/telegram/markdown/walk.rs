@@ -1,0 +1,260 @@
+//! Through the parsed text, part by part, onto the sheet.
+
+use super::sheet::Sheet;
+use super::{options, table};
+use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Parser, Tag, TagEnd};
+
+/// How far back a block looks for the empty line before it.
+const LOOK_BACK: usize = 64;
+/// What a thematic break is shown as.
+const RULE: &str = "———";
+
+/// Converts text without link definitions.
+pub(super) fn convert(text: &str) -> String {
+    let mut walk = Walk { text, ..Walk::default() };
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        walk.step(event, range);
+    }
+    walk.sheet.finish()
+}
+
+/// An open link, or the image that stands for one.
+struct Link {
+    target: String,
+    /// How much was written when it opened.
+    since: usize,
+    /// Whether Telegram would take the target; if not, it is shown in words.
+    usable: bool,
+}
+
+#[derive(Default)]
+struct Walk<'a> {
+    text: &'a str,
+    sheet: Sheet,
+    bold: usize,
+    italic: usize,
+    struck: usize,
+    /// The link we are in, and how many links and images are open. Only the outermost is written as one.
+    link: Option<Link>,
+    links: usize,
+    /// The next number of each open list; `None` for bullets.
+    lists: Vec<Option<u64>>,
+    /// What stood beside the fence, and the text, of the code block we are in.
+    code: Option<(String, String)>,
+    /// Inside a table, which is taken from the text as it was written.
+    in_table: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn step(&mut self, event: Event<'a>, range: std::ops::Range<usize>) {
+        match event {
+            Event::End(TagEnd::Table) => self.in_table = false,
+            _ if self.in_table => {}
+            Event::Start(tag) => self.start(tag, range),
+            Event::End(tag) => self.end(tag),
+            Event::Text(words) => match &mut self.code {
+                Some((_, code)) => code.push_str(&words),
+                None => self.say(&words),
+            },
+            Event::Code(code) => self.sheet.code(&code),
+            Event::InlineHtml(html) if is_line_break(&html) => self.line_break(),
+            Event::Html(words) | Event::InlineHtml(words) => self.say(&words),
+            Event::SoftBreak | Event::HardBreak => self.line_break(),
+            Event::Rule => {
+                self.block(range.start);
+                self.sheet.say(RULE);
+                self.sheet.part(1);
+            }
+            // Their extensions are not switched on.
+            Event::InlineMath(words) | Event::DisplayMath(words) | Event::FootnoteReference(words) => {
+                self.say(&words);
+            }
+            Event::TaskListMarker(_) => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'a>, range: std::ops::Range<usize>) {
+        match tag {
+            Tag::Heading { .. } => {
+                self.block(range.start);
+                self.embolden();
+            }
+            Tag::BlockQuote(_) => {
+                self.block(range.start);
+                self.sheet.enter_quote();
+            }
+            Tag::CodeBlock(kind) => {
+                self.block(range.start);
+                let beside = match kind {
+                    CodeBlockKind::Fenced(info) => info.into_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.code = Some((beside, String::new()));
+            }
+            Tag::List(first) => {
+                self.block(range.start);
+                self.lists.push(first);
+                self.sheet.lists += 1;
+            }
+            Tag::Item => {
+                self.block(range.start);
+                let sign = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        let sign = format!("{number}.");
+                        *number = number.saturating_add(1);
+                        sign
+                    }
+                    _ => "•".to_owned(),
+                };
+                self.sheet.bullet(&sign);
+            }
+            Tag::Table(_) => {
+                self.block(range.start);
+                self.sheet.block("", &table::draw(&self.text[range]));
+                self.in_table = true;
+            }
+            Tag::Emphasis => {
+                self.italic += 1;
+                if self.italic == 1 {
+                    self.sheet.open("_");
+                }
+            }
+            Tag::Strong => self.embolden(),
+            Tag::Strikethrough => {
+                self.struck += 1;
+                if self.struck == 1 {
+                    self.sheet.open("~");
+                }
+            }
+            Tag::Link { dest_url, link_type, .. } => {
+                let bare = matches!(link_type, LinkType::Autolink | LinkType::Email);
+                self.enter_link(dest_url, bare);
+            }
+            Tag::Image { dest_url, .. } => self.enter_link(dest_url, false),
+            _ => self.block(range.start),
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(_) | TagEnd::Strong => {
+                self.bold -= 1;
+                if self.bold == 0 {
+                    self.sheet.close("*");
+                }
+            }
+            TagEnd::Emphasis => {
+                self.italic -= 1;
+                if self.italic == 0 {
+                    self.sheet.close("_");
+                }
+            }
+            TagEnd::Strikethrough => {
+                self.struck -= 1;
+                if self.struck == 0 {
+                    self.sheet.close("~");
+                }
+            }
+            TagEnd::BlockQuote(_) => self.sheet.leave_quote(),
+            TagEnd::CodeBlock => self.end_code(),
+            TagEnd::List(_) => {
+                self.lists.pop();
+                self.sheet.lists -= 1;
+            }
+            TagEnd::Item => self.sheet.end_item(),
+            TagEnd::Link | TagEnd::Image => self.leave_link(),
+            _ => {}
+        }
+        if !matches!(
+            tag,
+            TagEnd::Link | TagEnd::Image | TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough
+        ) {
+            self.sheet.part(1);
+        }
+    }
+
+    fn embolden(&mut self) {
+        self.bold += 1;
+        if self.bold == 1 {
+            self.sheet.open("*");
+        }
+    }
+
+    /// Keeps the distance to the block before as the writer had it: an empty line, or none.
+    fn block(&mut self, start: usize) {
+        let back = &self.text.as_bytes()[start.saturating_sub(LOOK_BACK)..start];
+        let blank = back.iter().rev().take_while(|byte| b" \t\n>".contains(byte));
+        self.sheet.part(if blank.filter(|byte| **byte == b'\n').count() > 1 { 2 } else { 1 });
+    }
+
+    fn say(&mut self, words: &str) {
+        if self.must_stay_on_line() {
+            self.sheet.say(&words.replace('\n', " "));
+        } else {
+            self.sheet.say(words);
+        }
+    }
+
+    fn line_break(&mut self) {
+        self.sheet.say(if self.must_stay_on_line() { " " } else { "\n" });
+    }
+
+    /// An entity may not reach over the line ends of a quote: the quote would end inside of it.
+    fn must_stay_on_line(&self) -> bool {
+        self.sheet.quoted() && self.bold + self.italic + self.struck + self.links > 0
+    }
+
+    fn end_code(&mut self) {
+        let Some((beside, code)) = self.code.take() else { return };
+        if code.trim().is_empty() {
+            // Someone put the code beside the fence, or is still writing.
+            self.sheet.say(beside.trim());
+        } else {
+            self.sheet.block(language(&beside), &code);
+        }
+    }
+
+    fn enter_link(&mut self, target: CowStr<'a>, bare: bool) {
+        self.links += 1;
+        if self.links > 1 || bare {
+            return;
+        }
+        let usable = is_usable(&target);
+        if usable {
+            self.sheet.open("[");
+        }
+        self.link = Some(Link { target: target.into_string(), since: self.sheet.length(), usable });
+    }
+
+    fn leave_link(&mut self) {
+        self.links -= 1;
+        if self.links > 0 {
+            return;
+        }
+        let Some(link) = self.link.take() else { return };
+        let silent = self.sheet.length() == link.since;
+        match link {
+            Link { target, usable: true, .. } => self.sheet.close_link(&target),
+            Link { target, .. } if target.is_empty() => {}
+            Link { target, .. } if silent => self.say(&target),
+            Link { target, .. } => self.say(&format!(" ({target})")),
+        }
+    }
+}
+
+fn is_line_break(html: &str) -> bool {
+    matches!(html, "<br>" | "<br/>" | "<br />")
+}
+
+/// Telegram makes links of these alone, and drops what it cannot read.
+fn is_usable(target: &str) -> bool {
+    let scheme = target.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https" | "tg"))
+        && !target.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+}
+
+/// The word after the backticks. It cannot be escaped there, so only a harmless one passes.
+fn language(beside: &str) -> &str {
+    let word = beside.split_whitespace().next().unwrap_or_default();
+    if word.contains(['`', '\\']) || word.contains(char::is_control) { "" } else { word }
+}

@@ -1,0 +1,105 @@
+use std::net::IpAddr;
+
+/// Why a URL is not called. Nothing was sent, and trying again changes nothing unless the name does.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not an absolute URL, or one with blanks, control characters or backslashes in it.
+    #[error("not a well-formed URL")]
+    NotAUrl,
+    /// Longer than [`crate::Errand::LONGEST_URL`] bytes.
+    #[error("the URL is longer than 2048 bytes")]
+    TooLong,
+    /// Neither http nor https.
+    #[error("only http and https URLs are called")]
+    Scheme,
+    /// http, and the operator has not allowed it.
+    #[error("only https URLs are called (errand.allow_http is not set)")]
+    PlainHttp,
+    /// A user name or password before the host.
+    #[error("credentials in a URL are not accepted")]
+    Credentials,
+    /// Something after `#`, which no server ever sees.
+    #[error("a URL with a fragment is not accepted")]
+    Fragment,
+    /// Something after `?` where a path will be appended.
+    #[error("a URL with a query is not accepted here")]
+    Query,
+    /// Port 0.
+    #[error("port 0 cannot be called")]
+    Port,
+    /// The host is, or resolves to, an address that is not public and not listed. The address is kept for
+    /// those who may see it; the text does not tell it, since the answer to a name may be a secret of the network.
+    #[error("the host has an address that is not public (errand.allow_cidrs lists the exceptions)")]
+    Address(IpAddr),
+}
+
+/// Why there is no answer. [`Fault::nothing_was_sent`] tells whether the other side may have heard us.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Refused by policy.
+    #[error("refused by policy: {0}")]
+    Refused(#[from] Refusal),
+    /// No client could be made; the machine lacks certificates, most likely.
+    #[error("outgoing calls are not possible: {0}")]
+    Unready(String),
+    /// The host has no address.
+    #[error("the host could not be resolved")]
+    Unresolved,
+    /// Nobody listens there.
+    #[error("connection refused")]
+    ConnectionRefused,
+    /// No connection within the time for one.
+    #[error("timed out while connecting")]
+    ConnectTimedOut,
+    /// No connection for another reason: no route, a reset, a TLS handshake that failed.
+    #[error("could not connect: {0}")]
+    Unreachable(String),
+    /// No answer within the time of the call. The request may have arrived.
+    #[error("timed out")]
+    TimedOut,
+    /// The connection broke before an answer came. The request may have arrived.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+}
+
+impl Fault {
+    /// True when surely no byte of the request left; otherwise the other side may have acted on it.
+    pub fn nothing_was_sent(&self) -> bool {
+        !matches!(self, Self::TimedOut | Self::Broken(_))
+    }
+
+    /// Whether the same call might fare better later.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Self::Refused(_))
+    }
+
+    pub(crate) fn of(error: &reqwest::Error) -> Self {
+        if let Some(refusal) = cause::<Refusal>(error) {
+            return Self::Refused(refusal.clone());
+        }
+        if error.is_connect() {
+            let refused = cause::<std::io::Error>(error)
+                .is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+            return match () {
+                () if error.is_timeout() => Self::ConnectTimedOut,
+                () if error.is_dns() => Self::Unresolved,
+                () if refused => Self::ConnectionRefused,
+                () => Self::Unreachable(root(error)),
+            };
+        }
+        if error.is_timeout() { Self::TimedOut } else { Self::Broken(root(error)) }
+    }
+}
+
+fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(error), |error| error.source())
+}
+
+fn cause<E: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    chain(error).find_map(|error| error.downcast_ref())
+}
+
+/// The innermost reason. The outer texts name the URL, which may hold a secret.
+fn root(error: &reqwest::Error) -> String {
+    chain(error).last().map_or_else(|| "no reason given".to_owned(), ToString::to_string)
+}

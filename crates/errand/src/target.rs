@@ -1,0 +1,149 @@
+//! What a URL must look like before anybody resolves its host.
+
+use crate::{Cidr, Config, Refusal, Url, address};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub(crate) const LONGEST: usize = 2048;
+
+/// Reads `url` as it will be called: numeric hosts in whatever notation become addresses and are checked, other
+/// hosts become punycode without a trailing dot.
+pub(crate) fn read(url: &str, config: &Config) -> Result<Url, Refusal> {
+    if url.len() > LONGEST {
+        return Err(Refusal::TooLong);
+    }
+    // The parser would quietly drop or repair these; who writes them means to be misread.
+    if url.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\') {
+        return Err(Refusal::NotAUrl);
+    }
+    let mut url = Url::parse(url).map_err(|_| Refusal::NotAUrl)?;
+    match url.scheme() {
+        "https" => {}
+        "http" if config.allow_http => {}
+        "http" => return Err(Refusal::PlainHttp),
+        _ => return Err(Refusal::Scheme),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Refusal::Credentials);
+    }
+    if url.fragment().is_some() {
+        return Err(Refusal::Fragment);
+    }
+    if url.port() == Some(0) {
+        return Err(Refusal::Port);
+    }
+    let host = url.host_str().ok_or(Refusal::NotAUrl)?.to_owned();
+    if let Some(address) = literal(&host) {
+        address::admit(address, &config.allow_cidrs)?;
+        return Ok(url);
+    }
+    let name = host.strip_suffix('.').unwrap_or(&host);
+    if name.is_empty() || name.split('.').any(str::is_empty) {
+        return Err(Refusal::NotAUrl);
+    }
+    if name == "localhost" || name.ends_with(".localhost") {
+        admit_loopback(&config.allow_cidrs)?;
+    }
+    if name.len() < host.len() {
+        url.set_host(Some(name)).map_err(|_| Refusal::NotAUrl)?;
+    }
+    Ok(url)
+}
+
+fn literal(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match bare {
+        Some(bare) => bare.parse().ok().map(IpAddr::V6),
+        None => host.parse().ok().map(IpAddr::V4),
+    }
+}
+
+/// `localhost` can be refused without asking anyone when neither of its addresses is listed.
+fn admit_loopback(allowed: &[Cidr]) -> Result<(), Refusal> {
+    address::admit(IpAddr::V6(Ipv6Addr::LOCALHOST), allowed)
+        .or_else(|_| address::admit(IpAddr::V4(Ipv4Addr::LOCALHOST), allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict(url: &str) -> Result<Url, Refusal> {
+        read(url, &Config::default())
+    }
+
+    #[test]
+    fn a_public_https_url_is_read() {
+        for (url, read) in [
+            ("https://example.com/a?b=c", "https://example.com/a?b=c"),
+            ("https://EXAMPLE.com:8443", "https://example.com:8443/"),
+            ("https://example.com./x", "https://example.com/x"),
+            ("https://bücher.example/", "https://xn--bcher-kva.example/"),
+            ("https://[2606:4700::1111]/", "https://[2606:4700::1111]/"),
+            ("https://8.8.8.8/", "https://8.8.8.8/"),
+        ] {
+            assert_eq!(strict(url).map(String::from), Ok(read.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_host_in_any_numeric_notation_is_an_address() {
+        for host in [
+            "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.0.0.1.", "%31%32%37.0.0.1",
+            "１２７.0.0.1", "0", "0.0.0.0", "10.1", "169.254.169.254", "0xa9fea9fe", "[::1]", "[::]", "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "localhost", "LOCALHOST", "localhost.", "a.localhost",
+        ] {
+            let refusal = strict(&format!("https://{host}/"));
+            assert!(matches!(refusal, Err(Refusal::Address(_))), "{host}: {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn malformed_and_unwanted_urls_are_refused() {
+        let long = format!("https://example.com/{}", "a".repeat(2048));
+        for (url, refusal) in [
+            ("", Refusal::NotAUrl),
+            ("example.com/x", Refusal::NotAUrl),
+            ("/x", Refusal::NotAUrl),
+            ("https://", Refusal::NotAUrl),
+            ("https://exa mple.com/", Refusal::NotAUrl),
+            (" https://example.com/", Refusal::NotAUrl),
+            ("https://example.com/\r\nHost: x", Refusal::NotAUrl),
+            ("https:\\\\example.com", Refusal::NotAUrl),
+            ("https://a..example/", Refusal::NotAUrl),
+            ("https://example.com../", Refusal::NotAUrl),
+            ("https://[fe80::1%25eth0]/", Refusal::NotAUrl),
+            ("https://256.256.256.256/", Refusal::NotAUrl),
+            ("https://example.com:70000/", Refusal::NotAUrl),
+            ("https://example.com:0/", Refusal::Port),
+            ("http://example.com/", Refusal::PlainHttp),
+            ("file:///etc/passwd", Refusal::Scheme),
+            ("gopher://example.com/", Refusal::Scheme),
+            ("javascript:alert(1)", Refusal::Scheme),
+            ("https://user@example.com/", Refusal::Credentials),
+            ("https://:pass@example.com/", Refusal::Credentials),
+            ("https://example.com/#x", Refusal::Fragment),
+            (&long, Refusal::TooLong),
+        ] {
+            assert_eq!(strict(url), Err(refusal), "{url}");
+        }
+    }
+
+    #[test]
+    fn http_and_private_addresses_are_two_permissions() {
+        let loopback = Config { allow_cidrs: Cidr::loopback().to_vec(), ..Config::default() };
+        assert_eq!(read("http://127.0.0.1/", &loopback), Err(Refusal::PlainHttp));
+        assert!(read("https://127.0.0.1/", &loopback).is_ok());
+        let http = Config { allow_http: true, ..Config::default() };
+        assert!(read("http://example.com/", &http).is_ok());
+        assert!(matches!(read("http://127.0.0.1/", &http), Err(Refusal::Address(_))));
+        assert!(read("http://localhost:8080/", &Config::loopback()).is_ok());
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+        #[test]
+        fn no_text_makes_the_reader_fall(url in "(https?://)?.{0,40}") {
+            let _ = read(&url, &Config::loopback());
+        }
+    }
+}

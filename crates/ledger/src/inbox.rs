@@ -1,0 +1,130 @@
+//! What an absent agent will find when it comes back.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthouse_time::Moment;
+use posthouse_wire::{
+    BotId, ChatId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
+};
+
+use crate::Fault;
+
+/// The order of entries inside one inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seq(pub i64);
+
+/// An event on its way into an inbox.
+#[derive(Clone, Debug)]
+pub struct Append {
+    pub to: InstanceId,
+    pub platform: Platform,
+    pub bot: BotId,
+    pub chat: ChatId,
+    pub message: Option<MessageId>,
+    pub dedup: DedupKey,
+    /// The event as JSON, ready for the wire.
+    pub event: Bytes,
+    /// When it came through the door.
+    pub accepted: Moment,
+    /// What to remember about its conversation; nothing when that was remembered a moment ago.
+    pub sighting: Option<Sighting>,
+}
+
+/// A conversation seen: what later allows an answer to be sent there and an interrupt to find it.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    pub scope: Option<ScopeId>,
+    pub session_keys: Vec<SessionKey>,
+}
+
+/// What became of an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    Kept(EntryId),
+    /// The same dedup key came before: the first entry's id.
+    Known(EntryId),
+}
+
+impl Appended {
+    pub fn entry(&self) -> &EntryId {
+        match self {
+            Appended::Kept(entry) | Appended::Known(entry) => entry,
+        }
+    }
+}
+
+/// One kept event.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub id: EntryId,
+    pub seq: Seq,
+    pub instance: InstanceId,
+    pub event: Bytes,
+}
+
+/// How much lies in an inbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    pub entries: i64,
+    pub bytes: i64,
+}
+
+/// An entry taken by the agent, and when it had been handed over.
+#[derive(Clone, Debug)]
+pub struct Acknowledgement {
+    pub entry: EntryId,
+    pub handed: Moment,
+}
+
+/// Signs of poison that an entry may show before it is given up on (relay contract section 16.4).
+pub const POISONED: i64 = 3;
+/// Losses in a row from which on each counts as a sign of poison.
+pub const LOST: i64 = 10;
+
+/// A hand-over that ended without an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setback {
+    /// The sign of poison: the reader died of it, or sat silent on a socket that answers pings.
+    Poison,
+    /// The socket merely died with the entry outstanding.
+    Loss,
+}
+
+/// An entry that was given up on.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    pub entry: EntryId,
+    pub instance: InstanceId,
+    pub platform: Platform,
+    pub chat: ChatId,
+    pub accepted: Moment,
+    pub died: Moment,
+}
+
+/// The queue of one agent, all planes together: durable, ordered, acknowledged.
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// Keeps an event once: the same `dedup` again returns the first entry's id.
+    async fn append(&self, append: Append) -> Result<Appended, Fault>;
+    /// Oldest first, from after `after`. Entries stay until acknowledged.
+    async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault>;
+    async fn size(&self, of: &InstanceId) -> Result<Unread, Fault>;
+    /// Instances with anything unread, and how much.
+    async fn backlogs(&self) -> Result<Vec<(InstanceId, Unread)>, Fault>;
+    /// Forgets the events of these entries. Unknown, foreign and already forgotten ids are all fine;
+    /// returns what was forgotten by this call, so that sizes can be kept.
+    async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault>;
+    /// Counts a setback; true when the entry thereby became a dead letter.
+    async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault>;
+    /// Drops the oldest entries until the inbox holds at most `keep`; returns what went.
+    async fn drop_oldest(&self, of: &InstanceId, keep: Unread) -> Result<Unread, Fault>;
+    async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault>;
+    /// Puts a dead letter back in line, at its old place. Nothing when there is no such letter;
+    /// repeating is harmless.
+    async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault>;
+    /// `hear` is called for every entry appended through this ledger, in commit order, before its
+    /// append resolves. It must not block.
+    fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>);
+}

@@ -1,0 +1,29 @@
+//! The house's durable memory: the only SQL.
+//!
+//! Verbs, one transaction each; every verb says what repeating it does. A write resolves only after
+//! the commit that carries it survives power loss; many callers share one commit. Reads see every
+//! write that has resolved. Nothing here is process-wide: two ledgers stand side by side in one test.
+
+mod fault;
+mod house;
+mod inbox;
+mod outbox;
+mod rooms;
+mod roster;
+mod sqlite;
+mod trace;
+mod vault;
+
+pub use fault::Fault;
+pub use house::House;
+pub use inbox::{
+    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, Seq, Setback, Sighting, Unread,
+};
+pub use outbox::{Begun, Outbox, Request};
+pub use rooms::{Invite, Line, Room, Rooms};
+pub use roster::{
+    Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
+};
+pub use sqlite::{Ledger, Place};
+pub use trace::{Step, Story, Traces};
+pub use vault::{CapabilityRecord, GatewayRecord, Sealed, SealedSecret, Uses, VaultRecords};

@@ -1,0 +1,267 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthouse_time::Moment;
+use posthouse_wire::{EntryId, InstanceId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::inbox::{
+    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, LOST, POISONED, Seq, Setback, Sighting,
+    Unread,
+};
+
+#[async_trait]
+impl Inbox for Sqlite {
+    async fn append(&self, append: Append) -> Result<Appended, Fault> {
+        let timepiece = self.timepiece.clone();
+        let follower = self.follower.get().cloned();
+        let (instance, event) = (append.to.clone(), append.event.clone());
+        let (appended, _) = self
+            .write_then(
+                move |db| {
+                    let now = timepiece.now();
+                    let id = EntryId::mint(now.millis());
+                    let bytes = id.bytes().expect("a minted id has its bytes");
+                    let kept = db
+                        .prepare_cached(
+                            "INSERT INTO entries
+                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, durable)
+                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                             ON CONFLICT DO NOTHING",
+                        )?
+                        .execute(params![
+                            bytes,
+                            append.to.as_str(),
+                            append.platform.as_str(),
+                            append.bot.as_str(),
+                            append.chat.as_str(),
+                            append.message.as_ref().map(|message| message.as_str()),
+                            append.dedup.as_str(),
+                            &append.event[..],
+                            append.event.len() as i64,
+                            append.accepted.millis(),
+                            now.millis(),
+                        ])?;
+                    if kept == 0 {
+                        let first = db
+                            .prepare_cached("SELECT id FROM entries WHERE dedup = ?1")?
+                            .query_row([append.dedup.as_str()], |row| row.get(0))?;
+                        return Ok((Appended::Known(EntryId::from_bytes(first)), None));
+                    }
+                    let seq = Seq(db.last_insert_rowid());
+                    if let Some(sighting) = &append.sighting {
+                        sight(db, &append, sighting)?;
+                    }
+                    Ok((Appended::Kept(id), Some(seq)))
+                },
+                move |(appended, seq)| {
+                    if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
+                        hear(&Entry { id: id.clone(), seq: *seq, instance, event });
+                    }
+                },
+            )
+            .await?;
+        Ok(appended)
+    }
+
+    async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault> {
+        let of = of.clone();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT seq, id, event FROM entries
+                 WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
+            )?
+            .query_map(params![of.as_str(), after.0, at_most], |row| {
+                Ok(Entry {
+                    seq: Seq(row.get(0)?),
+                    id: EntryId::from_bytes(row.get(1)?),
+                    instance: of.clone(),
+                    event: Bytes::from(row.get::<_, Vec<u8>>(2)?),
+                })
+            })?
+            .collect()
+        })
+        .await
+    }
+
+    async fn size(&self, of: &InstanceId) -> Result<Unread, Fault> {
+        let of = of.clone();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE instance = ?1 AND fate IS NULL",
+            )?
+            .query_row([of.as_str()], |row| unread(row, 0))
+        })
+        .await
+    }
+
+    async fn backlogs(&self) -> Result<Vec<(InstanceId, Unread)>, Fault> {
+        self.read(|db| {
+            db.prepare_cached(
+                "SELECT instance, count(*), sum(size) FROM entries WHERE fate IS NULL GROUP BY instance",
+            )?
+            .query_map([], |row| Ok((InstanceId::from(row.get::<_, String>(0)?), unread(row, 1)?)))?
+            .collect()
+        })
+        .await
+    }
+
+    async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault> {
+        let (of, timepiece) = (of.clone(), self.timepiece.clone());
+        self.write(move |db| {
+            let now = timepiece.now();
+            let mut gone = Unread::default();
+            let mut forget = db.prepare_cached(
+                "UPDATE entries SET fate = 'acknowledged', event = NULL, handed = ?3, ended = ?4
+                 WHERE id = ?1 AND instance = ?2 AND fate IS NULL RETURNING size",
+            )?;
+            for Acknowledgement { entry, handed } in &taken {
+                let Some(id) = entry.bytes() else { continue };
+                let size = forget
+                    .query_row(params![id, of.as_str(), handed.millis(), now.millis()], |row| {
+                        row.get::<_, i64>(0)
+                    })
+                    .optional()?;
+                if let Some(size) = size {
+                    gone.entries += 1;
+                    gone.bytes += size;
+                }
+            }
+            Ok(gone)
+        })
+        .await
+    }
+
+    async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault> {
+        let (of, entry, timepiece) = (of.clone(), entry.clone(), self.timepiece.clone());
+        self.write(move |db| {
+            let Some(id) = entry.bytes() else { return Ok(false) };
+            let (poison, loss) = match how {
+                Setback::Poison => (1, 0),
+                Setback::Loss => (0, 1),
+            };
+            db.prepare_cached(
+                "UPDATE entries SET lost = lost + ?4,
+                   poisoned = poisoned + CASE WHEN ?4 = 1 AND lost + 1 >= ?5 THEN 1 ELSE ?3 END
+                 WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
+            )?
+            .execute(params![id, of.as_str(), poison, loss, LOST])?;
+            let died = db
+                .prepare_cached(
+                    "UPDATE entries SET fate = 'dead', ended = ?3
+                     WHERE id = ?1 AND instance = ?2 AND fate IS NULL AND poisoned >= ?4",
+                )?
+                .execute(params![id, of.as_str(), timepiece.now().millis(), POISONED])?;
+            Ok(died > 0)
+        })
+        .await
+    }
+
+    async fn drop_oldest(&self, of: &InstanceId, keep: Unread) -> Result<Unread, Fault> {
+        let (of, timepiece) = (of.clone(), self.timepiece.clone());
+        self.write(move |db| {
+            let mut held = db
+                .prepare_cached("SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE instance = ?1 AND fate IS NULL")?
+                .query_row([of.as_str()], |row| unread(row, 0))?;
+            let mut gone = Unread::default();
+            let mut oldest = db.prepare_cached(
+                "SELECT seq, size FROM entries WHERE instance = ?1 AND fate IS NULL ORDER BY seq LIMIT 1",
+            )?;
+            let mut drop_one = db.prepare_cached(
+                "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2 WHERE seq = ?1",
+            )?;
+            while held.entries > keep.entries || held.bytes > keep.bytes {
+                let (seq, size): (i64, i64) = oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                drop_one.execute(params![seq, timepiece.now().millis()])?;
+                held.entries -= 1;
+                held.bytes -= size;
+                gone.entries += 1;
+                gone.bytes += size;
+            }
+            Ok(gone)
+        })
+        .await
+    }
+
+    async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault> {
+        let of = of.cloned();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT id, instance, platform, chat, accepted, ended FROM entries
+                 WHERE fate = 'dead' AND (?1 IS NULL OR instance = ?1) ORDER BY ended DESC LIMIT ?2",
+            )?
+            .query_map(params![of.as_ref().map(|of| of.as_str()), at_most], |row| {
+                Ok(DeadLetter {
+                    entry: EntryId::from_bytes(row.get(0)?),
+                    instance: row.get::<_, String>(1)?.into(),
+                    platform: row.get::<_, String>(2)?.into(),
+                    chat: row.get::<_, String>(3)?.into(),
+                    accepted: Moment::from_millis(row.get(4)?),
+                    died: Moment::from_millis(row.get(5)?),
+                })
+            })?
+            .collect()
+        })
+        .await
+    }
+
+    async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {
+        let entry = entry.clone();
+        self.write(move |db| {
+            let Some(id) = entry.bytes() else { return Ok(None) };
+            db.prepare_cached(
+                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0
+                 WHERE id = ?1 AND fate = 'dead' RETURNING instance",
+            )?
+            .query_row([id], |row| row.get::<_, String>(0))
+            .optional()
+            .map(|found| found.map(InstanceId::from))
+        })
+        .await
+    }
+
+    fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>) {
+        // One relay follows one ledger; a second would deliver everything twice.
+        if self.follower.set(hear).is_err() {
+            tracing::error!("a second follower of one ledger was ignored");
+        }
+    }
+}
+
+fn unread(row: &Row<'_>, at: usize) -> rusqlite::Result<Unread> {
+    Ok(Unread { entries: row.get(at)?, bytes: row.get(at + 1)? })
+}
+
+fn sight(db: &Connection, append: &Append, sighting: &Sighting) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO chats (instance, chat, platform, bot, scope, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO UPDATE SET scope = excluded.scope, seen = max(seen, excluded.seen)",
+    )?
+    .execute(params![
+        append.to.as_str(),
+        append.chat.as_str(),
+        append.platform.as_str(),
+        append.bot.as_str(),
+        sighting.scope.as_ref().map(|scope| scope.as_str()),
+        append.accepted.millis(),
+    ])?;
+    let mut remember = db.prepare_cached(
+        "INSERT INTO sessions (instance, session_key, platform, bot, chat, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO UPDATE SET platform = excluded.platform, bot = excluded.bot, chat = excluded.chat,
+           seen = excluded.seen",
+    )?;
+    for key in &sighting.session_keys {
+        remember.execute(params![
+            append.to.as_str(),
+            key.as_str(),
+            append.platform.as_str(),
+            append.bot.as_str(),
+            append.chat.as_str(),
+            append.accepted.millis(),
+        ])?;
+    }
+    Ok(())
+}

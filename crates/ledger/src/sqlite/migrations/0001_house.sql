@@ -1,0 +1,197 @@
+CREATE TABLE facts (
+  name  TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT;
+
+-- Who there is.
+
+CREATE TABLE tenants (
+  id      TEXT PRIMARY KEY,
+  name    TEXT NOT NULL UNIQUE,
+  created INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE instances (
+  id         TEXT PRIMARY KEY,
+  tenant     TEXT NOT NULL REFERENCES tenants (id),
+  name       TEXT NOT NULL,
+  wake_url   TEXT,
+  generation TEXT NOT NULL,
+  idle       INTEGER NOT NULL,
+  created    INTEGER NOT NULL,
+  UNIQUE (tenant, name)
+) STRICT;
+
+CREATE TABLE bots (
+  platform TEXT NOT NULL,
+  id       TEXT NOT NULL,
+  shared   INTEGER NOT NULL,
+  settings TEXT NOT NULL,
+  created  INTEGER NOT NULL,
+  PRIMARY KEY (platform, id)
+) STRICT;
+
+CREATE TABLE routes (
+  platform TEXT NOT NULL,
+  bot      TEXT NOT NULL,
+  kind     TEXT NOT NULL,
+  value    TEXT NOT NULL,
+  instance TEXT NOT NULL REFERENCES instances (id),
+  created  INTEGER NOT NULL,
+  PRIMARY KEY (platform, bot, kind, value),
+  FOREIGN KEY (platform, bot) REFERENCES bots (platform, id)
+) STRICT;
+CREATE INDEX routes_instance ON routes (instance);
+
+-- What is sealed.
+
+CREATE TABLE gateways (
+  id       TEXT PRIMARY KEY,
+  instance TEXT NOT NULL REFERENCES instances (id),
+  created  INTEGER NOT NULL,
+  revoked  INTEGER
+) STRICT;
+CREATE INDEX gateways_instance ON gateways (instance);
+
+CREATE TABLE gateway_secrets (
+  id      INTEGER PRIMARY KEY,
+  gateway TEXT NOT NULL REFERENCES gateways (id),
+  expires INTEGER,
+  key_id  TEXT NOT NULL,
+  blob    BLOB NOT NULL
+) STRICT;
+CREATE INDEX gateway_secrets_gateway ON gateway_secrets (gateway);
+
+CREATE TABLE credentials (
+  id       INTEGER PRIMARY KEY,
+  platform TEXT NOT NULL,
+  bot      TEXT NOT NULL,
+  name     TEXT NOT NULL,
+  key_id   TEXT NOT NULL,
+  blob     BLOB NOT NULL,
+  UNIQUE (platform, bot, name)
+) STRICT;
+
+CREATE TABLE capabilities (
+  id        INTEGER PRIMARY KEY,
+  tenant    TEXT NOT NULL,
+  instance  TEXT NOT NULL,
+  kind      TEXT NOT NULL,
+  key_id    TEXT NOT NULL,
+  blob      BLOB NOT NULL,
+  expires   INTEGER,
+  uses_left INTEGER,
+  bound     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX capabilities_bound ON capabilities (bound);
+
+CREATE TABLE capability_keys (
+  instance    TEXT NOT NULL,
+  session_key TEXT NOT NULL,
+  kind        TEXT NOT NULL,
+  capability  INTEGER NOT NULL REFERENCES capabilities (id) ON DELETE CASCADE,
+  PRIMARY KEY (instance, session_key, kind)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX capability_keys_capability ON capability_keys (capability);
+
+-- What came in. A row outlives its event: it is the trace, and its dedup key the memory of repeats.
+
+CREATE TABLE entries (
+  seq          INTEGER PRIMARY KEY,
+  id           BLOB NOT NULL,
+  instance     TEXT NOT NULL,
+  platform     TEXT NOT NULL,
+  bot          TEXT NOT NULL,
+  chat         TEXT NOT NULL,
+  message      TEXT,
+  dedup        TEXT,
+  event        BLOB,
+  size         INTEGER NOT NULL,
+  accepted     INTEGER NOT NULL,
+  durable      INTEGER NOT NULL,
+  handed       INTEGER,
+  ended        INTEGER,
+  fate         TEXT,
+  poisoned     INTEGER NOT NULL DEFAULT 0,
+  lost         INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX entries_id ON entries (id);
+CREATE UNIQUE INDEX entries_dedup ON entries (dedup) WHERE dedup IS NOT NULL;
+CREATE INDEX entries_unread ON entries (instance, seq) WHERE fate IS NULL;
+CREATE INDEX entries_message ON entries (chat, message);
+CREATE INDEX entries_dead ON entries (ended) WHERE fate = 'dead';
+
+CREATE TABLE chats (
+  instance TEXT NOT NULL,
+  chat     TEXT NOT NULL,
+  platform TEXT NOT NULL,
+  bot      TEXT NOT NULL,
+  scope    TEXT,
+  seen     INTEGER NOT NULL,
+  PRIMARY KEY (instance, chat, platform, bot)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX chats_seen ON chats (seen);
+
+CREATE TABLE sessions (
+  instance    TEXT NOT NULL,
+  session_key TEXT NOT NULL,
+  platform    TEXT NOT NULL,
+  bot         TEXT NOT NULL,
+  chat        TEXT NOT NULL,
+  seen        INTEGER NOT NULL,
+  PRIMARY KEY (instance, session_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_seen ON sessions (seen);
+
+-- What went out.
+
+CREATE TABLE actions (
+  id       BLOB PRIMARY KEY,
+  gateway  TEXT NOT NULL,
+  request  TEXT,
+  instance TEXT NOT NULL,
+  op       TEXT NOT NULL,
+  platform TEXT NOT NULL,
+  bot      TEXT NOT NULL,
+  chat     TEXT,
+  message  TEXT,
+  answers  BLOB,
+  received INTEGER NOT NULL,
+  posted   INTEGER,
+  finished INTEGER,
+  success  INTEGER,
+  error    TEXT,
+  outcome  TEXT
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX actions_request ON actions (gateway, request) WHERE request IS NOT NULL;
+CREATE INDEX actions_answers ON actions (answers) WHERE answers IS NOT NULL;
+CREATE INDEX actions_message ON actions (chat, message) WHERE message IS NOT NULL;
+CREATE INDEX actions_received ON actions (received);
+
+-- The house's own chat.
+
+CREATE TABLE rooms (
+  id       TEXT PRIMARY KEY,
+  instance TEXT NOT NULL REFERENCES instances (id),
+  person   TEXT NOT NULL,
+  created  INTEGER NOT NULL,
+  UNIQUE (instance, person)
+) STRICT;
+
+CREATE TABLE room_lines (
+  seq      INTEGER PRIMARY KEY,
+  room     TEXT NOT NULL REFERENCES rooms (id),
+  message  TEXT NOT NULL,
+  by_agent INTEGER NOT NULL,
+  text     TEXT NOT NULL,
+  reply_to TEXT,
+  said     INTEGER NOT NULL,
+  edited   INTEGER,
+  UNIQUE (room, message)
+) STRICT;
+
+CREATE TABLE invites (
+  hash    TEXT PRIMARY KEY,
+  person  TEXT NOT NULL UNIQUE,
+  created INTEGER NOT NULL
+) STRICT;

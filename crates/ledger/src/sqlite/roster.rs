@@ -1,0 +1,434 @@
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::{BotId, ChatId, InstanceId, Platform, SessionKey, TenantId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::roster::{
+    Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
+};
+
+const TENANT: &str = "SELECT id, name, created FROM tenants";
+const INSTANCE: &str = "SELECT id, tenant, name, wake_url, generation, idle, created FROM instances";
+const BOT: &str = "SELECT platform, id, shared, settings, created FROM bots";
+
+#[async_trait]
+impl Roster for Sqlite {
+    async fn create_tenant(&self, new: Tenant) -> Result<Created, Fault> {
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO tenants (id, name, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+                params![new.id.as_str(), new.name, new.created.millis()],
+            )
+            .map(made)
+        })
+        .await
+    }
+
+    async fn tenants(&self) -> Result<Vec<Tenant>, Fault> {
+        self.read(|db| {
+            db.prepare_cached(&format!("{TENANT} ORDER BY name"))?.query_map([], tenant)?.collect()
+        })
+        .await
+    }
+
+    async fn tenant(&self, name_or_id: &str) -> Result<Option<Tenant>, Fault> {
+        let wanted = name_or_id.to_owned();
+        self.read(move |db| {
+            db.prepare_cached(&format!("{TENANT} WHERE name = ?1 OR id = ?1"))?
+                .query_row([&wanted], tenant)
+                .optional()
+        })
+        .await
+    }
+
+    async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault> {
+        let id = id.clone();
+        self.write(move |db| {
+            let busy: bool = db.query_row(
+                "SELECT EXISTS (SELECT 1 FROM instances WHERE tenant = ?1)",
+                [id.as_str()],
+                |row| row.get(0),
+            )?;
+            if busy {
+                return Ok(Removed::InUse);
+            }
+            db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
+        })
+        .await
+    }
+
+    async fn create_instance(&self, new: Instance) -> Result<Created, Fault> {
+        self.write(move |db| {
+            let tenant: bool = db.query_row(
+                "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = ?1)",
+                [new.tenant.as_str()],
+                |row| row.get(0),
+            )?;
+            if !tenant {
+                return Ok(Created::Unfit("no such tenant"));
+            }
+            db.execute(
+                "INSERT INTO instances (id, tenant, name, wake_url, generation, idle, created)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+                params![
+                    new.id.as_str(),
+                    new.tenant.as_str(),
+                    new.name,
+                    new.wake_url,
+                    new.generation.as_str(),
+                    new.idle,
+                    new.created.millis()
+                ],
+            )
+            .map(made)
+        })
+        .await
+    }
+
+    async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault> {
+        let of = of.cloned();
+        self.read(move |db| {
+            db.prepare_cached(&format!("{INSTANCE} WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, name"))?
+                .query_map([of.as_ref().map(|of| of.as_str())], instance)?
+                .collect()
+        })
+        .await
+    }
+
+    async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, Fault> {
+        let id = id.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!("{INSTANCE} WHERE id = ?1"))?
+                .query_row([id.as_str()], instance)
+                .optional()
+        })
+        .await
+    }
+
+    async fn instance_named(&self, tenant: &TenantId, name: &str) -> Result<Option<Instance>, Fault> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        self.read(move |db| {
+            db.prepare_cached(&format!("{INSTANCE} WHERE tenant = ?1 AND name = ?2"))?
+                .query_row([tenant.as_str(), &name], instance)
+                .optional()
+        })
+        .await
+    }
+
+    async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault> {
+        let id = id.clone();
+        self.write(move |db| {
+            for of_it in [
+                "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
+                "DELETE FROM gateways WHERE instance = ?1",
+                "DELETE FROM routes WHERE instance = ?1",
+                "DELETE FROM capabilities WHERE instance = ?1",
+                "DELETE FROM chats WHERE instance = ?1",
+                "DELETE FROM sessions WHERE instance = ?1",
+                "DELETE FROM entries WHERE instance = ?1 AND fate IS NULL",
+                "DELETE FROM entries WHERE instance = ?1 AND fate = 'dead'",
+                "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
+                "DELETE FROM rooms WHERE instance = ?1",
+            ] {
+                db.execute(of_it, [id.as_str()])?;
+            }
+            db.execute("DELETE FROM instances WHERE id = ?1", [id.as_str()]).map(removed)
+        })
+        .await
+    }
+
+    async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault> {
+        let (id, url) = (id.clone(), url.map(str::to_owned));
+        self.write(move |db| {
+            db.execute("UPDATE instances SET wake_url = ?2 WHERE id = ?1", params![id.as_str(), url])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn set_idle(&self, id: &InstanceId, idle: bool) -> Result<(), Fault> {
+        let id = id.clone();
+        self.write(move |db| {
+            db.prepare_cached("UPDATE instances SET idle = ?2 WHERE id = ?1 AND idle <> ?2")?
+                .execute(params![id.as_str(), idle])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn set_generation(&self, id: &InstanceId, generation: Generation) -> Result<(), Fault> {
+        let id = id.clone();
+        self.write(move |db| {
+            db.execute(
+                "UPDATE instances SET generation = ?2 WHERE id = ?1",
+                params![id.as_str(), generation.as_str()],
+            )
+            .map(drop)
+        })
+        .await
+    }
+
+    async fn create_bot(&self, new: Bot) -> Result<Created, Fault> {
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO bots (platform, id, shared, settings, created) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO NOTHING",
+                params![
+                    new.platform.as_str(),
+                    new.id.as_str(),
+                    new.shared,
+                    new.settings,
+                    new.created.millis()
+                ],
+            )
+            .map(made)
+        })
+        .await
+    }
+
+    async fn bots(&self) -> Result<Vec<Bot>, Fault> {
+        self.read(|db| {
+            db.prepare_cached(&format!("{BOT} ORDER BY platform, id"))?.query_map([], bot)?.collect()
+        })
+        .await
+    }
+
+    async fn bot(&self, platform: &Platform, id: &BotId) -> Result<Option<Bot>, Fault> {
+        let (platform, id) = (platform.clone(), id.clone());
+        self.read(move |db| {
+            db.prepare_cached(&format!("{BOT} WHERE platform = ?1 AND id = ?2"))?
+                .query_row([platform.as_str(), id.as_str()], bot)
+                .optional()
+        })
+        .await
+    }
+
+    async fn set_bot_settings(&self, platform: &Platform, id: &BotId, settings: &str) -> Result<(), Fault> {
+        let (platform, id, settings) = (platform.clone(), id.clone(), settings.to_owned());
+        self.write(move |db| {
+            db.execute(
+                "UPDATE bots SET settings = ?3 WHERE platform = ?1 AND id = ?2",
+                params![platform.as_str(), id.as_str(), settings],
+            )
+            .map(drop)
+        })
+        .await
+    }
+
+    async fn remove_bot(&self, platform: &Platform, id: &BotId) -> Result<Removed, Fault> {
+        let (platform, id) = (platform.clone(), id.clone());
+        self.write(move |db| {
+            let key = [platform.as_str(), id.as_str()];
+            db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
+            db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
+            db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
+        })
+        .await
+    }
+
+    async fn create_route(&self, new: Route) -> Result<Created, Fault> {
+        self.write(move |db| {
+            let shared: Option<bool> = db
+                .query_row(
+                    "SELECT shared FROM bots WHERE platform = ?1 AND id = ?2",
+                    [new.platform.as_str(), new.bot.as_str()],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            match (shared, &new.discriminator) {
+                (None, _) => return Ok(Created::Unfit("no such bot")),
+                (Some(true), Discriminator::Any) => {
+                    return Ok(Created::Unfit("a shared bot has no route for everything"));
+                }
+                (Some(false), Discriminator::Any) | (Some(true), _) => {}
+                (Some(false), _) => return Ok(Created::Unfit("an owned bot has one route, for everything")),
+            }
+            let instance: bool = db.query_row(
+                "SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)",
+                [new.instance.as_str()],
+                |row| row.get(0),
+            )?;
+            if !instance {
+                return Ok(Created::Unfit("no such agent"));
+            }
+            db.execute(
+                "INSERT INTO routes (platform, bot, kind, value, instance, created)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+                params![
+                    new.platform.as_str(),
+                    new.bot.as_str(),
+                    new.discriminator.kind(),
+                    new.discriminator.value(),
+                    new.instance.as_str(),
+                    new.created.millis()
+                ],
+            )
+            .map(made)
+        })
+        .await
+    }
+
+    async fn routes(&self) -> Result<Vec<Route>, Fault> {
+        self.read(|db| {
+            db.prepare_cached(
+                "SELECT platform, bot, kind, value, instance, created FROM routes
+                 ORDER BY platform, bot, kind, value",
+            )?
+            .query_map([], route)?
+            .collect()
+        })
+        .await
+    }
+
+    async fn remove_route(
+        &self,
+        platform: &Platform,
+        bot: &BotId,
+        which: &Discriminator,
+    ) -> Result<Removed, Fault> {
+        let (platform, bot, which) = (platform.clone(), bot.clone(), which.clone());
+        self.write(move |db| {
+            db.execute(
+                "DELETE FROM routes WHERE platform = ?1 AND bot = ?2 AND kind = ?3 AND value = ?4",
+                [platform.as_str(), bot.as_str(), which.kind(), which.value()],
+            )
+            .map(removed)
+        })
+        .await
+    }
+
+    async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault> {
+        let (on, candidates) = (on.clone(), candidates.to_vec());
+        self.read(move |db| {
+            for candidate in &candidates {
+                if let Some(found) = route_to(db, &on, candidate)? {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
+    async fn identities(&self, of: &InstanceId) -> Result<Vec<Identity>, Fault> {
+        let of = of.clone();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT platform, bot FROM routes WHERE instance = ?1
+                 GROUP BY platform, bot ORDER BY min(created), platform, bot",
+            )?
+            .query_map([of.as_str()], |row| identity(row, 0))?
+            .collect()
+        })
+        .await
+    }
+
+    async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault> {
+        let (from, on, chat) = (from.clone(), on.clone(), chat.clone());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM chats WHERE instance = ?1 AND chat = ?2 AND platform = ?3 AND bot = ?4)
+                     OR EXISTS (SELECT 1 FROM routes WHERE instance = ?1 AND platform = ?3 AND bot = ?4
+                                  AND kind = 'chat' AND value = ?2)",
+            )?
+            .query_row([from.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
+        })
+        .await
+    }
+
+    async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault> {
+        let (of, chat) = (of.clone(), chat.clone());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT platform, bot FROM chats WHERE instance = ?1 AND chat = ?2 ORDER BY seen DESC LIMIT 1",
+            )?
+            .query_row([of.as_str(), chat.as_str()], |row| identity(row, 0))
+            .optional()
+        })
+        .await
+    }
+
+    async fn chat_of_session(
+        &self,
+        of: &InstanceId,
+        key: &SessionKey,
+    ) -> Result<Option<(Identity, ChatId)>, Fault> {
+        let (of, key) = (of.clone(), key.clone());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT platform, bot, chat FROM sessions WHERE instance = ?1 AND session_key = ?2",
+            )?
+            .query_row([of.as_str(), key.as_str()], |row| {
+                Ok((identity(row, 0)?, ChatId::from(row.get::<_, String>(2)?)))
+            })
+            .optional()
+        })
+        .await
+    }
+}
+
+fn made(rows: usize) -> Created {
+    if rows == 0 { Created::Taken } else { Created::Made }
+}
+
+fn removed(rows: usize) -> Removed {
+    if rows == 0 { Removed::Absent } else { Removed::Gone }
+}
+
+fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
+    Ok(Tenant {
+        id: row.get::<_, String>(0)?.into(),
+        name: row.get(1)?,
+        created: Moment::from_millis(row.get(2)?),
+    })
+}
+
+fn instance(row: &Row<'_>) -> rusqlite::Result<Instance> {
+    Ok(Instance {
+        id: row.get::<_, String>(0)?.into(),
+        tenant: row.get::<_, String>(1)?.into(),
+        name: row.get(2)?,
+        wake_url: row.get(3)?,
+        generation: row.get::<_, String>(4)?.parse::<Generation>().unwrap_or_default(),
+        idle: row.get(5)?,
+        created: Moment::from_millis(row.get(6)?),
+    })
+}
+
+fn bot(row: &Row<'_>) -> rusqlite::Result<Bot> {
+    Ok(Bot {
+        platform: row.get::<_, String>(0)?.into(),
+        id: row.get::<_, String>(1)?.into(),
+        shared: row.get(2)?,
+        settings: row.get(3)?,
+        created: Moment::from_millis(row.get(4)?),
+    })
+}
+
+fn route(row: &Row<'_>) -> rusqlite::Result<Route> {
+    let (kind, value): (String, String) = (row.get(2)?, row.get(3)?);
+    Ok(Route {
+        platform: row.get::<_, String>(0)?.into(),
+        bot: row.get::<_, String>(1)?.into(),
+        discriminator: Discriminator::from_parts(&kind, &value).unwrap_or(Discriminator::Any),
+        instance: row.get::<_, String>(4)?.into(),
+        created: Moment::from_millis(row.get(5)?),
+    })
+}
+
+fn identity(row: &Row<'_>, at: usize) -> rusqlite::Result<Identity> {
+    Ok(Identity { platform: row.get::<_, String>(at)?.into(), bot: row.get::<_, String>(at + 1)?.into() })
+}
+
+fn route_to(db: &Connection, on: &Identity, candidate: &Discriminator) -> rusqlite::Result<Option<RouteTo>> {
+    db.prepare_cached(
+        "SELECT instances.tenant, instances.id FROM routes JOIN instances ON instances.id = routes.instance
+         WHERE routes.platform = ?1 AND routes.bot = ?2 AND routes.kind = ?3 AND routes.value = ?4",
+    )?
+    .query_row([on.platform.as_str(), on.bot.as_str(), candidate.kind(), candidate.value()], |row| {
+        Ok(RouteTo { tenant: row.get::<_, String>(0)?.into(), instance: row.get::<_, String>(1)?.into() })
+    })
+    .optional()
+}

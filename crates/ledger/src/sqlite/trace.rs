@@ -1,0 +1,133 @@
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::{ActionId, ChatId, EntryId, InstanceId, MessageId, Platform};
+use rusqlite::{Connection, Row, ToSql};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::trace::{Step, Story, Traces};
+
+const ENTRY: &str =
+    "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate
+                     FROM entries";
+const ACTION: &str =
+    "SELECT id, instance, platform, bot, chat, message, op, answers, received, posted, finished,
+                             success, error FROM actions";
+
+#[async_trait]
+impl Traces for Sqlite {
+    async fn entry(&self, id: &EntryId) -> Result<Option<Story>, Fault> {
+        let Some(id) = id.bytes() else { return Ok(None) };
+        self.read(move |db| entry_where(db, "id = ?1", &[&id])).await.map(first)
+    }
+
+    async fn action(&self, id: &ActionId) -> Result<Option<Story>, Fault> {
+        let Some(id) = id.bytes() else { return Ok(None) };
+        self.read(move |db| action_where(db, "id = ?1", &[&id])).await.map(first)
+    }
+
+    async fn message(
+        &self,
+        platform: &Platform,
+        chat: &ChatId,
+        message: &MessageId,
+    ) -> Result<Vec<Story>, Fault> {
+        let (platform, chat, message) = (platform.clone(), chat.clone(), message.clone());
+        self.read(move |db| {
+            let wanted: [&dyn ToSql; 3] = [&chat.as_str(), &message.as_str(), &platform.as_str()];
+            let mut stories = entry_where(db, "chat = ?1 AND message = ?2 AND platform = ?3", &wanted)?;
+            stories.extend(action_where(db, "chat = ?1 AND message = ?2 AND platform = ?3", &wanted)?);
+            Ok(stories)
+        })
+        .await
+    }
+}
+
+fn first(stories: Vec<Story>) -> Option<Story> {
+    stories.into_iter().next()
+}
+
+fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusqlite::Result<Vec<Story>> {
+    db.prepare(&format!("{ENTRY} WHERE {condition} LIMIT 20"))?
+        .query_map(wanted, |row| {
+            let id: [u8; 16] = row.get(0)?;
+            let fate: Option<String> = row.get(10)?;
+            let mut steps = Vec::new();
+            step(&mut steps, "accepted", row.get(6)?, None);
+            step(&mut steps, "durable", row.get(7)?, None);
+            step(&mut steps, "handed to seat", row.get(8)?, None);
+            let ending = match fate.as_deref() {
+                Some("dead") => "dead letter",
+                Some("dropped") => "dropped",
+                _ => "acknowledged",
+            };
+            step(&mut steps, ending, row.get(9)?, None);
+            let answers = answers_to(db, id)?;
+            for (action, at) in &answers {
+                step(&mut steps, "answered", Some(*at), Some(action.to_string()));
+            }
+            steps.sort_by_key(|step| step.at);
+            Ok(Story {
+                id: EntryId::from_bytes(id).to_string(),
+                what: "inbound".to_owned(),
+                linked: answers.into_iter().map(|(action, _)| action.to_string()).collect(),
+                steps,
+                ..about(row)?
+            })
+        })?
+        .collect()
+}
+
+fn action_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusqlite::Result<Vec<Story>> {
+    db.prepare(&format!("{ACTION} WHERE {condition} LIMIT 20"))?
+        .query_map(wanted, |row| {
+            let success: Option<bool> = row.get(11)?;
+            let mut steps = Vec::new();
+            step(&mut steps, "accepted", row.get(8)?, None);
+            step(&mut steps, "posted", row.get(9)?, None);
+            step(
+                &mut steps,
+                if success == Some(true) { "done" } else { "failed" },
+                row.get(10)?,
+                row.get(12)?,
+            );
+            let answers: Option<[u8; 16]> = row.get(7)?;
+            Ok(Story {
+                id: ActionId::from_bytes(row.get(0)?).to_string(),
+                what: row.get(6)?,
+                linked: answers.map(|entry| EntryId::from_bytes(entry).to_string()).into_iter().collect(),
+                steps,
+                ..about(row)?
+            })
+        })?
+        .collect()
+}
+
+/// The columns that both kinds of row have in the same place.
+fn about(row: &Row<'_>) -> rusqlite::Result<Story> {
+    Ok(Story {
+        id: String::new(),
+        instance: InstanceId::from(row.get::<_, String>(1)?),
+        platform: Platform::from(row.get::<_, String>(2)?),
+        bot: row.get(3)?,
+        chat: row.get::<_, Option<String>>(4)?.map(ChatId::from),
+        message: row.get::<_, Option<String>>(5)?.map(MessageId::from),
+        what: String::new(),
+        linked: Vec::new(),
+        steps: Vec::new(),
+    })
+}
+
+fn step(steps: &mut Vec<Step>, what: &'static str, at: Option<i64>, note: Option<String>) {
+    if let Some(at) = at {
+        steps.push(Step { what, at: Moment::from_millis(at), note });
+    }
+}
+
+fn answers_to(db: &Connection, entry: [u8; 16]) -> rusqlite::Result<Vec<(ActionId, i64)>> {
+    db.prepare_cached(
+        "SELECT id, finished FROM actions WHERE answers = ?1 AND success = 1 ORDER BY finished LIMIT 20",
+    )?
+    .query_map([entry], |row| Ok((ActionId::from_bytes(row.get(0)?), row.get(1)?)))?
+    .collect()
+}

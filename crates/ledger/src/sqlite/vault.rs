@@ -1,0 +1,255 @@
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::{BotId, CapabilityKind, GatewayId, InstanceId, Platform, SessionKey, TenantId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::vault::{CapabilityRecord, GatewayRecord, Sealed, SealedSecret, Uses, VaultRecords};
+
+const GATEWAY: &str =
+    "SELECT gateways.id, gateways.instance, instances.tenant, gateways.created, gateways.revoked
+                       FROM gateways JOIN instances ON instances.id = gateways.instance";
+
+#[async_trait]
+impl VaultRecords for Sqlite {
+    async fn issue(
+        &self,
+        gateway: &GatewayId,
+        to: &InstanceId,
+        secret: Sealed,
+        now: Moment,
+        overlap_until: Moment,
+    ) -> Result<bool, Fault> {
+        let (gateway, to) = (gateway.clone(), to.clone());
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO gateways (id, instance, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+                params![gateway.as_str(), to.as_str(), now.millis()],
+            )?;
+            let ours: bool = db.query_row(
+                "SELECT EXISTS (SELECT 1 FROM gateways WHERE id = ?1 AND instance = ?2 AND revoked IS NULL)",
+                [gateway.as_str(), to.as_str()],
+                |row| row.get(0),
+            )?;
+            if !ours {
+                return Ok(false);
+            }
+            db.execute(
+                "UPDATE gateway_secrets SET expires = ?2 WHERE gateway = ?1 AND expires IS NULL",
+                params![gateway.as_str(), overlap_until.millis()],
+            )?;
+            db.execute(
+                "INSERT INTO gateway_secrets (gateway, key_id, blob) VALUES (?1, ?2, ?3)",
+                params![gateway.as_str(), secret.key_id, secret.blob],
+            )?;
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn gateway(&self, gateway: &GatewayId) -> Result<Option<GatewayRecord>, Fault> {
+        let gateway = gateway.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!("{GATEWAY} WHERE gateways.id = ?1"))?
+                .query_row([gateway.as_str()], |row| record(db, row))
+                .optional()
+        })
+        .await
+    }
+
+    async fn gateways(&self, of: &InstanceId) -> Result<Vec<GatewayRecord>, Fault> {
+        let of = of.clone();
+        self.read(move |db| {
+            db.prepare_cached(&format!("{GATEWAY} WHERE gateways.instance = ?1 ORDER BY gateways.created"))?
+                .query_map([of.as_str()], |row| record(db, row))?
+                .collect()
+        })
+        .await
+    }
+
+    async fn revoke(&self, gateway: &GatewayId, now: Moment) -> Result<bool, Fault> {
+        let gateway = gateway.clone();
+        self.write(move |db| {
+            db.execute("DELETE FROM gateway_secrets WHERE gateway = ?1", [gateway.as_str()])?;
+            db.execute(
+                "UPDATE gateways SET revoked = coalesce(revoked, ?2) WHERE id = ?1",
+                params![gateway.as_str(), now.millis()],
+            )
+            .map(|rows| rows > 0)
+        })
+        .await
+    }
+
+    async fn put_credential(
+        &self,
+        platform: &Platform,
+        bot: &BotId,
+        name: &str,
+        sealed: Sealed,
+    ) -> Result<(), Fault> {
+        let (platform, bot, name) = (platform.clone(), bot.clone(), name.to_owned());
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO credentials (platform, bot, name, key_id, blob) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (platform, bot, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
+                params![platform.as_str(), bot.as_str(), name, sealed.key_id, sealed.blob],
+            )
+            .map(drop)
+        })
+        .await
+    }
+
+    async fn credentials(&self, platform: &Platform, bot: &BotId) -> Result<Vec<(String, Sealed)>, Fault> {
+        let (platform, bot) = (platform.clone(), bot.clone());
+        self.read(move |db| {
+            db.prepare_cached("SELECT name, key_id, blob FROM credentials WHERE platform = ?1 AND bot = ?2")?
+                .query_map([platform.as_str(), bot.as_str()], |row| Ok((row.get(0)?, sealed(row, 1)?)))?
+                .collect()
+        })
+        .await
+    }
+
+    async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault> {
+        let timepiece = self.timepiece.clone();
+        self.write(move |db| {
+            let uses_left = match capability.uses {
+                Uses::Many => None,
+                Uses::Left(uses) => Some(uses),
+            };
+            db.prepare_cached(
+                "INSERT INTO capabilities (tenant, instance, kind, key_id, blob, expires, uses_left, bound)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                capability.tenant.as_str(),
+                capability.instance.as_str(),
+                capability.kind.as_str(),
+                capability.sealed.key_id,
+                capability.sealed.blob,
+                capability.expires.map(Moment::millis),
+                uses_left,
+                timepiece.now().millis(),
+            ])?;
+            let id = db.last_insert_rowid();
+            let mut under = db.prepare_cached(
+                "INSERT INTO capability_keys (instance, session_key, kind, capability) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO UPDATE SET capability = excluded.capability",
+            )?;
+            for key in &capability.session_keys {
+                under.execute(params![
+                    capability.instance.as_str(),
+                    key.as_str(),
+                    capability.kind.as_str(),
+                    id
+                ])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn redeem(
+        &self,
+        tenant: &TenantId,
+        instance: &InstanceId,
+        key: &SessionKey,
+        kind: &CapabilityKind,
+        now: Moment,
+    ) -> Result<Option<(i64, Sealed)>, Fault> {
+        let (tenant, instance, key, kind) = (tenant.clone(), instance.clone(), key.clone(), kind.clone());
+        self.write(move |db| {
+            // The use is taken here, before the call it is for; only a call that surely did nothing gives it back.
+            db.prepare_cached(
+                "UPDATE capabilities SET uses_left = uses_left - 1
+                 WHERE id = (SELECT capability FROM capability_keys
+                             WHERE instance = ?2 AND session_key = ?3 AND kind = ?4)
+                   AND tenant = ?1 AND instance = ?2
+                   AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?5)
+                 RETURNING id, key_id, blob",
+            )?
+            .query_row(
+                params![tenant.as_str(), instance.as_str(), key.as_str(), kind.as_str(), now.millis()],
+                |row| Ok((row.get(0)?, sealed(row, 1)?)),
+            )
+            .optional()
+        })
+        .await
+    }
+
+    async fn give_back(&self, capability: i64) -> Result<(), Fault> {
+        self.write(move |db| {
+            db.execute("UPDATE capabilities SET uses_left = uses_left + 1 WHERE id = ?1", [capability])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn sealed_under_other_keys(
+        &self,
+        key_id: &str,
+        at_most: u16,
+    ) -> Result<Vec<(String, Sealed)>, Fault> {
+        let key_id = key_id.to_owned();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT 'gateway/' || gateway || '#' || id, key_id, blob FROM gateway_secrets WHERE key_id <> ?1
+                 UNION ALL
+                 SELECT 'bot/' || platform || '/' || bot || '/' || name || '#' || id, key_id, blob
+                   FROM credentials WHERE key_id <> ?1
+                 UNION ALL
+                 SELECT 'capability/' || instance || '/' || kind || '#' || id, key_id, blob
+                   FROM capabilities WHERE key_id <> ?1
+                 LIMIT ?2",
+            )?
+            .query_map(params![key_id, at_most], |row| Ok((row.get(0)?, sealed(row, 1)?)))?
+            .collect()
+        })
+        .await
+    }
+
+    async fn reseal(&self, place: &str, old: &Sealed, new: Sealed) -> Result<(), Fault> {
+        let (place, old) = (place.to_owned(), old.clone());
+        self.write(move |db| {
+            let table = match place.split('/').next() {
+                Some("gateway") => "gateway_secrets",
+                Some("bot") => "credentials",
+                _ => "capabilities",
+            };
+            let id: i64 = place.rsplit('#').next().and_then(|id| id.parse().ok()).unwrap_or(-1);
+            db.execute(
+                &format!("UPDATE {table} SET key_id = ?3, blob = ?4 WHERE id = ?1 AND blob = ?2"),
+                params![id, old.blob, new.key_id, new.blob],
+            )
+            .map(drop)
+        })
+        .await
+    }
+}
+
+fn sealed(row: &Row<'_>, at: usize) -> rusqlite::Result<Sealed> {
+    Ok(Sealed { key_id: row.get(at)?, blob: row.get(at + 1)? })
+}
+
+fn record(db: &Connection, row: &Row<'_>) -> rusqlite::Result<GatewayRecord> {
+    let gateway: String = row.get(0)?;
+    let secrets = db
+        .prepare_cached(
+            "SELECT key_id, blob, expires FROM gateway_secrets WHERE gateway = ?1 ORDER BY id DESC",
+        )?
+        .query_map([&gateway], |row| {
+            Ok(SealedSecret {
+                sealed: sealed(row, 0)?,
+                expires: row.get::<_, Option<i64>>(2)?.map(Moment::from_millis),
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(GatewayRecord {
+        gateway: gateway.into(),
+        instance: row.get::<_, String>(1)?.into(),
+        tenant: row.get::<_, String>(2)?.into(),
+        created: Moment::from_millis(row.get(3)?),
+        revoked: row.get::<_, Option<i64>>(4)?.map(Moment::from_millis),
+        secrets,
+    })
+}

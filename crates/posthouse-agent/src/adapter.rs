@@ -1,0 +1,154 @@
+//! What an author of agents works with: a function for messages, and a conversation to answer in.
+
+mod chunks;
+mod conversation;
+mod lanes;
+mod streaming;
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use posthouse_time::Timepiece;
+use posthouse_wire::{EntryId, Event};
+
+pub use chunks::chunks;
+pub use conversation::{Conversation, Failed, Sent};
+pub use streaming::Streaming;
+
+use crate::transport::{Fault, RelayTransport};
+use lanes::Lanes;
+
+/// What a turn ends with. An error is logged; the conversation goes on with its next message.
+pub type Turn = Result<(), Box<dyn Error + Send + Sync>>;
+
+type OnMessage = Arc<dyn Fn(Message, Conversation) -> BoxFuture<'static, Turn> + Send + Sync>;
+
+/// Somebody said something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub event: Event,
+    pub entry: Option<EntryId>,
+}
+
+impl Message {
+    pub fn text(&self) -> &str {
+        &self.event.text
+    }
+
+    /// The author's name, or else id, as the platform proved it.
+    pub fn author(&self) -> Option<&str> {
+        let source = &self.event.source;
+        source.user_name.as_deref().or(source.user_id.as_ref().map(|id| id.as_str()))
+    }
+}
+
+/// An agent ready to run. Messages of one session are handled in order, one at a time; different sessions
+/// run side by side; an interrupt cancels exactly the turn it names.
+pub struct Agent {
+    lanes: Arc<Lanes>,
+    transport: Arc<dyn RelayTransport>,
+    timepiece: Timepiece,
+    grace: Duration,
+}
+
+/// Puts an [`Agent`] together.
+pub struct AgentBuilder {
+    transport: Arc<dyn RelayTransport>,
+    timepiece: Timepiece,
+    grace: Duration,
+    room: usize,
+}
+
+impl Agent {
+    pub fn builder(transport: impl RelayTransport + 'static) -> AgentBuilder {
+        AgentBuilder {
+            transport: Arc::new(transport),
+            timepiece: Timepiece::wall(),
+            grace: Duration::from_secs(20),
+            room: 4096,
+        }
+    }
+
+    /// Serves until `until` resolves, then stops cleanly: asks the house to keep what comes, lets the turns
+    /// under way finish, closes the line. An error means that the line ended by itself.
+    pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Fault> {
+        let transport = &self.transport;
+        transport.set_inbound_handler(Lanes::handler(&self.lanes));
+        // The first try may fail for many reasons that pass: the line keeps trying.
+        let serving = async {
+            if let Err(fault) = transport.connect().await {
+                tracing::warn!("{fault}; the line keeps trying");
+            }
+            transport.ended().await
+        };
+        tokio::select! {
+            fault = serving => return Err(fault),
+            () = until => {}
+        }
+        transport.pause().await;
+        self.lanes.close();
+        if self.timepiece.within(self.grace, self.lanes.finished()).await.is_err() {
+            tracing::warn!("stopping although {} turns are still under way", self.lanes.turns());
+        }
+        transport.disconnect().await;
+        Ok(())
+    }
+}
+
+impl AgentBuilder {
+    /// The clock that pauses and streaming go by; the wall's unless said.
+    pub fn timepiece(mut self, timepiece: Timepiece) -> Self {
+        self.timepiece = timepiece;
+        self
+    }
+
+    /// How long turns may go on after the agent was asked to stop; 20 s unless said.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How many messages may be in the agent's hands at a time, 4096 unless said. Past that no more are
+    /// taken; the house keeps them.
+    pub fn room(mut self, messages: usize) -> Self {
+        self.room = messages.max(1);
+        self
+    }
+
+    /// What to do with a message. Cancelled where it stands when the session is interrupted.
+    pub fn on_message<F, T>(self, on_message: F) -> Agent
+    where
+        F: Fn(Message, Conversation) -> T + Send + Sync + 'static,
+        T: Future<Output = Turn> + Send + 'static,
+    {
+        let on_message: OnMessage =
+            Arc::new(move |message, conversation| Box::pin(on_message(message, conversation)));
+        let lanes = Lanes::new(self.transport.clone(), self.timepiece.clone(), on_message, self.room);
+        Agent { lanes, transport: self.transport, timepiece: self.timepiece, grace: self.grace }
+    }
+}
+
+/// Resolves when the process is asked to end: SIGTERM, or Ctrl-C.
+pub async fn termination() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}

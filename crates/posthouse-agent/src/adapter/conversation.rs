@@ -1,0 +1,172 @@
+//! Answering in the chat that a message came from.
+
+use std::sync::Arc;
+
+use posthouse_time::Timepiece;
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{
+    Action, CapabilityKind, ChatId, ChatInfo, Descriptor, MessageId, Outcome, Platform, SessionKey,
+};
+
+use super::{Message, Streaming, chunks};
+use crate::transport::{Fault, RelayTransport, Tag};
+
+/// One chat, seen from one message in it. Cheap to clone.
+#[derive(Clone)]
+pub struct Conversation {
+    transport: Arc<dyn RelayTransport>,
+    timepiece: Timepiece,
+    session: SessionKey,
+    chat_id: ChatId,
+    platform: Platform,
+    tag: Tag,
+    metadata: Metadata,
+    answering: Option<MessageId>,
+}
+
+/// The messages that a text became, in order: more than one where it was too long for one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent(pub Vec<MessageId>);
+
+/// The house says that it did not happen, or that nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{op} failed: {error}")]
+pub struct Failed {
+    pub op: &'static str,
+    pub error: String,
+    pub code: Option<String>,
+}
+
+impl Conversation {
+    pub(super) fn of(
+        message: &Message,
+        session: SessionKey,
+        transport: &Arc<dyn RelayTransport>,
+        timepiece: &Timepiece,
+    ) -> Self {
+        let event = &message.event;
+        let source = &event.source;
+        // A platform that the house did not describe to us is not ours to name; untagged, the house goes
+        // by its own record of the chat.
+        let tag = match transport.descriptors().of(&source.platform) {
+            Some(_) => Tag { platform: Some(source.platform.clone()), bot_id: event.bot_id.clone() },
+            None => Tag::default(),
+        };
+        // The scope or else the author, as the contract's client remembers them (section 9.3).
+        let user_id = if source.scope_id.is_some() { None } else { source.user_id.clone() };
+        let metadata = Metadata {
+            scope_id: source.scope_id.clone(),
+            user_id,
+            thread_id: source.thread_id.clone(),
+            ..Metadata::default()
+        };
+        Self {
+            transport: transport.clone(),
+            timepiece: timepiece.clone(),
+            session,
+            chat_id: source.chat_id.clone().unwrap_or_else(|| ChatId::new("")),
+            platform: source.platform.clone(),
+            tag,
+            metadata,
+            answering: event.message_id.clone(),
+        }
+    }
+
+    pub fn session(&self) -> &SessionKey {
+        &self.session
+    }
+
+    pub fn chat_id(&self) -> &ChatId {
+        &self.chat_id
+    }
+
+    pub fn timepiece(&self) -> &Timepiece {
+        &self.timepiece
+    }
+
+    /// What this chat's platform can do.
+    pub fn descriptor(&self) -> Arc<Descriptor> {
+        let known = self.transport.descriptors();
+        let descriptor = known.of(&self.platform).or_else(|| known.first()).cloned();
+        descriptor.unwrap_or_else(|| Arc::new(Descriptor::new(self.platform.clone(), self.platform.as_str())))
+    }
+
+    /// Answers the message, quoting it where the platform can; in as many pieces as its limit demands.
+    pub async fn reply(&self, text: &str) -> Result<Sent, Failed> {
+        self.send(text, self.answering.clone()).await
+    }
+
+    /// Says something in this chat without quoting.
+    pub async fn say(&self, text: &str) -> Result<Sent, Failed> {
+        self.send(text, None).await
+    }
+
+    async fn send(&self, text: &str, mut reply_to: Option<MessageId>) -> Result<Sent, Failed> {
+        let mut sent = Sent::default();
+        for piece in chunks(text, &self.descriptor()) {
+            sent.0.extend(self.send_piece(piece, reply_to.take()).await?);
+        }
+        Ok(sent)
+    }
+
+    pub(super) async fn send_piece(
+        &self,
+        content: String,
+        reply_to: Option<MessageId>,
+    ) -> Result<Option<MessageId>, Failed> {
+        let (chat_id, metadata) = (self.chat_id.clone(), self.metadata.clone());
+        let outcome = self.act("send", Action::Send { chat_id, content, reply_to, metadata }).await?;
+        Ok(outcome.message_id)
+    }
+
+    pub(super) fn answering(&self) -> Option<MessageId> {
+        self.answering.clone()
+    }
+
+    /// Puts `text` in place of what one of our messages said.
+    pub async fn edit(&self, message: &MessageId, text: &str) -> Result<(), Failed> {
+        let (chat_id, metadata) = (self.chat_id.clone(), self.metadata.clone());
+        let edit = Action::Edit { chat_id, message_id: message.clone(), content: text.to_owned(), metadata };
+        self.act("edit", edit).await.map(drop)
+    }
+
+    /// Shows that an answer is on its way.
+    pub async fn typing(&self) -> Result<(), Failed> {
+        let (chat_id, metadata) = (self.chat_id.clone(), self.metadata.clone());
+        self.act("typing", Action::Typing { chat_id, content: None, metadata }).await.map(drop)
+    }
+
+    /// Uses a capability that the house keeps for this session.
+    pub async fn follow_up(&self, kind: impl Into<CapabilityKind>, text: &str) -> Result<Sent, Failed> {
+        let follow_up = Action::FollowUp {
+            session_key: self.session.clone(),
+            kind: kind.into(),
+            content: text.to_owned(),
+            metadata: self.metadata.clone(),
+        };
+        let outcome = judged("follow_up", self.transport.send_follow_up(follow_up).await)?;
+        Ok(Sent(outcome.message_id.into_iter().collect()))
+    }
+
+    /// This chat's name and kind.
+    pub async fn chat_info(&self) -> Result<ChatInfo, Fault> {
+        self.transport.get_chat_info(&self.chat_id, &self.tag).await
+    }
+
+    /// An answer that grows while it is written.
+    pub fn stream(&self) -> Streaming {
+        Streaming::new(self.clone())
+    }
+
+    async fn act(&self, op: &'static str, action: Action) -> Result<Outcome, Failed> {
+        judged(op, self.transport.send_outbound(action, &self.tag).await)
+    }
+}
+
+fn judged(op: &'static str, outcome: Outcome) -> Result<Outcome, Failed> {
+    if outcome.success {
+        return Ok(outcome);
+    }
+    let error = outcome.error.unwrap_or_else(|| "no reason given".to_owned());
+    Err(Failed { op, error, code: outcome.code })
+}

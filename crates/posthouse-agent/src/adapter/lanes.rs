@@ -1,0 +1,171 @@
+//! One lane per session: messages of a session in order, sessions side by side.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use posthouse_time::Timepiece;
+use posthouse_wire::session_key::{self, Options};
+use posthouse_wire::{ChatId, SessionKey, Source};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{Conversation, Message, OnMessage};
+use crate::transport::{Declined, Inbound, InboundHandler, RelayTransport};
+
+pub(super) struct Lanes {
+    transport: Arc<dyn RelayTransport>,
+    timepiece: Timepiece,
+    on_message: OnMessage,
+    lanes: Mutex<HashMap<SessionKey, Lane>>,
+    /// A permit per message in our hands. When there is none left, nothing more is taken off the line.
+    room: Arc<Semaphore>,
+    closed: AtomicBool,
+    emptied: Notify,
+}
+
+/// A session with a turn under way. It is gone as soon as nothing waits in it.
+struct Lane {
+    waiting: VecDeque<(Message, OwnedSemaphorePermit)>,
+    turn: CancellationToken,
+}
+
+impl Lanes {
+    pub(super) fn new(
+        transport: Arc<dyn RelayTransport>,
+        timepiece: Timepiece,
+        on_message: OnMessage,
+        room: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            transport,
+            timepiece,
+            on_message,
+            lanes: Mutex::default(),
+            room: Arc::new(Semaphore::new(room)),
+            closed: AtomicBool::new(false),
+            emptied: Notify::new(),
+        })
+    }
+
+    /// For the transport. It does not hold us: we hold it.
+    pub(super) fn handler(lanes: &Arc<Self>) -> Arc<dyn InboundHandler> {
+        Arc::new(Door(Arc::downgrade(lanes)))
+    }
+
+    /// From now on everything is declined.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn turns(&self) -> usize {
+        self.lanes.lock().len()
+    }
+
+    /// Returns when no turn is under way and none waits.
+    pub(super) async fn finished(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.turns() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn enter(self: Arc<Self>, message: Message, permit: OwnedSemaphorePermit) {
+        let session = session(&message.event.source);
+        let turn = {
+            let mut lanes = self.lanes.lock();
+            if let Some(lane) = lanes.get_mut(&session) {
+                lane.waiting.push_back((message, permit));
+                return;
+            }
+            let turn = CancellationToken::new();
+            lanes.insert(session.clone(), Lane { waiting: VecDeque::new(), turn: turn.clone() });
+            turn
+        };
+        tokio::spawn(self.walk(session, message, permit, turn));
+    }
+
+    /// Turn after turn until the lane is empty.
+    async fn walk(
+        self: Arc<Self>,
+        session: SessionKey,
+        mut message: Message,
+        mut permit: OwnedSemaphorePermit,
+        mut turn: CancellationToken,
+    ) {
+        loop {
+            self.take_turn(&session, message, &turn).await;
+            drop(permit);
+            let mut lanes = self.lanes.lock();
+            let Some(lane) = lanes.get_mut(&session) else { return };
+            match lane.waiting.pop_front() {
+                Some(next) => {
+                    (message, permit) = next;
+                    turn = CancellationToken::new();
+                    lane.turn = turn.clone();
+                }
+                None => {
+                    lanes.remove(&session);
+                    if lanes.is_empty() {
+                        self.emptied.notify_waiters();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn take_turn(&self, session: &SessionKey, message: Message, turn: &CancellationToken) {
+        let conversation = Conversation::of(&message, session.clone(), &self.transport, &self.timepiece);
+        // A handler that panics costs its own turn, not the session behind it.
+        let work = AssertUnwindSafe(async { (self.on_message)(message, conversation).await }).catch_unwind();
+        tokio::select! {
+            biased;
+            () = turn.cancelled() => tracing::info!("a turn was interrupted"),
+            ended = work => match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(trouble)) => tracing::warn!("a turn ended with: {trouble}"),
+                Err(_) => tracing::error!("a turn panicked"),
+            }
+        }
+    }
+}
+
+struct Door(Weak<Lanes>);
+
+#[async_trait]
+impl InboundHandler for Door {
+    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
+        let lanes = self.0.upgrade().ok_or(Declined)?;
+        let permit = lanes.room.clone().acquire_owned().await.map_err(|_| Declined)?;
+        if lanes.closed.load(Ordering::Acquire) {
+            return Err(Declined);
+        }
+        lanes.enter(Message { event: inbound.event, entry: inbound.entry }, permit);
+        Ok(())
+    }
+
+    fn interrupted(&self, session_key: &SessionKey, _chat_id: &ChatId) {
+        if let Some(lanes) = self.0.upgrade()
+            && let Some(lane) = lanes.lanes.lock().get(session_key)
+        {
+            lane.turn.cancel();
+        }
+    }
+}
+
+/// The key that the house, computing it for an interrupt, arrives at as well. An id that has none is only
+/// this agent's to order by.
+fn session(source: &Source) -> SessionKey {
+    session_key::stock(source, &Options::default()).unwrap_or_else(|_| {
+        let chat = source.chat_id.as_ref().map_or("", |chat| chat.as_str());
+        SessionKey::from(format!("{}:{chat}", source.platform))
+    })
+}

@@ -1,0 +1,245 @@
+//! A house without sockets, for authors' tests.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, Event, MessageId, Outcome, SessionKey};
+use tokio::sync::{Notify, watch};
+
+use crate::transport::{
+    Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Seen, Sight, Tag,
+};
+
+/// Plays the house: brings events, records actions, answers them as told. Clones share one house; give
+/// one to the [`Agent`](crate::Agent) and keep one.
+#[derive(Clone)]
+pub struct MemoryConnector(Arc<House>);
+
+struct House {
+    descriptors: Arc<Descriptors>,
+    handler: watch::Sender<Option<Arc<dyn InboundHandler>>>,
+    open: watch::Sender<bool>,
+    seen: Mutex<Seen>,
+    record: Mutex<Record>,
+    changed: Notify,
+    entries: AtomicU64,
+    messages: AtomicU64,
+}
+
+#[derive(Default)]
+struct Record {
+    carried: Vec<Carried>,
+    /// How many of `carried` were already handed out by `next_action`.
+    read: usize,
+    script: VecDeque<Outcome>,
+    acknowledged: Vec<EntryId>,
+    interrupts: Vec<(SessionKey, Option<String>)>,
+    paused: bool,
+}
+
+/// An action that the agent asked for, and under which identity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carried {
+    pub action: Action,
+    pub tag: Tag,
+}
+
+impl Carried {
+    /// The text it would show, if any.
+    pub fn content(&self) -> Option<&str> {
+        match &self.action {
+            Action::Send { content, .. }
+            | Action::Edit { content, .. }
+            | Action::FollowUp { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+}
+
+impl MemoryConnector {
+    /// A house with these platforms; the first is the default one.
+    pub fn new(platforms: impl IntoIterator<Item = Descriptor>) -> Self {
+        let mut descriptors = Descriptors::default();
+        for descriptor in platforms {
+            descriptors.learn(descriptor);
+        }
+        Self(Arc::new(House {
+            descriptors: Arc::new(descriptors),
+            handler: watch::Sender::new(None),
+            open: watch::Sender::new(false),
+            seen: Mutex::default(),
+            record: Mutex::default(),
+            changed: Notify::new(),
+            entries: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+        }))
+    }
+
+    /// Brings an event under a new entry id, once somebody serves. Returns when the agent took or declined
+    /// it.
+    pub async fn deliver(&self, event: Event) -> Result<EntryId, Declined> {
+        let number = self.0.entries.fetch_add(1, Ordering::Relaxed) + 1;
+        let entry = EntryId::from(format!("ent_{number}"));
+        self.deliver_as(event, entry.clone()).await?;
+        Ok(entry)
+    }
+
+    /// Brings an event under this entry id. A repeat is acknowledged and handled no more.
+    pub async fn deliver_as(&self, event: Event, entry: EntryId) -> Result<(), Declined> {
+        let handler = self.handler().await;
+        let sight = self.0.seen.lock().meet(&entry);
+        match sight {
+            Sight::New => {}
+            Sight::InHand => return Ok(()),
+            Sight::Taken => {
+                self.acknowledge(entry);
+                return Ok(());
+            }
+        }
+        match handler.inbound(Inbound { event, entry: Some(entry.clone()) }).await {
+            Ok(()) => {
+                self.0.seen.lock().took(&entry);
+                self.acknowledge(entry);
+                Ok(())
+            }
+            Err(declined) => {
+                self.0.seen.lock().forget(&entry);
+                Err(declined)
+            }
+        }
+    }
+
+    /// Interrupts the turn of a session, as a person's stop button would.
+    pub async fn interrupt(&self, session_key: &SessionKey, chat_id: &ChatId) {
+        self.handler().await.interrupted(session_key, chat_id);
+    }
+
+    /// Answers the next unanswered action with `outcome`; scripted answers are used in order.
+    pub fn answers(&self, outcome: Outcome) {
+        self.0.record.lock().script.push_back(outcome);
+    }
+
+    /// The next action that nobody read yet, in order; waits for it.
+    pub async fn next_action(&self) -> Carried {
+        self.eventually(|record| {
+            let carried = record.carried.get(record.read).cloned()?;
+            record.read += 1;
+            Some(carried)
+        })
+        .await
+    }
+
+    /// Every action so far.
+    pub fn actions(&self) -> Vec<Carried> {
+        self.0.record.lock().carried.clone()
+    }
+
+    pub fn acknowledged(&self) -> Vec<EntryId> {
+        self.0.record.lock().acknowledged.clone()
+    }
+
+    /// The interrupts that the agent asked for.
+    pub fn interrupts(&self) -> Vec<(SessionKey, Option<String>)> {
+        self.0.record.lock().interrupts.clone()
+    }
+
+    /// Whether the agent asked to be brought nothing more.
+    pub fn paused(&self) -> bool {
+        self.0.record.lock().paused
+    }
+
+    async fn handler(&self) -> Arc<dyn InboundHandler> {
+        let mut handlers = self.0.handler.subscribe();
+        let handler = handlers.wait_for(Option::is_some).await.expect("this handle holds the sender").clone();
+        handler.expect("waited for it")
+    }
+
+    async fn eventually<T>(&self, mut look: impl FnMut(&mut Record) -> Option<T>) -> T {
+        loop {
+            let changed = self.0.changed.notified();
+            if let Some(found) = look(&mut self.0.record.lock()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    fn acknowledge(&self, entry: EntryId) {
+        self.0.record.lock().acknowledged.push(entry);
+    }
+
+    fn carry(&self, action: Action, tag: Tag) -> Outcome {
+        let mut record = self.0.record.lock();
+        let outcome = record.script.pop_front().unwrap_or_else(|| match &action {
+            Action::Send { .. } | Action::FollowUp { .. } => {
+                let number = self.0.messages.fetch_add(1, Ordering::Relaxed) + 1;
+                Outcome::sent(MessageId::from(format!("m{number}")))
+            }
+            Action::GetChatInfo { chat_id } => {
+                Outcome::info(ChatInfo { name: chat_id.as_str().to_owned(), kind: "dm".to_owned() })
+            }
+            Action::Unsupported { op, .. } => Outcome::failed(format!("unsupported op: {op}")),
+            Action::Edit { .. } | Action::Typing { .. } => Outcome::done(),
+        });
+        record.carried.push(Carried { action, tag });
+        drop(record);
+        self.0.changed.notify_waiters();
+        outcome
+    }
+}
+
+#[async_trait]
+impl RelayTransport for MemoryConnector {
+    async fn connect(&self) -> Result<(), Fault> {
+        self.0.open.send_replace(true);
+        Ok(())
+    }
+
+    async fn disconnect(&self) {
+        self.0.open.send_replace(false);
+    }
+
+    async fn handshake(&self) -> Result<Descriptor, Fault> {
+        let first = self.0.descriptors.first();
+        first.map(|descriptor| Descriptor::clone(descriptor)).ok_or(Fault::NoIdentity)
+    }
+
+    fn set_inbound_handler(&self, handler: Arc<dyn InboundHandler>) {
+        self.0.handler.send_replace(Some(handler));
+    }
+
+    async fn send_outbound(&self, action: Action, tag: &Tag) -> Outcome {
+        self.carry(action, tag.clone())
+    }
+
+    async fn get_chat_info(&self, chat_id: &ChatId, tag: &Tag) -> Result<ChatInfo, Fault> {
+        let outcome = self.carry(Action::GetChatInfo { chat_id: chat_id.clone() }, tag.clone());
+        outcome.chat_info.ok_or_else(|| Fault::Untold(outcome.error.unwrap_or_default()))
+    }
+
+    async fn send_interrupt(&self, session_key: &SessionKey, reason: Option<&str>) -> bool {
+        self.0.record.lock().interrupts.push((session_key.clone(), reason.map(str::to_owned)));
+        true
+    }
+
+    async fn send_follow_up(&self, action: Action) -> Outcome {
+        self.carry(action, Tag::default())
+    }
+
+    fn descriptors(&self) -> Arc<Descriptors> {
+        self.0.descriptors.clone()
+    }
+
+    async fn pause(&self) {
+        self.0.record.lock().paused = true;
+    }
+
+    async fn ended(&self) -> Fault {
+        let mut open = self.0.open.subscribe();
+        let _ = open.wait_for(|open| !open).await;
+        Fault::Closed
+    }
+}

@@ -1,0 +1,178 @@
+//! How to reach the house, and as whom.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use posthouse_wire::address::Addresses;
+use posthouse_wire::{BotId, GatewayId, Platform, Secret};
+use serde::Deserialize;
+
+use crate::Fault;
+
+/// The window an agent asks for, and the most that a house grants.
+const WINDOW: u16 = 32;
+const WIDEST_WINDOW: u16 = 64;
+
+/// One identity that the agent fronts: a platform, and the bot it speaks as there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub platform: Platform,
+    /// May be empty: "the only one there is".
+    pub bot_id: BotId,
+}
+
+impl Identity {
+    pub fn new(platform: impl Into<Platform>, bot_id: impl Into<BotId>) -> Self {
+        Self { platform: platform.into(), bot_id: bot_id.into() }
+    }
+
+    /// What an agent without configured platforms says: whatever the house knows as its only identity.
+    pub fn whatever_is_there() -> Self {
+        Self::new("relay", "")
+    }
+}
+
+/// What a [`WebSocketTransport`](crate::WebSocketTransport) is made from.
+#[derive(Clone)]
+pub struct Settings {
+    url: String,
+    pub(crate) gateway: GatewayId,
+    pub(crate) secret: Secret,
+    pub(crate) identities: Vec<Identity>,
+    pub(crate) window: u16,
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+impl Settings {
+    /// `url` begins with http, https, ws or wss and may end in `/relay`.
+    pub fn new(url: impl Into<String>, gateway: impl Into<GatewayId>, secret: Secret) -> Self {
+        Self {
+            url: url.into(),
+            gateway: gateway.into(),
+            secret,
+            identities: vec![Identity::whatever_is_there()],
+            window: WINDOW,
+            tls: None,
+        }
+    }
+
+    /// From the variables that `posthouse agent create` prints: `GATEWAY_RELAY_URL`, `_ID`, `_SECRET`,
+    /// `_PLATFORMS` (`a,b`) and `_BOT_IDS` (`{"a":{"botId":"…"}}`).
+    pub fn from_env() -> Result<Self, Fault> {
+        Self::from_vars(|name| std::env::var(name).ok())
+    }
+
+    /// The same, asking `var` for each variable.
+    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, Fault> {
+        let set = |name: &'static str| {
+            var(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        };
+        let needed = |name| set(name).ok_or(Fault::Unset(name));
+        let url = needed("GATEWAY_RELAY_URL")?;
+        let gateway = needed("GATEWAY_RELAY_ID")?;
+        let secret = Secret::new(needed("GATEWAY_RELAY_SECRET")?);
+        let bots: BTreeMap<String, Bot> = match set("GATEWAY_RELAY_BOT_IDS") {
+            Some(json) => serde_json::from_str(&json)
+                .map_err(|fault| Fault::Unreadable("GATEWAY_RELAY_BOT_IDS", fault.to_string()))?,
+            None => BTreeMap::new(),
+        };
+        let platforms = set("GATEWAY_RELAY_PLATFORMS").unwrap_or_default();
+        let identities =
+            platforms.split(',').map(str::trim).filter(|name| !name.is_empty()).map(|platform| {
+                let bot_id = bots.get(platform).map_or(BotId::new(""), |bot| bot.bot_id.clone());
+                Identity { platform: Platform::new(platform.to_lowercase()), bot_id }
+            });
+        Ok(Self::new(url, gateway, secret).fronting(identities))
+    }
+
+    /// Which identities to say hello for; the first the house accepts is the default one. None means
+    /// [`Identity::whatever_is_there`].
+    pub fn fronting(mut self, identities: impl IntoIterator<Item = Identity>) -> Self {
+        self.identities = identities.into_iter().collect();
+        if self.identities.is_empty() {
+            self.identities.push(Identity::whatever_is_there());
+        }
+        self
+    }
+
+    /// How many unacknowledged entries the house may have under way to us: 32 unless said, 1 to 64.
+    pub fn window(mut self, entries: u16) -> Self {
+        self.window = entries.clamp(1, WIDEST_WINDOW);
+        self
+    }
+
+    /// Trusts by `config` instead of what the machine trusts.
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    pub(crate) fn addresses(&self) -> Addresses {
+        Addresses::of(&self.url)
+    }
+}
+
+/// Says where and as whom, never with what.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("url", &self.url)
+            .field("gateway", &self.gateway)
+            .field("identities", &self.identities)
+            .field("window", &self.window)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Bot {
+    #[serde(rename = "botId", default = "no_bot")]
+    bot_id: BotId,
+}
+
+fn no_bot() -> BotId {
+    BotId::new("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(vars: &[(&str, &str)]) -> Result<Settings, Fault> {
+        let vars: BTreeMap<_, _> = vars.iter().copied().collect();
+        Settings::from_vars(|name| vars.get(name).map(|value| (*value).to_owned()))
+    }
+
+    const BASE: [(&str, &str); 3] = [
+        ("GATEWAY_RELAY_URL", "http://127.0.0.1:1"),
+        ("GATEWAY_RELAY_ID", "gw-1"),
+        ("GATEWAY_RELAY_SECRET", "canary"),
+    ];
+
+    #[test]
+    fn the_variables_of_a_stock_agent_are_understood() {
+        let mut vars = BASE.to_vec();
+        vars.push(("GATEWAY_RELAY_PLATFORMS", "alpha, Beta"));
+        vars.push(("GATEWAY_RELAY_BOT_IDS", r#"{"alpha":{"botId":"a1"}}"#));
+        let settings = read(&vars).unwrap();
+        assert_eq!(settings.identities, [Identity::new("alpha", "a1"), Identity::new("beta", "")]);
+        assert_eq!(settings.window, 32);
+        assert_eq!(read(&BASE).unwrap().identities, [Identity::whatever_is_there()]);
+    }
+
+    #[test]
+    fn what_is_missing_or_unreadable_is_named() {
+        assert_eq!(read(&BASE[..2]).unwrap_err(), Fault::Unset("GATEWAY_RELAY_SECRET"));
+        let mut vars = BASE.to_vec();
+        vars.push(("GATEWAY_RELAY_BOT_IDS", "nonsense"));
+        assert!(matches!(read(&vars), Err(Fault::Unreadable("GATEWAY_RELAY_BOT_IDS", _))));
+    }
+
+    #[test]
+    fn settings_print_without_the_secret_and_windows_stay_in_bounds() {
+        let settings = read(&BASE).unwrap().window(1000);
+        assert_eq!(settings.window, 64);
+        assert!(!format!("{settings:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,151 @@
+//! When to dial again, and when to stop dialing.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+/// Two processes with one gateway id throw each other out; the patient one leaves the other in peace.
+const LONGEST_SUPERSEDED: Duration = Duration::from_secs(15 * 60);
+
+/// How one try to hold the line ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// By our own wish.
+    Stopped,
+    /// Not reached, not described, or fallen.
+    Fell(super::Fault),
+    /// Close 4401. `expired`: our token was right and late, which says nothing about our credential.
+    Refused { expired: bool },
+    /// Close 4409.
+    Superseded,
+}
+
+/// What to do after an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    DialAfter(Duration),
+    Stop,
+    Revoked,
+}
+
+/// Remembers how the last tries went.
+#[derive(Default)]
+pub(super) struct Backoff {
+    /// Tries since the last handshake.
+    failures: u32,
+    superseded: u32,
+    /// The house accepted us at some time in this process.
+    ever_accepted: bool,
+    /// Refused once since it last accepted us.
+    struck: bool,
+}
+
+impl Backoff {
+    /// Decides from how a try ended, and from whether the house accepted us during it.
+    pub(super) fn after(&mut self, end: &End, accepted: bool) -> Next {
+        if accepted {
+            self.failures = 0;
+            self.struck = false;
+            self.ever_accepted = true;
+        }
+        if *end != End::Superseded {
+            self.superseded = 0;
+        }
+        match end {
+            End::Stopped => Next::Stop,
+            // Before the first handshake we may simply not be provisioned yet. After one, the refusal
+            // counts only if a fresh token is refused as well.
+            End::Refused { expired: false } if self.ever_accepted => {
+                if self.struck {
+                    return Next::Revoked;
+                }
+                self.struck = true;
+                Next::DialAfter(jittered(FIRST))
+            }
+            End::Superseded => {
+                let pause = LONGEST * 2u32.saturating_pow(self.superseded.min(10));
+                self.superseded += 1;
+                Next::DialAfter(jittered(pause.min(LONGEST_SUPERSEDED)))
+            }
+            End::Refused { .. } | End::Fell(_) => {
+                let pause = FIRST * 2u32.saturating_pow(self.failures.min(10));
+                self.failures += 1;
+                Next::DialAfter(jittered(pause.min(LONGEST)))
+            }
+        }
+    }
+}
+
+/// Up to a fifth shorter, so that agents thrown out together do not come back together.
+fn jittered(pause: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish() % 1000;
+    pause - pause.mul_f64(0.2 * (random as f64) / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fault;
+
+    fn fell() -> End {
+        End::Fell(Fault::Fell("test".into()))
+    }
+
+    fn near(next: Next, seconds: u64) {
+        let Next::DialAfter(pause) = next else {
+            panic!("expected a redial after {seconds} s, got {next:?}")
+        };
+        let full = Duration::from_secs(seconds);
+        assert!(pause <= full && pause >= full.mul_f64(0.8), "{pause:?} is not near {full:?}");
+    }
+
+    #[test]
+    fn pauses_double_from_one_second_to_thirty_and_start_over_after_a_handshake() {
+        let mut backoff = Backoff::default();
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            near(backoff.after(&fell(), false), seconds);
+        }
+        near(backoff.after(&fell(), true), 1);
+    }
+
+    #[test]
+    fn a_refusal_before_any_handshake_is_tried_again_for_ever() {
+        let mut backoff = Backoff::default();
+        for seconds in [1, 2, 4, 8, 16, 30, 30, 30] {
+            near(backoff.after(&End::Refused { expired: false }, false), seconds);
+        }
+    }
+
+    #[test]
+    fn a_refusal_after_a_handshake_is_final_only_when_a_fresh_token_is_refused_too() {
+        let mut backoff = Backoff::default();
+        near(backoff.after(&End::Refused { expired: false }, true), 1);
+        near(backoff.after(&fell(), false), 1);
+        assert_eq!(backoff.after(&End::Refused { expired: false }, false), Next::Revoked);
+
+        let mut backoff = Backoff::default();
+        near(backoff.after(&End::Refused { expired: false }, true), 1);
+        near(backoff.after(&fell(), true), 1);
+        near(backoff.after(&End::Refused { expired: false }, false), 1);
+    }
+
+    #[test]
+    fn an_expired_token_is_never_final() {
+        let mut backoff = Backoff::default();
+        near(backoff.after(&End::Refused { expired: true }, true), 1);
+        for seconds in [2, 4, 8] {
+            near(backoff.after(&End::Refused { expired: true }, false), seconds);
+        }
+    }
+
+    #[test]
+    fn two_holders_of_one_place_do_not_throw_each_other_out_every_second() {
+        let mut backoff = Backoff::default();
+        for seconds in [30, 60, 120, 240, 480, 900, 900] {
+            near(backoff.after(&End::Superseded, true), seconds);
+        }
+        near(backoff.after(&fell(), true), 1);
+        near(backoff.after(&End::Superseded, true), 30);
+    }
+}

@@ -1,0 +1,256 @@
+//! The transport that really dials.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::{Mutex, RwLock};
+use posthouse_time::Timepiece;
+use posthouse_wire::frame::Outbound;
+use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, FromGateway, Outcome, Platform, SessionKey};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::dial::Target;
+use super::hands::Hands;
+use super::keeper::keep;
+use super::line::{Line, Outbox};
+use super::requests::Requests;
+use super::{Descriptors, Fault, InboundHandler, RelayTransport, Standing, Tag};
+use crate::Settings;
+
+/// The waits of the contract's client (section 20).
+const HANDSHAKE: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Keeps one WebSocket to a house: dials with a fresh token each time, redials with back-off, sends
+/// unanswered requests again under their own ids, acknowledges what the handler took. Clones share the
+/// line; when the last is dropped it closes.
+#[derive(Clone)]
+pub struct WebSocketTransport(Arc<Handle>);
+
+struct Handle {
+    line: Arc<Line>,
+    target: Arc<Target>,
+    keeper: Mutex<Option<Keeper>>,
+}
+
+struct Keeper {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl WebSocketTransport {
+    /// Checks the address; dials nothing yet.
+    pub fn new(settings: Settings) -> Result<Self, Fault> {
+        Self::with_timepiece(settings, Timepiece::wall())
+    }
+
+    /// The same, going by another clock than the wall's.
+    pub fn with_timepiece(settings: Settings, timepiece: Timepiece) -> Result<Self, Fault> {
+        let target = Arc::new(Target::of(&settings)?);
+        let outbox = Arc::new(Outbox::default());
+        let line = Line {
+            requests: Requests::new(timepiece.now().millis()),
+            settings,
+            timepiece,
+            standing: watch::Sender::new(Standing::Closed),
+            last_fault: Mutex::new(Fault::Closed),
+            descriptors: RwLock::default(),
+            hands: Hands::new(outbox.clone()),
+            outbox,
+            hurry: Notify::new(),
+            idle_confirmed: watch::Sender::new(false),
+        };
+        Ok(Self(Arc::new(Handle { line: Arc::new(line), target, keeper: Mutex::new(None) })))
+    }
+
+    pub fn standing(&self) -> Standing {
+        self.0.line.stands()
+    }
+
+    /// Returns once the line stands as `wanted` says.
+    pub async fn until(&self, wanted: impl Fn(Standing) -> bool) -> Standing {
+        let mut standing = self.0.line.standing.subscribe();
+        let seen = standing.wait_for(|standing| wanted(*standing)).await;
+        *seen.expect("this handle holds the sender")
+    }
+
+    /// Goes to sleep: tells the house to keep what comes, waits up to 10 s for its word, and closes. Nobody
+    /// dials until [`wake`](Self::wake) or [`connect`](RelayTransport::connect).
+    pub async fn go_idle(&self) {
+        self.pause().await;
+        self.close(Standing::Dormant).await;
+    }
+
+    /// Comes back from sleep.
+    pub async fn wake(&self) -> Result<(), Fault> {
+        self.connect().await
+    }
+
+    async fn close(&self, standing: Standing) {
+        let keeper = self.0.keeper.lock().take();
+        if let Some(Keeper { stop, task }) = keeper {
+            stop.cancel();
+            // It ends by itself; a panic in it was ours and is already reported.
+            let _ = task.await;
+        }
+        self.0.line.standing.send_replace(standing);
+    }
+
+    async fn ask(&self, action: Action, tag: &Tag) -> Outcome {
+        let line = &self.0.line;
+        match line.stands() {
+            Standing::Closed | Standing::Revoked => return Outcome::failed("network: the line is closed"),
+            Standing::Dormant => return Outcome::failed("network: the line is asleep"),
+            Standing::Dialing | Standing::Live | Standing::Waiting => {}
+        }
+        let (platform, bot_id) = (tag.platform.clone(), tag.bot_id.clone());
+        let outbound =
+            |request_id| FromGateway::Outbound(Outbound { request_id, action, platform, bot_id }).line();
+        line.requests.ask(&line.outbox.ready, line.timepiece.after(ANSWER), outbound).await
+    }
+
+    /// The identity we front on `platform`, if we do.
+    fn fronted(&self, platform: &str) -> Tag {
+        let fronted = self.0.line.settings.identities.iter().find(|identity| identity.platform == *platform);
+        match fronted {
+            Some(identity) => Tag {
+                platform: Some(identity.platform.clone()),
+                bot_id: Some(identity.bot_id.clone()).filter(|bot| !bot.is_empty()),
+            },
+            None => {
+                let platform = Platform::new(platform);
+                let described = self.descriptors().of(&platform).is_some();
+                Tag { platform: described.then_some(platform), bot_id: None }
+            }
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.lock().take() {
+            keeper.stop.cancel();
+        }
+    }
+}
+
+#[async_trait]
+impl RelayTransport for WebSocketTransport {
+    async fn connect(&self) -> Result<(), Fault> {
+        let line = &self.0.line;
+        let mut standing = line.standing.subscribe();
+        {
+            let mut keeper = self.0.keeper.lock();
+            if keeper.as_ref().is_none_or(|keeper| keeper.task.is_finished()) {
+                line.hands.open();
+                line.standing.send_replace(Standing::Dialing);
+                let stop = CancellationToken::new();
+                let task = tokio::spawn(keep(line.clone(), self.0.target.clone(), stop.clone()));
+                *keeper = Some(Keeper { stop, task });
+            } else if line.standing.send_if_modified(|standing| {
+                let waiting = *standing == Standing::Waiting;
+                if waiting {
+                    *standing = Standing::Dialing;
+                }
+                waiting
+            }) {
+                line.hurry.notify_one();
+            }
+        }
+        let decided = standing.wait_for(|standing| *standing != Standing::Dialing).await;
+        match decided.map(|standing| *standing) {
+            Ok(Standing::Live) => Ok(()),
+            _ => Err(line.last_fault.lock().clone()),
+        }
+    }
+
+    async fn disconnect(&self) {
+        self.close(Standing::Closed).await;
+        self.0.line.requests.give_up();
+    }
+
+    async fn handshake(&self) -> Result<Descriptor, Fault> {
+        let line = &self.0.line;
+        let live = line.timepiece.within(HANDSHAKE, self.until(|standing| standing == Standing::Live)).await;
+        let first = line.descriptors.read().first().cloned();
+        match (live, first) {
+            (Ok(_), Some(descriptor)) => Ok(Descriptor::clone(&descriptor)),
+            _ => Err(Fault::NoIdentity),
+        }
+    }
+
+    fn set_inbound_handler(&self, handler: Arc<dyn InboundHandler>) {
+        self.0.line.hands.serve(handler);
+    }
+
+    async fn send_outbound(&self, action: Action, tag: &Tag) -> Outcome {
+        self.ask(action, tag).await
+    }
+
+    async fn get_chat_info(&self, chat_id: &ChatId, tag: &Tag) -> Result<ChatInfo, Fault> {
+        let outcome = self.ask(Action::GetChatInfo { chat_id: chat_id.clone() }, tag).await;
+        match outcome {
+            Outcome { chat_info: Some(info), success: true, .. } => Ok(info),
+            // The contract's client reads a bare success so.
+            Outcome { success: true, .. } => {
+                Ok(ChatInfo { name: chat_id.as_str().to_owned(), kind: "dm".to_owned() })
+            }
+            Outcome { error, .. } => Err(Fault::Untold(error.unwrap_or_default())),
+        }
+    }
+
+    async fn send_interrupt(&self, session_key: &SessionKey, reason: Option<&str>) -> bool {
+        let live = self.standing() == Standing::Live;
+        if live {
+            let (session_key, reason) = (session_key.clone(), reason.map(str::to_owned));
+            self.0.line.outbox.aside(&FromGateway::Interrupt { session_key, reason });
+        }
+        live
+    }
+
+    async fn send_follow_up(&self, action: Action) -> Outcome {
+        let Action::FollowUp { kind, .. } = &action else {
+            return Outcome::failed("not a follow-up");
+        };
+        // Kinds begin with their platform; one we do not front goes untagged.
+        let tag = self.fronted(kind.as_str().split('.').next().unwrap_or_default());
+        self.ask(action, &tag).await
+    }
+
+    fn descriptors(&self) -> Arc<Descriptors> {
+        self.0.line.descriptors.read().clone()
+    }
+
+    async fn pause(&self) {
+        let line = &self.0.line;
+        if line.stands() != Standing::Live {
+            return;
+        }
+        line.idle_confirmed.send_replace(false);
+        let mut confirmed = line.idle_confirmed.subscribe();
+        line.outbox.going_idle();
+        let settled = line.timepiece.within(IDLE, async {
+            let fallen = async {
+                self.until(|standing| standing != Standing::Live).await;
+            };
+            tokio::select! {
+                _ = confirmed.wait_for(|confirmed| *confirmed) => line.hands.empty().await,
+                () = fallen => {}
+            }
+        });
+        if settled.await.is_err() {
+            tracing::warn!("the house did not confirm that it keeps what comes; it does so anyway");
+        }
+    }
+
+    async fn ended(&self) -> Fault {
+        match self.until(|standing| matches!(standing, Standing::Closed | Standing::Revoked)).await {
+            Standing::Revoked => Fault::Revoked,
+            _ => Fault::Closed,
+        }
+    }
+}

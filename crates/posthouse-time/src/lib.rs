@@ -1,0 +1,10 @@
+//! What time it is, and when to wake.
+//!
+//! The system clock is asked in this crate only. Everything else holds a [`Timepiece`]: the wall's
+//! in a running house, one wound by hand in tests. Decisions take a [`Moment`] as an argument.
+
+mod moment;
+mod timepiece;
+
+pub use moment::Moment;
+pub use timepiece::{Late, Timepiece};

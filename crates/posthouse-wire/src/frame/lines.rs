@@ -1,0 +1,107 @@
+//! Lines inside WebSocket messages: many in one, or one over many.
+
+/// A line grew past the limit before it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line longer than {limit} bytes")]
+pub struct Overlong {
+    pub limit: usize,
+}
+
+/// Puts lines together from messages. Holds no memory while no line is under way.
+#[derive(Debug)]
+pub struct Lines {
+    begun: Vec<u8>,
+    limit: usize,
+}
+
+impl Lines {
+    pub fn new(limit: usize) -> Self {
+        Self { begun: Vec::new(), limit }
+    }
+
+    /// Hands every line that `message` completes to `take`, blank ones left out.
+    pub fn push(&mut self, message: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), Overlong> {
+        let mut rest = message;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (head, tail) = (&rest[..end], &rest[end + 1..]);
+            self.check(head.len())?;
+            if self.begun.is_empty() {
+                give(head, &mut take);
+            } else {
+                self.begun.extend_from_slice(head);
+                let line = std::mem::take(&mut self.begun);
+                give(&line, &mut take);
+            }
+            rest = tail;
+        }
+        self.check(rest.len())?;
+        self.begun.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn check(&self, more: usize) -> Result<(), Overlong> {
+        if self.begun.len() + more > self.limit { Err(Overlong { limit: self.limit }) } else { Ok(()) }
+    }
+}
+
+fn give(line: &[u8], take: &mut impl FnMut(&[u8])) {
+    if !line.iter().all(u8::is_ascii_whitespace) {
+        take(line);
+    }
+}
+
+/// Cuts a line into messages of at most `most` bytes, at character boundaries only: the peer decodes
+/// each message on its own.
+pub fn in_messages(line: &str, most: usize) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut cut = most.max(4).min(rest.len());
+        while !rest.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        let (message, tail) = rest.split_at(cut);
+        rest = tail;
+        Some(message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(lines: &mut Lines, message: &str) -> Vec<String> {
+        let mut got = Vec::new();
+        lines.push(message.as_bytes(), |line| got.push(String::from_utf8(line.to_vec()).unwrap())).unwrap();
+        got
+    }
+
+    #[test]
+    fn many_lines_in_one_message_and_one_line_over_many_messages() {
+        let mut lines = Lines::new(100);
+        assert_eq!(taken(&mut lines, "a\n\n  \r\nb\nc"), ["a", "b"]);
+        assert_eq!(taken(&mut lines, "d"), Vec::<String>::new());
+        assert_eq!(taken(&mut lines, "e\n"), ["cde"]);
+        assert_eq!(taken(&mut lines, "\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_refused_whether_ended_or_not() {
+        assert_eq!(Lines::new(3).push(b"abcd", |_| ()), Err(Overlong { limit: 3 }));
+        assert_eq!(Lines::new(3).push(b"abcd\n", |_| ()), Err(Overlong { limit: 3 }));
+        assert_eq!(Lines::new(3).push(b"abc\nabc\n", |_| ()), Ok(()));
+        let mut lines = Lines::new(3);
+        lines.push(b"ab", |_| ()).unwrap();
+        assert!(lines.push(b"cd\n", |_| ()).is_err());
+    }
+
+    #[test]
+    fn long_lines_are_cut_at_character_boundaries() {
+        let line = "aé😀".repeat(10);
+        let cut: Vec<&str> = in_messages(&line, 5).collect();
+        assert!(cut.iter().all(|message| message.len() <= 5 && !message.is_empty()));
+        assert_eq!(cut.concat(), line);
+    }
+}

@@ -1,0 +1,167 @@
+//! Tolerant reading: a line is an object with a `type` we know, or it is ignored.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{FromGateway, Hello, Outbound, ToGateway};
+use crate::action::{Action, Outcome};
+use crate::descriptor::Descriptor;
+use crate::id::{BotId, EntryId, Platform, RequestId, SessionKey};
+use crate::lenient::{field, object, repaired};
+
+/// A line that is no frame for us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Not JSON, not an object, or a type we do not know: ignored, the socket stays.
+    Ignored,
+    /// A request that cannot be understood but can be answered: silence would cost the agent 30 s.
+    Answerable { request_id: RequestId },
+}
+
+/// Every field that any frame has; each is looked at only by the frames that own it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    r#type: Option<&'a RawValue>,
+    #[serde(borrow)]
+    platform: Option<&'a RawValue>,
+    #[serde(borrow, rename = "botId")]
+    bot_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    client: Option<&'a RawValue>,
+    #[serde(borrow)]
+    window: Option<&'a RawValue>,
+    #[serde(borrow)]
+    command_manifest: Option<&'a RawValue>,
+    #[serde(borrow, rename = "bufferId")]
+    buffer_id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "requestId")]
+    request_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    action: Option<&'a RawValue>,
+    #[serde(borrow)]
+    session_key: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reason: Option<&'a RawValue>,
+    #[serde(borrow)]
+    chat_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    descriptor: Option<&'a RawValue>,
+    #[serde(borrow)]
+    event: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    forward: Option<&'a RawValue>,
+}
+
+pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
+    enveloped(line, |kind, frame| match kind {
+        "hello" => Ok(FromGateway::Hello(Hello {
+            platform: field::<Platform>(frame.platform).ok_or(Unread::Ignored)?,
+            bot_id: field(frame.bot_id).unwrap_or_else(|| BotId::new("")),
+            client: field(frame.client),
+            window: field(frame.window),
+            has_command_manifest: frame.command_manifest.is_some_and(|raw| raw.get() != "null"),
+        })),
+        "inbound_ack" => Ok(FromGateway::InboundAck { entry: entry(frame)? }),
+        "outbound" => {
+            let request_id = request(frame)?;
+            let Some(action) = frame.action.filter(|raw| raw.get().starts_with('{')) else {
+                return Err(Unread::Answerable { request_id });
+            };
+            Ok(FromGateway::Outbound(Outbound {
+                request_id,
+                action: Action::read(action),
+                platform: field::<Platform>(frame.platform).filter(|platform| !platform.is_empty()),
+                bot_id: field::<BotId>(frame.bot_id).filter(|bot| !bot.is_empty()),
+            }))
+        }
+        "interrupt" => Ok(FromGateway::Interrupt {
+            session_key: field::<SessionKey>(frame.session_key).ok_or(Unread::Ignored)?,
+            reason: field(frame.reason),
+        }),
+        "going_idle" => Ok(FromGateway::GoingIdle),
+        _ => Err(Unread::Ignored),
+    })
+}
+
+pub(super) fn to_gateway(line: &[u8]) -> Result<ToGateway, Unread> {
+    enveloped(line, |kind, frame| match kind {
+        "descriptor" => {
+            let value: serde_json::Value = object(frame.descriptor).ok_or(Unread::Ignored)?;
+            let descriptor = Descriptor::read(&value).map_err(|_| Unread::Ignored)?;
+            Ok(ToGateway::Descriptor(Box::new(descriptor)))
+        }
+        "inbound" => Ok(ToGateway::Inbound {
+            event: object(frame.event).ok_or(Unread::Ignored)?,
+            entry: entry(frame).ok(),
+        }),
+        "outbound_result" => Ok(ToGateway::OutboundResult {
+            request_id: request(frame)?,
+            result: object::<Outcome>(frame.result).unwrap_or_else(|| Outcome::failed("unreadable result")),
+        }),
+        "interrupt_inbound" => Ok(ToGateway::InterruptInbound {
+            session_key: field(frame.session_key).ok_or(Unread::Ignored)?,
+            chat_id: field(frame.chat_id).ok_or(Unread::Ignored)?,
+        }),
+        "passthrough_forward" => Ok(ToGateway::PassthroughForward {
+            forward: object(frame.forward).ok_or(Unread::Ignored)?,
+            entry: entry(frame).ok(),
+        }),
+        "going_idle_ack" => Ok(ToGateway::GoingIdleAck),
+        _ => Err(Unread::Ignored),
+    })
+}
+
+/// The clean line is the rule and is read where it lies. Mending costs a copy, so it is tried only on a line
+/// that holds a surrogate escape or is not read otherwise.
+fn enveloped<F>(line: &[u8], read: impl Fn(&str, &Envelope<'_>) -> Result<F, Unread>) -> Result<F, Unread> {
+    if let Ok(text) = std::str::from_utf8(line)
+        && !may_hold_surrogates(text)
+        && let Some(frame) = envelope(text)
+    {
+        return read(&kind(&frame), &frame);
+    }
+    let mended = match repaired(line) {
+        Some(mended) => Cow::Owned(mended),
+        None => Cow::Borrowed(std::str::from_utf8(line).map_err(|_| Unread::Ignored)?),
+    };
+    let frame = envelope(&mended).ok_or(Unread::Ignored)?;
+    read(&kind(&frame), &frame)
+}
+
+/// A lone surrogate escape would not fail the envelope, since raw values are not decoded while it is
+/// read: it would surface only as a field that reads as absent. So these lines are looked at first.
+/// Well-formed pairs, which peers write for every emoji, are then left as they are.
+fn may_hold_surrogates(text: &str) -> bool {
+    text.contains("\\ud") || text.contains("\\uD")
+}
+
+/// Only an object: an array would also fill a struct, field by field.
+fn envelope(text: &str) -> Option<Envelope<'_>> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+/// The frame's type, borrowed when it is spelled plainly.
+fn kind<'a>(frame: &Envelope<'a>) -> Cow<'a, str> {
+    let plain = frame.r#type.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
+    match plain {
+        Some(text) if !text.contains('\\') => Cow::Borrowed(text),
+        _ => Cow::Owned(field(frame.r#type).unwrap_or_default()),
+    }
+}
+
+fn entry(frame: &Envelope<'_>) -> Result<EntryId, Unread> {
+    field::<EntryId>(frame.buffer_id).filter(|entry| !entry.is_empty()).ok_or(Unread::Ignored)
+}
+
+fn request(frame: &Envelope<'_>) -> Result<RequestId, Unread> {
+    field::<RequestId>(frame.request_id).filter(|request| !request.is_empty()).ok_or(Unread::Ignored)
+}

@@ -1,0 +1,248 @@
+//! Typed names: a bare `String` is a text, never an id.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+macro_rules! ids {
+    ($($(#[$about:meta])* $name:ident;)*) => {$(
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn new(text: impl AsRef<str>) -> Self {
+                Self(Arc::from(text.as_ref()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(Arc::from(text))
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                &*self.0 == other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                &*self.0 == *other
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any(crate::lenient::IdText).map(Self::from)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// Whose: the organisation that owns agents.
+    TenantId;
+    /// One agent of a tenant, the unit of delivery: `inst_…`.
+    InstanceId;
+    /// One credential of an instance, as its holder names itself when dialing.
+    GatewayId;
+    /// A chat platform by its wire name, such as `telegram`.
+    Platform;
+    /// A platform identity that we hold the secrets of (`botId` on the wire).
+    BotId;
+    /// A conversation on a platform.
+    ChatId;
+    /// A person on a platform, as the platform proved it.
+    UserId;
+    /// Server, guild or workspace that holds chats.
+    ScopeId;
+    /// A thread or topic inside a chat.
+    ThreadId;
+    /// One message on a platform.
+    MessageId;
+    /// The agent's own handle of one conversation. Never a proof, never unique across tenants.
+    SessionKey;
+    /// The agent's name for one outbound request.
+    RequestId;
+    /// What a capability is for, such as `discord.interaction_token`.
+    CapabilityKind;
+    /// The platform's own word for "this is the same event again".
+    DedupKey;
+    /// One kept inbound: `ent_…`, `bufferId` on the wire. Opaque to the agent.
+    EntryId;
+    /// One outbound: `act_…`.
+    ActionId;
+}
+
+/// The name that an event without one reads as; such an event is not deliverable.
+impl Default for Platform {
+    fn default() -> Self {
+        Platform::new("")
+    }
+}
+
+impl TenantId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("ten", now_ms).into()
+    }
+}
+
+impl InstanceId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("inst", now_ms).into()
+    }
+}
+
+impl GatewayId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("gw", now_ms).into()
+    }
+}
+
+impl EntryId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("ent", now_ms).into()
+    }
+
+    /// The bytes under the prefix; nothing for an id that we did not mint.
+    pub fn bytes(&self) -> Option<[u8; 16]> {
+        unprefixed("ent_", self.as_str())
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        prefixed("ent", Uuid::from_bytes(bytes)).into()
+    }
+}
+
+impl ActionId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("act", now_ms).into()
+    }
+
+    /// The bytes under the prefix; nothing for an id that we did not mint.
+    pub fn bytes(&self) -> Option<[u8; 16]> {
+        unprefixed("act_", self.as_str())
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        prefixed("act", Uuid::from_bytes(bytes)).into()
+    }
+}
+
+/// The rule for names that people choose: agents (which also must not look like an instance id),
+/// tenants and bots. Nothing in it needs quoting in a path, a shell or a session key.
+pub fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && text.len() <= 64
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+/// Bot ids are what platforms call their bots, so they may begin with any of their characters.
+pub fn is_bot_id(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        && !text.bytes().all(|b| b == b'.')
+}
+
+fn minted(prefix: &str, now_ms: i64) -> String {
+    let millis = u64::try_from(now_ms).unwrap_or(0);
+    let nanos = u32::try_from(millis % 1000).unwrap_or(0) * 1_000_000;
+    let timestamp = uuid::Timestamp::from_unix(uuid::NoContext, millis / 1000, nanos);
+    prefixed(prefix, Uuid::new_v7(timestamp))
+}
+
+fn prefixed(prefix: &str, uuid: Uuid) -> String {
+    format!("{prefix}_{}", uuid.simple())
+}
+
+fn unprefixed(prefix: &str, text: &str) -> Option<[u8; 16]> {
+    let hex = text.strip_prefix(prefix)?;
+    // Only the one spelling that we write, so that two texts never name one entry.
+    if hex.len() != 32 || hex.bytes().any(|b| b.is_ascii_uppercase()) {
+        return None;
+    }
+    Uuid::try_parse(hex).ok().map(Uuid::into_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minted_ids_sort_by_time_and_survive_the_round_trip_through_bytes() {
+        let (early, late) = (EntryId::mint(1_765_000_000_000), EntryId::mint(1_765_000_000_001));
+        assert!(early < late);
+        assert_eq!(EntryId::from_bytes(early.bytes().unwrap()), early);
+        assert_eq!(EntryId::new("ent_nonsense").bytes(), None);
+        assert_eq!(EntryId::new(early.as_str().to_uppercase()).bytes(), None);
+    }
+
+    #[test]
+    fn ids_read_from_numbers_become_their_text() {
+        let chat: ChatId = serde_json::from_str("-1001234567890123").unwrap();
+        assert_eq!(chat, "-1001234567890123");
+        assert!(serde_json::from_str::<ChatId>("[]").is_err());
+    }
+
+    #[test]
+    fn names_need_no_quoting_anywhere() {
+        for good in ["a", "heron-1", "A.b_c", "9lives"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", ".", "-x", "_x", "a b", "a/b", "é", &"x".repeat(65)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+        assert!(is_bot_id("_bot") && is_bot_id("7001") && !is_bot_id("..") && !is_bot_id("a:b"));
+    }
+}

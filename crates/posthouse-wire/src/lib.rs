@@ -1,0 +1,26 @@
+//! The contracts as data: what travels between agents, the house and programs.
+//!
+//! No IO, no clock, no `async`. Reading is tolerant (unknown fields and types are ignored, odd encodings
+//! mended), writing is strict: what these types serialize to is never of a type that a stock peer dies of.
+
+pub mod action;
+pub mod address;
+pub mod descriptor;
+pub mod event;
+pub mod frame;
+pub mod id;
+mod lenient;
+pub mod passthrough;
+pub mod secret;
+pub mod session_key;
+pub mod token;
+
+pub use action::{Action, ChatInfo, Outcome};
+pub use descriptor::Descriptor;
+pub use event::{Event, MessageType, Source};
+pub use frame::{FromGateway, ToGateway};
+pub use id::{
+    ActionId, BotId, CapabilityKind, ChatId, DedupKey, EntryId, GatewayId, InstanceId, MessageId, Platform,
+    RequestId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+};
+pub use secret::Secret;

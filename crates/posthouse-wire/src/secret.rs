@@ -1,0 +1,50 @@
+//! A text that must not be seen.
+
+use serde::{Deserialize, Deserializer};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// A token, password or key. It has no `Debug`, no `Display` and no `Serialize`, so a struct that holds
+/// one cannot print it by accident; its memory is wiped when it is dropped.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
+    }
+
+    /// The text itself, for the one call that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares in time that depends on the lengths alone.
+    pub fn matches(&self, presented: &str) -> bool {
+        self.0.as_bytes().ct_eq(presented.as_bytes()).into()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_matches_itself_and_nothing_near_it() {
+        let secret = Secret::new("s3cret");
+        assert!(secret.matches("s3cret"));
+        for wrong in ["", "s3cre", "s3crets", "S3cret"] {
+            assert!(!secret.matches(wrong), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Upgrade tokens (relay contract section 3.1) and the signatures of the retired HTTP delivery (section 20).
+
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use subtle::{Choice, ConstantTimeEq};
+
+use crate::id::GatewayId;
+use crate::secret::Secret;
+
+/// Written without padding, read with or without, and with whatever the last character's spare bits hold.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// What a presented token turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Good(GatewayId),
+    /// Signed by the right secret, and only the time is wrong.
+    Expired {
+        gateway: GatewayId,
+        late_seconds: i64,
+    },
+    /// Malformed, unknown or signed by another secret. One variant on purpose: telling these apart would
+    /// tell a stranger which gateways exist.
+    Refused,
+}
+
+impl Verdict {
+    /// The door's leeway: a token that is late by no more than `seconds` counts as good.
+    pub fn with_leeway(self, seconds: i64) -> Self {
+        match self {
+            Verdict::Expired { gateway, late_seconds } if late_seconds <= seconds => Verdict::Good(gateway),
+            verdict => verdict,
+        }
+    }
+}
+
+/// Makes the token that a gateway presents when it dials. A life of zero or less means that it never ends.
+pub fn mint(gateway: &GatewayId, secret: &Secret, ttl_seconds: i64, now_s: i64) -> String {
+    let expires = if ttl_seconds > 0 { now_s.saturating_add(ttl_seconds) } else { 0 };
+    let signed = format!("{gateway}:{expires}");
+    let signature = hex::encode(tag(secret.expose(), signed.as_bytes()));
+    BASE64.encode(format!("{signed}:{signature}"))
+}
+
+/// Whose token this says it is, so that the right secrets can be looked up. Proves nothing.
+pub fn claimed_gateway(token: &str) -> Option<GatewayId> {
+    Claim::read(token).map(|claim| claim.gateway)
+}
+
+/// Judges a token against every secret of the gateway that it claims, empty ones left out.
+///
+/// The work is the same for an unknown gateway (no secrets) and does not stop at the secret that matched.
+pub fn verify<'a>(token: &str, secrets: impl IntoIterator<Item = &'a Secret>, now_s: i64) -> Verdict {
+    let Some(claim) = Claim::read(token) else { return Verdict::Refused };
+    let signed = format!("{}:{}", claim.gateway, claim.expires);
+    if !signed_by_any(secrets, signed.as_bytes(), &claim.signature) {
+        return Verdict::Refused;
+    }
+    if claim.expires != 0 && now_s > claim.expires {
+        let late_seconds = now_s.saturating_sub(claim.expires);
+        return Verdict::Expired { gateway: claim.gateway, late_seconds };
+    }
+    Verdict::Good(claim.gateway)
+}
+
+/// Signs a body the way the retired HTTP delivery did (`x-relay-signature`).
+pub fn sign_delivery(key: &Secret, timestamp: i64, body: &[u8]) -> String {
+    hex::encode(tag(key.expose(), &delivery_text(timestamp, body)))
+}
+
+/// Checks such a signature; `timestamp` and `signature` are header values as they came.
+pub fn verify_delivery<'a>(
+    keys: impl IntoIterator<Item = &'a Secret>,
+    timestamp: Option<&str>,
+    signature: Option<&str>,
+    body: &[u8],
+    now_s: i64,
+    max_skew_seconds: i64,
+) -> bool {
+    let Some(timestamp) = timestamp.and_then(number) else { return false };
+    let Some(signature) = signature.and_then(signature_bytes) else { return false };
+    let skew = i128::from(now_s) - i128::from(timestamp);
+    skew.abs() <= i128::from(max_skew_seconds)
+        && signed_by_any(keys, &delivery_text(timestamp, body), &signature)
+}
+
+/// A token taken apart, nothing of it believed.
+struct Claim {
+    gateway: GatewayId,
+    expires: i64,
+    signature: [u8; 32],
+}
+
+impl Claim {
+    fn read(token: &str) -> Option<Self> {
+        // Peers use either alphabet. Characters of neither are refused, though stock verifiers skip them.
+        let url_safe = token.replace('+', "-").replace('/', "_");
+        let text = String::from_utf8(BASE64.decode(url_safe).ok()?).ok()?;
+        // From the right: the gateway's name may itself hold colons.
+        let (rest, signature) = text.rsplit_once(':')?;
+        let (gateway, expires) = rest.rsplit_once(':')?;
+        Some(Self {
+            gateway: GatewayId::new(gateway),
+            expires: number(expires)?,
+            signature: signature_bytes(signature)?,
+        })
+    }
+}
+
+/// The signed text is rebuilt from the number, so any spelling of it verifies.
+fn number(text: &str) -> Option<i64> {
+    text.trim().parse().ok()
+}
+
+fn signature_bytes(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(text, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn delivery_text(timestamp: i64, body: &[u8]) -> Vec<u8> {
+    let mut text = format!("{timestamp}.").into_bytes();
+    text.extend_from_slice(body);
+    text
+}
+
+fn signed_by_any<'a>(
+    secrets: impl IntoIterator<Item = &'a Secret>,
+    message: &[u8],
+    signature: &[u8; 32],
+) -> bool {
+    let (mut matched, mut tried) = (Choice::from(0), false);
+    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
+        matched |= tag(secret.expose(), message).ct_eq(signature);
+        tried = true;
+    }
+    if !tried {
+        // The answer is known; the time it takes must not say why.
+        std::hint::black_box(tag("no secret", message).ct_eq(signature));
+    }
+    matched.into()
+}
+
+fn tag(key: &str, message: &[u8]) -> [u8; 32] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), message);
+    tag.as_ref().try_into().expect("an HMAC-SHA256 tag has 32 bytes")
+}

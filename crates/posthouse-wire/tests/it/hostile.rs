@@ -1,0 +1,163 @@
+//! Lines that no honest peer writes, or that a strict parser would refuse.
+
+use posthouse_wire::frame::{FromGateway, ToGateway, Unread};
+use posthouse_wire::{Action, RequestId};
+use serde_json::json;
+
+fn heard(line: &str) -> Result<FromGateway, Unread> {
+    FromGateway::read(line.as_bytes())
+}
+
+fn content_of(line: &str) -> String {
+    match heard(line) {
+        Ok(FromGateway::Outbound(outbound)) => match outbound.action {
+            Action::Send { content, .. } => content,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn send(content: &str) -> String {
+    format!(
+        r#"{{"type":"outbound","requestId":"r1","action":{{"op":"send","chat_id":"c","content":"{content}"}}}}"#
+    )
+}
+
+#[test]
+fn what_is_no_object_with_a_type_we_know_is_ignored() {
+    let deep_array = format!(r#"{{"type":"hello","platform":{}}}"#, "[".repeat(100_000));
+    let closed_bomb =
+        format!(r#"{{"type":"hello","platform":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    for line in [
+        "",
+        " ",
+        "null",
+        "true",
+        "1",
+        "-1e999",
+        "NaN",
+        "\"hello\"",
+        "[]",
+        "{}",
+        "{",
+        "}",
+        "[{\"type\":\"going_idle\"}]",
+        r#"["going_idle",null,null,null,null,null,null,null,null,null,null,null,null,null,null,null]"#,
+        r#"{"type":null}"#,
+        r#"{"type":5}"#,
+        r#"{"type":["hello"]}"#,
+        r#"{"type":"HELLO"}"#,
+        r#"{"type":"nope"}"#,
+        r#"{"type":"descriptor"}"#,
+        r#"{"type":"inbound","event":{}}"#,
+        r#"{"type":"going_idle"} x"#,
+        r#"{"type":"hello"}"#,
+        r#"{"type":"hello","platform":{}}"#,
+        r#"{"type":"hello","platform":null}"#,
+        r#"{"type":"inbound_ack"}"#,
+        r#"{"type":"inbound_ack","bufferId":""}"#,
+        r#"{"type":"inbound_ack","bufferId":[]}"#,
+        r#"{"type":"outbound","action":{"op":"send"}}"#,
+        r#"{"type":"outbound","requestId":"","action":{}}"#,
+        r#"{"type":"interrupt"}"#,
+        r#"{"type":"interrupt","session_key":{}}"#,
+        &deep_array,
+        &closed_bomb,
+        &"{\"type\":".repeat(100_000),
+    ] {
+        assert_eq!(heard(line), Err(Unread::Ignored), "{}", &line[..line.len().min(80)]);
+    }
+}
+
+#[test]
+fn an_object_of_any_depth_in_a_field_that_we_do_not_know_does_no_harm() {
+    let bomb = format!(r#"{{"x":{}{},"type":"going_idle"}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(heard(&bomb), Ok(FromGateway::GoingIdle));
+    assert_eq!(heard("  {\"type\":\"going\\u005fidle\"}\r"), Ok(FromGateway::GoingIdle));
+}
+
+#[test]
+fn a_request_that_cannot_be_understood_is_still_answerable() {
+    let answerable = Err(Unread::Answerable { request_id: RequestId::new("r1") });
+    for action in ["", r#","action":null"#, r#","action":[]"#, r#","action":"send""#, r#","action":7"#] {
+        assert_eq!(heard(&format!(r#"{{"type":"outbound","requestId":"r1"{action}}}"#)), answerable);
+    }
+    for (action, op, missing) in [
+        ("{}", "", None),
+        (r#"{"op":5}"#, "", None),
+        (r#"{"op":"sing"}"#, "sing", None),
+        (r#"{"op":"send"}"#, "send", Some("chat_id")),
+        (r#"{"op":"send","chat_id":"","content":"x"}"#, "send", Some("chat_id")),
+        (r#"{"op":"send","chat_id":"c","content":null}"#, "send", Some("content")),
+        (r#"{"op":"edit","chat_id":"c","content":"x"}"#, "edit", Some("message_id")),
+        (r#"{"op":"follow_up","session_key":"k","content":"x"}"#, "follow_up", Some("kind")),
+    ] {
+        let line = format!(r#"{{"type":"outbound","requestId":"r1","action":{action}}}"#);
+        let Ok(FromGateway::Outbound(outbound)) = heard(&line) else { panic!("{line}") };
+        assert_eq!(outbound.action, Action::Unsupported { op: op.to_owned(), missing }, "{action}");
+    }
+}
+
+#[test]
+fn lone_surrogates_are_answered_with_the_replacement_character_and_pairs_stay() {
+    assert_eq!(content_of(&send(r"a\ud83d b")), "a\u{fffd} b");
+    assert_eq!(content_of(&send(r"\uDE00")), "\u{fffd}");
+    assert_eq!(content_of(&send(r"\ud83d\ude00 \ud83d")), "😀 \u{fffd}");
+    assert_eq!(content_of(&send(r"\ud83d\ude00 \uD83D\uDE00")), "😀 😀");
+    assert_eq!(content_of(&send(r"path\\ud83d")), r"path\ud83d");
+}
+
+#[test]
+fn numbers_that_are_none_and_bytes_that_are_no_text_do_not_cost_the_request() {
+    let line = r#"{"type":"outbound","requestId":"r1","score":NaN,"action":{"op":"send","chat_id":"c","content":"NaN","metadata":{"notify":-Infinity,"user_id":"u"}}}"#;
+    assert_eq!(content_of(line), "NaN");
+    let mut bytes = send("a?b").into_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'?').unwrap();
+    bytes[at] = 0xff;
+    let Ok(FromGateway::Outbound(outbound)) = FromGateway::read(&bytes) else { panic!() };
+    assert!(matches!(outbound.action, Action::Send { content, .. } if content == "a\u{fffd}b"));
+}
+
+#[test]
+fn wrong_types_of_optional_fields_read_as_absent() {
+    let line = r#"{"type":"outbound","requestId":7,"platform":{},"botId":[],"action":{"op":"send","chat_id":-100,"content":"x","reply_to":{},"metadata":["s","g","u","t",true]}}"#;
+    let Ok(FromGateway::Outbound(outbound)) = heard(line) else { panic!() };
+    assert_eq!((outbound.platform, outbound.bot_id), (None, None));
+    assert_eq!(outbound.request_id, "7");
+    let Action::Send { chat_id, reply_to, metadata, .. } = outbound.action else { panic!() };
+    assert_eq!(chat_id, "-100");
+    assert_eq!((reply_to, metadata), (None, Default::default()));
+    let Ok(FromGateway::Hello(hello)) =
+        heard(r#"{"type":"hello","platform":"web","botId":null,"window":-3,"client":9}"#)
+    else {
+        panic!()
+    };
+    assert!(hello.bot_id.is_empty() && hello.window.is_none() && hello.client.is_none());
+}
+
+#[test]
+fn a_command_manifest_marks_a_newer_gateway() {
+    for (manifest, told) in [("[]", true), (r#"[{"name":"new"}]"#, true), ("null", false)] {
+        let line =
+            format!(r#"{{"type":"hello","platform":"discord","botId":"b","command_manifest":{manifest}}}"#);
+        let Ok(FromGateway::Hello(hello)) = heard(&line) else { panic!("{line}") };
+        assert_eq!(hello.has_command_manifest, told);
+    }
+}
+
+#[test]
+fn arrays_where_objects_belong_fill_no_struct() {
+    let event = json!({"type": "inbound", "event": {"source": ["web", "c", "dm"], "context": [["x", {}]], "text": "t"}});
+    let Ok(ToGateway::Inbound { event, .. }) = ToGateway::read(event.to_string().as_bytes()) else {
+        panic!()
+    };
+    assert!(event.source.platform.is_empty() && event.context.is_empty());
+    for line in [
+        r#"{"type":"inbound","event":["t"]}"#,
+        r#"{"type":"descriptor","descriptor":[1]}"#,
+        r#"{"type":"passthrough_forward","forward":["discord","b","POST","/",[],""]}"#,
+    ] {
+        assert_eq!(ToGateway::read(line.as_bytes()), Err(Unread::Ignored), "{line}");
+    }
+}

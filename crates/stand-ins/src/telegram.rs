@@ -1,0 +1,188 @@
+//! The Telegram Bot API.
+//!
+//! [`Telegram::start`] plays it in process; [`serve`] does so for a command line. People's side is
+//! scripted with [`Telegram::inject`], misbehaviour with [`Telegram::fault`], and what bots did is read
+//! from [`Telegram::transcript`]. The same controls are open over HTTP under `/_stand-in/`.
+
+mod answer;
+mod control;
+mod entities;
+mod faults;
+mod files;
+mod inject;
+mod limits;
+mod markdown;
+mod methods;
+mod moment;
+mod params;
+mod server;
+mod settings;
+mod shared;
+mod transcript;
+mod wait;
+mod webhook;
+mod world;
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+
+pub use self::{
+    faults::{Fault, Standing, Trouble},
+    inject::{BotName, Injected, Injection, Person},
+    settings::{Bot, Limits, Settings},
+    transcript::{Attempt, Confirmed, Deliveries, Filter, Kind, Row},
+    wait::Wait,
+};
+use shared::Shared;
+
+/// A running stand-in. Dropping it stops it; [`Telegram::stop`] also waits until everything has ended.
+pub struct Telegram {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+/// Starts on this address, for a command line that prints [`Telegram::base_url`] and waits.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub async fn serve(listen: SocketAddr, settings: Settings) -> io::Result<Telegram> {
+    Telegram::start(Settings { listen, ..settings }).await
+}
+
+impl Telegram {
+    /// Binds `settings.listen` and answers from then on.
+    ///
+    /// # Errors
+    /// When the address cannot be bound, or is not on loopback.
+    pub async fn start(settings: Settings) -> io::Result<Telegram> {
+        if !settings.listen.ip().is_loopback() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a stand-in listens on loopback only"));
+        }
+        let listener = TcpListener::bind(settings.listen).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::new(settings)?);
+        shared.tasks.spawn(server::accept(listener, shared.clone()));
+        Ok(Telegram { shared, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://127.0.0.1:<port>`, without a trailing slash: the API base URL to give to the house.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A person does something. See [`Injection`].
+    ///
+    /// # Errors
+    /// Says in words why it cannot happen: no such bot, no such message, nothing said.
+    pub fn inject(&self, injection: Injection) -> Result<Injected, String> {
+        self.shared.inject(injection)
+    }
+
+    /// What took effect, oldest first.
+    #[must_use]
+    pub fn transcript(&self, filter: &Filter) -> Vec<Row> {
+        self.shared.transcript(filter)
+    }
+
+    /// Calls that were turned away, by checks, limits or faults, oldest first.
+    #[must_use]
+    pub fn refusals(&self, filter: &Filter) -> Vec<Row> {
+        self.shared.refusals(filter)
+    }
+
+    /// Makes something go wrong from now on; returns the fault's id.
+    pub fn fault(&self, fault: Fault) -> u64 {
+        self.shared.world.lock().faults.add(fault)
+    }
+
+    /// All faults since they were last cleared, and how often they struck.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Standing> {
+        self.shared.world.lock().faults.list()
+    }
+
+    /// How often this fault struck.
+    #[must_use]
+    pub fn struck(&self, fault: u64) -> u64 {
+        self.shared.world.lock().faults.struck(fault)
+    }
+
+    /// No more faults; hanging calls go on, held deliveries go out.
+    pub fn clear_faults(&self) {
+        self.shared.clear_faults();
+    }
+
+    /// Calls that hang go on now.
+    pub fn release(&self) {
+        self.shared.release();
+    }
+
+    /// How many calls hang.
+    #[must_use]
+    pub fn hanging(&self) -> usize {
+        self.shared.hanging()
+    }
+
+    /// What became of updates, of one bot or of all.
+    #[must_use]
+    pub fn deliveries(&self, bot: Option<i64>) -> Deliveries {
+        self.shared.world.lock().deliveries(bot)
+    }
+
+    /// Keeps a file for `getFile`; returns its id, for use in a raw update.
+    pub fn add_file(&self, name: &str, content: impl Into<Bytes>) -> String {
+        self.shared.world.lock().files.add(name, content.into())
+    }
+
+    /// Forgets chats, messages, rows, faults and pending updates. Bots, webhooks and the count of updates
+    /// stay.
+    pub fn reset(&self) {
+        self.shared.reset();
+    }
+
+    /// Waits for rows. See [`Wait`].
+    ///
+    /// # Errors
+    /// The rows found so far, when the time is up.
+    pub async fn wait(&self, wait: &Wait, within: Duration) -> Result<Vec<Row>, Vec<Row>> {
+        self.shared.wait(wait, within).await
+    }
+
+    /// Waits until `check` holds, asking again whenever something happened. False when the time is up.
+    pub async fn until(&self, within: Duration, check: impl Fn(&Telegram) -> bool) -> bool {
+        let mut end = std::pin::pin!(tokio::time::sleep(within));
+        loop {
+            let mut news = std::pin::pin!(self.shared.changed.notified());
+            news.as_mut().enable();
+            if check(self) {
+                return true;
+            }
+            tokio::select! {
+                () = &mut news => {}
+                () = &mut end => return check(self),
+            }
+        }
+    }
+
+    /// Ends every connection and waits until all is quiet. The address is free afterwards.
+    pub async fn stop(self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Drop for Telegram {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}

@@ -1,0 +1,128 @@
+//! What the Bot API says back.
+
+use axum::body::Body;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
+use serde_json::{json, value::RawValue};
+
+/// A call that took effect.
+pub(super) struct Done {
+    pub result: Box<RawValue>,
+    pub description: Option<&'static str>,
+}
+
+impl Done {
+    pub fn with(result: &impl Serialize) -> Done {
+        Done { result: raw(result), description: None }
+    }
+
+    pub fn yes() -> Done {
+        Done::with(&true)
+    }
+
+    pub fn saying(self, description: &'static str) -> Done {
+        Done { description: Some(description), ..self }
+    }
+}
+
+/// Serializes something this crate built. Only maps with string keys are built here, so it cannot fail.
+pub(super) fn raw(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("values built here have string keys")
+}
+
+/// A call that was turned away, with the reason in the platform's words.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub code: u16,
+    pub description: String,
+    pub retry_after: Option<u64>,
+    pub migrate_to: Option<i64>,
+}
+
+impl Refusal {
+    fn new(code: u16, description: impl Into<String>) -> Refusal {
+        Refusal { code, description: description.into(), retry_after: None, migrate_to: None }
+    }
+
+    pub fn bad_request(what: impl AsRef<str>) -> Refusal {
+        Refusal::new(400, format!("Bad Request: {}", what.as_ref()))
+    }
+
+    pub fn unauthorized() -> Refusal {
+        Refusal::new(401, "Unauthorized")
+    }
+
+    pub fn blocked() -> Refusal {
+        Refusal::new(403, "Forbidden: bot was blocked by the user")
+    }
+
+    pub fn not_found() -> Refusal {
+        Refusal::new(404, "Not Found")
+    }
+
+    pub fn conflict(what: &str) -> Refusal {
+        Refusal::new(409, format!("Conflict: {what}"))
+    }
+
+    pub fn too_large() -> Refusal {
+        Refusal::new(413, "Request Entity Too Large")
+    }
+
+    pub fn too_many(retry_after: u64) -> Refusal {
+        let description = format!("Too Many Requests: retry after {retry_after}");
+        Refusal { retry_after: Some(retry_after), ..Refusal::new(429, description) }
+    }
+
+    pub fn migrated(to: i64) -> Refusal {
+        let what = "group chat was upgraded to a supergroup chat";
+        Refusal { migrate_to: Some(to), ..Refusal::bad_request(what) }
+    }
+
+    /// A failure on the platform's side; statuses outside 500..=599 are read as 500.
+    pub fn server_error(status: u16) -> Refusal {
+        let status = StatusCode::from_u16(status).ok().filter(StatusCode::is_server_error);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Refusal::new(status.as_u16(), status.canonical_reason().unwrap_or("Internal Server Error"))
+    }
+}
+
+/// The envelope every method answers in.
+pub(super) fn answer(outcome: Result<Done, Refusal>) -> Response<Body> {
+    match outcome {
+        Ok(Done { result, description: None }) => {
+            json_text(200, format!(r#"{{"ok":true,"result":{result}}}"#))
+        }
+        Ok(Done { result, description: Some(said) }) => {
+            json_text(200, format!(r#"{{"ok":true,"result":{result},"description":"{said}"}}"#))
+        }
+        Err(refusal) => refuse(refusal),
+    }
+}
+
+fn refuse(refusal: Refusal) -> Response<Body> {
+    let mut body = json!({"ok": false, "error_code": refusal.code, "description": refusal.description});
+    if let Some(to) = refusal.migrate_to {
+        body["parameters"] = json!({"migrate_to_chat_id": to});
+    }
+    if let Some(seconds) = refusal.retry_after {
+        body["parameters"] = json!({"retry_after": seconds});
+    }
+    let mut response = json_text(refusal.code, body.to_string());
+    if let Some(seconds) = refusal.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A JSON answer with this status.
+pub(super) fn json_text(status: u16, body: String) -> Response<Body> {
+    respond(status, "application/json", body)
+}
+
+/// An answer with this status, type and body.
+pub(super) fn respond(status: u16, kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

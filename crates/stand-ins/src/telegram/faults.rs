@@ -1,0 +1,210 @@
+//! Misbehaviour on demand.
+
+use serde::{Deserialize, Serialize};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum Trouble {
+    /// 429 with this many seconds; nothing is done.
+    TooManyRequests {
+        /// Seconds, in `parameters` and in the header.
+        retry_after: u64,
+    },
+    /// A 5xx; nothing is done.
+    ServerError {
+        /// Default 500.
+        #[serde(default = "internal")]
+        status: u16,
+    },
+    /// The work is done and answered this much later, even if the caller has left by then.
+    Slow {
+        /// Milliseconds.
+        delay_ms: u64,
+    },
+    /// Nothing is done or answered until released; a caller who left by then is forgotten.
+    Hang,
+    /// The work is done at once; the answer waits until released.
+    HangAfterWrite,
+    /// The work is done; the connection is closed without an answer.
+    DropAfterWrite,
+    /// The connection is closed; nothing is done. Without a chat to look for, the body is not even read.
+    Refuse,
+    /// 401.
+    Unauthorized,
+    /// 403 "bot was blocked by the user".
+    Blocked,
+    /// 400 "chat not found".
+    ChatNotFound,
+    /// 400 with `migrate_to_chat_id`.
+    Migrated {
+        /// The supergroup's id.
+        to: i64,
+    },
+    /// The next updates injected for a webhook are each delivered twice.
+    DuplicateDelivery,
+    /// So many updates injected for a webhook are held until they are all there, then delivered backwards.
+    ReorderDeliveries {
+        /// How many.
+        of: usize,
+    },
+}
+
+impl Trouble {
+    fn is_about_deliveries(self) -> bool {
+        matches!(self, Trouble::DuplicateDelivery | Trouble::ReorderDeliveries { .. })
+    }
+}
+
+fn internal() -> u16 {
+    500
+}
+
+/// A trouble, and whom it strikes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// What goes wrong.
+    #[serde(flatten)]
+    pub trouble: Trouble,
+    /// Only calls of this method; default any but `getUpdates`, which is struck only when named.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// Only this bot's calls (by id); default any.
+    #[serde(default)]
+    pub bot: Option<i64>,
+    /// Only calls about this chat; default any.
+    #[serde(default)]
+    pub chat_id: Option<i64>,
+    /// How often; default once, `null` until cleared.
+    #[serde(default = "once")]
+    pub times: Option<u64>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the shape serde wants for a default")]
+fn once() -> Option<u64> {
+    Some(1)
+}
+
+impl Fault {
+    /// Strikes the next call, whatever it is.
+    #[must_use]
+    pub fn new(trouble: Trouble) -> Fault {
+        Fault { trouble, method: None, bot: None, chat_id: None, times: once() }
+    }
+
+    /// Strikes calls of this method only.
+    #[must_use]
+    pub fn on(self, method: &str) -> Fault {
+        Fault { method: Some(method.to_owned()), ..self }
+    }
+
+    /// Strikes calls about this chat only.
+    #[must_use]
+    pub fn in_chat(self, chat: i64) -> Fault {
+        Fault { chat_id: Some(chat), ..self }
+    }
+
+    /// Strikes this bot only.
+    #[must_use]
+    pub fn of_bot(self, bot: i64) -> Fault {
+        Fault { bot: Some(bot), ..self }
+    }
+
+    /// Strikes so often.
+    #[must_use]
+    pub fn times(self, times: u64) -> Fault {
+        Fault { times: Some(times), ..self }
+    }
+
+    /// Strikes until cleared.
+    #[must_use]
+    pub fn until_cleared(self) -> Fault {
+        Fault { times: None, ..self }
+    }
+}
+
+/// A fault as it stands: how often it struck, and how often it still will.
+#[derive(Clone, Debug, Serialize)]
+pub struct Standing {
+    /// As `fault` returned it.
+    pub id: u64,
+    /// What was asked for; `times` is what is left.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// How often it struck.
+    pub struck: u64,
+}
+
+/// A call, as faults look at it.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub bot: i64,
+    pub method: &'a str,
+    pub chat: Option<i64>,
+}
+
+/// All faults, oldest first. The first that fits strikes; spent ones stay listed until cleared.
+#[derive(Default)]
+pub(super) struct Faults {
+    standing: Vec<Standing>,
+    next_id: u64,
+}
+
+impl Faults {
+    pub fn add(&mut self, fault: Fault) -> u64 {
+        self.next_id += 1;
+        self.standing.push(Standing { id: self.next_id, fault, struck: 0 });
+        self.next_id
+    }
+
+    pub fn clear(&mut self) {
+        self.standing.clear();
+    }
+
+    pub fn list(&self) -> Vec<Standing> {
+        self.standing.clone()
+    }
+
+    pub fn struck(&self, id: u64) -> u64 {
+        self.standing.iter().find(|standing| standing.id == id).map_or(0, |standing| standing.struck)
+    }
+
+    /// A refusal that needs no look at the parameters.
+    pub fn refuses_unread(&mut self, call: Call<'_>) -> bool {
+        self.strike(|fault| fault.trouble == Trouble::Refuse && fault.chat_id.is_none() && fits(fault, call))
+            .is_some()
+    }
+
+    /// What strikes this call, if anything.
+    pub fn strike_call(&mut self, call: Call<'_>) -> Option<Trouble> {
+        self.strike(|fault| !fault.trouble.is_about_deliveries() && fits(fault, call))
+    }
+
+    /// What happens to this update's delivery, if anything.
+    pub fn strike_delivery(&mut self, bot: i64) -> Option<Trouble> {
+        self.strike(|fault| fault.trouble.is_about_deliveries() && fault.bot.is_none_or(|only| only == bot))
+    }
+
+    fn strike(&mut self, wanted: impl Fn(&Fault) -> bool) -> Option<Trouble> {
+        let hit = self
+            .standing
+            .iter_mut()
+            .find(|standing| standing.fault.times.is_none_or(|left| left > 0) && wanted(&standing.fault))?;
+        hit.struck += 1;
+        if let Some(left) = &mut hit.fault.times {
+            *left -= 1;
+        }
+        Some(hit.fault.trouble)
+    }
+}
+
+fn fits(fault: &Fault, call: Call<'_>) -> bool {
+    let method = match &fault.method {
+        Some(only) => only.eq_ignore_ascii_case(call.method),
+        // A poller asks all the time and would use faults up by chance.
+        None => call.method != "getUpdates",
+    };
+    method
+        && fault.bot.is_none_or(|only| only == call.bot)
+        && fault.chat_id.is_none_or(|only| Some(only) == call.chat)
+}

@@ -1,0 +1,134 @@
+//! The methods of the Bot API.
+
+mod chats;
+mod messages;
+mod updates;
+
+use std::sync::Arc;
+
+use super::{
+    Shared,
+    answer::{Done, Refusal},
+    moment::unix_ms,
+    params::Params,
+    transcript::{Kind, Row},
+    world::{BotState, World},
+};
+
+const METHODS: [&str; 14] = [
+    "getMe",
+    "getUpdates",
+    "setWebhook",
+    "deleteWebhook",
+    "getWebhookInfo",
+    "sendMessage",
+    "editMessageText",
+    "deleteMessage",
+    "sendChatAction",
+    "setMessageReaction",
+    "answerCallbackQuery",
+    "getChat",
+    "getFile",
+    "createForumTopic",
+];
+
+/// The method's own spelling; the Bot API does not mind the case.
+pub(super) fn known(name: &str) -> Option<&'static str> {
+    METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(name))
+}
+
+/// One call of a bot whose token was right.
+pub(super) struct Call<'a> {
+    pub shared: &'a Arc<Shared>,
+    /// Which bot.
+    pub at: usize,
+    pub method: &'static str,
+    pub params: &'a Params,
+}
+
+impl Call<'_> {
+    /// Does the work.
+    pub async fn run(&self) -> Result<Done, Refusal> {
+        match self.method {
+            "getUpdates" => self.get_updates().await,
+            "setWebhook" => self.set_webhook(),
+            "deleteWebhook" => self.delete_webhook(),
+            _ => {
+                let outcome = self.work(&mut self.shared.world.lock());
+                self.shared.changed.notify_waiters();
+                outcome
+            }
+        }
+    }
+
+    fn work(&self, world: &mut World) -> Result<Done, Refusal> {
+        match self.method {
+            "getMe" => Ok(self.get_me(world)),
+            "getWebhookInfo" => Ok(self.get_webhook_info(world)),
+            "sendMessage" => self.send_message(world),
+            "editMessageText" => self.edit_message_text(world),
+            "deleteMessage" => self.delete_message(world),
+            "setMessageReaction" => self.set_message_reaction(world),
+            "sendChatAction" => self.send_chat_action(world),
+            "answerCallbackQuery" => self.answer_callback_query(world),
+            "getChat" => self.get_chat(world),
+            "getFile" => self.get_file(world),
+            "createForumTopic" => self.create_forum_topic(world),
+            _ => Err(Refusal::not_found()),
+        }
+    }
+
+    fn state<'w>(&self, world: &'w mut World) -> &'w mut BotState {
+        &mut world.bots[self.at]
+    }
+
+    /// The chat this call is about, if the bot may know it.
+    fn chat(&self, state: &mut BotState) -> Result<i64, Refusal> {
+        let not_found = || Refusal::bad_request("chat not found");
+        let Some(id) = self.params.integer("chat_id") else {
+            let name = self.params.text("chat_id").unwrap_or("");
+            let Some(name) = name.strip_prefix('@') else {
+                return Err(Refusal::bad_request("chat_id is empty"));
+            };
+            let named = state.chats.iter().find(|(_, chat)| chat.object["username"] == name);
+            return named.map(|(id, _)| *id).ok_or_else(not_found);
+        };
+        if self.shared.settings.accept_unknown_chats {
+            state.chats.entry(id).or_insert_with(|| chats::unknown(id));
+        }
+        if state.chats.contains_key(&id) { Ok(id) } else { Err(not_found()) }
+    }
+
+    /// A message id that has to be there.
+    fn message_id(&self) -> Result<i64, Refusal> {
+        self.params
+            .integer("message_id")
+            .ok_or_else(|| Refusal::bad_request("message identifier is not specified"))
+    }
+
+    /// Counts a write against the limits, if there are any.
+    fn pace(&self, state: &mut BotState, chat: i64) -> Result<(), Refusal> {
+        match &self.shared.settings.limits {
+            Some(limits) => state.windows.admit(limits, chat, unix_ms()).map_err(Refusal::too_many),
+            None => Ok(()),
+        }
+    }
+
+    fn row(&self, state: &BotState, kind: Kind) -> Row {
+        Row::new(state.bot.id, kind, self.method, self.params.raw())
+    }
+
+    /// Writes down that this call was turned away.
+    pub fn record_refusal(&self, refusal: &Refusal) {
+        let mut world = self.shared.world.lock();
+        let row = Row {
+            chat: self.params.integer("chat_id"),
+            message_id: self.params.integer("message_id"),
+            text: Some(refusal.description.clone()),
+            ..self.row(&world.bots[self.at], Kind::Refused)
+        };
+        world.record_refusal(row);
+        drop(world);
+        self.shared.changed.notify_waiters();
+    }
+}

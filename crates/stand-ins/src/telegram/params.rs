@@ -1,0 +1,121 @@
+//! The parameters of a call, however they were sent: JSON, a form, the query, or several at once.
+
+use axum::{
+    body::Body,
+    extract::{FromRequest, Query},
+    http::Request,
+};
+use bytes::Bytes;
+use http::{HeaderMap, Uri, header};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::answer::{Refusal, raw};
+
+type Pairs = Vec<(String, String)>;
+
+/// Parameters by name. In forms every value is text, so numbers, flags and objects are read from text too.
+#[derive(Default)]
+pub(super) struct Params(Map<String, Value>);
+
+impl Params {
+    /// Reads the query, then the body over it.
+    pub async fn read(uri: &Uri, headers: &HeaderMap, body: Bytes) -> Result<Params, Refusal> {
+        let mut params = Params::query(uri)?;
+        if body.is_empty() {
+            return Ok(params);
+        }
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "application/json" => match serde_json::from_slice(&body) {
+                Ok(Value::Object(fields)) => params.0.extend(fields),
+                _ => return Err(Refusal::bad_request("can't parse JSON object")),
+            },
+            "application/x-www-form-urlencoded" => params.extend(form(body).await?),
+            _ => return Err(Refusal::bad_request("the stand-in reads JSON and url-encoded forms only")),
+        }
+        Ok(params)
+    }
+
+    /// Reads the query alone.
+    pub fn query(uri: &Uri) -> Result<Params, Refusal> {
+        let mut params = Params::default();
+        if uri.query().is_some() {
+            let Query(pairs) = Query::<Pairs>::try_from_uri(uri)
+                .map_err(|_| Refusal::bad_request("can't parse the query"))?;
+            params.extend(pairs);
+        }
+        Ok(params)
+    }
+
+    fn extend(&mut self, pairs: Pairs) {
+        self.0.extend(pairs.into_iter().map(|(name, value)| (name, Value::String(value))));
+    }
+
+    /// As they came, for the transcript.
+    pub fn raw(&self) -> Box<RawValue> {
+        raw(&self.0)
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        integer(self.0.get(name)?)
+    }
+
+    /// True for `true`, `True` and `1`.
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(flag)
+    }
+
+    /// A list or object, also when it came as JSON in a form field. Unreadable text is `Err`.
+    pub fn structure(&self, name: &str) -> Result<Option<Value>, Refusal> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.is_empty() => Ok(None),
+            Some(Value::String(text)) => serde_json::from_str(text)
+                .map(Some)
+                .map_err(|_| Refusal::bad_request(format!("can't parse {name} JSON object"))),
+            Some(value) => Ok(Some(value.clone())),
+        }
+    }
+
+    /// A list of names; absent and unreadable are alike.
+    pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Refusal> {
+        let Some(value) = self.structure(name)? else { return Ok(None) };
+        serde_json::from_value(value)
+            .map(Some)
+            .map_err(|_| Refusal::bad_request(format!("can't parse {name} JSON object")))
+    }
+}
+
+/// A number, or a number in text.
+pub(super) fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// True for `true`, `"true"`, `"True"` and 1 in either form.
+pub(super) fn flag(value: &Value) -> bool {
+    match value {
+        Value::Bool(set) => *set,
+        Value::String(text) => text.eq_ignore_ascii_case("true") || text == "1",
+        other => other.as_i64() == Some(1),
+    }
+}
+
+async fn form(body: Bytes) -> Result<Pairs, Refusal> {
+    let unreadable = || Refusal::bad_request("can't parse the form");
+    let request = Request::post("/")
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(Body::from(body))
+        .map_err(|_| unreadable())?;
+    let axum::Form(pairs) =
+        axum::Form::<Pairs>::from_request(request, &()).await.map_err(|_| unreadable())?;
+    Ok(pairs)
+}

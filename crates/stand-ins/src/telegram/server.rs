@@ -1,0 +1,217 @@
+//! The door: connections, paths, and hanging up on people.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::body::{Body, to_bytes};
+use http::{Request, Response};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{
+    Shared,
+    answer::{Done, Refusal, answer, respond},
+    control,
+    faults::{self, Trouble},
+    methods::{self, Call},
+    params::Params,
+};
+
+const MOST_BODY: usize = 4 << 20;
+
+/// The connection ends here, without an answer: hyper drops it when a service fails.
+#[derive(Debug)]
+pub(super) struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the connection is cut, as a fault asked")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// Takes connections until the stand-in stops.
+pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        let stream = tokio::select! {
+            () = shared.stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match stream {
+            Ok((stream, _)) => _ = shared.tasks.spawn(converse(stream, shared.clone())),
+            Err(error) => {
+                // Out of file handles, most likely: wait for some to come back.
+                tracing::warn!(%error, "could not accept a connection");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, shared: Arc<Shared>) {
+    _ = stream.set_nodelay(true);
+    let stop = shared.stop.clone();
+    let service = service_fn(move |request| handle(shared.clone(), request));
+    let conversation = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        ended = conversation => {
+            if let Err(error) = ended {
+                tracing::trace!(%error, "a connection ended early");
+            }
+        }
+    }
+}
+
+async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+    let path = unescape(request.uri().path());
+    if let Some(rest) = path.strip_prefix("/file/bot") {
+        return Ok(download(&shared, rest));
+    }
+    if let Some((token, method)) = path.strip_prefix("/bot").and_then(|rest| rest.split_once('/')) {
+        return call(&shared, token, method, request).await;
+    }
+    let (head, body) = request.into_parts();
+    match to_bytes(Body::new(body), MOST_BODY * 8).await {
+        Ok(body) => Ok(control::handle(&shared, &head, body).await),
+        Err(_) => Ok(answer(Err(Refusal::too_large()))),
+    }
+}
+
+/// Clients may escape any character of a path, and some escape the colon of a token.
+fn unescape(path: &str) -> String {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, ..] => (*high as char).to_digit(16).zip((*low as char).to_digit(16)),
+            _ => None,
+        };
+        if let Some((high, low)) = escaped {
+            plain.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+            rest = &rest[3..];
+        } else {
+            plain.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+fn download(shared: &Shared, rest: &str) -> Response<Body> {
+    let world = shared.world.lock();
+    let Some((token, path)) = rest.split_once('/') else { return answer(Err(Refusal::not_found())) };
+    if world.bot_by_token(token).is_none() {
+        return answer(Err(Refusal::unauthorized()));
+    }
+    match world.files.by_path(path) {
+        Some(file) => respond(200, "application/octet-stream", file.content.clone()),
+        None => answer(Err(Refusal::not_found())),
+    }
+}
+
+async fn call(
+    shared: &Arc<Shared>,
+    token: &str,
+    method: &str,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Cut> {
+    let (at, bot) = {
+        let world = shared.world.lock();
+        match world.bot_by_token(token) {
+            Some(at) => (at, world.bots[at].bot.id),
+            None => return Ok(answer(Err(Refusal::unauthorized()))),
+        }
+    };
+    let Some(method) = methods::known(method) else { return Ok(answer(Err(Refusal::not_found()))) };
+    let mut seen = faults::Call { bot, method, chat: None };
+    let refused = shared.world.lock().faults.refuses_unread(seen);
+    if refused {
+        shared.changed.notify_waiters();
+        return Err(Cut);
+    }
+    let (head, body) = request.into_parts();
+    let Ok(body) = to_bytes(Body::new(body), MOST_BODY).await else {
+        return Ok(answer(Err(Refusal::too_large())));
+    };
+    let params = match Params::read(&head.uri, &head.headers, body).await {
+        Ok(params) => params,
+        Err(refusal) => return Ok(answer(Err(refusal))),
+    };
+    seen.chat = params.integer("chat_id");
+    let trouble = shared.world.lock().faults.strike_call(seen);
+    if let Some(trouble) = trouble {
+        shared.changed.notify_waiters();
+        return strike(shared, at, method, params, trouble).await;
+    }
+    Ok(answer(perform(&Call { shared, at, method, params: &params }).await))
+}
+
+async fn perform(call: &Call<'_>) -> Result<Done, Refusal> {
+    let outcome = call.run().await;
+    if let Err(refusal) = &outcome {
+        call.record_refusal(refusal);
+    }
+    outcome
+}
+
+async fn strike(
+    shared: &Arc<Shared>,
+    at: usize,
+    method: &'static str,
+    params: Params,
+    trouble: Trouble,
+) -> Result<Response<Body>, Cut> {
+    let call = Call { shared, at, method, params: &params };
+    let refusal = match trouble {
+        Trouble::TooManyRequests { retry_after } => Refusal::too_many(retry_after),
+        Trouble::ServerError { status } => Refusal::server_error(status),
+        Trouble::Unauthorized => Refusal::unauthorized(),
+        Trouble::Blocked => Refusal::blocked(),
+        Trouble::ChatNotFound => Refusal::bad_request("chat not found"),
+        Trouble::Migrated { to } => Refusal::migrated(to),
+        Trouble::Refuse => return Err(Cut),
+        Trouble::DropAfterWrite => {
+            _ = perform(&call).await;
+            return Err(Cut);
+        }
+        Trouble::Hang => {
+            shared.until_released().await;
+            return Ok(answer(perform(&call).await));
+        }
+        Trouble::HangAfterWrite => {
+            let release = shared.until_released();
+            let outcome = perform(&call).await;
+            release.await;
+            return Ok(answer(outcome));
+        }
+        Trouble::Slow { delay_ms } => return slowly(shared.clone(), at, method, params, delay_ms).await,
+        Trouble::DuplicateDelivery | Trouble::ReorderDeliveries { .. } => {
+            return Ok(answer(perform(&call).await));
+        }
+    };
+    call.record_refusal(&refusal);
+    Ok(answer(Err(refusal)))
+}
+
+/// In a task of its own, since a platform that has read a request does the work whether or not the
+/// caller is still there.
+async fn slowly(
+    shared: Arc<Shared>,
+    at: usize,
+    method: &'static str,
+    params: Params,
+    delay_ms: u64,
+) -> Result<Response<Body>, Cut> {
+    let stop = shared.stop.clone();
+    let tasks = shared.tasks.clone();
+    let work = async move {
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        answer(perform(&Call { shared: &shared, at, method, params: &params }).await)
+    };
+    match tasks.spawn(stop.run_until_cancelled_owned(work)).await {
+        Ok(Some(response)) => Ok(response),
+        _ => Err(Cut),
+    }
+}

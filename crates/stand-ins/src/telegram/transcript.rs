@@ -1,0 +1,194 @@
+//! What took effect, in order; what was turned away; what came of deliveries.
+
+use std::{borrow::Cow, collections::VecDeque};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What a row tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An update came from a person (it was injected).
+    Received,
+    /// A bot wrote a message.
+    Sent,
+    /// A bot changed a message of its own.
+    Edited,
+    /// A bot deleted a message.
+    Deleted,
+    /// A bot showed that it is typing, or the like.
+    Action,
+    /// A bot reacted to a message.
+    Reaction,
+    /// A bot answered a pressed button.
+    CallbackAnswered,
+    /// A bot opened a forum topic.
+    TopicCreated,
+    /// A call was turned away. Never in the transcript.
+    Refused,
+}
+
+/// One thing that happened. Tokens are never part of it; `bot` is the bot's id.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Grows by one per row; gaps do not occur until rows are evicted.
+    pub seq: u64,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// The bot's id.
+    pub bot: i64,
+    /// What happened.
+    pub kind: Kind,
+    /// The Bot API method, or for `Received` the update's kind (`message`, `callback_query`, ...).
+    pub method: Cow<'static, str>,
+    /// Where.
+    pub chat: Option<i64>,
+    /// Which message it made or touched.
+    pub message_id: Option<i64>,
+    /// For `Received`.
+    pub update_id: Option<i64>,
+    /// The forum topic, if any.
+    pub thread_id: Option<i64>,
+    /// The message it replies to, if any.
+    pub reply_to: Option<i64>,
+    /// The text after parsing; for `Action`, the action; for `Refused`, the description.
+    pub text: Option<String>,
+    /// The update, or the parameters of the call as they came.
+    pub raw: Box<RawValue>,
+}
+
+impl Row {
+    pub(super) fn new(bot: i64, kind: Kind, method: impl Into<Cow<'static, str>>, raw: Box<RawValue>) -> Row {
+        Row {
+            seq: 0,
+            at_ms: super::moment::unix_ms(),
+            bot,
+            kind,
+            method: method.into(),
+            chat: None,
+            message_id: None,
+            update_id: None,
+            thread_id: None,
+            reply_to: None,
+            text: None,
+            raw,
+        }
+    }
+}
+
+/// Which rows one wants to see. The default is all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only this bot's.
+    pub bot: Option<i64>,
+    /// Only in this chat.
+    pub chat: Option<i64>,
+    /// Only of these kinds; empty means all.
+    pub kinds: Vec<Kind>,
+    /// Only whose text contains this.
+    pub text: Option<String>,
+    /// Only rows later than this `seq`.
+    pub after: Option<u64>,
+}
+
+impl Filter {
+    /// All rows of one chat.
+    #[must_use]
+    pub fn chat(chat: i64) -> Filter {
+        Filter { chat: Some(chat), ..Filter::default() }
+    }
+
+    /// What bots wrote in one chat.
+    #[must_use]
+    pub fn sent(chat: i64) -> Filter {
+        Filter { kinds: vec![Kind::Sent], ..Filter::chat(chat) }
+    }
+
+    /// Also: containing this text.
+    #[must_use]
+    pub fn saying(self, text: &str) -> Filter {
+        Filter { text: Some(text.to_owned()), ..self }
+    }
+
+    /// Whether a row is wanted.
+    #[must_use]
+    pub fn wants(&self, row: &Row) -> bool {
+        self.bot.is_none_or(|bot| bot == row.bot)
+            && self.chat.is_none_or(|chat| Some(chat) == row.chat)
+            && (self.kinds.is_empty() || self.kinds.contains(&row.kind))
+            && self.after.is_none_or(|after| row.seq > after)
+            && self.text.as_ref().is_none_or(|text| row.text.as_ref().is_some_and(|said| said.contains(text)))
+    }
+}
+
+/// The last so many things of a kind.
+pub(super) struct Last<T> {
+    kept: VecDeque<T>,
+    most: usize,
+}
+
+impl<T> Last<T> {
+    pub fn new(most: usize) -> Last<T> {
+        Last { kept: VecDeque::new(), most: most.max(1) }
+    }
+
+    /// Keeps one more; returns the oldest if it had to go.
+    pub fn push(&mut self, one: T) -> Option<T> {
+        self.kept.push_back(one);
+        if self.kept.len() > self.most { self.kept.pop_front() } else { None }
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.kept.iter()
+    }
+
+    pub fn clear(&mut self) {
+        self.kept.clear();
+    }
+}
+
+/// One attempt to hand an update to a webhook.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attempt {
+    /// When it began, milliseconds since 1970.
+    pub at_ms: i64,
+    /// How long it took.
+    pub took_ms: i64,
+    /// The bot's id.
+    pub bot: i64,
+    /// Which update.
+    pub update_id: i64,
+    /// 1 for the first.
+    pub attempt: u32,
+    /// Whether a fault asked for this repetition although the update had its 2xx already.
+    pub duplicate: bool,
+    /// The answer's status, if one came.
+    pub status: Option<u16>,
+    /// Why none came.
+    pub error: Option<String>,
+}
+
+/// An update which the other side took responsibility for.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct Confirmed {
+    /// The bot's id.
+    pub bot: i64,
+    /// Which update.
+    pub update_id: i64,
+    /// When, milliseconds since 1970.
+    pub at_ms: i64,
+    /// `webhook` (a 2xx came) or `offset` (a later getUpdates passed it).
+    pub by: &'static str,
+}
+
+/// What became of updates.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Deliveries {
+    /// Every webhook attempt, in the order they ended.
+    pub attempts: Vec<Attempt>,
+    /// Every update confirmed, in order, once each.
+    pub confirmed: Vec<Confirmed>,
+    /// Updates waiting, over all bots asked for.
+    pub pending: usize,
+}

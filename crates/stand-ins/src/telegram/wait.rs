@@ -1,0 +1,59 @@
+//! Waiting for something to be true of the transcript.
+
+use std::time::Duration;
+
+use super::{
+    Shared,
+    transcript::{Filter, Row},
+};
+
+/// What to wait for; all that is set must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Wait {
+    /// Which rows count.
+    pub filter: Filter,
+    /// At least so many such rows. Default 1, or 0 when only confirmations are waited for.
+    pub count: Option<u64>,
+    /// At least so many updates confirmed, over all bots, since the start or the last reset.
+    pub confirmed: Option<u64>,
+}
+
+impl Wait {
+    /// For `count` rows that the filter wants.
+    #[must_use]
+    pub fn rows(filter: Filter, count: u64) -> Wait {
+        Wait { filter, count: Some(count), confirmed: None }
+    }
+}
+
+impl Shared {
+    /// The rows waited for, or those there were when patience ended.
+    pub async fn wait(&self, wait: &Wait, patience: Duration) -> Result<Vec<Row>, Vec<Row>> {
+        let count = wait.count.unwrap_or(u64::from(wait.confirmed.is_none()));
+        let mut found: Vec<Row> = Vec::new();
+        let mut seen = 0;
+        let mut end = std::pin::pin!(tokio::time::sleep(patience));
+        loop {
+            let mut news = std::pin::pin!(self.changed.notified());
+            news.as_mut().enable();
+            let confirmed = {
+                let world = self.world.lock();
+                // From the newest back to where the last look ended, so that a long wait stays cheap.
+                let fresh = world.transcript.iter().rev().take_while(|row| row.seq > seen);
+                let mut fresh: Vec<Row> = fresh.filter(|row| wait.filter.wants(row)).cloned().collect();
+                seen = world.transcript.iter().next_back().map_or(seen, |row| row.seq);
+                fresh.reverse();
+                found.append(&mut fresh);
+                world.confirmed_ever()
+            };
+            if found.len() as u64 >= count && wait.confirmed.is_none_or(|wanted| confirmed >= wanted) {
+                return Ok(found);
+            }
+            tokio::select! {
+                () = &mut news => {}
+                () = &mut end => return Err(found),
+                () = self.stop.cancelled() => return Err(found),
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What the house holds for its bots: tokens and signing secrets.
+
+use std::collections::HashMap;
+
+use posthouse_wire::{BotId, Platform, Secret};
+
+use crate::{Fault, Vault};
+
+/// One bot's secrets by name. It cannot be printed.
+#[derive(Clone, Default)]
+pub struct Credentials(HashMap<String, Secret>);
+
+impl Credentials {
+    pub fn get(&self, name: &str) -> Option<&Secret> {
+        self.0.get(name)
+    }
+
+    pub fn insert(&mut self, name: &str, secret: Secret) {
+        self.0.insert(name.to_owned(), secret);
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.0.iter().map(|(name, secret)| (name.as_str(), secret))
+    }
+}
+
+impl Vault {
+    /// Keeps every secret of `credentials` for this bot, replacing those of the same name.
+    pub async fn keep(
+        &self,
+        platform: &Platform,
+        bot: &BotId,
+        credentials: &Credentials,
+    ) -> Result<(), Fault> {
+        for (name, secret) in credentials.iter() {
+            let sealed = self.keys.seal(&context(platform, bot, name), secret.expose().as_bytes())?;
+            self.records.put_credential(platform, bot, name, sealed).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn credentials(&self, platform: &Platform, bot: &BotId) -> Result<Credentials, Fault> {
+        let mut credentials = Credentials::default();
+        for (name, sealed) in self.records.credentials(platform, bot).await? {
+            let secret = self.keys.open_text(&context(platform, bot, &name), &sealed)?;
+            credentials.insert(&name, secret);
+        }
+        Ok(credentials)
+    }
+}
+
+fn context(platform: &Platform, bot: &BotId, name: &str) -> String {
+    format!("bot/{platform}/{bot}/{name}")
+}

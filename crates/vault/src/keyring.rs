@@ -1,0 +1,109 @@
+//! Secrets that agents present: issue, check, rotate, revoke. What is sealed never comes out again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{GatewayRecord, VaultRecords};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::token::{self, Verdict};
+use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
+
+use crate::Fault;
+use crate::seal::{Keys, random_hex};
+
+/// How long a rotated secret stays good beside its successor.
+const OVERLAP: Duration = Duration::from_secs(24 * 3600);
+
+/// The gateway credentials, without the power to read them.
+#[derive(Clone)]
+pub struct Keyring {
+    records: Arc<dyn VaultRecords>,
+    keys: Arc<Keys>,
+    timepiece: Timepiece,
+}
+
+/// Whom a credential stands for, by our own record of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub gateway: GatewayId,
+    pub instance: InstanceId,
+    pub tenant: TenantId,
+}
+
+/// What a presented token is worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Good(Holder),
+    /// The signature is right and only the time is wrong, by `late_seconds`.
+    Expired {
+        holder: Holder,
+        late_seconds: i64,
+    },
+    /// Unknown, revoked or wrong. One variant on purpose.
+    Refused,
+}
+
+impl Keyring {
+    pub(crate) fn new(records: Arc<dyn VaultRecords>, keys: Arc<Keys>, timepiece: Timepiece) -> Self {
+        Self { records, keys, timepiece }
+    }
+
+    /// Makes a credential, or gives an existing one of the same instance a new secret; the old one
+    /// stays good for a day. Nothing when the id is another instance's or was revoked. This is the one
+    /// time the secret is seen.
+    pub async fn issue(&self, gateway: &GatewayId, to: &InstanceId) -> Result<Option<Secret>, Fault> {
+        let secret = random_hex(32)?;
+        let sealed = self.keys.seal(&context(gateway), secret.expose().as_bytes())?;
+        let now = self.timepiece.now();
+        let issued = self.records.issue(gateway, to, sealed, now, now + OVERLAP).await?;
+        Ok(issued.then_some(secret))
+    }
+
+    /// Ends a credential for good. False when there was none.
+    pub async fn revoke(&self, gateway: &GatewayId) -> Result<bool, Fault> {
+        Ok(self.records.revoke(gateway, self.timepiece.now()).await?)
+    }
+
+    /// The credentials of one instance: id, when made, when revoked.
+    pub async fn of(&self, instance: &InstanceId) -> Result<Vec<(GatewayId, Moment, Option<Moment>)>, Fault> {
+        let records = self.records.gateways(instance).await?;
+        Ok(records.into_iter().map(|record| (record.gateway, record.created, record.revoked)).collect())
+    }
+
+    /// Judges an upgrade token. An unknown gateway costs the same work as a known one, so that time
+    /// tells nothing.
+    pub async fn judge(&self, token: &str) -> Result<Standing, Fault> {
+        let now = self.timepiece.now();
+        let record = match token::claimed_gateway(token) {
+            Some(gateway) => self.records.gateway(&gateway).await?,
+            None => None,
+        };
+        let secrets = match &record {
+            Some(record) => self.good_secrets(record, now)?,
+            None => Vec::new(),
+        };
+        let verdict = token::verify(token, secrets.iter(), now.seconds());
+        let Some(record) = record.filter(|record| record.revoked.is_none()) else {
+            return Ok(Standing::Refused);
+        };
+        let holder = Holder { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
+        Ok(match verdict {
+            Verdict::Good(_) => Standing::Good(holder),
+            Verdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },
+            Verdict::Refused => Standing::Refused,
+        })
+    }
+
+    fn good_secrets(&self, record: &GatewayRecord, now: Moment) -> Result<Vec<Secret>, Fault> {
+        record
+            .secrets
+            .iter()
+            .filter(|secret| secret.expires.is_none_or(|expires| expires > now))
+            .map(|secret| self.keys.open_text(&context(&record.gateway), &secret.sealed))
+            .collect()
+    }
+}
+
+fn context(gateway: &GatewayId) -> String {
+    format!("gateway/{gateway}")
+}

@@ -1,0 +1,76 @@
+//! Secrets: the only code that can open a sealed value.
+//!
+//! Values are sealed with AES-256-GCM under a key that lies outside the database, bound to the place
+//! they belong to, with the key's id beside the blob. Only `edge` is handed the [`Vault`]; the relay
+//! gets a [`Keyring`], which answers whether a credential is good and never what it is.
+
+mod capability;
+mod credential;
+mod fault;
+mod keyring;
+mod seal;
+
+use std::sync::Arc;
+
+use ledger::{House, VaultRecords};
+use posthouse_time::Timepiece;
+
+pub use capability::{Captured, Granted, Redemption};
+pub use credential::Credentials;
+pub use fault::Fault;
+pub use keyring::{Holder, Keyring, Standing};
+pub use seal::{Keys, random_hex};
+
+/// The whole vault: bots' credentials and captured capabilities.
+#[derive(Clone)]
+pub struct Vault {
+    records: Arc<dyn VaultRecords>,
+    keys: Arc<Keys>,
+    timepiece: Timepiece,
+}
+
+/// The name of the fact that proves which key this ledger was sealed with.
+const PROOF: &str = "vault.proof";
+
+impl Vault {
+    /// Opens the vault. A key that cannot open what was sealed here before is refused now, not at the
+    /// first message.
+    pub async fn unlock(
+        keys: Keys,
+        records: Arc<dyn VaultRecords>,
+        house: &dyn House,
+        timepiece: Timepiece,
+    ) -> Result<Self, Fault> {
+        match house.fact(PROOF).await? {
+            Some(proof) => keys.check_proof(&proof)?,
+            None => house.set_fact(PROOF, &keys.proof()?).await?,
+        }
+        let vault = Self { records, keys: Arc::new(keys), timepiece };
+        if vault.reseal().await? > 0 {
+            house.set_fact(PROOF, &vault.keys.proof()?).await?;
+        }
+        Ok(vault)
+    }
+
+    /// What the relay may hold: secrets that agents present can be issued, checked and revoked.
+    pub fn keyring(&self) -> Keyring {
+        Keyring::new(Arc::clone(&self.records), Arc::clone(&self.keys), self.timepiece.clone())
+    }
+
+    /// Brings everything under the current key after a rotation; how many values were sealed anew.
+    async fn reseal(&self) -> Result<usize, Fault> {
+        let mut count = 0;
+        loop {
+            let others = self.records.sealed_under_other_keys(self.keys.current_id(), 100).await?;
+            if others.is_empty() {
+                return Ok(count);
+            }
+            for (place, old) in others {
+                let context = place.rsplit_once('#').map_or(place.as_str(), |(context, _)| context);
+                let new = self.keys.seal(context, &self.keys.open(context, &old)?)?;
+                self.records.reseal(&place, &old, new).await?;
+                count += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+"""The account of numbered messages: what was asked, what became a turn, what was answered.
+
+Stock gateways join messages that arrive during a turn into one next turn, so neither turns nor
+answers can be counted as such; every message carries a number of its own, and the model answers
+number by number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from scripted_model import PING, Turn
+
+PONG = re.compile(r"^pong (\S+)$", re.MULTILINE)
+
+
+@dataclass
+class Account:
+    sent: list[str]
+    """Numbers for which the platform got its word that they were taken, in order."""
+    turns: list[Turn]
+    answers: list[str]
+    """What stands in the chat, in order."""
+    asked: list[str] = field(init=False)
+    answered: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ours = set(self.sent)
+        self.turns = [t for t in self.turns if not t.side and not t.after_tool and ours & set(PING.findall(t.text))]
+        self.asked = [n for t in self.turns for n in PING.findall(t.text) if n in ours]
+        self.answered = [n for text in self.answers for n in PONG.findall(text) if n in ours]
+
+    def every_message_became_a_turn_in_order(self) -> None:
+        first = list(dict.fromkeys(self.asked))
+        assert first == self.sent, f"sent {self.sent}\nbecame turns {first}"
+
+    def repeated(self) -> list[str]:
+        """Numbers the agent was given more than once, as often as they were too many."""
+        return list((Counter(self.asked) - Counter(self.sent)).elements())
+
+    def answered_too_often(self) -> list[str]:
+        """Answers beyond one for every time the agent was asked."""
+        return list((Counter(self.answered) - Counter(self.asked)).elements())
+
+    def unanswered(self) -> list[str]:
+        return [n for n in self.sent if n not in self.answered]
+
+    def exactly_once(self) -> None:
+        """Asked once, answered once, in order."""
+        self.every_message_became_a_turn_in_order()
+        assert self.asked == self.sent, f"asked {self.asked}"
+        assert self.answered == self.sent, f"answered {self.answered}"
+
+    def swallowed_only_within(self, windows: list[tuple[float, float]]) -> None:
+        """Every missing answer was being sent while the house was down: stock does not send it again."""
+        for number in self.unanswered():
+            ends = [t.finished for t in self.turns if number in PING.findall(t.text) and t.finished is not None]
+            inside = any(start <= end <= stop for end in ends for start, stop in windows)
+            assert inside, f"{number} was not answered; its turns ended at {ends}, the house was down {windows}"

@@ -1,0 +1,92 @@
+"""Fixtures: one Telegram and one house for a module; agents, bots and chats are fresh for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+# The stock package looks for its home when it is imported; it must not find the operator's.
+os.environ["HERMES_HOME"] = tempfile.mkdtemp(prefix="hermes-home-")
+os.environ["HERMES_DISABLE_LAZY_INSTALLS"] = "1"
+for name in [n for n in os.environ if n.lower().endswith("_proxy") or n.startswith("GATEWAY_RELAY_")]:
+    del os.environ[name]
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
+
+from child import posthouse  # noqa: E402
+from house import Agent, House  # noqa: E402
+from scripted_model import ScriptedModel  # noqa: E402
+from telegram_stand_in import TOKEN_SECRET, Telegram  # noqa: E402
+from waiting import until  # noqa: E402
+
+
+@dataclass
+class Town:
+    """A house, the platform outside, and everybody who moved in."""
+
+    house: House
+    telegram: Telegram
+    agents: list[Agent] = field(default_factory=list)
+    bots: dict[str, str] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def agent(self, bots: int = 1, mode: str = "webhook") -> Agent:
+        """An agent of a tenant of its own, with bots of its own."""
+        name = f"heron-{next(self._numbers)}"
+        own = [self.house.bot(self.telegram.spare_bot(), mode) for _ in range(bots)]
+        self.house.tenant(f"acme-{name}")
+        made = self.house.agent(name, f"acme-{name}", own)
+        self.agents.append(made)
+        self.bots[made.instance_id] = own[0]
+        return made
+
+    def chat(self) -> int:
+        """A person nobody has met."""
+        return 500_000 + next(self._numbers)
+
+    def writes(self, agent: Agent, chat: int, *texts: str) -> list[int]:
+        """The person writes to the agent's bot; returns once the house has taken every message."""
+        bot = self.bots[agent.instance_id]
+        ids = [self.telegram.inject(bot, chat, text)["update_id"] for text in texts]
+        until("the house takes the updates", lambda: set(ids) <= self.telegram.confirmed(), 30)
+        return ids
+
+    def secrets(self) -> list[str]:
+        return [TOKEN_SECRET, *(agent.secret for agent in self.agents)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def binary() -> str:
+    path = posthouse()
+    assert Path(path).is_file(), f"{path} is not there: build the house first, or set POSTHOUSE_BIN"
+    return path
+
+
+def _open(folder: Path, **settings: str) -> Iterator[Town]:
+    telegram = Telegram(folder, range(7001, 7101))
+    house = House(folder, telegram, **settings)
+    try:
+        telegram.open()
+        house.open()
+        yield Town(house, telegram)
+    finally:
+        house.kill()
+        telegram.kill()
+
+
+@pytest.fixture(scope="module")
+def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """A module says with `SETTINGS` how its house differs from the default."""
+    settings = getattr(request.module, "SETTINGS", {})
+    yield from _open(tmp_path_factory.mktemp("town"), **settings)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as scripted:
+        yield scripted

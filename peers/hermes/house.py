@@ -1,0 +1,128 @@
+"""The house as a process: every command line and setting that these suites rely on is in this file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from child import Child, call, clean_environment, posthouse
+from telegram_stand_in import Telegram
+from waiting import until
+
+
+@dataclass
+class Agent:
+    """What `posthouse agent create --json` handed out."""
+
+    name: str
+    tenant: str
+    instance_id: str
+    gateway_id: str
+    secret: str
+    env: dict[str, str]
+
+
+class House(Child):
+    def __init__(self, folder: Path, telegram: Telegram | None = None, **settings: str) -> None:
+        """`settings` are overrides such as `relay__ack_lease="3s"`."""
+        super().__init__("house", folder / "house.log")
+        self.folder = folder / "house"
+        self._files = folder
+        self._listen = "127.0.0.1:0"
+        self._telegram = telegram
+        self._settings = {f"POSTHOUSE_{key.upper()}": value for key, value in settings.items()}
+
+    # Life.
+
+    def open(self) -> "House":
+        self.run("init", str(self.folder))
+        return self.serve()
+
+    def serve(self) -> "House":
+        self.spawn_with_url([posthouse(), "serve", "--config", str(self.folder / "posthouse.toml")], self._environment())
+        # Whoever comes back after a kill must be found where it was.
+        self._listen = urlsplit(self.url).netloc
+        return self
+
+    def _environment(self) -> dict[str, str]:
+        extra = {"POSTHOUSE_SERVER__LISTEN": self._listen} | self._settings
+        if self._telegram is not None:
+            extra["POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL"] = self._telegram.url
+        return clean_environment(extra)
+
+    def kill_and_serve(self) -> None:
+        self.kill()
+        self.serve()
+
+    # The operator's commands.
+
+    def tenant(self, name: str) -> None:
+        self.admin("tenant", "create", name)
+
+    def bot(self, bot: str, mode: str = "webhook") -> str:
+        assert self._telegram is not None
+        token_file = self._files / f"token-{bot}"
+        token_file.write_text(self._telegram.token(bot))
+        token_file.chmod(0o600)
+        self.admin("bot", "create", "telegram", "--id", bot, "--mode", mode, "--token-file", str(token_file))
+        return bot
+
+    def agent(self, name: str, tenant: str, bots: list[str]) -> Agent:
+        named = [part for bot in bots for part in ("--bot", f"telegram:{bot}")]
+        made = self.admin("agent", "create", name, "--tenant", tenant, *named)
+        return Agent(name, tenant, made["instance_id"], made["gateway_id"], made["secret"], made["env"])
+
+    def revoke(self, agent: Agent) -> None:
+        self.admin("agent", "revoke", agent.instance_id)
+
+    def show(self, agent: Agent) -> dict[str, Any]:
+        return self.admin("agent", "show", agent.instance_id)
+
+    def connected(self, agent: Agent) -> bool:
+        return bool(self.show(agent)["connected"])
+
+    def unread(self, agent: Agent) -> int:
+        """Entries the agent has not acknowledged yet."""
+        return int(self.show(agent)["unread"])
+
+    def wait_connected(self, agent: Agent, connected: bool = True, timeout: float = 40.0) -> None:
+        state = "connected" if connected else "away"
+        until(f"{agent.name} is {state}", lambda: self.connected(agent) == connected, timeout, 0.1)
+
+    def trace(self, entry: str) -> dict[str, Any]:
+        return self.admin("message", "trace", entry)
+
+    def admin(self, *command: str) -> Any:
+        return json.loads(self.run("--dir", str(self.folder), *command, "--json"))
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(
+            [posthouse(), *command], env=self._environment(), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, f"posthouse {' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    # The built-in web chat.
+
+    def web_say(self, agent: Agent, room: str, text: str) -> dict[str, Any]:
+        status, answer = call("POST", f"{self.url}/chat/api/rooms/{room}/messages",
+                              {"agent": agent.instance_id, "name": "Ann", "text": text})
+        assert 200 <= status < 300, f"web chat: {status} {answer}"
+        return answer
+
+    def web_answers(self, agent: Agent, room: str) -> list[str]:
+        """What the agent wrote in this room of the page, oldest first."""
+        status, answer = call("GET", f"{self.url}/chat/api/rooms/{room}/messages?agent={agent.instance_id}")
+        assert status == 200, f"web chat: {status} {answer}"
+        rows = answer["messages"] if isinstance(answer, dict) else answer
+        return [row["text"] for row in rows if row["author"] == "agent"]
+
+    def web_answered(self, agent: Agent, room: str, text: str, timeout: float = 30.0) -> str:
+        def look() -> str | None:
+            return next((one for one in self.web_answers(agent, room) if text in one), None)
+
+        return until(f"{text!r} in room {room}", look, timeout)

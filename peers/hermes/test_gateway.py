@@ -1,0 +1,300 @@
+"""The whole stock gateway process, talking on Telegram and in the page through the house.
+
+One gateway serves every test here; what a test stops, kills or freezes, the next one finds running.
+Messages are numbered and the account is kept by number (`account.py`), because a stock gateway joins
+what arrives during a turn into one next turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from account import PONG, Account
+from conftest import Town
+from house import Agent
+from scripted_model import ScriptedModel
+from stock_gateway import Gateway
+from waiting import until
+
+# Short enough that a freeze outlasts it, long enough for a gateway that is merely busy importing.
+SETTINGS = {"relay__ack_lease": "6s"}
+# A stock gateway whose send was never answered waits 30 s before the chat goes on.
+AFTER_A_DEATH_S = 120.0
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Chat:
+    """One person in one chat with the agent, and what they wrote."""
+
+    town: Town
+    agent: Agent
+    model: ScriptedModel
+    id: int
+    written: list[str] = field(default_factory=list)
+    updates: list[int] = field(default_factory=list)
+
+    def ping(self, count: int = 1) -> list[str]:
+        """Writes numbered messages; returns when the platform was told that they are taken."""
+        numbers = [self.inject() for _ in range(count)]
+        until("the updates are taken", lambda: set(self.updates) <= self.town.telegram.confirmed(), 60)
+        return numbers
+
+    def inject(self) -> str:
+        number = str(next(_numbers))
+        bot = self.town.bots[self.agent.instance_id]
+        self.updates.append(self.town.telegram.inject(bot, self.id, f"ping {number}")["update_id"])
+        self.written.append(number)
+        return number
+
+    def answered(self) -> list[str]:
+        return [n for text in self.town.telegram.sent(self.id) for n in PONG.findall(text)]
+
+    def wait_answered(self, numbers: list[str], timeout: float = 60.0) -> None:
+        until(f"answers to {numbers}", lambda: set(numbers) <= set(self.answered()), timeout, 0.2)
+
+    def account(self) -> Account:
+        return Account(list(self.written), list(self.model.turns), self.town.telegram.sent(self.id))
+
+
+@dataclass
+class Scene:
+    town: Town
+    agent: Agent
+    model: ScriptedModel
+    gateway: Gateway
+
+    def chat(self) -> Chat:
+        return Chat(self.town, self.agent, self.model, self.town.chat())
+
+    def connected(self, connected: bool = True) -> None:
+        self.town.house.wait_connected(self.agent, connected)
+
+    def unread(self) -> int:
+        return self.town.house.unread(self.agent)
+
+
+@pytest.fixture(scope="module")
+def stage(town: Town, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    agent = town.agent()
+    home: Path = tmp_path_factory.mktemp("hermes")
+    gateway = Gateway(home, agent.env, model.base_url)
+    try:
+        yield Scene(town, agent, model, gateway)
+    finally:
+        gateway.kill()
+
+
+@pytest.fixture
+def scene(stage: Scene) -> Iterator[Scene]:
+    """Everything is up and the agent is on the line, whatever the test before has done."""
+    stage.model.forget_rules()
+    if not stage.town.house.running():
+        stage.town.house.serve()
+    stage.gateway.thaw()
+    if not stage.gateway.running():
+        stage.gateway.start()
+    stage.connected()
+    until("the inbox is empty", lambda: stage.unread() == 0, AFTER_A_DEATH_S)
+    yield stage
+    stage.model.forget_rules()
+
+
+def test_it_holds_a_conversation(scene: Scene) -> None:
+    chat = scene.chat()
+    for _ in range(3):
+        chat.wait_answered(chat.ping())
+    chat.account().exactly_once()
+    # One conversation: the third turn knew of the first.
+    assert f"ping {chat.written[0]}" in str(scene.model.asked(rf"^ping {chat.written[2]}$")[-1].messages)
+
+
+def test_a_turn_with_a_tool_call_is_answered_once(scene: Scene) -> None:
+    chat = scene.chat()
+    todo = {"todos": [{"id": "1", "content": "look", "status": "completed"}]}
+    number = str(next(_numbers))
+    scene.model.rule(rf"^look {number}$", f"seen {number}", tool="todo", arguments=todo)
+    scene.town.writes(scene.agent, chat.id, f"look {number}")
+    scene.town.telegram.said(chat.id, f"seen {number}")
+    assert [text for text in scene.town.telegram.sent(chat.id) if "seen" in text] == [f"seen {number}"]
+
+
+def test_ten_messages_are_answered_in_order(scene: Scene) -> None:
+    chat = scene.chat()
+    chat.wait_answered(chat.ping(10))
+    chat.account().exactly_once()
+
+
+def test_a_long_turn_in_one_chat_holds_up_no_other(scene: Scene) -> None:
+    slow, quick = scene.chat(), scene.chat()
+    scene.model.rule(r"^ping \d+$", hold="slow", times=1)
+    first = slow.ping()
+    scene.model.wait_asked(rf"^ping {first[0]}$")
+    quick.wait_answered(quick.ping(3))
+    assert not slow.answered()
+    scene.model.release("slow")
+    slow.wait_answered(first)
+    slow.account().exactly_once()
+    quick.account().exactly_once()
+
+
+def test_what_comes_while_the_agent_is_stopped_is_kept(scene: Scene) -> None:
+    chat = scene.chat()
+    chat.wait_answered(chat.ping())
+    scene.gateway.stop()
+    scene.connected(False)
+    kept = chat.ping(5)
+    assert scene.unread() == 5
+    scene.gateway.start()
+    chat.wait_answered(kept)
+    chat.account().exactly_once()
+    until("nothing unread", lambda: scene.unread() == 0)
+
+
+def test_what_comes_after_the_agent_was_killed_is_kept(scene: Scene) -> None:
+    chat = scene.chat()
+    chat.wait_answered(chat.ping())
+    scene.gateway.kill()
+    kept = chat.ping(5)
+    scene.connected(False)
+    scene.gateway.start()
+    chat.wait_answered(kept)
+    chat.account().exactly_once()
+
+
+def test_an_agent_killed_in_the_middle_of_a_turn_loses_nothing_else(scene: Scene) -> None:
+    chat, other = scene.chat(), scene.chat()
+    chat.wait_answered(chat.ping())
+    scene.model.rule(r"^ping \d+$", hold="cut off", times=1)
+    (cut,) = chat.ping()
+    scene.model.wait_asked(rf"^ping {cut}$")
+    until("the turn's message is acknowledged", lambda: scene.unread() == 0)
+    scene.gateway.kill()
+    scene.model.forget_rules()
+    kept, elsewhere = chat.ping(3), other.ping(2)
+    scene.gateway.start()
+    chat.wait_answered(kept)
+    other.wait_answered(elsewhere)
+    other.account().exactly_once()
+    # The one it was working on is the agent's own loss or gain: it may take it up from its history.
+    answered = chat.answered()
+    assert answered.count(cut) <= 1
+    assert [n for n in answered if n != cut] == [n for n in chat.written if n != cut]
+
+
+def test_a_frozen_agent_is_not_counted_as_served(scene: Scene) -> None:
+    chat = scene.chat()
+    chat.wait_answered(chat.ping())
+    scene.gateway.freeze()
+    kept = chat.ping(4)
+    # The machine still answers TCP; only the silence past the lease says that nobody is at home.
+    scene.connected(False)
+    assert scene.unread() == 4
+    scene.gateway.thaw()
+    chat.wait_answered(kept)
+    until("nothing unread", lambda: scene.unread() == 0)
+    account = chat.account()
+    account.every_message_became_a_turn_in_order()
+    assert account.repeated() in ([], kept[:1]), "more than the entry in flight was repeated"
+    assert not account.answered_too_often() and not account.unanswered()
+
+
+def test_a_freeze_shorter_than_the_lease_repeats_nothing(scene: Scene) -> None:
+    chat = scene.chat()
+    chat.wait_answered(chat.ping())
+    scene.gateway.freeze()
+    kept = chat.ping(2)
+    scene.gateway.thaw()
+    chat.wait_answered(kept)
+    chat.account().exactly_once()
+
+
+def test_a_house_killed_under_load_loses_nothing_it_has_taken(scene: Scene) -> None:
+    chats = [scene.chat() for _ in range(3)]
+    for chat in chats:
+        chat.wait_answered(chat.ping())
+    kills, per_chat = 3, 40
+    pace = threading.Semaphore(0)
+    done = threading.Event()
+
+    def people_write() -> None:
+        # A few messages per permit: there is always one on its way when the house dies.
+        for _ in range(per_chat):
+            pace.acquire()
+            for chat in chats:
+                chat.inject()
+        done.set()
+
+    writer = threading.Thread(target=people_write, daemon=True)
+    writer.start()
+    down: list[tuple[float, float]] = []
+    for _ in range(kills):
+        pace.release(per_chat // (kills + 1))
+        before = len(scene.town.telegram.confirmed())
+        until("some of them are taken", lambda: len(scene.town.telegram.confirmed()) >= before + 5, 60, 0.005)
+        killed = time.monotonic()
+        scene.town.house.kill()
+        pace.release(2)
+        scene.town.house.serve()
+        scene.connected()
+        # An answer that the model gave shortly before may still have been on its way to the house.
+        down.append((killed - 2.0, time.monotonic()))
+    pace.release(per_chat)
+    assert done.wait(60)
+    writer.join(10)
+    taken = lambda: {u for chat in chats for u in chat.updates} <= scene.town.telegram.confirmed()  # noqa: E731
+    until("every update is taken", taken, 60, 0.2)
+    until("nothing unread", lambda: scene.unread() == 0, AFTER_A_DEATH_S, 0.2)
+
+    def settled() -> bool:
+        accounts = [chat.account() for chat in chats]
+        return all(a.sent[-1] in a.answered for a in accounts)
+
+    until("the last message of every chat is answered", settled, AFTER_A_DEATH_S, 0.5)
+    repeated: list[str] = []
+    for account in [chat.account() for chat in chats]:
+        account.every_message_became_a_turn_in_order()
+        account.swallowed_only_within(down)
+        assert not account.answered_too_often()
+        repeated += account.repeated()
+    print(f"{kills} kills, {len(chats) * per_chat} messages, repeated {repeated}, "
+          f"swallowed {[n for c in chats for n in c.account().unanswered()]}")
+    assert len(repeated) <= kills, f"{kills} kills repeated {repeated}"
+
+
+def test_in_the_page_its_untagged_answers_reach_the_page_and_not_telegram(scene: Scene) -> None:
+    chat = scene.chat()
+    chat.wait_answered(chat.ping())
+    posts = len(scene.town.telegram.rows())
+    numbers = [str(next(_numbers)) for _ in range(3)]
+    room = f"room-{numbers[0]}"
+    for number in numbers:
+        scene.town.house.web_say(scene.agent, room, f"ping {number}")
+        scene.town.house.web_answered(scene.agent, room, f"pong {number}")
+    answers = scene.town.house.web_answers(scene.agent, room)
+    assert [n for text in answers for n in PONG.findall(text)] == numbers
+    assert len(scene.town.telegram.rows()) == posts, "something of the page went to Telegram"
+    # And Telegram's answers still go to Telegram.
+    chat.wait_answered(chat.ping())
+    chat.account().exactly_once()
+    assert scene.town.house.web_answers(scene.agent, room) == answers
+
+
+def test_a_revoked_gateway_goes_quiet(scene: Scene) -> None:
+    """Close to last: this agent does not come back."""
+    scene.town.house.revoke(scene.agent)
+    until("it knows", lambda: "treating as a revoked relay credential" in scene.gateway.log())
+    scene.connected(False)
+    until("it latched", lambda: "marking the relay adapter disabled" in scene.gateway.log())
+
+
+def test_the_agent_never_saw_a_bot_token(stage: Scene) -> None:
+    seen = stage.gateway.log() + "".join(str(turn.messages) for turn in stage.model.turns)
+    assert stage.town.secrets()[0] not in seen
