@@ -56,8 +56,13 @@ class Town:
         until("the house takes the updates", lambda: set(ids) <= self.telegram.confirmed(), 30)
         return ids
 
-    def secrets(self) -> list[str]:
-        return [TOKEN_SECRET, *(agent.secret for agent in self.agents)]
+    def no_secret_was_written(self) -> None:
+        """Looks through everything that a module's tests made the house say or keep."""
+        kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
+        written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
+        for secret in [TOKEN_SECRET, *(agent.secret for agent in self.agents)]:
+            found = [where for where, text in written.items() if secret.encode() in text]
+            assert not found, f"{secret[:8]}... was written in {found}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -73,7 +78,9 @@ def _open(folder: Path, **settings: str) -> Iterator[Town]:
     try:
         telegram.open()
         house.open()
-        yield Town(house, telegram)
+        opened = Town(house, telegram)
+        yield opened
+        opened.no_secret_was_written()
     finally:
         house.kill()
         telegram.kill()

@@ -1,1 +1,24 @@
-//! console
+//! The operator's door: everything under `/admin`.
+//!
+//! It acts through the planes' handles and owns no state. Invariants: nothing is answered without the
+//! admin token, and what is refused without it looks the same whether it exists or not; no answer holds
+//! a secret but the one that hands it out; a request body with a field we do not know is refused.
+
+mod agents;
+mod auth;
+mod backup;
+mod bots;
+mod env;
+mod inbox;
+mod invites;
+mod listing;
+mod messages;
+mod problem;
+mod routes;
+mod routing;
+mod tenants;
+mod told;
+
+pub use auth::AdminToken;
+pub use env::{Env, env};
+pub use routes::{Backup, Guests, Parts, WakeUrlCheck, routes};

@@ -76,7 +76,7 @@ impl Intake {
     }
 
     async fn keep(&self, platform: &'static str, on: &Identity, arrival: Arrival) -> Result<Option<EntryId>, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, received } = arrival;
+        let Arrival { mut event, capabilities, dedup, addressed, path, references: _, received } = arrival;
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
         let Some(route) = self.relay.route(on, bearings).await? else {
             self.metrics.ignored(platform, "no_route");

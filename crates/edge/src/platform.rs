@@ -46,6 +46,9 @@ pub struct Arrival {
     pub addressed: bool,
     /// The webhook path as a routing discriminator, where the platform has one.
     pub path: Option<String>,
+    /// What the platform calls each of the event's `media`, in the same order: enough for its own code to
+    /// fetch them later. It stays inside; agents get handles.
+    pub references: Vec<String>,
     pub received: Moment,
 }
 

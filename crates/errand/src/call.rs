@@ -62,7 +62,10 @@ impl Call {
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("method", &self.method).field("body", &self.body.len()).finish_non_exhaustive()
+        f.debug_struct("Call")
+            .field("method", &self.method)
+            .field("body", &self.body.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,6 +85,10 @@ pub struct Answer {
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = self.body.len();
-        f.debug_struct("Answer").field("status", &self.status).field("body", &body).field("whole", &self.whole).finish()
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("body", &body)
+            .field("whole", &self.whole)
+            .finish()
     }
 }

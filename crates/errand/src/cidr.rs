@@ -93,7 +93,16 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Cidr>().unwrap().to_string(), printed);
         }
-        for text in ["", "10.0.0/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "::1/129", "example.test/8", "1.2.3.4/8/8"] {
+        for text in [
+            "",
+            "10.0.0/8",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "::1/129",
+            "example.test/8",
+            "1.2.3.4/8/8",
+        ] {
             assert!(text.parse::<Cidr>().is_err(), "{text}");
         }
     }

@@ -78,16 +78,22 @@ impl Fault {
             return Self::Refused(refusal.clone());
         }
         if error.is_connect() {
-            let refused = cause::<std::io::Error>(error)
-                .is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
-            return match () {
-                () if error.is_timeout() => Self::ConnectTimedOut,
-                () if error.is_dns() => Self::Unresolved,
-                () if refused => Self::ConnectionRefused,
-                () => Self::Unreachable(root(error)),
-            };
+            return Self::of_connection(error);
         }
         if error.is_timeout() { Self::TimedOut } else { Self::Broken(root(error)) }
+    }
+
+    fn of_connection(error: &reqwest::Error) -> Self {
+        if error.is_timeout() {
+            return Self::ConnectTimedOut;
+        }
+        if error.is_dns() {
+            return Self::Unresolved;
+        }
+        match cause::<std::io::Error>(error).map(std::io::Error::kind) {
+            Some(std::io::ErrorKind::ConnectionRefused) => Self::ConnectionRefused,
+            _ => Self::Unreachable(root(error)),
+        }
     }
 }
 

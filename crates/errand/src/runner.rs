@@ -1,9 +1,9 @@
 use crate::resolve::Checked;
 use crate::{Answer, Call, Config, Fault, Lookup, Refusal, SystemLookup, Url, target};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use reqwest::redirect::Policy;
 use std::sync::{Arc, OnceLock};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 /// Runs errands. Clones share connections.
 #[derive(Clone)]
@@ -51,20 +51,21 @@ impl Errand {
         let limit = call.max_answer.unwrap_or(config.max_answer);
         let request = self.client()?.request(call.method, url).headers(call.headers);
         let request = if call.body.is_empty() { request } else { request.body(call.body) };
-        let end = deadline(call.timeout.unwrap_or(config.timeout));
-        let response = match timeout_at(end, request.send()).await {
-            Ok(sent) => sent.map_err(|error| Fault::of(&error))?,
-            Err(_) => return Err(Fault::TimedOut),
-        };
-        let (status, headers) = (response.status(), response.headers().clone());
-        let (body, whole) = read(response, limit, end).await;
-        Ok(Answer { status, headers, body, whole })
+        let mut heard = None;
+        let ended = timeout(call.timeout.unwrap_or(config.timeout), hear(request, limit, &mut heard)).await;
+        match (heard, ended) {
+            // The status has come. A body that stalls or breaks off does not take it back.
+            (Some(heard), ended) => Ok(heard.answer(matches!(ended, Ok(Ok(true))))),
+            (None, Ok(Err(error))) => Err(Fault::of(&error)),
+            (None, _) => Err(Fault::TimedOut),
+        }
     }
 
     fn client(&self) -> Result<&reqwest::Client, Fault> {
         let Inner { config, lookup, client } = &*self.inner;
         let client = client.get_or_init(|| {
-            let checked = Checked { lookup: Arc::clone(lookup), allowed: config.allow_cidrs.as_slice().into() };
+            let checked =
+                Checked { lookup: Arc::clone(lookup), allowed: config.allow_cidrs.as_slice().into() };
             let built = reqwest::Client::builder()
                 .dns_resolver(Arc::new(checked))
                 .redirect(Policy::none())
@@ -81,27 +82,35 @@ impl Errand {
     }
 }
 
-/// Deadlines of calls are the runtime's own affair, not the house's time: a hand-wound house must not freeze them.
-#[expect(clippy::disallowed_methods)]
-fn deadline(timeout: std::time::Duration) -> Instant {
-    Instant::now() + timeout
+/// An answer on its way in.
+struct Heard {
+    status: http::StatusCode,
+    headers: http::HeaderMap,
+    body: BytesMut,
 }
 
-/// At most `limit` bytes of the body, and whether that was all. The status has come by now; a body that stalls
-/// or breaks off does not take it back.
-async fn read(mut response: reqwest::Response, limit: usize, end: Instant) -> (Bytes, bool) {
-    let mut body = BytesMut::new();
-    loop {
-        match timeout_at(end, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => {
-                let room = limit - body.len();
-                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room {
-                    return (body.freeze(), false);
-                }
-            }
-            Ok(Ok(None)) => return (body.freeze(), true),
-            Ok(Err(_)) | Err(_) => return (body.freeze(), false),
+impl Heard {
+    fn answer(self, whole: bool) -> Answer {
+        Answer { status: self.status, headers: self.headers, body: self.body.freeze(), whole }
+    }
+}
+
+/// Sends the request and listens until the body has ended (true) or has reached `limit` (false). What was heard
+/// stays with the caller, whose patience may end before the body does.
+async fn hear(
+    request: reqwest::RequestBuilder,
+    limit: usize,
+    heard: &mut Option<Heard>,
+) -> Result<bool, reqwest::Error> {
+    let mut response = request.send().await?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let heard = heard.insert(Heard { status, headers, body: BytesMut::new() });
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - heard.body.len();
+        heard.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return Ok(false);
         }
     }
+    Ok(true)
 }

@@ -88,9 +88,30 @@ mod tests {
     #[test]
     fn a_host_in_any_numeric_notation_is_an_address() {
         for host in [
-            "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.0.0.1.", "%31%32%37.0.0.1",
-            "１２７.0.0.1", "0", "0.0.0.0", "10.1", "169.254.169.254", "0xa9fea9fe", "[::1]", "[::]", "[::ffff:127.0.0.1]",
-            "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "localhost", "LOCALHOST", "localhost.", "a.localhost",
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0177.0.0.1",
+            "127.0.0.1.",
+            "%31%32%37.0.0.1",
+            "１２７.0.0.1",
+            "0",
+            "0.0.0.0",
+            "10.1",
+            "169.254.169.254",
+            "0xa9fea9fe",
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[64:ff9b::7f00:1]",
+            "[fe80::1]",
+            "localhost",
+            "LOCALHOST",
+            "localhost.",
+            "a.localhost",
         ] {
             let refusal = strict(&format!("https://{host}/"));
             assert!(matches!(refusal, Err(Refusal::Address(_))), "{host}: {refusal:?}");

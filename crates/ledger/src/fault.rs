@@ -21,9 +21,11 @@ pub enum Fault {
 
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => Fault::Full,
-            _ => Fault::Storage(error.to_string()),
-        }
+        // The log's index grows by a call of its own, whose failure SQLite does not call a full disk.
+        let no_room = error.sqlite_error().is_some_and(|cause| {
+            cause.code == rusqlite::ErrorCode::DiskFull
+                || cause.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+        });
+        if no_room { Fault::Full } else { Fault::Storage(error.to_string()) }
     }
 }

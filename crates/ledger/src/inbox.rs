@@ -106,7 +106,7 @@ pub struct DeadLetter {
 /// The queue of one agent, all planes together: durable, ordered, acknowledged.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Keeps an event once: the same `dedup` again returns the first entry's id.
+    /// Keeps an event once: the same `dedup` of the same bot again returns the first entry's id.
     async fn append(&self, append: Append) -> Result<Appended, Fault>;
     /// Oldest first, from after `after`. Entries stay until acknowledged.
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault>;
@@ -121,8 +121,8 @@ pub trait Inbox: Send + Sync {
     /// Drops the oldest entries until the inbox holds at most `keep`; returns what went.
     async fn drop_oldest(&self, of: &InstanceId, keep: Unread) -> Result<Unread, Fault>;
     async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault>;
-    /// Puts a dead letter back in line, at its old place. Nothing when there is no such letter;
-    /// repeating is harmless.
+    /// Puts a dead letter back in line, at its old place, to be kept as long again as a new one. Nothing
+    /// when there is no such letter; repeating is harmless.
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault>;
     /// `hear` is called for every entry appended through this ledger, in commit order, before its
     /// append resolves. It must not block.

@@ -188,7 +188,8 @@ pub trait Roster: Send + Sync {
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault>;
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, Fault>;
     async fn instance_named(&self, tenant: &TenantId, name: &str) -> Result<Option<Instance>, Fault>;
-    /// Takes everything of it along: credentials, routes, inbox, capabilities, rooms.
+    /// Takes everything of it along: credentials, routes, inbox, capabilities, rooms. Only the traces,
+    /// which hold nobody's words, stay until they are pruned.
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault>;
     async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
     async fn set_idle(&self, id: &InstanceId, idle: bool) -> Result<(), Fault>;
@@ -215,7 +216,8 @@ pub trait Roster: Send + Sync {
     /// The pairs that routes lead to this instance, oldest first.
     async fn identities(&self, of: &InstanceId) -> Result<Vec<Identity>, Fault>;
 
-    /// Was this chat delivered to this instance under this identity, or does it lie in a scope routed to it?
+    /// Was this chat delivered to this instance under this identity, or is it routed to it, and is it
+    /// nobody else's by now?
     async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault>;
     /// Under which identity this chat was last delivered to this instance.
     async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault>;

@@ -6,12 +6,14 @@ mod inbox;
 mod migrate;
 mod outbox;
 mod pool;
+mod prune;
 mod rooms;
 mod roster;
 mod trace;
 mod vault;
 mod writer;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -36,13 +38,12 @@ pub enum Place {
 pub struct Ledger(Arc<Sqlite>);
 
 pub(crate) struct Sqlite {
-    writer: Writer,
-    /// None in memory, where reads take the writer's own connection.
+    /// None in memory, where reads take the writer's own connection. It stands before the writer so that
+    /// it closes first: only then can the writer, closing last, fold the log into the file.
     pool: Option<Pool>,
+    writer: Writer,
     timepiece: Timepiece,
     follower: OnceLock<Arc<dyn Fn(&Entry) + Send + Sync>>,
-    /// Held as long as the ledger: its lock is what keeps a second house out.
-    _lock: Option<std::fs::File>,
 }
 
 /// How many connections read at once.
@@ -87,6 +88,12 @@ impl Ledger {
     pub async fn limit_pages(&self, pages: u32) -> Result<(), Fault> {
         self.0.write(move |db| db.pragma_update(None, "max_page_count", pages)).await
     }
+
+    /// How often the disk was made to remember since the ledger was opened.
+    #[doc(hidden)]
+    pub fn commits(&self) -> u64 {
+        self.0.writer.commits()
+    }
 }
 
 fn open(place: Place, timepiece: Timepiece) -> Result<Ledger, Fault> {
@@ -110,8 +117,8 @@ fn open(place: Place, timepiece: Timepiece) -> Result<Ledger, Fault> {
         Some(file) => Some(Pool::open(file, READERS)?),
         None => None,
     };
-    let writer = Writer::start(writing, reading)?;
-    Ok(Ledger(Arc::new(Sqlite { writer, pool, timepiece, follower: OnceLock::new(), _lock: lock })))
+    let writer = Writer::start(writing, reading, lock)?;
+    Ok(Ledger(Arc::new(Sqlite { pool, writer, timepiece, follower: OnceLock::new() })))
 }
 
 /// Every connection's settings; `synchronous=FULL` is what makes a commit survive power loss.
@@ -131,7 +138,8 @@ fn prepare(db: &Connection) -> Result<(), Fault> {
 /// Takes the folder for this house alone. The lock is the kernel's, so a killed house leaves none behind.
 fn hold(folder: &std::path::Path) -> Result<std::fs::File, Fault> {
     let trouble = |error: std::io::Error| Fault::Storage(format!("{}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(trouble)?;
+    // What people said lies in here: a folder that we make is its owner's alone.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(trouble)?;
     let file = std::fs::OpenOptions::new()
         .create(true)
         .truncate(false)

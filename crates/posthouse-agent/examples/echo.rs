@@ -1,12 +1,15 @@
 //! Says back what it hears. Start it with the variables that `posthouse agent create NAME --json` prints
 //! under `env`; stop it with Ctrl-C.
 
-use posthouse_agent::{Agent, Settings, WebSocketTransport, termination};
+use posthouse_agent::{Agent, RelayTransport, Settings, WebSocketTransport, termination};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let line = WebSocketTransport::new(Settings::from_env()?)?;
-    println!("listening; Ctrl-C stops");
+    match line.connect().await {
+        Ok(()) => println!("the house knows us; Ctrl-C stops"),
+        Err(fault) => println!("{fault}; trying on, Ctrl-C stops"),
+    }
     Agent::builder(line)
         .on_message(|message, conversation| async move {
             let sent = conversation.reply(message.text()).await?;

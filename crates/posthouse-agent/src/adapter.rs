@@ -29,7 +29,7 @@ type OnMessage = Arc<dyn Fn(Message, Conversation) -> BoxFuture<'static, Turn> +
 /// Somebody said something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    pub event: Event,
+    pub event: Box<Event>,
     pub entry: Option<EntryId>,
 }
 

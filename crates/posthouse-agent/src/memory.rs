@@ -99,7 +99,7 @@ impl MemoryConnector {
                 return Ok(());
             }
         }
-        match handler.inbound(Inbound { event, entry: Some(entry.clone()) }).await {
+        match handler.inbound(Inbound { event: Box::new(event), entry: Some(entry.clone()) }).await {
             Ok(()) => {
                 self.0.seen.lock().took(&entry);
                 self.acknowledge(entry);

@@ -11,6 +11,7 @@ mod socket;
 mod stream;
 mod websocket;
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -85,7 +86,7 @@ pub trait InboundHandler: Send + Sync {
 /// One delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inbound {
-    pub event: Event,
+    pub event: Box<Event>,
     /// The house's name for it; acknowledged under this name, and repeats are known by it.
     pub entry: Option<EntryId>,
 }
@@ -141,7 +142,7 @@ pub enum Standing {
 }
 
 /// Why there is no line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("{0} is not set")]
     Unset(&'static str),
@@ -165,4 +166,11 @@ pub enum Fault {
     Closed,
     #[error("the house could not tell: {0}")]
     Untold(String),
+}
+
+/// The same words: a `main` that returns the fault prints it this way, and its reader is a person.
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -4,7 +4,9 @@
 //! in a running house, one wound by hand in tests. Decisions take a [`Moment`] as an argument.
 
 mod moment;
+mod span;
 mod timepiece;
 
 pub use moment::Moment;
+pub use span::Span;
 pub use timepiece::{Late, Timepiece};

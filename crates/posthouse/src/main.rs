@@ -1,1 +1,23 @@
-fn main() {}
+//! The binary: one house, its command line and its wiring.
+
+mod bench;
+mod cli;
+mod config;
+mod doors;
+mod house;
+mod server;
+mod up;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Before anything else: nothing may depend on which provider a feature happened to switch on.
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("posthouse: another crypto provider was installed first");
+        return ExitCode::FAILURE;
+    }
+    cli::run()
+}

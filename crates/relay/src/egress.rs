@@ -38,6 +38,9 @@ impl From<Outcome> for Carried {
 pub trait Egress: Send + Sync {
     /// What the identity's platform can do; nothing for a platform this house does not speak.
     async fn descriptor(&self, of: &Identity) -> Option<Descriptor>;
+    /// The house's own conversations: every agent has them, and they do not count when an agent says
+    /// hello for "its only bot".
+    fn is_built_in(&self, identity: &Identity) -> bool;
     /// Does it, once, and says honestly how it went. Dropped at the deadline.
     async fn carry(&self, order: Order) -> Carried;
 }

@@ -1,1 +1,38 @@
-//! relay
+//! Agents on the line.
+//!
+//! An agent dials in with a gateway credential and says hello for the identities it fronts. What is
+//! kept for it is handed over oldest first and forgotten only when it acknowledges; what it asks to be
+//! done is checked against our records and answered once.
+//!
+//! Invariants: tenant and instance come from the stored record of the credential, never from a frame;
+//! every lookup by session key also names the instance; nothing is acknowledged before its commit.
+
+mod actions;
+mod auth;
+mod config;
+mod desk;
+mod egress;
+mod enrol;
+mod fault;
+mod gate;
+mod inbox;
+mod interrupt;
+mod metrics;
+mod relay;
+mod rouse;
+mod route;
+mod routes;
+mod seats;
+mod socket;
+
+pub use auth::Caller;
+pub use config::Config;
+pub use egress::{Carried, Egress, Order};
+pub use enrol::{Enrolled, Enrolment, NotEnrolled};
+pub use fault::Fault;
+pub use gate::Admission;
+pub use metrics::Metrics;
+pub use relay::{Parts, Relay, RosterWatch};
+pub use route::Bearings;
+pub use routes::routes;
+pub use seats::Presence;

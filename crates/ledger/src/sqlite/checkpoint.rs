@@ -1,62 +1,81 @@
 //! Moves committed pages from the write-ahead log into the database file, beside the writer.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
 use crate::Fault;
 
-/// Commits between two looks at the log.
-const EVERY: u32 = 256;
+/// Log pages between two passes of the copying thread.
+const STRIDE: i64 = 1_000;
 /// Log pages past which the writer closes the last gap itself, so that the log starts over.
-const LONG: i64 = 8_000;
+const LONG: i64 = 6_000;
+/// Log pages past which the writer also waits for readers, whose snapshots keep the log from starting over.
+const TOO_LONG: i64 = 12_000;
+/// How long it waits for them. A backup reads longer than that, and the log grows meanwhile.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A thread of its own does nearly all of the copying and the fsync of the database file. Only the
 /// few pages that were committed meanwhile are left to the writer, who alone can make the log restart.
 pub(super) struct Checkpoints {
-    commits: AtomicU32,
-    long: Arc<AtomicBool>,
+    /// How long the log was after the last commit.
+    pages: Arc<AtomicI64>,
+    /// How long it was when it was last looked after.
+    asked: Cell<i64>,
+    closed: Cell<i64>,
     ask: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpoints {
-    pub(super) fn start(file: PathBuf) -> Result<Self, Fault> {
+    pub(super) fn start(file: PathBuf, writing: &mut Connection) -> Result<Self, Fault> {
         let db = Connection::open_with_flags(
             file,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        db.busy_timeout(std::time::Duration::from_secs(5))?;
-        let long = Arc::new(AtomicBool::new(false));
+        let pages = Arc::new(AtomicI64::new(0));
+        let told = Arc::clone(&pages);
+        writing.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
+            told.store(i64::from(pages), Ordering::Relaxed);
+            Ok(())
+        }))?;
         let (ask, asked) = mpsc::sync_channel(1);
-        let told = Arc::clone(&long);
         let thread = std::thread::Builder::new()
             .name("ledger-checkpoint".to_owned())
             .spawn(move || {
                 while asked.recv().is_ok() {
-                    if passive(&db).unwrap_or(0) > LONG {
-                        told.store(true, Ordering::Release);
-                    }
+                    checkpoint(&db, "PASSIVE");
                 }
             })
             .map_err(|error| Fault::Storage(error.to_string()))?;
-        Ok(Self { commits: AtomicU32::new(0), long, ask: Some(ask), thread: Some(thread) })
+        Ok(Self { pages, asked: Cell::new(0), closed: Cell::new(0), ask: Some(ask), thread: Some(thread) })
     }
 
     /// Called by the writer between two commits.
     pub(super) fn committed(&self, db: &Connection) {
-        if self.long.swap(false, Ordering::Acquire) {
-            let _ = passive(db);
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.asked.get() {
+            // The log has started over.
+            self.asked.set(0);
+            self.closed.set(0);
         }
-        if self.commits.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+        if pages > LONG && pages - self.closed.get() > STRIDE {
+            let done = if pages > TOO_LONG { patient(db) } else { checkpoint(db, "PASSIVE") };
+            if done {
+                self.closed.set(pages);
+            }
+        } else if pages - self.asked.get() >= STRIDE
             && let Some(ask) = &self.ask
-        {
             // A full channel means that it is at work already.
-            let _ = ask.try_send(());
+            && ask.try_send(()).is_ok()
+        {
+            self.asked.set(pages);
         }
     }
 }
@@ -70,7 +89,25 @@ impl Drop for Checkpoints {
     }
 }
 
-/// Copies what no reader still needs, waiting for nobody; the length of the log in pages.
-fn passive(db: &Connection) -> rusqlite::Result<i64> {
-    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+/// Copies what no reader still needs. False when another checkpoint was under way.
+fn checkpoint(db: &Connection, mode: &str) -> bool {
+    let busy: rusqlite::Result<i64> =
+        db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0));
+    match busy {
+        Ok(busy) => busy == 0,
+        Err(error) => {
+            tracing::warn!(%error, "the log was not copied into the ledger");
+            false
+        }
+    }
+}
+
+/// As [`checkpoint`], but waits a little for readers to finish.
+fn patient(db: &Connection) -> bool {
+    let usual = Duration::from_secs(5);
+    let _ = db.busy_timeout(PATIENCE);
+    checkpoint(db, "RESTART");
+    let _ = db.busy_timeout(usual);
+    // Whether it worked or not, the next attempt comes a stride later.
+    true
 }

@@ -28,8 +28,8 @@ impl Inbox for Sqlite {
                     let kept = db
                         .prepare_cached(
                             "INSERT INTO entries
-                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, durable)
-                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable)
+                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11)
                              ON CONFLICT DO NOTHING",
                         )?
                         .execute(params![
@@ -47,8 +47,13 @@ impl Inbox for Sqlite {
                         ])?;
                     if kept == 0 {
                         let first = db
-                            .prepare_cached("SELECT id FROM entries WHERE dedup = ?1")?
-                            .query_row([append.dedup.as_str()], |row| row.get(0))?;
+                            .prepare_cached(
+                                "SELECT id FROM entries WHERE dedup = ?1 AND bot = ?2 AND platform = ?3",
+                            )?
+                            .query_row(
+                                [append.dedup.as_str(), append.bot.as_str(), append.platform.as_str()],
+                                |row| row.get(0),
+                            )?;
                         return Ok((Appended::Known(EntryId::from_bytes(first)), None));
                     }
                     let seq = Seq(db.last_insert_rowid());
@@ -171,10 +176,11 @@ impl Inbox for Sqlite {
                 "SELECT seq, size FROM entries WHERE instance = ?1 AND fate IS NULL ORDER BY seq LIMIT 1",
             )?;
             let mut drop_one = db.prepare_cached(
-                "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2 WHERE seq = ?1",
+                "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2, counted = ?2 WHERE seq = ?1",
             )?;
             while held.entries > keep.entries || held.bytes > keep.bytes {
-                let (seq, size): (i64, i64) = oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let next = oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+                let Some((seq, size)): Option<(i64, i64)> = next else { break };
                 drop_one.execute(params![seq, timepiece.now().millis()])?;
                 held.entries -= 1;
                 held.bytes -= size;
@@ -209,14 +215,16 @@ impl Inbox for Sqlite {
     }
 
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {
-        let entry = entry.clone();
+        let Some(id) = entry.bytes() else { return Ok(None) };
+        let timepiece = self.timepiece.clone();
         self.write(move |db| {
-            let Some(id) = entry.bytes() else { return Ok(None) };
+            // It is kept as long again as a new one: what was given up on weeks ago would otherwise be
+            // dropped before its agent could fetch it.
             db.prepare_cached(
-                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0
+                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0, counted = ?2
                  WHERE id = ?1 AND fate = 'dead' RETURNING instance",
             )?
-            .query_row([id], |row| row.get::<_, String>(0))
+            .query_row(params![id, timepiece.now().millis()], |row| row.get::<_, String>(0))
             .optional()
             .map(|found| found.map(InstanceId::from))
         })
@@ -251,7 +259,7 @@ fn sight(db: &Connection, append: &Append, sighting: &Sighting) -> rusqlite::Res
     let mut remember = db.prepare_cached(
         "INSERT INTO sessions (instance, session_key, platform, bot, chat, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET platform = excluded.platform, bot = excluded.bot, chat = excluded.chat,
-           seen = excluded.seen",
+           seen = max(seen, excluded.seen)",
     )?;
     for key in &sighting.session_keys {
         remember.execute(params![

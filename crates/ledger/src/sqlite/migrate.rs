@@ -1,6 +1,6 @@
 //! Forward-only steps, run at start. A newer schema than this program's is refused in words.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::Fault;
 
@@ -24,11 +24,10 @@ pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
         together.commit()?;
     }
     for (step, sql) in (1..=found).zip(STEPS) {
-        let recorded: String =
-            db.query_row("SELECT value FROM facts WHERE name = ?1", [format!("migration.{step}")], |row| {
-                row.get(0)
-            })?;
-        if recorded != checksum(sql) {
+        let recorded: Option<String> = db
+            .query_row("SELECT value FROM facts WHERE name = ?1", [format!("migration.{step}")], |row| row.get(0))
+            .optional()?;
+        if recorded.as_deref() != Some(&checksum(sql)) {
             return Err(Fault::Altered { step });
         }
     }

@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
 
 use crate::Fault;
 
-pub(super) struct Pool(Arc<Idle>);
-
-struct Idle {
-    connections: Mutex<Vec<Connection>>,
-    returned: Condvar,
+pub(super) struct Pool {
+    idle: Arc<Mutex<Vec<Connection>>>,
+    /// One permit for each connection. Readers wait here, not in a thread: a thousand agents coming
+    /// back at once would otherwise each hold one of the runtime's threads.
+    free: Arc<Semaphore>,
 }
 
 impl Pool {
@@ -28,7 +29,7 @@ impl Pool {
             db.set_prepared_statement_cache_capacity(64);
             connections.push(db);
         }
-        Ok(Self(Arc::new(Idle { connections: Mutex::new(connections), returned: Condvar::new() })))
+        Ok(Self { idle: Arc::new(Mutex::new(connections)), free: Arc::new(Semaphore::new(count)) })
     }
 
     pub(super) async fn read<T, W>(&self, mut work: W) -> Result<T, Fault>
@@ -36,9 +37,12 @@ impl Pool {
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let idle = Arc::clone(&self.0);
+        let permit = Arc::clone(&self.free).acquire_owned().await.map_err(|_| Fault::Closed)?;
+        let idle = Arc::clone(&self.idle);
         tokio::task::spawn_blocking(move || {
-            let db = Borrowed::take(&idle);
+            // Dropped in reverse: the connection is back before the permit is.
+            let _permit = permit;
+            let db = Borrowed::take(&idle).ok_or(Fault::Closed)?;
             work(db.connection()).map_err(Fault::from)
         })
         .await
@@ -48,19 +52,14 @@ impl Pool {
 
 /// A connection on loan; it comes back even from a read that panicked.
 struct Borrowed<'a> {
-    idle: &'a Idle,
+    idle: &'a Mutex<Vec<Connection>>,
     db: Option<Connection>,
 }
 
 impl<'a> Borrowed<'a> {
-    fn take(idle: &'a Idle) -> Self {
-        let mut connections = idle.connections.lock();
-        loop {
-            match connections.pop() {
-                Some(db) => return Self { idle, db: Some(db) },
-                None => idle.returned.wait(&mut connections),
-            }
-        }
+    fn take(idle: &'a Mutex<Vec<Connection>>) -> Option<Self> {
+        let db = idle.lock().pop()?;
+        Some(Self { idle, db: Some(db) })
     }
 
     fn connection(&self) -> &Connection {
@@ -71,8 +70,7 @@ impl<'a> Borrowed<'a> {
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         if let Some(db) = self.db.take() {
-            self.idle.connections.lock().push(db);
-            self.idle.returned.notify_one();
+            self.idle.lock().push(db);
         }
     }
 }

@@ -90,9 +90,16 @@ impl Roster for Sqlite {
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault> {
         let of = of.cloned();
         self.read(move |db| {
-            db.prepare_cached(&format!("{INSTANCE} WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant, name"))?
-                .query_map([of.as_ref().map(|of| of.as_str())], instance)?
-                .collect()
+            match &of {
+                Some(of) => db
+                    .prepare_cached(&format!("{INSTANCE} WHERE tenant = ?1 ORDER BY name"))?
+                    .query_map([of.as_str()], instance)?
+                    .collect(),
+                None => db
+                    .prepare_cached(&format!("{INSTANCE} ORDER BY tenant, name"))?
+                    .query_map([], instance)?
+                    .collect(),
+            }
         })
         .await
     }
@@ -118,21 +125,29 @@ impl Roster for Sqlite {
     }
 
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault> {
-        let id = id.clone();
+        let (id, now) = (id.clone(), self.timepiece.now());
         self.write(move |db| {
             for of_it in [
                 "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
                 "DELETE FROM gateways WHERE instance = ?1",
                 "DELETE FROM routes WHERE instance = ?1",
-                "DELETE FROM capabilities WHERE instance = ?1",
+                "DELETE FROM capabilities WHERE id IN (SELECT capability FROM capability_keys WHERE instance = ?1)",
                 "DELETE FROM chats WHERE instance = ?1",
                 "DELETE FROM sessions WHERE instance = ?1",
-                "DELETE FROM entries WHERE instance = ?1 AND fate IS NULL",
-                "DELETE FROM entries WHERE instance = ?1 AND fate = 'dead'",
                 "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
                 "DELETE FROM rooms WHERE instance = ?1",
             ] {
                 db.execute(of_it, [id.as_str()])?;
+            }
+            // What was said goes at once; that something came and was never taken is told for its week.
+            for whose in ["fate IS NULL", "fate = 'dead'"] {
+                db.execute(
+                    &format!(
+                        "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2, counted = ?2
+                         WHERE instance = ?1 AND {whose}"
+                    ),
+                    params![id.as_str(), now.millis()],
+                )?;
             }
             db.execute("DELETE FROM instances WHERE id = ?1", [id.as_str()]).map(removed)
         })
@@ -328,10 +343,20 @@ impl Roster for Sqlite {
     async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault> {
         let (from, on, chat) = (from.clone(), on.clone(), chat.clone());
         self.read(move |db| {
+            // What led here once may lead elsewhere by now, and then the chat is the other's.
+            if let Some(owner) = route_to(db, &on, &Discriminator::Chat(chat.clone()))? {
+                return Ok(owner.instance == from);
+            }
+            if route_to(db, &on, &Discriminator::Any)?.is_some_and(|owner| owner.instance != from) {
+                return Ok(false);
+            }
+            // A scope's route that was there when the chat came here gave way to a more particular one,
+            // such as its parent's; one made since has taken the chat along.
             db.prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM chats WHERE instance = ?1 AND chat = ?2 AND platform = ?3 AND bot = ?4)
-                     OR EXISTS (SELECT 1 FROM routes WHERE instance = ?1 AND platform = ?3 AND bot = ?4
-                                  AND kind = 'chat' AND value = ?2)",
+                "SELECT EXISTS (SELECT 1 FROM chats WHERE instance = ?1 AND chat = ?2 AND platform = ?3 AND bot = ?4
+                   AND NOT EXISTS (SELECT 1 FROM routes
+                     WHERE platform = ?3 AND bot = ?4 AND kind = 'scope' AND value = chats.scope
+                       AND instance <> ?1 AND created > chats.seen))",
             )?
             .query_row([from.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
         })

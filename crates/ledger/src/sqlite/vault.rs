@@ -113,6 +113,10 @@ impl VaultRecords for Sqlite {
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault> {
         let timepiece = self.timepiece.clone();
         self.write(move |db| {
+            if capability.session_keys.is_empty() {
+                // Nobody could ever name it.
+                return Ok(());
+            }
             let uses_left = match capability.uses {
                 Uses::Many => None,
                 Uses::Left(uses) => Some(uses),
@@ -132,17 +136,25 @@ impl VaultRecords for Sqlite {
                 timepiece.now().millis(),
             ])?;
             let id = db.last_insert_rowid();
+            let mut held = db.prepare_cached(
+                "SELECT capability FROM capability_keys WHERE instance = ?1 AND session_key = ?2 AND kind = ?3",
+            )?;
             let mut under = db.prepare_cached(
                 "INSERT INTO capability_keys (instance, session_key, kind, capability) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT DO UPDATE SET capability = excluded.capability",
             )?;
+            let mut forget = db.prepare_cached(
+                "DELETE FROM capabilities WHERE id = ?1
+                   AND NOT EXISTS (SELECT 1 FROM capability_keys WHERE capability = ?1)",
+            )?;
+            let (instance, kind) = (capability.instance.as_str(), capability.kind.as_str());
             for key in &capability.session_keys {
-                under.execute(params![
-                    capability.instance.as_str(),
-                    key.as_str(),
-                    capability.kind.as_str(),
-                    id
-                ])?;
+                let older: Option<i64> =
+                    held.query_row([instance, key.as_str(), kind], |row| row.get(0)).optional()?;
+                under.execute(params![instance, key.as_str(), kind, id])?;
+                if let Some(older) = older {
+                    forget.execute([older])?;
+                }
             }
             Ok(())
         })

@@ -1,6 +1,9 @@
 //! The one thread that writes. Jobs that wait together are committed together: many callers, one fsync.
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -17,6 +20,7 @@ const BATCH: usize = 512;
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
+    commits: Arc<AtomicU64>,
 }
 
 /// One caller's work. It may run twice: if any job of a batch fails, the batch is rolled back and
@@ -59,14 +63,26 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(db: Connection, file: Option<PathBuf>) -> Result<Self, Fault> {
+    /// `lock` is what keeps a second house out; it goes after the connection, never before.
+    pub(super) fn start(mut db: Connection, file: Option<PathBuf>, lock: Option<File>) -> Result<Self, Fault> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        let checkpoints = file.map(Checkpoints::start).transpose()?;
+        let checkpoints = file.map(|file| Checkpoints::start(file, &mut db)).transpose()?;
+        let commits = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&commits);
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || run(&db, waiting, checkpoints))
+            .spawn(move || {
+                run(&db, waiting, checkpoints, &counted);
+                drop(db);
+                drop(lock);
+            })
             .map_err(|error| Fault::Storage(error.to_string()))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), commits })
+    }
+
+    /// How many commits there have been since the start.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     pub(super) async fn write<T, W, A>(&self, work: W, after: A) -> Result<T, Fault>
@@ -87,30 +103,54 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
-        if let Some(thread) = self.thread.take() {
+        // The last handle may be dropped by a follower, on the writer's own thread; that thread then
+        // simply ends after this batch.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
             let _ = thread.join();
         }
     }
 }
 
-fn run(db: &Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, checkpoints: Option<Checkpoints>) {
+fn run(
+    db: &Connection,
+    mut waiting: mpsc::Receiver<Box<dyn Job>>,
+    checkpoints: Option<Checkpoints>,
+    commits: &AtomicU64,
+) {
     let mut batch: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH);
     while waiting.blocking_recv_many(&mut batch, BATCH) > 0 {
         match together(db, &mut batch) {
-            Ok(()) => batch.drain(..).for_each(|job| job.settle(Ok(()))),
-            Err(_) => {
-                for mut job in batch.drain(..) {
-                    let outcome = together(db, std::slice::from_mut(&mut job)).map_err(Fault::from);
-                    if let Err(fault) = &outcome {
-                        tracing::error!(%fault, "the ledger refused a write");
-                    }
-                    job.settle(outcome);
-                }
+            Ok(()) => {
+                commits.fetch_add(1, Ordering::Relaxed);
+                batch.drain(..).for_each(|job| job.settle(Ok(())));
             }
+            Err(_) => one_by_one(db, &mut batch, commits),
         }
         if let Some(checkpoints) = &checkpoints {
             checkpoints.committed(db);
         }
+    }
+}
+
+/// After a batch that failed: who is at fault hears it, the others are kept.
+fn one_by_one(db: &Connection, batch: &mut Vec<Box<dyn Job>>, commits: &AtomicU64) {
+    let (mut refused, mut last) = (0_u32, None);
+    for mut job in batch.drain(..) {
+        let outcome = together(db, std::slice::from_mut(&mut job)).map_err(Fault::from);
+        match &outcome {
+            Ok(()) => drop(commits.fetch_add(1, Ordering::Relaxed)),
+            Err(fault) => {
+                refused += 1;
+                last = Some(fault.clone());
+            }
+        }
+        job.settle(outcome);
+    }
+    // One line a batch: a full disk fails hundreds a second.
+    if let Some(fault) = last {
+        tracing::error!(%fault, refused, "the ledger refused writes");
     }
 }
 

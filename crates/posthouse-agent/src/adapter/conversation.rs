@@ -13,7 +13,9 @@ use crate::transport::{Fault, RelayTransport, Tag};
 
 /// One chat, seen from one message in it. Cheap to clone.
 #[derive(Clone)]
-pub struct Conversation {
+pub struct Conversation(Arc<Place>);
+
+struct Place {
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
     session: SessionKey,
@@ -60,7 +62,7 @@ impl Conversation {
             thread_id: source.thread_id.clone(),
             ..Metadata::default()
         };
-        Self {
+        Self(Arc::new(Place {
             transport: transport.clone(),
             timepiece: timepiece.clone(),
             session,
@@ -69,31 +71,32 @@ impl Conversation {
             tag,
             metadata,
             answering: event.message_id.clone(),
-        }
+        }))
     }
 
     pub fn session(&self) -> &SessionKey {
-        &self.session
+        &self.0.session
     }
 
     pub fn chat_id(&self) -> &ChatId {
-        &self.chat_id
+        &self.0.chat_id
     }
 
     pub fn timepiece(&self) -> &Timepiece {
-        &self.timepiece
+        &self.0.timepiece
     }
 
     /// What this chat's platform can do.
     pub fn descriptor(&self) -> Arc<Descriptor> {
-        let known = self.transport.descriptors();
-        let descriptor = known.of(&self.platform).or_else(|| known.first()).cloned();
-        descriptor.unwrap_or_else(|| Arc::new(Descriptor::new(self.platform.clone(), self.platform.as_str())))
+        let known = self.0.transport.descriptors();
+        let descriptor = known.of(&self.0.platform).or_else(|| known.first()).cloned();
+        descriptor
+            .unwrap_or_else(|| Arc::new(Descriptor::new(self.0.platform.clone(), self.0.platform.as_str())))
     }
 
     /// Answers the message, quoting it where the platform can; in as many pieces as its limit demands.
     pub async fn reply(&self, text: &str) -> Result<Sent, Failed> {
-        self.send(text, self.answering.clone()).await
+        self.send(text, self.0.answering.clone()).await
     }
 
     /// Says something in this chat without quoting.
@@ -114,43 +117,43 @@ impl Conversation {
         content: String,
         reply_to: Option<MessageId>,
     ) -> Result<Option<MessageId>, Failed> {
-        let (chat_id, metadata) = (self.chat_id.clone(), self.metadata.clone());
+        let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
         let outcome = self.act("send", Action::Send { chat_id, content, reply_to, metadata }).await?;
         Ok(outcome.message_id)
     }
 
     pub(super) fn answering(&self) -> Option<MessageId> {
-        self.answering.clone()
+        self.0.answering.clone()
     }
 
     /// Puts `text` in place of what one of our messages said.
     pub async fn edit(&self, message: &MessageId, text: &str) -> Result<(), Failed> {
-        let (chat_id, metadata) = (self.chat_id.clone(), self.metadata.clone());
+        let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
         let edit = Action::Edit { chat_id, message_id: message.clone(), content: text.to_owned(), metadata };
         self.act("edit", edit).await.map(drop)
     }
 
     /// Shows that an answer is on its way.
     pub async fn typing(&self) -> Result<(), Failed> {
-        let (chat_id, metadata) = (self.chat_id.clone(), self.metadata.clone());
+        let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
         self.act("typing", Action::Typing { chat_id, content: None, metadata }).await.map(drop)
     }
 
     /// Uses a capability that the house keeps for this session.
     pub async fn follow_up(&self, kind: impl Into<CapabilityKind>, text: &str) -> Result<Sent, Failed> {
         let follow_up = Action::FollowUp {
-            session_key: self.session.clone(),
+            session_key: self.0.session.clone(),
             kind: kind.into(),
             content: text.to_owned(),
-            metadata: self.metadata.clone(),
+            metadata: self.0.metadata.clone(),
         };
-        let outcome = judged("follow_up", self.transport.send_follow_up(follow_up).await)?;
+        let outcome = judged("follow_up", self.0.transport.send_follow_up(follow_up).await)?;
         Ok(Sent(outcome.message_id.into_iter().collect()))
     }
 
     /// This chat's name and kind.
     pub async fn chat_info(&self) -> Result<ChatInfo, Fault> {
-        self.transport.get_chat_info(&self.chat_id, &self.tag).await
+        self.0.transport.get_chat_info(&self.0.chat_id, &self.0.tag).await
     }
 
     /// An answer that grows while it is written.
@@ -159,7 +162,7 @@ impl Conversation {
     }
 
     async fn act(&self, op: &'static str, action: Action) -> Result<Outcome, Failed> {
-        judged(op, self.transport.send_outbound(action, &self.tag).await)
+        judged(op, self.0.transport.send_outbound(action, &self.0.tag).await)
     }
 }
 

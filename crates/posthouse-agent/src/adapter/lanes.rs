@@ -30,6 +30,8 @@ pub(super) struct Lanes {
 
 /// A session with a turn under way. It is gone as soon as nothing waits in it.
 struct Lane {
+    /// The same session by the later algorithm, where that makes another key.
+    alias: Option<SessionKey>,
     waiting: VecDeque<(Message, OwnedSemaphorePermit)>,
     turn: CancellationToken,
 }
@@ -86,7 +88,8 @@ impl Lanes {
                 return;
             }
             let turn = CancellationToken::new();
-            lanes.insert(session.clone(), Lane { waiting: VecDeque::new(), turn: turn.clone() });
+            let alias = alias(&message.event.source, &session);
+            lanes.insert(session.clone(), Lane { alias, waiting: VecDeque::new(), turn: turn.clone() });
             turn
         };
         tokio::spawn(self.walk(session, message, permit, turn));
@@ -153,9 +156,10 @@ impl InboundHandler for Door {
     }
 
     fn interrupted(&self, session_key: &SessionKey, _chat_id: &ChatId) {
-        if let Some(lanes) = self.0.upgrade()
-            && let Some(lane) = lanes.lanes.lock().get(session_key)
-        {
+        let Some(lanes) = self.0.upgrade() else { return };
+        let lanes = lanes.lanes.lock();
+        let by_alias = || lanes.values().find(|lane| lane.alias.as_ref() == Some(session_key));
+        if let Some(lane) = lanes.get(session_key).or_else(by_alias) {
             lane.turn.cancel();
         }
     }
@@ -168,4 +172,9 @@ fn session(source: &Source) -> SessionKey {
         let chat = source.chat_id.as_ref().map_or("", |chat| chat.as_str());
         SessionKey::from(format!("{}:{chat}", source.platform))
     })
+}
+
+/// Nothing on the wire tells by which algorithm the house takes us to compute keys (section 10.3).
+fn alias(source: &Source, session: &SessionKey) -> Option<SessionKey> {
+    session_key::newer(source, &Options::default()).ok().filter(|newer| newer != session)
 }

@@ -37,7 +37,7 @@ struct Shared {
 
 pub(super) enum Delivery {
     Event(Inbound),
-    Forward { forward: Forward, entry: Option<EntryId> },
+    Forward { forward: Box<Forward>, entry: Option<EntryId> },
 }
 
 impl Delivery {
@@ -134,7 +134,7 @@ async fn work(
 async fn hand(shared: &Shared, handler: &dyn InboundHandler, delivery: Delivery) -> Result<(), Declined> {
     let mut taking = match delivery {
         Delivery::Event(inbound) => handler.inbound(inbound),
-        Delivery::Forward { forward, .. } => handler.forwarded(forward),
+        Delivery::Forward { forward, .. } => handler.forwarded(*forward),
     };
     if let Poll::Ready(verdict) = futures_util::poll!(&mut taking) {
         return verdict;

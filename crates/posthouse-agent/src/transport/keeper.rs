@@ -1,5 +1,6 @@
 //! Keeps the line: dials, holds, and dials again until told otherwise.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -32,11 +33,16 @@ pub(super) async fn keep(line: Arc<Line>, target: Arc<Target>, stop: Cancellatio
             Next::DialAfter(pause) => pause,
         };
         tracing::warn!(gateway.id = %line.settings.gateway, "{}; dialing again in {pause:?}", fault(&end));
+        // Set before anyone can see that we wait, so that a clock wound in that moment counts in full.
+        let mut due = pin!(line.timepiece.after(pause));
+        if futures_util::poll!(due.as_mut()).is_ready() {
+            continue;
+        }
         line.standing.send_replace(Standing::Waiting);
         tokio::select! {
             () = stop.cancelled() => return,
             () = line.hurry.notified() => {}
-            () = line.timepiece.after(pause) => {}
+            () = due => {}
         }
     }
 }

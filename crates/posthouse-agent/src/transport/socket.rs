@@ -52,12 +52,23 @@ pub(super) async fn hold(
     // Both at once, neither ever dropped half way: a house that reads no further until we do must not
     // meet an agent that does the same.
     let mut reading = pin!(read(line, &mut stream, pulse));
-    let end = {
+    let written = {
         let writing = pin!(write(line, &mut sink, pulse, stop));
+        // A write that the house does not take must not keep us from leaving.
+        let leaving = async {
+            stop.cancelled().await;
+            tokio::time::sleep(CLOSING).await;
+        };
         tokio::select! {
             end = &mut reading => return end,
-            end = writing => end,
+            written = writing => written,
+            () = leaving => return End::Stopped,
         }
+    };
+    let end = match written {
+        Ok(end) => end,
+        // The reader may still find the house's reason on the line.
+        Err(broken) => return tokio::time::timeout(CLOSING, reading).await.unwrap_or(broken),
     };
     let _ = tokio::time::timeout(CLOSING, async {
         let farewell = match &end {
@@ -72,13 +83,12 @@ pub(super) async fn hold(
     end
 }
 
-async fn write<S>(line: &Line, sink: &mut S, pulse: &Pulse, stop: &CancellationToken) -> End
+/// Ends with what we decided, or with the write that failed.
+async fn write<S>(line: &Line, sink: &mut S, pulse: &Pulse, stop: &CancellationToken) -> Result<End, End>
 where
     S: Sink<Message, Error = tungstenite::Error> + Unpin,
 {
-    if let Err(fault) = send(sink, hellos(line)).await {
-        return fell(&fault);
-    }
+    send(line, sink, hellos(line)).await?;
     // Everything that still waits for an answer is said again here: the count starts anew.
     let mut written = 0;
     let mut quiet = 0;
@@ -91,14 +101,12 @@ where
             line.outbox.drain_into(&mut batch);
             line.requests.write_after(&mut written, &mut batch, LONGEST_MESSAGE / 2);
             if !batch.is_empty() {
-                if let Err(fault) = send(sink, batch).await {
-                    return fell(&fault);
-                }
+                send(line, sink, batch).await?;
                 continue;
             }
         }
         if stopping {
-            return End::Stopped;
+            return Ok(End::Stopped);
         }
         tokio::select! {
             biased;
@@ -106,15 +114,13 @@ where
             () = line.outbox.ready.notified() => {}
             () = &mut look => {
                 if !pulse.accepted() {
-                    return End::Fell(Fault::NoIdentity);
+                    return Ok(End::Fell(Fault::NoIdentity));
                 }
                 quiet = if pulse.heard.swap(false, Ordering::Relaxed) { 0 } else { quiet + 1 };
                 if quiet == PATIENCE {
-                    return End::Fell(Fault::Fell("silence".into()));
+                    return Ok(silence());
                 }
-                if let Err(fault) = sink.send(Message::Ping(bytes::Bytes::new())).await {
-                    return fell(&fault);
-                }
+                sink.send(Message::Ping(bytes::Bytes::new())).await.map_err(|fault| fell(&fault))?;
                 look.set(line.timepiece.after(LOOK));
             }
         }
@@ -136,19 +142,27 @@ fn hellos(line: &Line) -> String {
     settings.identities.iter().map(|identity| hello(identity).line()).collect()
 }
 
-/// Sends whole lines, in as few messages as the limit allows, with one flush.
-async fn send<S>(sink: &mut S, batch: String) -> Result<(), tungstenite::Error>
+/// Sends whole lines, in as few messages as the limit allows, with one flush. A house that takes nothing
+/// for as long as it may be silent counts as silent.
+async fn send<S>(line: &Line, sink: &mut S, batch: String) -> Result<(), End>
 where
     S: Sink<Message, Error = tungstenite::Error> + Unpin,
 {
-    if batch.len() <= LONGEST_MESSAGE {
-        sink.feed(Message::text(batch)).await?;
-    } else {
-        for message in in_messages(&batch, LONGEST_MESSAGE) {
-            sink.feed(Message::text(message)).await?;
+    let sending = async {
+        if batch.len() <= LONGEST_MESSAGE {
+            sink.feed(Message::text(batch)).await?;
+        } else {
+            for message in in_messages(&batch, LONGEST_MESSAGE) {
+                sink.feed(Message::text(message)).await?;
+            }
         }
+        sink.flush().await
+    };
+    match line.timepiece.within(LOOK * PATIENCE, sending).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(fault)) => Err(fell(&fault)),
+        Err(_) => Err(silence()),
     }
-    sink.flush().await
 }
 
 async fn read<S>(line: &Line, stream: &mut S, pulse: &Pulse) -> End
@@ -163,8 +177,8 @@ where
             Ok(Message::Text(text)) => bytes::Bytes::from(text),
             Ok(Message::Binary(bytes)) => bytes,
             Ok(Message::Close(frame)) => {
-                // One more poll sends our half of the close handshake.
-                let _ = tokio::time::timeout(CLOSING, stream.next()).await;
+                // One more poll sends our half of the close handshake; the house hangs up, not we.
+                let _ = futures_util::poll!(stream.next());
                 return closed(frame);
             }
             // Pings are answered underneath.
@@ -192,10 +206,10 @@ async fn take(line: &Line, frame: ToGateway, pulse: &Pulse) {
             }
         }
         ToGateway::Inbound { event, entry } => {
-            line.hands.receive(Delivery::Event(Inbound { event: *event, entry })).await;
+            line.hands.receive(Delivery::Event(Inbound { event, entry })).await;
         }
         ToGateway::PassthroughForward { forward, entry } => {
-            line.hands.receive(Delivery::Forward { forward: *forward, entry }).await;
+            line.hands.receive(Delivery::Forward { forward, entry }).await;
         }
         ToGateway::OutboundResult { request_id, result } => line.requests.settle(&request_id, result),
         ToGateway::InterruptInbound { session_key, chat_id } => {
@@ -220,4 +234,8 @@ fn closed(frame: Option<CloseFrame>) -> End {
 
 fn fell(fault: &tungstenite::Error) -> End {
     End::Fell(Fault::Fell(fault.to_string()))
+}
+
+fn silence() -> End {
+    End::Fell(Fault::Fell("silence".into()))
 }

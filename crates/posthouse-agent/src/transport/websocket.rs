@@ -107,21 +107,25 @@ impl WebSocketTransport {
             Standing::Dormant => return Outcome::failed("network: the line is asleep"),
             Standing::Dialing | Standing::Live | Standing::Waiting => {}
         }
-        let (platform, bot_id) = (tag.platform.clone(), tag.bot_id.clone());
+        let platform = tag.platform.clone();
+        // Named even where one bot is all there is, as the contract's client does (section 22, item 12).
+        let fronted = || platform.as_ref().and_then(|platform| self.fronted(platform.as_str()).bot_id);
+        let bot_id = tag.bot_id.clone().or_else(fronted);
         let outbound =
             |request_id| FromGateway::Outbound(Outbound { request_id, action, platform, bot_id }).line();
         line.requests.ask(&line.outbox.ready, line.timepiece.after(ANSWER), outbound).await
     }
 
-    /// The identity we front on `platform`, if we do.
+    /// The identity we front on `platform`, if we do; its bot, if there is only one.
     fn fronted(&self, platform: &str) -> Tag {
-        let fronted = self.0.line.settings.identities.iter().find(|identity| identity.platform == *platform);
-        match fronted {
-            Some(identity) => Tag {
+        let identities = self.0.line.settings.identities.iter();
+        let mut fronted = identities.filter(|identity| identity.platform == *platform);
+        match (fronted.next(), fronted.next()) {
+            (Some(identity), another) => Tag {
                 platform: Some(identity.platform.clone()),
-                bot_id: Some(identity.bot_id.clone()).filter(|bot| !bot.is_empty()),
+                bot_id: Some(identity.bot_id.clone()).filter(|bot| another.is_none() && !bot.is_empty()),
             },
-            None => {
+            (None, _) => {
                 let platform = Platform::new(platform);
                 let described = self.descriptors().of(&platform).is_some();
                 Tag { platform: described.then_some(platform), bot_id: None }
@@ -234,12 +238,15 @@ impl RelayTransport for WebSocketTransport {
         let mut confirmed = line.idle_confirmed.subscribe();
         line.outbox.going_idle();
         let settled = line.timepiece.within(IDLE, async {
+            let kept = async { confirmed.wait_for(|confirmed| *confirmed).await.is_ok() };
             let fallen = async {
                 self.until(|standing| standing != Standing::Live).await;
+                false
             };
-            tokio::select! {
-                _ = confirmed.wait_for(|confirmed| *confirmed) => line.hands.empty().await,
-                () = fallen => {}
+            let kept = tokio::select! { kept = kept => kept, kept = fallen => kept };
+            if kept {
+                // What came before the house's word is ours: acknowledge it while there is a line.
+                line.hands.empty().await;
             }
         });
         if settled.await.is_err() {

@@ -18,11 +18,20 @@ use super::{
 
 const PAGE: &str = include_str!("page.html");
 
-type Outcome = Result<Response<Body>, Response<Body>>;
+type Outcome = Result<Response<Body>, Wrong>;
+
+/// A request that cannot be served: status and JSON body.
+struct Wrong(u16, Value);
+
+impl From<Wrong> for Response<Body> {
+    fn from(Wrong(status, body): Wrong) -> Response<Body> {
+        json_text(status, body.to_string())
+    }
+}
 
 /// Answers everything that is not the Bot API.
 pub(super) async fn handle(shared: &Arc<Shared>, head: &Parts, body: Bytes) -> Response<Body> {
-    let Ok(params) = Params::query(&head.uri) else { return wrong(400, "cannot read the query") };
+    let Ok(params) = Params::query(&head.uri) else { return wrong(400, "cannot read the query").into() };
     let outcome = match (&head.method, head.uri.path()) {
         (&Method::GET, "/") => Ok(respond(200, "text/html; charset=utf-8", PAGE)),
         (&Method::POST, "/_stand-in/inject") => inject(shared, &body),
@@ -62,7 +71,7 @@ pub(super) async fn handle(shared: &Arc<Shared>, head: &Parts, body: Bytes) -> R
         (&Method::GET, "/_stand-in/wait") => wait(shared, &params).await,
         _ => Err(wrong(404, "no such page; / says what there is")),
     };
-    outcome.unwrap_or_else(|refused| refused)
+    outcome.unwrap_or_else(Wrong::into)
 }
 
 fn inject(shared: &Shared, body: &[u8]) -> Outcome {
@@ -86,14 +95,11 @@ async fn wait(shared: &Shared, params: &Params) -> Outcome {
     let patience = Duration::try_from_secs_f64(seconds.min(600.0)).unwrap_or_default();
     match shared.wait(&wait, patience).await {
         Ok(rows) => Ok(ok(&json!({"rows": rows}))),
-        Err(rows) => {
-            let body = json!({"ok": false, "description": "timed out", "rows": rows});
-            Err(json_text(408, body.to_string()))
-        }
+        Err(rows) => Err(Wrong(408, json!({"ok": false, "description": "timed out", "rows": rows}))),
     }
 }
 
-fn filter(shared: &Shared, params: &Params) -> Result<Filter, Response<Body>> {
+fn filter(shared: &Shared, params: &Params) -> Result<Filter, Wrong> {
     let mut kinds = Vec::new();
     for name in params.text("kind").unwrap_or("").split(',').filter(|name| !name.is_empty()) {
         kinds.push(serde_json::from_value::<Kind>(json!(name)).map_err(|_| wrong(400, "no such kind"))?);
@@ -107,7 +113,7 @@ fn filter(shared: &Shared, params: &Params) -> Result<Filter, Response<Body>> {
     })
 }
 
-fn bot(shared: &Shared, params: &Params) -> Result<Option<i64>, Response<Body>> {
+fn bot(shared: &Shared, params: &Params) -> Result<Option<i64>, Wrong> {
     match params.text("bot") {
         None | Some("") => Ok(None),
         Some(name) => {
@@ -118,7 +124,7 @@ fn bot(shared: &Shared, params: &Params) -> Result<Option<i64>, Response<Body>> 
     }
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response<Body>> {
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     serde_json::from_slice(body).map_err(|error| wrong(400, &error.to_string()))
 }
 
@@ -129,6 +135,6 @@ fn ok(body: &impl Serialize) -> Response<Body> {
     json_text(200, body.to_string())
 }
 
-fn wrong(status: u16, description: &str) -> Response<Body> {
-    json_text(status, json!({"ok": false, "description": description}).to_string())
+fn wrong(status: u16, description: &str) -> Wrong {
+    Wrong(status, json!({"ok": false, "description": description}))
 }

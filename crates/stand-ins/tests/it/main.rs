@@ -8,4 +8,5 @@ mod control;
 mod faults;
 mod messages;
 mod polling;
+mod vectors;
 mod webhooks;

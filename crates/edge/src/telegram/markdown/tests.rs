@@ -197,6 +197,19 @@ fn hostile_nesting_stays_small() {
     assert!(check(&wide).len() < wide.len() * 10);
 }
 
+#[test]
+fn a_long_answer_is_split_by_what_is_seen() {
+    let section = "## Part\n\nSome **bold** words, a [link](https://a.test/long/path), `code`.\n\n```rust\nlet x = 1;\n```\n\n";
+    let text = section.repeat(2000);
+    let ruler = |chunk: &str| visible_units(&to_markdown_v2(chunk));
+    let chunks = crate::split::split_measured(&text, 4096, &ruler);
+    assert!(chunks.len() > 20);
+    for chunk in chunks {
+        assert!((2048..=4096).contains(&ruler(&chunk)) || text.trim_end().ends_with(&chunk));
+        check(&chunk);
+    }
+}
+
 fn markup() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "*",

@@ -61,6 +61,7 @@ CREATE TABLE gateway_secrets (
   blob    BLOB NOT NULL
 ) STRICT;
 CREATE INDEX gateway_secrets_gateway ON gateway_secrets (gateway);
+CREATE INDEX gateway_secrets_expires ON gateway_secrets (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE credentials (
   id       INTEGER PRIMARY KEY,
@@ -83,7 +84,7 @@ CREATE TABLE capabilities (
   uses_left INTEGER,
   bound     INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX capabilities_bound ON capabilities (bound);
+CREATE INDEX capabilities_lapse ON capabilities (expires, bound);
 
 CREATE TABLE capability_keys (
   instance    TEXT NOT NULL,
@@ -96,6 +97,8 @@ CREATE INDEX capability_keys_capability ON capability_keys (capability);
 
 -- What came in. A row outlives its event: it is the trace, and its dedup key the memory of repeats.
 
+-- `counted` is the moment from which its keeping is counted: when it was accepted, dropped or put
+-- back in line. `event` comes last, so that reading the rest of a row never walks through a long one.
 CREATE TABLE entries (
   seq          INTEGER PRIMARY KEY,
   id           BLOB NOT NULL,
@@ -105,21 +108,26 @@ CREATE TABLE entries (
   chat         TEXT NOT NULL,
   message      TEXT,
   dedup        TEXT,
-  event        BLOB,
   size         INTEGER NOT NULL,
   accepted     INTEGER NOT NULL,
   durable      INTEGER NOT NULL,
+  counted      INTEGER NOT NULL,
   handed       INTEGER,
   ended        INTEGER,
   fate         TEXT,
   poisoned     INTEGER NOT NULL DEFAULT 0,
-  lost         INTEGER NOT NULL DEFAULT 0
+  lost         INTEGER NOT NULL DEFAULT 0,
+  event        BLOB
 ) STRICT;
 CREATE UNIQUE INDEX entries_id ON entries (id);
-CREATE UNIQUE INDEX entries_dedup ON entries (dedup) WHERE dedup IS NOT NULL;
-CREATE INDEX entries_unread ON entries (instance, seq) WHERE fate IS NULL;
-CREATE INDEX entries_message ON entries (chat, message);
+-- An event's id is its platform's word about one bot: two bots may well say the same.
+CREATE UNIQUE INDEX entries_dedup ON entries (dedup, bot, platform) WHERE dedup IS NOT NULL;
+CREATE INDEX entries_unread ON entries (instance, seq, size) WHERE fate IS NULL;
+CREATE INDEX entries_message ON entries (chat, message) WHERE message IS NOT NULL;
 CREATE INDEX entries_dead ON entries (ended) WHERE fate = 'dead';
+-- Oldest first, those whose repeats are still recognised apart from the rest: what lets pruning stop
+-- at the first row that is not due.
+CREATE INDEX entries_age ON entries ((dedup IS NULL), counted);
 
 CREATE TABLE chats (
   instance TEXT NOT NULL,
@@ -146,7 +154,8 @@ CREATE INDEX sessions_seen ON sessions (seen);
 -- What went out.
 
 CREATE TABLE actions (
-  id       BLOB PRIMARY KEY,
+  seq      INTEGER PRIMARY KEY,
+  id       BLOB NOT NULL UNIQUE,
   gateway  TEXT NOT NULL,
   request  TEXT,
   instance TEXT NOT NULL,
@@ -162,10 +171,11 @@ CREATE TABLE actions (
   success  INTEGER,
   error    TEXT,
   outcome  TEXT
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE UNIQUE INDEX actions_request ON actions (gateway, request) WHERE request IS NOT NULL;
 CREATE INDEX actions_answers ON actions (answers) WHERE answers IS NOT NULL;
 CREATE INDEX actions_message ON actions (chat, message) WHERE message IS NOT NULL;
+CREATE INDEX actions_remembered ON actions (finished, received) WHERE request IS NOT NULL;
 CREATE INDEX actions_received ON actions (received);
 
 -- The house's own chat.

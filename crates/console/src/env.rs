@@ -1,0 +1,57 @@
+//! What a stock agent is told to dial in with.
+
+use ledger::Identity;
+use posthouse_wire::{GatewayId, Secret};
+use serde_json::{Map, Value, json};
+
+/// The variables of a stock Hermes agent, in the order to show them. One of them is the secret.
+pub type Env = Vec<(&'static str, Secret)>;
+
+/// The exact environment for a stock agent: where to dial, as whom, and for which bots. Platforms of the
+/// house's own are left out, since stock agents do not know their names and need not.
+pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[Identity]) -> Env {
+    let mut platforms: Vec<&str> = Vec::new();
+    let mut bot_ids = Map::new();
+    for Identity { platform, bot } in bots {
+        // A stock agent says one hello per platform: the first bot of each is its own.
+        if !platforms.contains(&platform.as_str()) {
+            platforms.push(platform.as_str());
+            bot_ids.insert(platform.to_string(), json!({ "botId": bot }));
+        }
+    }
+    vec![
+        ("GATEWAY_RELAY_URL", Secret::new(public_url)),
+        ("GATEWAY_RELAY_ID", Secret::new(gateway.as_str())),
+        ("GATEWAY_RELAY_SECRET", secret.clone()),
+        ("GATEWAY_RELAY_PLATFORMS", Secret::new(platforms.join(","))),
+        ("GATEWAY_RELAY_BOT_IDS", Secret::new(Value::Object(bot_ids).to_string())),
+    ]
+}
+
+/// As an answer's object.
+pub(crate) fn shown(env: &Env) -> Value {
+    env.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.expose()))).collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stock_agent_is_told_its_bots_by_platform() {
+        let bots = [("telegram", "7001"), ("discord", "db"), ("telegram", "7002")]
+            .map(|(platform, bot)| Identity { platform: platform.into(), bot: bot.into() });
+        let shown = shown(&env("https://h/base", &"gw_1".into(), &Secret::new("s"), &bots));
+        let bot_ids: Value = serde_json::from_str(shown["GATEWAY_RELAY_BOT_IDS"].as_str().unwrap()).unwrap();
+        assert_eq!(shown["GATEWAY_RELAY_URL"], "https://h/base");
+        assert_eq!(shown["GATEWAY_RELAY_PLATFORMS"], "telegram,discord");
+        assert_eq!(bot_ids, json!({ "telegram": { "botId": "7001" }, "discord": { "botId": "db" } }));
+    }
+
+    #[test]
+    fn an_agent_without_bots_is_told_so() {
+        let shown = shown(&env("http://h", &"gw_1".into(), &Secret::new("s"), &[]));
+        assert_eq!(shown["GATEWAY_RELAY_PLATFORMS"], "");
+        assert_eq!(shown["GATEWAY_RELAY_BOT_IDS"], "{}");
+    }
+}

@@ -1,0 +1,109 @@
+//! What an operator hears when something is not to be.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+/// A refusal in the house's own shape, `application/problem+json`, with a stable code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: Cow<'static, str>,
+}
+
+impl Problem {
+    pub const UNAUTHORIZED: Problem =
+        Problem::fixed(StatusCode::UNAUTHORIZED, "unauthorized", "the admin token is missing or wrong");
+    pub const NOT_FOUND: Problem =
+        Problem::fixed(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path");
+    pub const METHOD: Problem = Problem::fixed(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path does not take that method",
+    );
+    pub const TOO_LARGE: Problem =
+        Problem::fixed(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body is larger than 256 KiB");
+
+    const fn fixed(status: StatusCode, code: &'static str, detail: &'static str) -> Self {
+        Self { status, code, detail: Cow::Borrowed(detail) }
+    }
+
+    /// The request cannot be read.
+    pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, code: "malformed", detail: detail.into() }
+    }
+
+    /// What the request names is not here.
+    pub fn absent(code: &'static str, detail: String) -> Self {
+        Self { status: StatusCode::NOT_FOUND, code, detail: detail.into() }
+    }
+
+    /// What is here stands in the way.
+    pub fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { status: StatusCode::CONFLICT, code, detail: detail.into() }
+    }
+
+    /// The request can be read and cannot be done.
+    pub fn unfit(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { status: StatusCode::UNPROCESSABLE_ENTITY, code, detail: detail.into() }
+    }
+
+    fn fault(fault: &dyn std::fmt::Display, full: bool) -> Self {
+        tracing::error!(%fault, "the console could not serve a request");
+        match full {
+            true => Self::fixed(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "disk_full",
+                "the disk that holds the ledger is full: nothing was changed",
+            ),
+            false => Self::fixed(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "the house cannot do this now: its log says why",
+            ),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Refused"),
+            "status": self.status.as_u16(),
+            "code": self.code,
+            "detail": self.detail,
+        });
+        let mut response = (self.status, Json(body)).into_response();
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+}
+
+/// Faults are logged where they become an answer; the answer tells none of their inside.
+impl From<ledger::Fault> for Problem {
+    fn from(fault: ledger::Fault) -> Self {
+        Problem::fault(&fault, matches!(fault, ledger::Fault::Full))
+    }
+}
+
+impl From<relay::Fault> for Problem {
+    fn from(fault: relay::Fault) -> Self {
+        Problem::fault(&fault, matches!(fault, relay::Fault::Ledger(ledger::Fault::Full)))
+    }
+}
+
+impl From<edge::Fault> for Problem {
+    fn from(fault: edge::Fault) -> Self {
+        match fault {
+            edge::Fault::Ledger(fault) => fault.into(),
+            edge::Fault::Relay(fault) => fault.into(),
+            edge::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The handle of this plane.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ledger::{Identity, Roster};
+use parking_lot::Mutex;
+use posthouse_time::Timepiece;
+use relay::Relay;
+use tokio_util::sync::CancellationToken;
+use vault::Vault;
+
+use crate::bots::{Bot, Bots};
+use crate::intake::Intake;
+use crate::metrics::Metrics;
+use crate::platform::Platform;
+use crate::Fault;
+
+/// What the edge is built from. It alone is handed the vault.
+pub struct Parts {
+    pub roster: Arc<dyn Roster>,
+    pub vault: Vault,
+    pub relay: Relay,
+    pub timepiece: Timepiece,
+    pub platforms: Vec<Arc<dyn Platform>>,
+    /// The public address of this house, when it is one that platforms can reach.
+    pub public_url: Option<String>,
+}
+
+/// The chat platforms of this house; a handle to share.
+#[derive(Clone)]
+pub struct Edge(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub platforms: HashMap<&'static str, Arc<dyn Platform>>,
+    pub bots: Bots,
+    pub roster: Arc<dyn Roster>,
+    pub vault: Vault,
+    pub relay: Relay,
+    pub intake: Intake,
+    pub metrics: Arc<Metrics>,
+    pub timepiece: Timepiece,
+    pub public_url: Option<String>,
+    /// Bots whose source is running, and how to stop it.
+    fetching: Mutex<HashMap<Identity, CancellationToken>>,
+    closing: CancellationToken,
+}
+
+impl Edge {
+    pub fn new(parts: Parts) -> Self {
+        let metrics = Arc::<Metrics>::default();
+        Self(Arc::new(Inner {
+            platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
+            bots: Bots::new(Arc::clone(&parts.roster), parts.vault.clone()),
+            intake: Intake::new(parts.vault.clone(), parts.relay.clone(), Arc::clone(&metrics)),
+            roster: parts.roster,
+            vault: parts.vault,
+            relay: parts.relay,
+            metrics,
+            timepiece: parts.timepiece,
+            public_url: parts.public_url,
+            fetching: Mutex::default(),
+            closing: CancellationToken::new(),
+        }))
+    }
+
+    /// Starts every bot's source and follows changes of the roster, until the house closes.
+    pub async fn run(&self) -> Result<(), Fault> {
+        let mut roster = self.0.relay.watch_roster();
+        for bot in self.0.bots.all().await? {
+            self.start(bot).await;
+        }
+        loop {
+            tokio::select! {
+                () = self.0.closing.cancelled() => return Ok(()),
+                changed = roster.changed() => match changed {
+                    true => self.follow_roster().await?,
+                    false => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Ends every source. What they fetched and kept stays kept; the rest the platform gives again.
+    pub fn close(&self) {
+        self.0.closing.cancel();
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.metrics
+    }
+
+    pub fn bots(&self) -> &Bots {
+        &self.0.bots
+    }
+
+    pub fn intake(&self) -> &Intake {
+        &self.0.intake
+    }
+
+    pub fn platform(&self, name: &str) -> Option<&Arc<dyn Platform>> {
+        self.0.platforms.get(name)
+    }
+
+    /// The address at which a platform delivers to this bot, if it can reach this house.
+    pub fn door(&self, bot: &Bot) -> Option<String> {
+        let public_url = self.0.public_url.as_ref()?;
+        Some(format!("{public_url}/door/{}/{}", bot.platform, bot.id))
+    }
+
+    async fn follow_roster(&self) -> Result<(), Fault> {
+        self.0.bots.forget_all();
+        let bots = self.0.bots.all().await?;
+        let left: Vec<Identity> = bots.iter().map(|bot| bot.identity()).collect();
+        self.0.fetching.lock().retain(|identity, source| {
+            let stays = left.contains(identity);
+            if !stays {
+                source.cancel();
+            }
+            stays
+        });
+        for bot in bots {
+            self.start(bot).await;
+        }
+        Ok(())
+    }
+
+    /// Settles a bot in with its platform and runs its source; once per bot.
+    async fn start(&self, bot: Arc<Bot>) {
+        let Some(platform) = self.platform(bot.platform.as_str()).cloned() else { return };
+        let stop = self.0.closing.child_token();
+        if self.0.fetching.lock().contains_key(&bot.identity()) {
+            return;
+        }
+        self.0.fetching.lock().insert(bot.identity(), stop.clone());
+        let (edge, intake) = (self.clone(), self.0.intake.clone());
+        self.0.relay.tasks().spawn(async move {
+            let door = edge.door(&bot);
+            let settled = tokio::select! {
+                () = stop.cancelled() => return,
+                settled = platform.settle_in(&bot, door.as_deref()) => settled,
+            };
+            if let Err(trouble) = settled {
+                tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "a bot could not be settled in");
+            }
+            platform.fetch(bot, intake, stop).await;
+        });
+    }
+}

@@ -1,0 +1,40 @@
+//! Actions out: the platform is picked, the bot's own credentials are used, nothing else.
+
+use async_trait::async_trait;
+use ledger::Identity;
+use posthouse_wire::{Descriptor, Outcome};
+use relay::{Carried, Order};
+
+use crate::Edge;
+
+#[async_trait]
+impl relay::Egress for Edge {
+    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+        let platform = self.platform(of.platform.as_str())?;
+        match self.0.bots.find(of).await {
+            Ok(bot) => bot.map(|bot| platform.descriptor(&bot)),
+            Err(fault) => {
+                tracing::error!(%fault, "could not open a bot");
+                None
+            }
+        }
+    }
+
+    fn is_built_in(&self, identity: &Identity) -> bool {
+        identity.platform == crate::web::NAME
+    }
+
+    async fn carry(&self, order: Order) -> Carried {
+        let Some(platform) = self.platform(order.on.platform.as_str()) else {
+            return Outcome::egress_declined(order.on.platform.as_str()).into();
+        };
+        match self.0.bots.find(&order.on).await {
+            Ok(Some(bot)) => platform.carry(&bot, order).await,
+            Ok(None) => Outcome::egress_declined(order.on.platform.as_str()).into(),
+            Err(fault) => {
+                tracing::error!(%fault, "could not open a bot");
+                Outcome::failed("the house could not open this bot and did nothing").into()
+            }
+        }
+    }
+}

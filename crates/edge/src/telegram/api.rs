@@ -1,0 +1,226 @@
+//! One call of the Bot API, and what can come of it.
+//!
+//! The bot's token is part of every address, so neither an address nor a client's error is ever printed.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::bots::Bot;
+
+use super::{TOKEN, Telegram};
+
+/// Answers are small; only a full batch of updates comes near this.
+const LARGEST_ANSWER: usize = 16 << 20;
+/// As much of a platform's own words as goes into an error.
+const LONGEST_DESCRIPTION: usize = 300;
+
+/// Why a call brought nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Failure {
+    /// Surely nothing was sent: no connection was made.
+    Unreached(String),
+    /// The request was under way and no answer came. It may have been done.
+    Lost,
+    /// Telegram said no.
+    Refused(Refused),
+}
+
+/// A refusal in Telegram's words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Refused {
+    pub code: u16,
+    pub description: String,
+    pub retry_after: Option<u64>,
+    /// The group lives on under this id.
+    pub migrate_to: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<R> {
+    ok: bool,
+    // Named, so that a result that may be anything does not make the field required.
+    #[serde(default = "nothing")]
+    result: Option<R>,
+    error_code: Option<u16>,
+    description: Option<String>,
+    parameters: Option<Parameters>,
+}
+
+fn nothing<R>() -> Option<R> {
+    None
+}
+
+#[derive(Deserialize, Default)]
+struct Parameters {
+    retry_after: Option<u64>,
+    migrate_to_chat_id: Option<i64>,
+}
+
+impl Telegram {
+    /// Calls `method` once and waits at most `limit` for its answer.
+    pub(super) async fn call<R: DeserializeOwned>(
+        &self,
+        bot: &Bot,
+        method: &'static str,
+        params: &impl Serialize,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        let Some(token) = bot.credentials.get(TOKEN) else {
+            return Err(Failure::Unreached("the bot has no token".to_owned()));
+        };
+        let base = bot.setting("api_base_url").unwrap_or(&self.api_base).trim_end_matches('/');
+        let address = format!("{base}/bot{}/{method}", token.expose());
+        let request = self.client.post(address).json(params);
+        let exchange = async {
+            let mut response = request.send().await.map_err(failure)?;
+            let status = response.status().as_u16();
+            let mut body = Vec::new();
+            // The status has come: what breaks now does not take it back.
+            while let Ok(Some(part)) = response.chunk().await {
+                body.extend_from_slice(&part);
+                if body.len() > LARGEST_ANSWER {
+                    break;
+                }
+            }
+            Ok((status, body))
+        };
+        let (status, body) = match self.timepiece.within(limit, exchange).await {
+            Ok(answer) => answer?,
+            Err(_late) => return Err(Failure::Lost),
+        };
+        let mut answer = read(status, &body);
+        if let Err(Failure::Refused(refused)) = &mut answer {
+            // Telegram does not repeat a token; whatever plays it might.
+            refused.description = refused.description.replace(token.expose(), "…");
+            if refused.is_dead() {
+                tracing::error!(bot.id = %bot.id, "Telegram does not accept the token of bot {}", bot.id);
+            }
+        }
+        answer
+    }
+}
+
+fn failure(error: reqwest::Error) -> Failure {
+    if !error.is_connect() && !error.is_builder() {
+        return Failure::Lost;
+    }
+    let error = error.without_url();
+    let mut deepest: &dyn std::error::Error = &error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    Failure::Unreached(deepest.to_string())
+}
+
+fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
+    let envelope: Option<Envelope<R>> = serde_json::from_slice(body).ok();
+    let envelope = match envelope {
+        Some(Envelope { ok: true, result: Some(result), .. }) => return Ok(result),
+        Some(envelope) if !envelope.ok => Some(envelope),
+        // Done, by its status, but we cannot tell what came of it.
+        _ if status < 300 => return Err(Failure::Lost),
+        _ => None,
+    };
+    let (code, description, parameters) = match envelope {
+        Some(refusal) => (refusal.error_code, refusal.description, refusal.parameters),
+        None => (None, None, None),
+    };
+    let parameters = parameters.unwrap_or_default();
+    let mut description = description.unwrap_or_default();
+    description.truncate(description.floor_char_boundary(LONGEST_DESCRIPTION));
+    Err(Failure::Refused(Refused {
+        code: code.unwrap_or(status),
+        description,
+        retry_after: parameters.retry_after,
+        migrate_to: parameters.migrate_to_chat_id,
+    }))
+}
+
+impl Refused {
+    /// The token is no longer good (401), or never had the form of one (404).
+    pub fn is_dead(&self) -> bool {
+        self.code == 401 || self.code == 404
+    }
+
+    pub fn says(&self, words: &str) -> bool {
+        self.description.to_lowercase().contains(words)
+    }
+}
+
+impl Failure {
+    /// In the words that stock gateways act on (relay contract section 11.4): `network` only for what
+    /// surely did nothing, `timed out` for what may have been done.
+    pub fn error(&self) -> String {
+        match self {
+            Failure::Unreached(cause) => format!("network: Telegram cannot be reached ({cause})"),
+            other => other.cause(),
+        }
+    }
+
+    /// As [`Failure::error`], without the word that asks for a repetition.
+    pub fn cause(&self) -> String {
+        let refused = match self {
+            Failure::Unreached(_) => return "Telegram cannot be reached".to_owned(),
+            Failure::Lost => return "Telegram's answer timed out, it may have been done".to_owned(),
+            Failure::Refused(refused) => refused,
+        };
+        match (refused.code, refused.retry_after) {
+            (429, Some(seconds)) => format!("rate limit: Telegram asks to wait {seconds} s (flood control)"),
+            (429, None) => "rate limit: Telegram asks to wait (flood control)".to_owned(),
+            (401 | 404, _) => "unauthorized: Telegram does not accept this bot's token".to_owned(),
+            (403, _) if !refused.says("forbidden") => format!("forbidden: {}", refused.description),
+            // The number alone: some names of statuses hold words that gateways act on.
+            (code @ 500.., _) => format!("Telegram failed with status {code}"),
+            (code, _) if refused.description.is_empty() => format!("Telegram refused with status {code}"),
+            _ => refused.description.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn refusal(status: u16, body: &str) -> String {
+        read::<Value>(status, body.as_bytes()).unwrap_err().error()
+    }
+
+    #[test]
+    fn refusals_are_told_in_the_words_that_gateways_know() {
+        for (status, body, expected) in [
+            (400, r#"{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}"#, "chat not found"),
+            (400, r#"{"ok":false,"description":"Bad Request: message thread not found"}"#, "thread not found"),
+            (400, r#"{"ok":false,"description":"Bad Request: message is too long"}"#, "too long"),
+            (403, r#"{"ok":false,"description":"Forbidden: bot was blocked by the user"}"#, "Forbidden"),
+            (403, r#"{"ok":false,"description":"no"}"#, "forbidden: no"),
+            (401, r#"{"ok":false,"description":"Unauthorized"}"#, "unauthorized"),
+            (429, r#"{"ok":false,"parameters":{"retry_after":77}}"#, "rate limit: Telegram asks to wait 77 s"),
+            (502, "<html>Bad Gateway</html>", "status 502"),
+            (511, "Network Authentication Required", "status 511"),
+            (418, "", "status 418"),
+        ] {
+            let error = refusal(status, body);
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("network") && !error.contains("timed out"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_what_surely_did_nothing_asks_for_a_repetition() {
+        assert!(Failure::Unreached("refused".into()).error().starts_with("network: "));
+        let lost = Failure::Lost.error();
+        assert!(lost.contains("timed out") && !lost.contains("network"), "{lost}");
+        assert!(!Failure::Unreached("refused".into()).cause().contains("network"));
+    }
+
+    #[test]
+    fn a_done_call_whose_answer_cannot_be_read_is_lost_and_not_refused() {
+        for body in ["", "{", r#"{"ok":true}"#, r#"{"ok":true,"result":"text"}"#, "[]"] {
+            assert_eq!(read::<i64>(200, body.as_bytes()), Err(Failure::Lost), "{body}");
+        }
+        assert_eq!(read::<i64>(200, br#"{"ok":true,"result":7}"#), Ok(7));
+    }
+}

@@ -1,0 +1,283 @@
+//! What an update means: the event for the agent, and what must never reach it.
+
+mod media;
+mod speech;
+
+use ledger::Uses;
+use posthouse_wire::event::Quoted;
+use posthouse_wire::{DedupKey, Event, MessageId, MessageType, Secret, Source};
+use vault::Captured;
+
+use crate::bots::Bot;
+use crate::platform::{Arrival, Courtesy, Reading, Refusal, Verified, once};
+
+use super::update::{CallbackQuery, Head, Message, Replied, Update, User, full_name};
+use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, Us};
+use speech::Speech;
+
+/// Writes for admins of a group who stay anonymous; `sender_chat` then tells it from a true bot.
+const ANONYMOUS_ADMIN: i64 = 1_087_968_824;
+
+pub(super) fn normalize(bot: &Bot, verified: &Verified) -> Result<Reading, Refusal> {
+    let update: Update<'_> = match serde_json::from_slice(&verified.body) {
+        Ok(update) => update,
+        Err(_) => return unreadable(bot, &verified.body),
+    };
+    let scene = Scene { bot, us: Us::of(bot), verified, update_id: update.update_id };
+    let told = update.message.as_ref().or(update.channel_post.as_ref()).or(update.business_message.as_ref());
+    Ok(match (told, &update.callback_query) {
+        (Some(message), _) => scene.message(message),
+        (None, Some(press)) => scene.press(press),
+        (None, None) => ignored(no_turn(&update)),
+    })
+}
+
+/// An update that is not of the shape we know. Refusing it would make Telegram send it for ever, and
+/// everything behind it wait; it is confirmed and counted instead. What is no update at all is refused.
+fn unreadable(bot: &Bot, body: &[u8]) -> Result<Reading, Refusal> {
+    let head: Head = serde_json::from_slice(body).map_err(|_| Refusal::malformed("malformed_body"))?;
+    tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "cannot read an update of Telegram");
+    Ok(ignored("unreadable"))
+}
+
+fn no_turn(update: &Update<'_>) -> &'static str {
+    let edits = [&update.edited_message, &update.edited_channel_post, &update.edited_business_message];
+    if edits.into_iter().any(Option::is_some) {
+        "edit"
+    } else if update.message_reaction.is_some() || update.message_reaction_count.is_some() {
+        "reaction"
+    } else if update.my_chat_member.is_some() || update.chat_member.is_some() {
+        "membership"
+    } else if update.business_connection.is_some() {
+        "business_connection"
+    } else {
+        "unknown"
+    }
+}
+
+fn ignored(reason: &'static str) -> Reading {
+    Reading { ignored: vec![reason], ..Reading::default() }
+}
+
+/// Everything beside the message itself.
+struct Scene<'a> {
+    bot: &'a Bot,
+    us: Us<'a>,
+    verified: &'a Verified,
+    update_id: i64,
+}
+
+impl Scene<'_> {
+    fn message(&self, message: &Message<'_>) -> Reading {
+        let arrival = self.told_by(message).and_then(|()| self.arrival(message));
+        match arrival {
+            Ok(arrival) => Reading { arrivals: vec![arrival], ..Reading::default() },
+            Err(reason) => ignored(reason),
+        }
+    }
+
+    /// Whether the author is somebody whose words are turns.
+    fn told_by(&self, message: &Message<'_>) -> Result<(), &'static str> {
+        let Some(author) = &message.from else { return Ok(()) };
+        if Some(author.id) == self.us.id {
+            return Err("self");
+        }
+        let anonymous = author.id == ANONYMOUS_ADMIN && message.sender_chat.is_some();
+        if author.is_bot && !anonymous { Err("bot_author") } else { Ok(()) }
+    }
+
+    fn arrival(&self, message: &Message<'_>) -> Result<Arrival, &'static str> {
+        // Both hold what a person gave to one app; they are not copied, and little is left without them.
+        if message.web_app_data.is_some() || message.passport_data.is_some() {
+            return Err("private_data");
+        }
+        let attached = media::attached(message);
+        let (text, entities) = match (&message.text, &message.caption) {
+            (Some(text), _) => (Some(&**text), &message.entities),
+            (None, Some(caption)) => (Some(&**caption), &message.caption_entities),
+            (None, None) => (None, &message.entities),
+        };
+        let speech = text.map(|text| Speech::hear(text, entities, &self.us));
+        let speech = match (speech, &attached) {
+            (Some(speech), _) => speech,
+            (None, Some(_)) => Speech::default(),
+            (None, None) => Speech::said(bracketed(message).ok_or(service(message))?),
+        };
+        if speech.for_another {
+            return Err("not_addressed");
+        }
+        let source = self.source(message, message.from.as_ref())?;
+        let replied = message.reply_to_message.as_ref().filter(|replied| !is_topic_root(message, replied));
+        let replies_to_us = replied.is_some_and(|replied| self.is_ours(replied));
+        let mut event = Event {
+            message_type: match &attached {
+                Some(attached) => attached.message_type,
+                None if message.location.is_some() || message.venue.is_some() => MessageType::Location,
+                None if speech.command => MessageType::Command,
+                None => MessageType::Text,
+            },
+            text: speech.text,
+            message_id: source.message_id.clone(),
+            reply_to_message_id: replied.map(|replied| id(replied.message_id)),
+            reply_to: self.quoted(message, replied),
+            source,
+            ..Event::default()
+        };
+        let mut references = Vec::new();
+        if let Some(attached) = attached {
+            references.push(attached.reference);
+            event.media.push(attached.media);
+        }
+        let addressed = event.source.chat_type == "dm" || speech.mentions_us || replies_to_us;
+        Ok(Arrival {
+            event,
+            capabilities: business(message),
+            dedup: self.dedup(),
+            addressed,
+            path: None,
+            references,
+            received: self.verified.received,
+        })
+    }
+
+    /// A press on one of our buttons: what the button says, told by who pressed it.
+    fn press(&self, press: &CallbackQuery<'_>) -> Reading {
+        // Owed whatever comes of the press: somebody looks at a spinner.
+        let courtesies = vec![Courtesy(once(CALLBACK_QUERY, &*press.id))];
+        match self.pressed(press) {
+            Ok(arrival) => Reading { arrivals: vec![arrival], courtesies, ..Reading::default() },
+            Err(reason) => Reading { courtesies, ..ignored(reason) },
+        }
+    }
+
+    fn pressed(&self, press: &CallbackQuery<'_>) -> Result<Arrival, &'static str> {
+        let data = press.data.as_ref().ok_or("no_data")?;
+        // Buttons under inline messages hang in chats that we are not in.
+        let message = press.message.as_ref().ok_or("inline")?;
+        let source = self.source(message, Some(&press.from))?;
+        let event = Event {
+            text: data.to_string(),
+            message_id: source.message_id.clone(),
+            reply_to_message_id: source.message_id.clone(),
+            reply_to: message.text.as_ref().or(message.caption.as_ref()).map(|text| Quoted {
+                text: Some(text.to_string()),
+                author: message.from.as_ref().and_then(User::name),
+                is_own: message.from.as_ref().map(|author| Some(author.id) == self.us.id),
+            }),
+            source,
+            ..Event::default()
+        };
+        Ok(Arrival {
+            event,
+            capabilities: business(message),
+            dedup: self.dedup(),
+            addressed: true,
+            path: None,
+            references: Vec::new(),
+            received: self.verified.received,
+        })
+    }
+
+    fn source(&self, message: &Message<'_>, author: Option<&User<'_>>) -> Result<Source, &'static str> {
+        let chat = &message.chat;
+        let chat_type = chat.type_word().ok_or("unknown_chat")?;
+        let is_forum = chat_type == "group" && chat.is_forum;
+        let chat_name = chat.name();
+        // A channel speaks for itself, and so does an author whom Telegram left out of a private chat.
+        let speaks_itself = chat_type != "group";
+        let (user_id, user_name) = match author {
+            Some(author) => (Some(author.id), author.name()),
+            None if speaks_itself => (Some(chat.id), chat_name.clone()),
+            None => (None, None),
+        };
+        Ok(Source {
+            platform: PLATFORM.into(),
+            chat_id: Some(chat.id.to_string().into()),
+            chat_type: match self.bot.setting("forum_chat_type") {
+                Some(word) if is_forum => word.to_owned(),
+                _ => chat_type.to_owned(),
+            },
+            chat_name,
+            user_id: user_id.map(|id| id.to_string().into()),
+            user_name,
+            // Plain replies carry a thread id too, which is no topic and cannot be written to.
+            thread_id: match message.message_thread_id {
+                Some(thread) if is_forum || (message.is_topic_message && chat_type != "channel") => {
+                    Some(thread.to_string().into())
+                }
+                None if is_forum => Some(GENERAL_TOPIC.into()),
+                _ => None,
+            },
+            message_id: Some(id(message.message_id)),
+            ..Source::default()
+        })
+    }
+
+    fn quoted(&self, message: &Message<'_>, replied: Option<&Replied<'_>>) -> Option<Quoted> {
+        // What the person marked says more than all that they answer to.
+        let text = message.quote.as_ref().map(|quote| &quote.text);
+        let text = text.or_else(|| replied.and_then(|to| to.text.as_ref().or(to.caption.as_ref())));
+        let quoted = Quoted {
+            text: text.map(|text| text.to_string()),
+            author: replied.and_then(|to| to.from.as_ref()).and_then(User::name),
+            is_own: replied.map(|to| self.is_ours(to)),
+        };
+        (quoted != Quoted::default()).then_some(quoted)
+    }
+
+    fn is_ours(&self, replied: &Replied<'_>) -> bool {
+        replied.from.as_ref().is_some_and(|author| Some(author.id) == self.us.id)
+    }
+
+    fn dedup(&self) -> DedupKey {
+        format!("{PLATFORM}:{}:{}", self.bot.id, self.update_id).into()
+    }
+}
+
+fn id(number: i64) -> MessageId {
+    number.to_string().into()
+}
+
+/// In a topic every message that answers nothing "replies" to the one that opened the topic.
+fn is_topic_root(message: &Message<'_>, replied: &Replied<'_>) -> bool {
+    replied.forum_topic_created.is_some() && message.message_thread_id == Some(replied.message_id)
+}
+
+/// It acts for somebody's own account, so it is bound and not shown.
+fn business(message: &Message<'_>) -> Vec<Captured> {
+    let connection = message.business_connection_id.as_ref().map(|id| Captured {
+        kind: BUSINESS_CONNECTION.into(),
+        value: Secret::new(&**id),
+        lifetime: None,
+        uses: Uses::Many,
+    });
+    connection.into_iter().collect()
+}
+
+/// Things that are neither text nor file, in a short line.
+fn bracketed(message: &Message<'_>) -> Option<String> {
+    if let Some(venue) = &message.venue {
+        let place = &venue.location;
+        let (title, address) = (&*venue.title, &*venue.address);
+        return Some(format!("[location: {title}, {address} ({}, {})]", place.latitude, place.longitude));
+    }
+    if let Some(place) = &message.location {
+        return Some(format!("[location: {}, {}]", place.latitude, place.longitude));
+    }
+    if let Some(contact) = &message.contact {
+        let name = full_name(Some(&contact.first_name), contact.last_name.as_ref()).unwrap_or_default();
+        return Some(format!("[contact: {name}, {}]", &*contact.phone_number));
+    }
+    if let Some(poll) = &message.poll {
+        return Some(format!("[poll: {}]", &*poll.question));
+    }
+    message.dice.as_ref().map(|dice| format!("[dice {}: {}]", &*dice.emoji, dice.value))
+}
+
+/// Joins, pins, new titles and the like are no turns.
+fn service(message: &Message<'_>) -> &'static str {
+    if message.migrate_to_chat_id.is_some() { "migration" } else { "service" }
+}
+
+#[cfg(test)]
+mod tests;

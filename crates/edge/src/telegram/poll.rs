@@ -1,0 +1,113 @@
+//! Asking for updates, for bots without an address that Telegram could call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::bots::Bot;
+use crate::intake::Intake;
+use crate::platform::{Platform, Verified};
+
+use super::api::{Failure, Refused};
+use super::update::Head;
+use super::{ALLOWED_UPDATES, Telegram};
+
+/// How long Telegram holds a question that has no answer yet.
+const HOLD_SECONDS: u64 = 30;
+/// Beyond that, an answer that does not come is not on its way.
+const PATIENCE: Duration = Duration::from_secs(HOLD_SECONDS + 10);
+const BATCH: u32 = 100;
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+#[derive(Serialize)]
+struct GetUpdates {
+    /// Confirms everything before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<i64>,
+    timeout: u64,
+    limit: u32,
+    allowed_updates: &'static [&'static str],
+}
+
+/// Why a round ended without everything being kept. It has been logged.
+struct Broken;
+
+/// Asks until told to stop. The offset lives here alone: Telegram keeps what was not confirmed, and what
+/// comes again after a restart is known by its id.
+pub(super) async fn fetch(telegram: &Telegram, bot: Arc<Bot>, intake: Intake, stop: CancellationToken) {
+    let mut offset = None;
+    let mut pause = FIRST_PAUSE;
+    while !stop.is_cancelled() {
+        // A question that is dropped confirms nothing, so stopping need not wait for its answer.
+        let Some(asked) = stop.run_until_cancelled(ask(telegram, &bot, offset)).await else { return };
+        let kept = match asked {
+            Ok(updates) => keep(telegram, &bot, &intake, updates, &mut offset, &stop).await,
+            Err(broken) => Err(broken),
+        };
+        if kept.is_ok() {
+            pause = FIRST_PAUSE;
+            continue;
+        }
+        stop.run_until_cancelled(telegram.timepiece.after(pause)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn ask(telegram: &Telegram, bot: &Bot, offset: Option<i64>) -> Result<Vec<Box<RawValue>>, Broken> {
+    let params = GetUpdates { offset, timeout: HOLD_SECONDS, limit: BATCH, allowed_updates: ALLOWED_UPDATES };
+    telegram.call(bot, "getUpdates", &params, PATIENCE).await.map_err(|failure| {
+        match failure {
+            Failure::Refused(Refused { code: 409, description, .. }) => {
+                tracing::warn!(bot.id = %bot.id, "somebody else takes the updates of bot {}: {description}", bot.id);
+            }
+            // The alarm was raised where the refusal was read.
+            Failure::Refused(refused) if refused.is_dead() => {}
+            failure => {
+                tracing::warn!(bot.id = %bot.id, "no updates for bot {}: {}", bot.id, failure.cause());
+            }
+        }
+        Broken
+    })
+}
+
+/// Keeps updates one after the other, each before the offset passes it.
+async fn keep(
+    telegram: &Telegram,
+    bot: &Arc<Bot>,
+    intake: &Intake,
+    updates: Vec<Box<RawValue>>,
+    offset: &mut Option<i64>,
+    stop: &CancellationToken,
+) -> Result<(), Broken> {
+    let platform: Arc<dyn Platform> = Arc::new(telegram.clone());
+    for update in updates {
+        if stop.is_cancelled() {
+            return Ok(());
+        }
+        let Ok(head) = serde_json::from_str::<Head>(update.get()) else {
+            tracing::warn!(bot.id = %bot.id, "Telegram sent something that is no update");
+            return Err(Broken);
+        };
+        let received = telegram.timepiece.now();
+        let body = Bytes::copy_from_slice(update.get().as_bytes());
+        let verified = Verified { body, rest: String::new(), received };
+        match platform.normalize(bot, verified) {
+            Ok(reading) => {
+                if let Err(fault) = intake.take(&platform, bot, reading).await {
+                    tracing::error!(bot.id = %bot.id, update.id = head.update_id, "an update was not kept: {fault}");
+                    return Err(Broken);
+                }
+            }
+            Err(refusal) => {
+                tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "skipped an update: {}", refusal.reason);
+            }
+        }
+        *offset = Some(head.update_id.saturating_add(1).max(offset.unwrap_or(i64::MIN)));
+    }
+    Ok(())
+}

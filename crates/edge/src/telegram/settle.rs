@@ -1,0 +1,85 @@
+//! How a bot and the house come to know each other: its credentials tried, its webhook set or removed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::bots::Bot;
+use crate::platform::{Met, Trouble};
+
+use super::api::{Failure, Refused};
+use super::{ALLOWED_UPDATES, TOKEN, Telegram, WEBHOOK_SECRET};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Telegram's own default, said aloud: so many deliveries may be under way at once.
+const CONNECTIONS: u32 = 40;
+
+#[derive(Deserialize)]
+struct Me {
+    id: i64,
+    username: Option<String>,
+}
+
+#[derive(Serialize)]
+struct GetMe {}
+
+#[derive(Serialize)]
+struct SetWebhook<'a> {
+    url: &'a str,
+    secret_token: &'a str,
+    allowed_updates: &'static [&'static str],
+    max_connections: u32,
+}
+
+#[derive(Serialize)]
+struct DeleteWebhook {
+    drop_pending_updates: bool,
+}
+
+pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<Met, Trouble> {
+    if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
+        return Err(Trouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
+    }
+    let me: Me = telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
+    let mut settings = Map::new();
+    settings.insert("bot_user_id".to_owned(), Value::String(me.id.to_string()));
+    if let Some(username) = me.username {
+        settings.insert("username".to_owned(), Value::String(username));
+    }
+    Ok(Met { id: me.id.to_string(), settings })
+}
+
+pub(super) async fn settle_in(telegram: &Telegram, bot: &Bot, door: Option<&str>) -> Result<(), Trouble> {
+    let settled = match door.filter(|_| !super::polls(bot)) {
+        Some(url) => {
+            let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
+            // Without one Telegram would call a door that refuses everything.
+            let secret = secret.ok_or_else(|| Trouble("the bot has no webhook secret".to_owned()))?;
+            let params = SetWebhook {
+                url,
+                secret_token: secret.expose(),
+                allowed_updates: ALLOWED_UPDATES,
+                max_connections: CONNECTIONS,
+            };
+            telegram.call::<bool>(bot, "setWebhook", &params, PATIENCE).await
+        }
+        None => {
+            let params = DeleteWebhook { drop_pending_updates: false };
+            telegram.call::<bool>(bot, "deleteWebhook", &params, PATIENCE).await
+        }
+    };
+    settled.map(|_| ()).map_err(|failure| trouble(&failure))
+}
+
+fn trouble(failure: &Failure) -> Trouble {
+    Trouble(match failure {
+        Failure::Refused(refused) if refused.is_dead() => "Telegram does not know this token".to_owned(),
+        Failure::Refused(Refused { description, .. }) if !description.is_empty() => {
+            format!("Telegram refuses: {description}")
+        }
+        Failure::Unreached(cause) => format!("Telegram cannot be reached: {cause}"),
+        Failure::Lost => "Telegram did not answer in time".to_owned(),
+        Failure::Refused(_) => failure.cause(),
+    })
+}

@@ -1,0 +1,262 @@
+//! An update as Telegram writes it: the fields we read, and by that the only ones that can be copied.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// A text of the update, borrowed from its bytes wherever it holds no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Enough to confirm an update whose rest we cannot read.
+#[derive(Deserialize)]
+pub(super) struct Head {
+    pub update_id: i64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Update<'a> {
+    pub update_id: i64,
+    #[serde(borrow)]
+    pub message: Option<Message<'a>>,
+    #[serde(borrow)]
+    pub channel_post: Option<Message<'a>>,
+    #[serde(borrow)]
+    pub business_message: Option<Message<'a>>,
+    #[serde(borrow)]
+    pub callback_query: Option<CallbackQuery<'a>>,
+    pub edited_message: Option<IgnoredAny>,
+    pub edited_channel_post: Option<IgnoredAny>,
+    pub edited_business_message: Option<IgnoredAny>,
+    pub message_reaction: Option<IgnoredAny>,
+    pub message_reaction_count: Option<IgnoredAny>,
+    pub my_chat_member: Option<IgnoredAny>,
+    pub chat_member: Option<IgnoredAny>,
+    pub business_connection: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Message<'a> {
+    pub message_id: i64,
+    #[serde(borrow)]
+    pub chat: Chat<'a>,
+    #[serde(borrow)]
+    pub from: Option<User<'a>>,
+    pub sender_chat: Option<IgnoredAny>,
+    pub message_thread_id: Option<i64>,
+    #[serde(default)]
+    pub is_topic_message: bool,
+    #[serde(borrow)]
+    pub reply_to_message: Option<Replied<'a>>,
+    #[serde(borrow)]
+    pub quote: Option<Quote<'a>>,
+    #[serde(borrow)]
+    pub business_connection_id: Option<Text<'a>>,
+
+    #[serde(borrow)]
+    pub text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub entities: Vec<Entity<'a>>,
+    #[serde(borrow)]
+    pub caption: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub caption_entities: Vec<Entity<'a>>,
+
+    #[serde(borrow, default)]
+    pub photo: Vec<File<'a>>,
+    #[serde(borrow)]
+    pub document: Option<File<'a>>,
+    #[serde(borrow)]
+    pub voice: Option<File<'a>>,
+    #[serde(borrow)]
+    pub audio: Option<File<'a>>,
+    #[serde(borrow)]
+    pub video: Option<File<'a>>,
+    #[serde(borrow)]
+    pub video_note: Option<File<'a>>,
+    #[serde(borrow)]
+    pub animation: Option<File<'a>>,
+    #[serde(borrow)]
+    pub sticker: Option<File<'a>>,
+
+    pub location: Option<Location>,
+    #[serde(borrow)]
+    pub venue: Option<Venue<'a>>,
+    #[serde(borrow)]
+    pub contact: Option<Contact<'a>>,
+    #[serde(borrow)]
+    pub poll: Option<Poll<'a>>,
+    #[serde(borrow)]
+    pub dice: Option<Dice<'a>>,
+
+    pub web_app_data: Option<IgnoredAny>,
+    pub passport_data: Option<IgnoredAny>,
+    pub migrate_to_chat_id: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CallbackQuery<'a> {
+    #[serde(borrow)]
+    pub id: Text<'a>,
+    #[serde(borrow)]
+    pub from: User<'a>,
+    #[serde(borrow)]
+    pub message: Option<Message<'a>>,
+    #[serde(borrow)]
+    pub data: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Chat<'a> {
+    pub id: i64,
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub title: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub first_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub last_name: Option<Text<'a>>,
+    #[serde(default)]
+    pub is_forum: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct User<'a> {
+    pub id: i64,
+    #[serde(default)]
+    pub is_bot: bool,
+    #[serde(borrow)]
+    pub first_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub last_name: Option<Text<'a>>,
+}
+
+/// The message replied to, as far as it is of use.
+#[derive(Deserialize)]
+pub(super) struct Replied<'a> {
+    pub message_id: i64,
+    #[serde(borrow)]
+    pub from: Option<User<'a>>,
+    #[serde(borrow)]
+    pub text: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub caption: Option<Text<'a>>,
+    pub forum_topic_created: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Quote<'a> {
+    #[serde(borrow)]
+    pub text: Text<'a>,
+}
+
+/// A marked stretch of text, counted in UTF-16 units.
+#[derive(Deserialize)]
+pub(super) struct Entity<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    pub offset: i64,
+    pub length: i64,
+    #[serde(borrow)]
+    pub user: Option<User<'a>>,
+}
+
+/// Any attachment: their objects differ only in fields that are absent here and there.
+#[derive(Deserialize)]
+pub(super) struct File<'a> {
+    #[serde(borrow)]
+    pub file_id: Text<'a>,
+    pub file_size: Option<u64>,
+    #[serde(borrow)]
+    pub file_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub mime_type: Option<Text<'a>>,
+    #[serde(default)]
+    pub width: i64,
+    #[serde(default)]
+    pub height: i64,
+    #[serde(borrow)]
+    pub emoji: Option<Text<'a>>,
+    #[serde(default)]
+    pub is_animated: bool,
+    #[serde(default)]
+    pub is_video: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Location {
+    pub latitude: f64,
+    pub longitude: f64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Venue<'a> {
+    pub location: Location,
+    #[serde(borrow)]
+    pub title: Text<'a>,
+    #[serde(borrow)]
+    pub address: Text<'a>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Contact<'a> {
+    #[serde(borrow)]
+    pub phone_number: Text<'a>,
+    #[serde(borrow)]
+    pub first_name: Text<'a>,
+    #[serde(borrow)]
+    pub last_name: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Poll<'a> {
+    #[serde(borrow)]
+    pub question: Text<'a>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Dice<'a> {
+    #[serde(borrow)]
+    pub emoji: Text<'a>,
+    pub value: i64,
+}
+
+/// `first [last]`; nothing when both are blank, as they are for deleted accounts.
+pub(super) fn full_name(first: Option<&Text<'_>>, last: Option<&Text<'_>>) -> Option<String> {
+    let (first, last) = (first.map_or("", |name| name), last.map_or("", |name| name));
+    let name = if last.is_empty() { first.to_owned() } else { format!("{first} {last}") };
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+impl User<'_> {
+    pub(super) fn name(&self) -> Option<String> {
+        full_name(self.first_name.as_ref(), self.last_name.as_ref())
+    }
+}
+
+impl Chat<'_> {
+    pub(super) fn name(&self) -> Option<String> {
+        let title = self.title.as_deref().filter(|title| !title.is_empty()).map(str::to_owned);
+        title.or_else(|| full_name(self.first_name.as_ref(), self.last_name.as_ref()))
+    }
+
+    /// The house's word for what kind of conversation it is; nothing for kinds unheard of.
+    pub(super) fn type_word(&self) -> Option<&'static str> {
+        match &*self.kind {
+            "private" => Some("dm"),
+            "group" | "supergroup" => Some("group"),
+            "channel" => Some("channel"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What comes in is taken once and acknowledged then.
+
+use posthouse_agent::wire::{EntryId, FromGateway, ToGateway};
+use posthouse_agent::{RelayTransport, Standing};
+
+use crate::house::{House, listen, said, seconds, soon};
+
+#[tokio::test]
+async fn an_entry_is_acknowledged_only_after_the_handler_took_it() {
+    let house = House::open().await;
+    let (line, mut seat, mut heard) = house.connected().await;
+    seat.brings("ent_1", "good morning").await;
+    assert_eq!(heard.next().await, "good morning");
+    // Whatever is said now comes before the acknowledgement.
+    assert!(line.send_interrupt(&"agent:main:x".into(), None).await);
+    assert!(matches!(seat.hears().await, FromGateway::Interrupt { .. }));
+    heard.takes();
+    seat.hears_ack("ent_1").await;
+}
+
+#[tokio::test]
+async fn entries_are_handled_one_at_a_time_in_the_order_they_came() {
+    let house = House::open().await;
+    let (_line, mut seat, mut heard) = house.connected().await;
+    for number in 1..=32 {
+        seat.brings(&format!("ent_{number}"), &number.to_string()).await;
+    }
+    for number in 1..=32 {
+        assert_eq!(heard.next().await, number.to_string());
+        heard.nothing_more();
+        heard.takes();
+    }
+    for number in 1..=32 {
+        seat.hears_ack(&format!("ent_{number}")).await;
+    }
+}
+
+#[tokio::test]
+async fn acknowledgements_that_are_ready_together_travel_together() {
+    let house = House::open().await;
+    let (_line, mut seat, heard) = house.connected().await;
+    (0..32).for_each(|_| heard.takes());
+    let lines: String = (0..32)
+        .map(|n| {
+            ToGateway::Inbound { event: Box::new(said("x")), entry: Some(EntryId::from(format!("e{n}"))) }
+                .line()
+        })
+        .collect();
+    seat.sizes.clear();
+    seat.says_raw(lines).await;
+    for number in 0..32 {
+        seat.hears_ack(&format!("e{number}")).await;
+    }
+    assert!(seat.sizes.len() <= 4, "{} messages for 32 acknowledgements", seat.sizes.len());
+}
+
+#[tokio::test]
+async fn a_declined_entry_is_not_acknowledged_and_is_new_when_it_comes_again() {
+    let house = House::open().await;
+    let (_line, mut seat, mut heard) = house.connected().await;
+    heard.declines();
+    seat.brings("ent_1", "first").await;
+    assert_eq!(heard.next().await, "first");
+    heard.takes();
+    seat.brings("ent_2", "second").await;
+    assert_eq!(heard.next().await, "second");
+    seat.hears_ack("ent_2").await;
+    heard.takes();
+    seat.brings("ent_1", "first").await;
+    assert_eq!(heard.next().await, "first");
+    seat.hears_ack("ent_1").await;
+}
+
+#[tokio::test]
+async fn a_repeat_is_acknowledged_again_and_handled_no_more_even_on_another_socket() {
+    let house = House::open().await;
+    let (line, mut seat, mut heard) = house.connected().await;
+    heard.takes();
+    seat.brings("ent_1", "once").await;
+    assert_eq!(heard.next().await, "once");
+    seat.hears_ack("ent_1").await;
+    seat.brings("ent_1", "once").await;
+    seat.hears_ack("ent_1").await;
+    seat.closes(1012, "").await;
+    soon(line.until(|standing| standing == Standing::Waiting)).await;
+    house.clock.wind(seconds(1));
+    let mut seat = house.seats().await;
+    seat.brings("ent_1", "once").await;
+    seat.hears_ack("ent_1").await;
+    heard.nothing_more();
+}
+
+#[tokio::test]
+async fn an_entry_in_hand_while_the_socket_falls_is_acknowledged_on_the_next_one_and_handled_once() {
+    let house = House::open().await;
+    let (line, mut seat, mut heard) = house.connected().await;
+    seat.brings("ent_1", "slow").await;
+    assert_eq!(heard.next().await, "slow");
+    seat.closes(1012, "").await;
+    soon(line.until(|standing| standing == Standing::Waiting)).await;
+    house.clock.wind(seconds(1));
+    let mut seat = house.seats().await;
+    seat.brings("ent_1", "slow").await;
+    seat.brings("ent_2", "next").await;
+    heard.takes();
+    assert_eq!(heard.next().await, "next");
+    seat.hears_ack("ent_1").await;
+    heard.takes();
+    // If the repeat came after the handler was done, it was acknowledged a second time: harmless.
+    while seat.hears().await != (FromGateway::InboundAck { entry: EntryId::new("ent_2") }) {}
+    heard.nothing_more();
+}
+
+#[tokio::test]
+async fn what_comes_before_anybody_serves_waits() {
+    let house = House::open().await;
+    let line = house.line();
+    let (opened, mut seat) = tokio::join!(line.connect(), house.seats());
+    opened.unwrap();
+    seat.brings("ent_1", "early").await;
+    let mut heard = listen(&line);
+    assert_eq!(heard.next().await, "early");
+    heard.takes();
+    seat.hears_ack("ent_1").await;
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_the_handler_while_it_is_busy() {
+    let house = House::open().await;
+    let (_line, mut seat, mut heard) = house.connected().await;
+    seat.brings("ent_1", "long work").await;
+    assert_eq!(heard.next().await, "long work");
+    seat.says(ToGateway::InterruptInbound { session_key: "agent:main:x".into(), chat_id: "c1".into() }).await;
+    let (session, chat) = soon(heard.interrupts.recv()).await.unwrap();
+    assert_eq!((session.as_str(), chat.as_str()), ("agent:main:x", "c1"));
+}
+
+#[tokio::test]
+async fn noise_is_ignored_and_the_line_stays() {
+    let house = House::open().await;
+    let (line, mut seat, mut heard) = house.connected().await;
+    heard.takes();
+    seat.says_raw("\n\nnonsense\n[]\n{\"type\":\"unheard_of\"}\n{\"type\":\"inbound\"}\n").await;
+    seat.says_raw(
+        "{\"type\":\"outbound_result\",\"requestId\":\"nobody's\",\"result\":{\"success\":true}}\n",
+    )
+    .await;
+    seat.brings("ent_1", "sense").await;
+    assert_eq!(heard.next().await, "sense");
+    seat.hears_ack("ent_1").await;
+    assert_eq!(line.standing(), Standing::Live);
+}
+
+#[tokio::test]
+async fn a_long_line_comes_in_over_many_messages_and_many_lines_in_one() {
+    let house = House::open().await;
+    let (_line, mut seat, mut heard) = house.connected().await;
+    let text = "päckchen ".repeat(400_000);
+    let event = Box::new(said(&text));
+    let whole = ToGateway::Inbound { event, entry: Some(EntryId::new("ent_long")) }.line();
+    heard.takes();
+    for part in posthouse_agent::wire::frame::in_messages(&whole, 500_000) {
+        seat.says_raw(part).await;
+    }
+    assert!(heard.next().await == text);
+    seat.hears_ack("ent_long").await;
+    heard.takes();
+    heard.takes();
+    let one = ToGateway::Inbound { event: Box::new(said("one")), entry: Some(EntryId::new("ent_1")) }.line();
+    let two = ToGateway::Inbound { event: Box::new(said("two")), entry: Some(EntryId::new("ent_2")) }.line();
+    seat.says_raw(one + &two).await;
+    seat.hears_ack("ent_1").await;
+    seat.hears_ack("ent_2").await;
+}
+
+#[tokio::test]
+async fn a_line_without_end_costs_the_socket_and_not_the_agent() {
+    let house = House::open().await;
+    let (line, mut seat, _heard) = house.connected().await;
+    let endless = "x".repeat(512 << 10);
+    for _ in 0..33 {
+        seat.says_raw(endless.clone()).await;
+    }
+    soon(line.until(|standing| standing == Standing::Waiting)).await;
+    house.clock.wind(seconds(1));
+    let _seat = house.seats().await;
+}

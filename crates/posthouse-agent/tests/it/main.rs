@@ -1,0 +1,13 @@
+//! The transport against a house scripted frame by frame, and the adapter against a house in memory.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+
+mod adapter;
+mod house;
+mod idle;
+mod inbound;
+mod line;
+mod outbound;
+mod sheds_verification;
+mod streaming;
+mod tls;

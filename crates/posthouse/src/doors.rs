@@ -1,0 +1,90 @@
+//! Every mount, in one place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use console::AdminToken;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use prometheus_client::registry::Registry;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::house::Health;
+
+/// What stands behind the doors that belong to the house itself.
+#[derive(Clone)]
+pub struct Porter {
+    pub health: Health,
+    pub metrics: Arc<Registry>,
+    pub metrics_open: bool,
+    pub admin: AdminToken,
+}
+
+/// A body must be whole within this time, however slowly it comes.
+const BODY_WITHIN: Duration = Duration::from_secs(15);
+/// The largest body that any door takes; each door may take less.
+const LARGEST_BODY: usize = 1024 * 1024;
+
+/// Everything under the path of the public address.
+pub fn open(prefix: &str, planes: impl IntoIterator<Item = Router>, porter: Porter) -> Router {
+    let own = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(porter);
+    let doors = planes.into_iter().fold(own, Router::merge);
+    let doors = doors.layer(middleware::from_fn(whole_body)).layer(CatchPanicLayer::custom(said_nothing));
+    if prefix.is_empty() { doors } else { Router::new().nest(prefix, doors) }
+}
+
+/// Alive: the process answers.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Ready: the ledger answers and no loop has fallen.
+async fn readyz(State(porter): State<Porter>) -> Response {
+    match porter.health.check().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
+    if !porter.metrics_open && !porter.admin.admits(request.headers()) {
+        return console::unauthorized();
+    }
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &porter.metrics) {
+        Ok(()) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Reads the body before anything else runs, so that a sender of one byte a second holds a timer and
+/// nothing more.
+async fn whole_body(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let read = tokio::time::timeout(BODY_WITHIN, axum::body::to_bytes(body, LARGEST_BODY)).await;
+    match read {
+        Ok(Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(Err(error)) if is_too_long(&error) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Ok(Err(_)) => StatusCode::BAD_REQUEST.into_response(),
+        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+    }
+}
+
+fn is_too_long(error: &axum::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.to_string().contains("length limit"))
+}
+
+/// A panic is a bug of ours; its words stay in the log.
+fn said_nothing(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
+}

@@ -1,0 +1,160 @@
+//! The listener: who may connect, how slowly, and how many.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use errand::Cidr;
+use http::{HeaderMap, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use relay::Caller;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// How a listener behaves.
+#[derive(Clone)]
+pub struct Settings {
+    pub max_connections: usize,
+    /// For the TLS handshake, and for the headers of each request.
+    pub header_timeout: Duration,
+    pub trusted_proxies: Vec<Cidr>,
+    pub tls: Option<TlsAcceptor>,
+}
+
+/// How long requests under way have to finish once the house closes.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Serves `doors` until `stop`, then lets requests under way finish.
+pub async fn serve(listener: TcpListener, doors: Router, settings: Settings, stop: CancellationToken) {
+    let connections = Arc::new(Semaphore::new(settings.max_connections));
+    let graceful = GracefulShutdown::new();
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+    http.http2().timer(TokioTimer::new()).max_concurrent_streams(64);
+    let http = Arc::new(http);
+    let settings = Arc::new(settings);
+    loop {
+        let (stream, peer) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: give others time to close.
+                    tracing::warn!(%error, "could not accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        // More than allowed: closed at once, before it costs anything.
+        let Ok(place) = Arc::clone(&connections).try_acquire_owned() else { continue };
+        let _ = stream.set_nodelay(true);
+        let (doors, settings, http, watcher) =
+            (doors.clone(), Arc::clone(&settings), Arc::clone(&http), graceful.watcher());
+        tokio::spawn(async move {
+            let _place = place;
+            match settings.tls.clone() {
+                None => connection(stream, peer, doors, &settings, &http, watcher).await,
+                Some(tls) => {
+                    let handshake = tokio::time::timeout(settings.header_timeout, tls.accept(stream));
+                    if let Ok(Ok(stream)) = handshake.await {
+                        connection(stream, peer, doors, &settings, &http, watcher).await;
+                    }
+                }
+            }
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+}
+
+async fn connection<S>(
+    stream: S,
+    peer: SocketAddr,
+    doors: Router,
+    settings: &Arc<Settings>,
+    http: &Builder<TokioExecutor>,
+    watcher: hyper_util::server::graceful::Watcher,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let settings = Arc::clone(settings);
+    let service = doors.map_request(move |mut request: Request<hyper::body::Incoming>| {
+        let caller = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
+        request.extensions_mut().insert(Caller(caller));
+        request.map(Body::new)
+    });
+    let serving = http.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+    // A peer's broken connection is the peer's business.
+    let _ = watcher.watch(serving.into_owned()).await;
+}
+
+/// Who calls: the peer, or whom a trusted proxy says it called for. The list is read from its end, so
+/// that nobody can put a name in front of the one our own proxy wrote.
+fn caller(peer: IpAddr, headers: &HeaderMap, trusted: &[Cidr]) -> IpAddr {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|cidr| cidr.contains(address));
+    if !is_trusted(peer) {
+        return peer;
+    }
+    let mut caller = peer;
+    let forwarded: Vec<&str> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .collect();
+    for hop in forwarded.into_iter().rev() {
+        let Ok(address) = hop.trim().parse::<IpAddr>() else { return caller };
+        caller = address;
+        if !is_trusted(address) {
+            break;
+        }
+    }
+    caller
+}
+
+/// Certificate and key from PEM files.
+pub fn tls(cert: &std::path::Path, key: &std::path::Path) -> anyhow::Result<TlsAcceptor> {
+    use anyhow::Context;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let chain = CertificateDer::pem_file_iter(cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("certificate {}", cert.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key).with_context(|| format!("private key {}", key.display()))?;
+    let mut config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("the certificate and its key do not fit together")?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(caller_says: &str, peer: &str, trusted: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", caller_says.parse().unwrap());
+        let trusted: Vec<Cidr> = trusted.iter().map(|cidr| cidr.parse().unwrap()).collect();
+        caller(peer.parse().unwrap(), &headers, &trusted).to_string()
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_may_say_whom_it_calls_for() {
+        assert_eq!(said("1.2.3.4", "10.0.0.1", &[]), "10.0.0.1");
+        assert_eq!(said("1.2.3.4", "10.0.0.1", &["10.0.0.0/8"]), "1.2.3.4");
+        assert_eq!(said("6.6.6.6, 1.2.3.4, 10.0.0.2", "10.0.0.1", &["10.0.0.0/8"]), "1.2.3.4");
+        assert_eq!(said("nonsense", "10.0.0.1", &["10.0.0.0/8"]), "10.0.0.1");
+    }
+}

@@ -1,0 +1,8 @@
+/// A fault of ours while serving agents.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Fault {
+    #[error(transparent)]
+    Ledger(#[from] ledger::Fault),
+    #[error(transparent)]
+    Vault(#[from] vault::Fault),
+}

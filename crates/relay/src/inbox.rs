@@ -1,0 +1,129 @@
+//! Keep until acknowledged.
+
+use bytes::Bytes;
+use ledger::{Acknowledgement, Append, Appended, Entry, Identity, RouteTo, Sighting, Unread};
+use posthouse_time::Moment;
+use posthouse_wire::{ChatId, DedupKey, EntryId, Event, InstanceId, session_key};
+
+use crate::gate::{self, Admission};
+use crate::{Fault, Relay};
+
+impl Relay {
+    /// Lets an event in and keeps it. When this resolves it survives power loss.
+    pub async fn admit(
+        &self,
+        to: &RouteTo,
+        on: &Identity,
+        event: Event,
+        dedup: DedupKey,
+        addressed: bool,
+        accepted: Moment,
+    ) -> Result<Admission, Fault> {
+        if let Some(reason) = gate::refusal(&event, addressed) {
+            return Ok(Admission::Refused(reason));
+        }
+        let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
+        let sighted = (to.instance.clone(), chat.clone());
+        let print = fingerprint(on, &event);
+        let fresh = self.0.sighted.get(&sighted) != Some(print);
+        let appended = self
+            .0
+            .inbox
+            .append(Append {
+                to: to.instance.clone(),
+                platform: on.platform.clone(),
+                bot: on.bot.clone(),
+                chat,
+                message: event.message_id.clone(),
+                dedup,
+                event: Bytes::from(serde_json::to_vec(&event).expect("an event holds only texts and numbers")),
+                accepted,
+                sighting: fresh.then(|| Sighting {
+                    scope: event.source.scope_id.clone(),
+                    session_keys: session_key::plausible(&event.source),
+                }),
+            })
+            .await?;
+        if fresh {
+            self.0.sighted.insert(sighted, print);
+        }
+        if matches!(appended, Appended::Kept(_)) {
+            self.0.metrics.entries_kept.inc();
+            self.make_room(&to.instance).await?;
+        }
+        Ok(Admission::Kept(appended))
+    }
+
+    /// Hears of every committed entry, on the ledger's writer thread.
+    pub(crate) fn appended(&self, entry: &Entry) {
+        let desk = self.desk(&entry.instance);
+        let taken = desk.state.lock().appended(entry);
+        if !taken {
+            self.0.rouse.note(&entry.instance);
+        }
+    }
+
+    /// Entries the agent took. Ends our responsibility for them once committed.
+    pub(crate) async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<(), Fault> {
+        let gone = self.0.inbox.acknowledge(of, taken).await?;
+        self.0.metrics.entries_acknowledged.inc_by(gone.entries.unsigned_abs());
+        self.desk(of).state.lock().forgotten(gone);
+        Ok(())
+    }
+
+    /// Puts a dead letter back in line and has it delivered if its agent is there.
+    pub async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {
+        let instance = self.0.inbox.redrive(entry).await?;
+        if let Some(instance) = &instance {
+            self.rewind(instance);
+        }
+        Ok(instance)
+    }
+
+    /// Has the live socket look again from the very first unread entry.
+    pub(crate) fn rewind(&self, instance: &InstanceId) {
+        let desk = self.desk(instance);
+        let mut state = desk.state.lock();
+        state.behind = true;
+        state.rewound = true;
+        match state.live() {
+            Some(live) => drop(live.orders.try_send(crate::desk::Word::Look)),
+            None => self.0.rouse.note(instance),
+        }
+    }
+
+    /// An inbox holds so much and no more; the oldest go first, and are counted.
+    async fn make_room(&self, of: &InstanceId) -> Result<(), Fault> {
+        let keep = Unread { entries: self.0.config.inbox_entries, bytes: self.0.config.inbox_bytes };
+        let desk = self.desk(of);
+        let known = desk.state.lock().unread;
+        let held = match known {
+            Some(held) => held,
+            None => {
+                let counted = self.0.inbox.size(of).await?;
+                *desk.state.lock().unread.get_or_insert(counted)
+            }
+        };
+        if held.entries <= keep.entries && held.bytes <= keep.bytes {
+            return Ok(());
+        }
+        let gone = self.0.inbox.drop_oldest(of, keep).await?;
+        if gone.entries > 0 {
+            self.0.metrics.entries_dropped.inc_by(gone.entries.unsigned_abs());
+            tracing::warn!(instance.id = %of, entries = gone.entries, "an inbox was full: its oldest entries were dropped");
+        }
+        desk.state.lock().forgotten(gone);
+        Ok(())
+    }
+}
+
+/// Tells one conversation from another cheaply; a collision costs a stale sighting for a minute.
+fn fingerprint(on: &Identity, event: &Event) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let source = &event.source;
+    let mut hasher = DefaultHasher::new();
+    (on, &source.chat_type, &source.thread_id, &source.user_id, &source.user_id_alt, &source.scope_id)
+        .hash(&mut hasher);
+    (&source.profile, &source.prospective_thread_id).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,56 @@
+//! What the relay counts. Labels come from closed sets; none names a tenant.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Why {
+    pub why: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Done {
+    pub op: &'static str,
+    pub success: &'static str,
+}
+
+/// The relay's families.
+#[derive(Default)]
+pub struct Metrics {
+    pub(crate) sockets: Gauge,
+    pub(crate) dials_refused: Family<Why, Counter>,
+    pub(crate) entries_kept: Counter,
+    pub(crate) entries_acknowledged: Counter,
+    pub(crate) entries_dead: Counter,
+    pub(crate) entries_dropped: Counter,
+    pub(crate) actions: Family<Done, Counter>,
+    pub(crate) pokes: Family<Why, Counter>,
+}
+
+impl Metrics {
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("posthouse_relay_sockets", "Agents' sockets open now", self.sockets.clone());
+        registry.register(
+            "posthouse_relay_dials_refused",
+            "Upgrades refused, by reason",
+            self.dials_refused.clone(),
+        );
+        registry.register("posthouse_relay_entries_kept", "Entries appended to inboxes", self.entries_kept.clone());
+        registry.register(
+            "posthouse_relay_entries_acknowledged",
+            "Entries taken by agents",
+            self.entries_acknowledged.clone(),
+        );
+        registry.register("posthouse_relay_entries_dead", "Entries given up on", self.entries_dead.clone());
+        registry.register(
+            "posthouse_relay_entries_dropped",
+            "Entries dropped from inboxes that were full or old",
+            self.entries_dropped.clone(),
+        );
+        registry.register("posthouse_relay_actions", "Actions answered, by op and success", self.actions.clone());
+        registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
+    }
+}

@@ -1,0 +1,75 @@
+//! The relay's door: `/relay`.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use axum::extract::{Extension, State, WebSocketUpgrade};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderMap, StatusCode};
+
+use crate::auth::{Caller, Verdict};
+use crate::metrics::Why;
+use crate::{Egress, Relay, socket};
+
+/// The largest message taken: a stock agent sends each line as one message (contract section 4).
+const LARGEST: usize = 4 * 1024 * 1024;
+
+#[derive(Clone)]
+struct Door {
+    relay: Relay,
+    egress: Arc<dyn Egress>,
+}
+
+/// The socket's door. Built last, from the relay and from what carries its actions.
+pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
+    Router::new().route("/relay", get(dial)).with_state(Door { relay: relay.clone(), egress })
+}
+
+async fn dial(
+    State(door): State<Door>,
+    caller: Option<Extension<Caller>>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let caller = caller.map(|Extension(caller)| caller);
+    let verdict = match door.relay.judge(&headers, caller).await {
+        Ok(verdict) => verdict,
+        Err(fault) => {
+            tracing::error!(%fault, "could not judge a dial");
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+    };
+    // The buffers are what an idle socket weighs; the codec's own default is 128 KiB a socket.
+    let upgrade = upgrade
+        .read_buffer_size(4096)
+        .write_buffer_size(0)
+        .max_write_buffer_size(8 * 1024 * 1024)
+        .max_message_size(LARGEST)
+        .max_frame_size(LARGEST);
+    let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
+    match verdict {
+        Verdict::Welcome(holder) => {
+            let Door { relay, egress } = door;
+            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream))
+        }
+        Verdict::Refused { reason, pause } => {
+            refused(reason);
+            let timepiece = door.relay.0.timepiece.clone();
+            upgrade.on_upgrade(move |stream| async move {
+                timepiece.after(pause).await;
+                refuse(stream, reason).await;
+            })
+        }
+        Verdict::Barred => {
+            refused("barred");
+            StatusCode::TOO_MANY_REQUESTS.into_response()
+        }
+    }
+}
+
+/// 101, then 4401 at once: the only refusal that a stock agent understands (contract section 3.2).
+async fn refuse(mut stream: WebSocket, reason: &'static str) {
+    let _ = stream.send(Message::Close(Some(CloseFrame { code: 4401, reason: reason.into() }))).await;
+}

@@ -1,0 +1,322 @@
+//! Handing over: oldest first, so many outstanding and no more, forgotten when acknowledged.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use ledger::{Acknowledgement, Entry, Seq, Setback};
+use posthouse_time::Moment;
+use posthouse_wire::{EntryId, frame};
+use serde_json::value::RawValue;
+
+use super::{Ending, Socket};
+use crate::desk::Role;
+use crate::{Config, Fault, Relay};
+
+/// Entries read from the ledger at a time.
+const BATCH: u16 = 128;
+/// How long a superseded socket has to show that it is alive, which makes its entry suspect.
+const PROBE: Duration = Duration::from_secs(5);
+/// Between two tries to commit acknowledgements while the ledger refuses.
+const AGAIN: Duration = Duration::from_millis(500);
+
+pub(super) struct Delivery {
+    window: usize,
+    /// Nothing is handed over before this moment.
+    ready: Moment,
+    pub idle: bool,
+    /// The last entry handed over.
+    cursor: Seq,
+    outstanding: VecDeque<Outstanding>,
+    /// Read from the ledger, not yet handed over.
+    read: VecDeque<Entry>,
+    /// The last read was full: there is more in the ledger.
+    more: bool,
+    reading: Option<BoxFuture<'static, Result<Vec<Entry>, ledger::Fault>>>,
+    /// Taken by the agent, not yet on their way to the ledger.
+    taken: Vec<Acknowledgement>,
+    committing: Option<BoxFuture<'static, ()>>,
+    /// An entry that was outstanding when this socket was superseded, and until when it may answer.
+    suspect: Option<(EntryId, Moment)>,
+}
+
+struct Outstanding {
+    id: EntryId,
+    handed: Moment,
+    /// Half-way through the lease the peer is asked whether it is there at all.
+    asked: bool,
+}
+
+impl Delivery {
+    pub fn new(window: u16, ready: Moment) -> Self {
+        Self {
+            window: usize::from(window),
+            ready,
+            idle: false,
+            cursor: Seq(0),
+            outstanding: VecDeque::new(),
+            read: VecDeque::new(),
+            more: false,
+            reading: None,
+            taken: Vec::new(),
+            committing: None,
+            suspect: None,
+        }
+    }
+
+    pub fn has_nothing_in_flight(&self) -> bool {
+        self.outstanding.is_empty() && self.taken.is_empty() && self.committing.is_none()
+    }
+
+    pub fn oldest_outstanding(&self) -> Option<EntryId> {
+        self.outstanding.front().map(|oldest| oldest.id.clone())
+    }
+
+    pub fn next_timer(&self, config: &Config) -> Option<Moment> {
+        let lease = self.outstanding.front().map(|oldest| {
+            oldest.handed + if oldest.asked { config.ack_lease.0 } else { config.ack_lease.0 / 2 }
+        });
+        let ready = (self.ready > Moment::default() && self.outstanding.is_empty() && !self.idle).then_some(self.ready);
+        // Ready is a timer only until it has passed; `pump` clears it.
+        [lease, ready, self.suspect.as_ref().map(|(_, until)| *until)].into_iter().flatten().min()
+    }
+
+    /// Completes when a read or a commit has.
+    pub async fn progress(&mut self) {
+        tokio::select! {
+            () = optional(&mut self.committing) => self.committing = None,
+            read = optional(&mut self.reading) => {
+                self.reading = None;
+                match read {
+                    Ok(entries) => {
+                        self.more = entries.len() == usize::from(BATCH);
+                        self.read.extend(entries);
+                    }
+                    Err(fault) => {
+                        tracing::error!(%fault, "could not read an inbox");
+                        self.more = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// May the next entry leave? With a window of one the previous must be committed first: that bounds
+    /// what a stock agent can see twice to one entry per death (contract section 16.3).
+    fn has_room(&self) -> bool {
+        let settled = self.window > 1 || (self.taken.is_empty() && self.committing.is_none());
+        self.outstanding.len() < self.window && settled
+    }
+}
+
+async fn optional<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Socket {
+    /// Hands over whatever may leave now, and starts whatever commit is due.
+    pub(super) async fn pump(&mut self) -> Result<(), Ending> {
+        self.start_committing();
+        let now = self.now();
+        let mut fed = false;
+        while let Some(entry) = self.next_entry(now) {
+            let Ok(event) = serde_json::from_slice::<&RawValue>(&entry.event) else {
+                // It was written by us as JSON; a row that is none can only be poison.
+                self.set_back(&entry.id, Setback::Poison).await;
+                continue;
+            };
+            let line = frame::inbound_line(event, &entry.id);
+            self.feed(&line).await?;
+            fed = true;
+            if let Some(seated) = &mut self.seated {
+                seated.delivery.outstanding.push_back(Outstanding { id: entry.id, handed: now, asked: false });
+            }
+        }
+        if fed {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    fn next_entry(&mut self, now: Moment) -> Option<Entry> {
+        let relay = self.relay.clone();
+        let seated = self.seated.as_mut()?;
+        let delivery = &mut seated.delivery;
+        if seated.role != Role::Live || delivery.idle || now < delivery.ready {
+            return None;
+        }
+        delivery.ready = Moment::default();
+        loop {
+            if !delivery.has_room() {
+                return None;
+            }
+            if let Some(entry) = delivery.read.pop_front() {
+                delivery.cursor = entry.seq;
+                return Some(entry);
+            }
+            if delivery.reading.is_some() {
+                return None;
+            }
+            let mut state = seated.desk.state.lock();
+            if state.rewound {
+                // Older entries are back in line: begin again once nothing is outstanding.
+                if !delivery.has_nothing_in_flight() {
+                    return None;
+                }
+                state.rewound = false;
+                delivery.cursor = Seq(0);
+            }
+            if state.behind || delivery.more {
+                if state.behind {
+                    state.catch_up();
+                }
+                delivery.more = false;
+                delivery.reading = Some(unread(relay, seated.desk.instance.clone(), delivery.cursor));
+                return None;
+            }
+            let entry = state.next()?;
+            // What was committed while the ledger was being read stands in both.
+            if entry.seq > delivery.cursor {
+                delivery.cursor = entry.seq;
+                return Some(entry);
+            }
+        }
+    }
+
+    /// The agent took it.
+    pub(super) fn acknowledged(&mut self, entry: EntryId) {
+        let now = self.now();
+        let Some(seated) = &mut self.seated else { return };
+        let delivery = &mut seated.delivery;
+        let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
+        let handed = match at.and_then(|at| delivery.outstanding.remove(at)) {
+            Some(outstanding) => outstanding.handed,
+            // Taken on a socket that was superseded meanwhile: taken all the same.
+            None => now,
+        };
+        delivery.taken.push(Acknowledgement { entry, handed });
+    }
+
+    fn start_committing(&mut self) {
+        let relay = self.relay.clone();
+        let instance = self.holder.instance.clone();
+        let Some(seated) = &mut self.seated else { return };
+        let delivery = &mut seated.delivery;
+        if delivery.committing.is_none() && !delivery.taken.is_empty() {
+            let taken = std::mem::take(&mut delivery.taken);
+            delivery.committing = Some(Box::pin(commit(relay, instance, taken)));
+        }
+    }
+
+    pub(super) async fn finish_acknowledging(&mut self, mut delivery: Delivery) {
+        optional_end(&mut delivery.committing).await;
+        if !delivery.taken.is_empty() {
+            let taken = std::mem::take(&mut delivery.taken);
+            commit(self.relay.clone(), self.holder.instance.clone(), taken).await;
+        }
+    }
+
+    /// A socket that took an entry and says nothing for the lease is bad: closed, the entry kept. If it
+    /// answered pings meanwhile its reader is dead, which is a sign of poison; a frozen peer is none.
+    pub(super) async fn check_lease(&mut self, now: Moment) -> Result<(), Ending> {
+        let (lease, heard) = (self.relay.0.config.ack_lease.0, self.heard);
+        let Some(seated) = &mut self.seated else { return Ok(()) };
+        if let Some((entry, until)) = seated.delivery.suspect.take() {
+            if now < until {
+                seated.delivery.suspect = Some((entry, until));
+            } else {
+                self.set_back(&entry, Setback::Loss).await;
+                return Ok(());
+            }
+        }
+        let Some(oldest) = seated.delivery.outstanding.front_mut() else { return Ok(()) };
+        if now >= oldest.handed + lease {
+            let (entry, answers) = (oldest.id.clone(), heard > oldest.handed);
+            seated.delivery.outstanding.clear();
+            if answers {
+                self.set_back(&entry, Setback::Poison).await;
+            }
+            return Err(Ending::Close { code: 1011, reason: "an entry was not acknowledged" });
+        }
+        if !oldest.asked && now >= oldest.handed + lease / 2 {
+            oldest.asked = true;
+            return self.ping().await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn change_role(&mut self, role: Role) -> Result<(), Ending> {
+        let now = self.now();
+        let Some(seated) = &mut self.seated else { return Ok(()) };
+        seated.role = role;
+        seated.delivery.read.clear();
+        seated.delivery.reading = None;
+        seated.delivery.more = false;
+        if role == Role::Live {
+            // Begin again from whatever is unread: another socket was served meanwhile.
+            seated.delivery.cursor = Seq(0);
+            seated.desk.state.lock().behind = true;
+            return Ok(());
+        }
+        self.asked = now;
+        // A second socket appeared while this one is open. If this one is alive, its reader died of what
+        // it was handed (contract section 16.4); if not, it was merely lost.
+        let suspect = seated.delivery.oldest_outstanding();
+        seated.delivery.outstanding.clear();
+        if let (Some(entry), Role::Standby) = (suspect, role) {
+            seated.delivery.suspect = Some((entry, now + PROBE));
+            return self.ping().await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn ponged(&mut self) -> Result<(), Ending> {
+        let suspect = self.seated.as_mut().and_then(|seated| seated.delivery.suspect.take());
+        if let Some((entry, _)) = suspect {
+            self.set_back(&entry, Setback::Poison).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn set_back(&mut self, entry: &EntryId, how: Setback) {
+        match self.relay.0.inbox.set_back(&self.holder.instance, entry, how).await {
+            Ok(true) => {
+                self.relay.0.metrics.entries_dead.inc();
+                tracing::warn!(instance.id = %self.holder.instance, entry.id = %entry, "an entry became a dead letter");
+            }
+            Ok(false) => {}
+            Err(fault) => tracing::error!(%fault, entry.id = %entry, "could not note a setback"),
+        }
+    }
+}
+
+fn unread(
+    relay: Relay,
+    of: posthouse_wire::InstanceId,
+    after: Seq,
+) -> BoxFuture<'static, Result<Vec<Entry>, ledger::Fault>> {
+    Box::pin(async move { relay.0.inbox.unread(&of, after, BATCH).await })
+}
+
+/// Tries until the ledger takes it: what an agent took must not be handed to it again.
+async fn commit(relay: Relay, instance: posthouse_wire::InstanceId, taken: Vec<Acknowledgement>) {
+    loop {
+        match relay.acknowledge(&instance, taken.clone()).await {
+            Ok(()) => return,
+            Err(Fault::Ledger(ledger::Fault::Closed)) => return,
+            Err(fault) => {
+                tracing::error!(%fault, "could not note acknowledgements; trying again");
+                relay.0.timepiece.after(AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn optional_end(future: &mut Option<BoxFuture<'static, ()>>) {
+    if let Some(future) = future.take() {
+        future.await;
+    }
+}

@@ -1,0 +1,195 @@
+"""The stock transport and adapter dial in: who is let in, who is not, and what ends a line."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from gateway.relay.auth import make_upgrade_token
+from websockets.exceptions import ConnectionClosed
+
+from conftest import Town
+from stock import Dialed, adapter, in_a_loop, line
+from waiting import until_async
+
+# No settling: nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
+SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s"}
+
+
+@in_a_loop
+async def test_a_good_handshake_brings_the_platforms_descriptor(town: Town) -> None:
+    async with Dialed(town.agent()) as wire:
+        told = await wire.handshake()
+        assert (told.contract_version, told.platform, told.label) == (1, "telegram", "Telegram")
+        assert (told.max_message_length, told.len_unit) == (4096, "utf16")
+        assert told.markdown_dialect == "markdown_v2"
+        assert told.supports_edit and told.supports_threads and not told.supports_draft_streaming
+        ops = wire.frames("descriptor")[0]["descriptor"]["supported_ops"]
+        assert {"send", "edit", "typing", "follow_up", "get_chat_info"} <= set(ops)
+
+
+@in_a_loop
+async def test_the_adapter_adopts_what_the_house_advertises(town: Town) -> None:
+    wire = line(town.agent())
+    relay = adapter(wire)
+    assert await relay.connect()
+    assert relay.MAX_MESSAGE_LENGTH == 4096 and relay.supports_code_blocks
+    assert relay.message_len_fn("\U0001f600") == 2
+    await relay.disconnect()
+
+
+async def _refused(wire) -> tuple[int | None, str]:
+    """How a dial was refused. A stock client must learn it before its hello is out: if the close comes
+    any later it believes the dial a success, waits 30 s for a descriptor and redials every second."""
+    begun = time.monotonic()
+    try:
+        await wire.connect()
+        pytest.fail("the close did not come with the upgrade's answer")
+    except ConnectionClosed:
+        assert time.monotonic() - begun < 2.0, "the refusal was not immediate"
+    closes = await until_async("the close is seen", lambda: wire.closes)
+    await wire.disconnect()
+    return closes[0]
+
+
+@in_a_loop
+async def test_a_wrong_secret_is_refused_at_once_with_4401(town: Town) -> None:
+    agent = town.agent()
+    for _ in range(3):
+        wire = line(agent, upgrade_secret="f" * 64, reconnect=False)
+        assert await _refused(wire) == (4401, "unauthorized")
+        assert not wire.auth_revoked and not wire.frames("descriptor")
+
+
+@in_a_loop
+async def test_an_unknown_gateway_is_refused_like_a_wrong_secret(town: Town) -> None:
+    wire = line(town.agent(), gateway_id="gw-nobody", reconnect=False)
+    assert await _refused(wire) == (4401, "unauthorized")
+
+
+@in_a_loop
+async def test_a_dial_without_credentials_is_refused(town: Town) -> None:
+    wire = line(town.agent(), gateway_id=None, upgrade_secret=None, reconnect=False)
+    assert await _refused(wire) == (4401, "unauthorized")
+
+
+@in_a_loop
+async def test_an_expired_token_is_told_apart_from_a_wrong_one(town: Town) -> None:
+    agent = town.agent()
+    wire = line(agent, reconnect=False)
+    old = make_upgrade_token(agent.gateway_id, agent.secret, ttl_seconds=-3600)
+    wire._upgrade_headers = lambda: {"Authorization": f"Bearer {old}"}
+    assert await _refused(wire) == (4401, "expired")
+
+
+@in_a_loop
+async def test_a_revoked_agent_goes_quiet_within_a_second_or_so(town: Town) -> None:
+    agent = town.agent()
+    wire = line(agent)
+    relay = adapter(wire)
+    assert await relay.connect()
+    await asyncio.to_thread(town.house.revoke, agent)
+    await until_async("the transport sees the 4401", lambda: wire.auth_revoked, 1.0)
+    await until_async("the adapter latches", lambda: relay.has_fatal_error, 2.0)
+    assert relay.fatal_error_code == "relay_disabled" and not relay.fatal_error_retryable
+    assert wire.closes[0][0] == 4401 and len(wire.closes) == 1
+    await relay.disconnect()
+    again = line(agent, reconnect=False)
+    assert (await _refused(again))[0] == 4401
+
+
+@in_a_loop
+async def test_two_hellos_bring_two_descriptors_in_order(town: Town) -> None:
+    agent = town.agent(bots=2)
+    own = town.house.show(agent)["bots"]
+    identities = [("telegram", str(bot["id"])) for bot in own]
+    async with Dialed(agent, identities=identities) as wire:
+        await until_async("two descriptors", lambda: len(wire.frames("descriptor")) == 2)
+        chat = town.chat()
+        # The second bot's chat is answered by the second bot.
+        second = identities[1][1]
+        update = town.telegram.inject(second, chat, "to the second")
+        assert update["update_id"]
+        await wire.hears("to the second")
+        frame = {"type": "outbound", "requestId": "second-1", "platform": "telegram", "botId": second,
+                 "action": {"op": "send", "chat_id": str(chat), "content": "from the second"}}
+        await wire._send(frame)
+        await until_async("its result", lambda: wire.frames("outbound_result"))
+        row = next(r for r in town.telegram.rows(chat=chat) if r["kind"] == "sent")
+        assert str(row["bot"]) == second
+
+
+@in_a_loop
+async def test_an_identity_of_others_gets_no_descriptor_and_no_post(town: Town) -> None:
+    agent, other = town.agent(), town.agent()
+    foreign = town.bots[other.instance_id]
+    identities = [("telegram", town.bots[agent.instance_id]), ("telegram", foreign), ("discord", "1")]
+    chat = town.chat()
+    async with Dialed(agent, identities=identities) as wire:
+        town.writes(other, chat, "private")
+        frame = {"type": "outbound", "requestId": "foreign-1", "platform": "telegram", "botId": foreign,
+                 "action": {"op": "send", "chat_id": str(chat), "content": "stolen"}}
+        await wire._send(frame)
+        answer = (await until_async("its result", lambda: wire.frames("outbound_result")))[0]["result"]
+        assert answer["success"] is False
+        assert len(wire.frames("descriptor")) == 1 and not wire.heard and not wire.closes
+    assert "stolen" not in town.telegram.sent(chat)
+
+
+@in_a_loop
+async def test_garbage_is_ignored_and_the_socket_stays(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        for piece in ("\n\n", "not json\n", "[]\n", "17\n", '{"type":"waltz"}\n', '{"no":"type"}\n',
+                      '{"type":"descriptor"}\n', '{"type":"inbound_ack","bufferId":7}\n', b"\xff\xfe\n"):
+            await wire._ws.send(piece)
+        await wire._ws.send('{"type":"outbound","requestId":"half-1","acti')
+        await wire._ws.send('on":{"op":"typing","chat_id":"%s"}}\n{"type":"waltz"}\n' % chat)
+        await until_async("the split line is answered", lambda: wire.frames("outbound_result"))
+        assert (await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "still here"}))["success"]
+        assert not wire.closes
+
+
+@in_a_loop
+async def test_a_request_of_the_wrong_shape_is_answered_with_a_failure(town: Town) -> None:
+    async with Dialed(town.agent()) as wire:
+        for number, action in enumerate([None, 7, [], {}, {"op": 3}, {"op": "send"}, {"op": "send", "chat_id": {}}]):
+            await wire._send({"type": "outbound", "requestId": f"bad-{number}", "action": action})
+        results = await until_async("all answered", lambda: len(wire.frames("outbound_result")) == 7 and wire.frames("outbound_result"))
+        assert all(frame["result"]["success"] is False for frame in results)
+        assert {frame["requestId"] for frame in results} == {f"bad-{n}" for n in range(7)}
+
+
+@in_a_loop
+async def test_a_line_of_more_than_four_mebibytes_ends_the_socket_not_the_agent(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent, outbound_timeout_s=3.0) as wire:
+        await wire.hears("hi")
+        try:
+            answer = await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "x" * 5_000_000})
+            assert answer["success"] is False
+        except ConnectionClosed:
+            pass  # The close overtook the rest of the line.
+        await until_async("it dials again", lambda: len(wire.frames("descriptor")) == 2)
+        assert wire.closes[0][0] == 1009 and not wire.auth_revoked
+        assert (await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "shorter"}))["success"] is True
+    assert town.telegram.sent(chat) == ["shorter"]
+
+
+@in_a_loop
+async def test_a_house_that_closes_says_1012_and_is_found_again(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    async with Dialed(agent) as wire:
+        begun = time.monotonic()
+        assert await asyncio.to_thread(town.house.stop) == 0
+        assert time.monotonic() - begun < 10
+        await until_async("the close", lambda: wire.closes)
+        assert wire.closes[0][0] == 1012 and not wire.auth_revoked
+        await asyncio.to_thread(town.house.serve)
+        await until_async("it dials again", lambda: len(wire.frames("descriptor")) == 2)
+        town.writes(agent, chat, "we are open")
+        await wire.hears("we are open")

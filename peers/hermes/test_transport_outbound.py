@@ -1,0 +1,138 @@
+"""What the stock transport sends stands on the platform, and every request is answered once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from conftest import Town
+from stock import Dialed, adapter, in_a_loop, line
+from waiting import until_async
+
+# No settling: nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
+SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s"}
+
+
+@in_a_loop
+async def test_what_the_agent_sends_stands_on_the_platform_once(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        answer = await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "*bold* & <plain>"})
+        assert answer["success"] is True
+        rows = [r for r in town.telegram.rows(chat=chat) if r["kind"] == "sent"]
+        assert [str(r["message_id"]) for r in rows] == [answer["message_id"]]
+
+
+@in_a_loop
+async def test_an_edit_and_a_typing_sign_take_effect(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        assert (await wire.send_outbound({"op": "typing", "chat_id": str(chat)}))["success"] is True
+        made = await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "draft"})
+        edit = {"op": "edit", "chat_id": str(chat), "message_id": made["message_id"], "content": "final"}
+        assert (await wire.send_outbound(edit))["success"] is True
+        kinds = [(r["kind"], r["text"]) for r in town.telegram.rows(chat=chat) if r["kind"] != "received"]
+        assert kinds == [("action", "typing"), ("sent", "draft"), ("edited", "final")]
+
+
+@in_a_loop
+async def test_a_text_too_long_for_the_platform_is_split_by_the_house(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    words = [f"word{n:05d}" for n in range(1_200)]
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        answer = await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": " ".join(words)})
+        assert answer["success"] is True
+    pieces = town.telegram.sent(chat)
+    assert len(pieces) > 2 and all(len(p.encode("utf-16-le")) // 2 <= 4096 for p in pieces)
+    assert " ".join(pieces).split() == words
+
+
+@in_a_loop
+async def test_a_chat_that_was_never_delivered_is_refused(town: Town) -> None:
+    agent, other, chat = town.agent(), town.agent(), town.chat()
+    town.writes(other, chat, "not yours")
+    async with Dialed(agent) as wire:
+        for target in (chat, town.chat()):
+            answer = await wire.send_outbound(
+                {"op": "send", "chat_id": str(target), "content": "hello stranger",
+                 "metadata": {"user_id": str(target)}})
+            assert answer["success"] is False and answer["code"] == "egress_declined"
+            assert "egress declined:" in answer["error"]
+    assert not town.telegram.sent(chat)
+
+
+@in_a_loop
+async def test_a_follow_up_without_a_capability_fails_plainly(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    wire = line(agent)
+    relay = adapter(wire)
+    assert await relay.connect()
+    for kind in ("telegram.callback_query_id", "discord.interaction_token"):
+        answer = await relay.send_follow_up(f"agent:main:telegram:dm:{chat}", kind, "late")
+        assert answer.success is False and answer.error
+    await relay.disconnect()
+
+
+@in_a_loop
+async def test_chat_info_is_told(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        assert await wire.get_chat_info(str(chat)) == {"name": "Ann", "type": "dm"}
+
+
+@in_a_loop
+async def test_an_unknown_op_is_refused_by_name(town: Town) -> None:
+    async with Dialed(town.agent()) as wire:
+        answer = await wire.send_outbound({"op": "dance", "chat_id": "1"})
+        assert answer["success"] is False and answer["error"] == "unsupported op: dance"
+
+
+@in_a_loop
+async def test_lone_surrogates_and_nan_are_answered_not_ignored(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent, outbound_timeout_s=5.0) as wire:
+        await wire.hears("hi")
+        action = {"op": "send", "chat_id": str(chat), "content": "half \ud83d a smile",
+                  "metadata": {"score": float("nan")}}
+        assert (await wire.send_outbound(action))["success"] is True
+    assert town.telegram.sent(chat) == ["half \ufffd a smile"]
+
+
+@in_a_loop
+async def test_a_repeated_request_is_answered_from_memory(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        frame = {"type": "outbound", "requestId": f"twice-{chat}",
+                 "action": {"op": "send", "chat_id": str(chat), "content": "once"}}
+        await wire._send(frame)
+        await wire._send(frame)
+        results = await until_async("two results", lambda: len(wire.frames("outbound_result")) == 2 and wire.frames("outbound_result"))
+        assert results[0]["result"] == results[1]["result"]
+    assert town.telegram.sent(chat) == ["once"]
+
+
+@in_a_loop
+async def test_a_result_that_missed_its_socket_comes_on_the_next(town: Town) -> None:
+    agent, chat = town.agent(), town.chat()
+    town.writes(agent, chat, "hi")
+    async with Dialed(agent) as wire:
+        await wire.hears("hi")
+        town.telegram.fault("slow", delay_ms=2500, method="sendMessage", chat_id=chat)
+        sending = asyncio.create_task(
+            wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "slow boat"}))
+        await until_async("the request is out", lambda: [f for f in wire.went if f["type"] == "outbound"])
+        await until_async("it stands there", lambda: town.telegram.sent(chat) == ["slow boat"])
+        wire.cut()
+        assert (await sending)["success"] is True
+        assert len(wire.frames("descriptor")) == 2
+    assert town.telegram.sent(chat) == ["slow boat"]
