@@ -59,3 +59,8 @@ class Account:
             ends = [t.finished for t in self.turns if number in PING.findall(t.text) and t.finished is not None]
             inside = any(start <= end <= stop for end in ends for start, stop in windows)
             assert inside, f"{number} was not answered; its turns ended at {ends}, the house was down {windows}"
+
+    def swallowed_turns(self) -> int:
+        """How many turns went unanswered: one answer may serve several questions."""
+        missing = set(self.unanswered())
+        return sum(1 for t in self.turns if t.finished is not None and set(PING.findall(t.text)) & missing)

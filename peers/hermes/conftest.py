@@ -12,7 +12,8 @@ from typing import Iterator
 import pytest
 
 # The stock package looks for its home when it is imported; it must not find the operator's.
-os.environ["HERMES_HOME"] = tempfile.mkdtemp(prefix="hermes-home-")
+_stock_home = tempfile.TemporaryDirectory(prefix="hermes-home-")
+os.environ["HERMES_HOME"] = _stock_home.name
 os.environ["HERMES_DISABLE_LAZY_INSTALLS"] = "1"
 for name in [n for n in os.environ if n.lower().endswith("_proxy") or n.startswith("GATEWAY_RELAY_")]:
     del os.environ[name]

@@ -49,6 +49,11 @@ pub(crate) async fn admit(State(console): State<Console>, request: Request, next
     if console.admin.admits_request(request.headers()) {
         return next.run(request).await;
     }
+    unauthorized()
+}
+
+/// What everybody without the token hears, here and at every other door that asks for it.
+pub fn unauthorized() -> Response {
     let mut response = Problem::UNAUTHORIZED.into_response();
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response

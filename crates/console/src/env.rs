@@ -25,12 +25,21 @@ pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[Ident
         ("GATEWAY_RELAY_SECRET", secret.clone()),
         ("GATEWAY_RELAY_PLATFORMS", Secret::new(platforms.join(","))),
         ("GATEWAY_RELAY_BOT_IDS", Secret::new(Value::Object(bot_ids).to_string())),
+        // A stock agent that interrupts a turn sends a notice from inside its own reader, and then serves
+        // nobody until that notice has timed out. Joining what comes meanwhile into the next turn is what
+        // it does on the platforms it knows.
+        ("HERMES_GATEWAY_BUSY_INPUT_MODE", Secret::new("queue")),
+        // Else the first message on a platform whose name it does not know is answered with a notice.
+        ("RELAY_HOME_CHANNEL", Secret::new("none")),
     ]
 }
 
 /// As an answer's object.
 pub(crate) fn shown(env: &Env) -> Value {
-    env.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.expose()))).collect::<Map<_, _>>().into()
+    env.iter()
+        .map(|(name, value)| ((*name).to_owned(), Value::from(value.expose())))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 #[cfg(test)]

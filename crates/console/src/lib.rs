@@ -19,6 +19,6 @@ mod routing;
 mod tenants;
 mod told;
 
-pub use auth::AdminToken;
+pub use auth::{AdminToken, unauthorized};
 pub use env::{Env, env};
 pub use routes::{Backup, Guests, Parts, WakeUrlCheck, routes};

@@ -15,24 +15,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Told<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            match rejection.into_response_status() {
+        let bytes =
+            Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
                 http::StatusCode::PAYLOAD_TOO_LARGE => Problem::TOO_LARGE,
                 _ => Problem::malformed("the body did not arrive whole"),
-            }
-        })?;
+            })?;
         let text: &[u8] = if bytes.trim_ascii().is_empty() { b"{}" } else { &bytes };
         serde_json::from_slice(text).map(Told).map_err(|error| Problem::malformed(explain(&error)))
-    }
-}
-
-trait Status {
-    fn into_response_status(self) -> http::StatusCode;
-}
-
-impl Status for axum::extract::rejection::BytesRejection {
-    fn into_response_status(self) -> http::StatusCode {
-        self.status()
     }
 }
 

@@ -13,7 +13,7 @@ mod settle;
 mod update;
 mod verify;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -54,7 +54,8 @@ const COURTESY: Duration = Duration::from_secs(10);
 /// The platform. Clones share connections and memory.
 #[derive(Clone)]
 pub struct Telegram {
-    client: reqwest::Client,
+    /// Made for the first call: it reads the machine's certificates, which a house without bots need not do.
+    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
     api_base: String,
     timepiece: Timepiece,
     chats: Cache<(BotId, i64), ChatInfo>,
@@ -66,11 +67,11 @@ impl Telegram {
     /// The address of the Bot API that Telegram runs.
     pub const API_BASE: &'static str = "https://api.telegram.org";
 
-    /// Calls go to `api_base` through `client`, which must follow no redirect: it would be handed the
-    /// token.
-    pub fn new(client: reqwest::Client, api_base: &str, timepiece: Timepiece) -> Self {
+    /// Calls go to `api_base`, unless a bot has an address of its own. The process must have installed a
+    /// rustls crypto provider as its default before the first call.
+    pub fn new(api_base: &str, timepiece: Timepiece) -> Self {
         Self {
-            client,
+            client: Arc::default(),
             api_base: api_base.to_owned(),
             timepiece,
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),

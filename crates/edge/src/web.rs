@@ -28,9 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Fault;
 use crate::bots::Bot;
 use crate::intake::Intake;
-use crate::platform::{
-    Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Trouble, Verified,
-};
+use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Trouble, Verified};
 
 pub use enrol::{Enrol, Newcomer, Turned};
 pub use person::Person;

@@ -37,13 +37,15 @@ pub enum Place {
 #[derive(Clone)]
 pub struct Ledger(Arc<Sqlite>);
 
+type Follower = Arc<dyn Fn(&Entry) + Send + Sync>;
+
 pub(crate) struct Sqlite {
     /// None in memory, where reads take the writer's own connection. It stands before the writer so that
     /// it closes first: only then can the writer, closing last, fold the log into the file.
     pool: Option<Pool>,
     writer: Writer,
     timepiece: Timepiece,
-    follower: OnceLock<Arc<dyn Fn(&Entry) + Send + Sync>>,
+    follower: OnceLock<Follower>,
 }
 
 /// How many connections read at once.

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use console::AdminToken;
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -26,20 +26,23 @@ pub struct Porter {
     pub admin: AdminToken,
 }
 
-/// A body must be whole within this time, however slowly it comes.
-const BODY_WITHIN: Duration = Duration::from_secs(15);
 /// The largest body that any door takes; each door may take less.
 const LARGEST_BODY: usize = 1024 * 1024;
 
 /// Everything under the path of the public address.
-pub fn open(prefix: &str, planes: impl IntoIterator<Item = Router>, porter: Porter) -> Router {
+pub fn open(
+    prefix: &str,
+    planes: impl IntoIterator<Item = Router>,
+    porter: Porter,
+    body_within: Duration,
+) -> Router {
     let own = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(porter);
     let doors = planes.into_iter().fold(own, Router::merge);
-    let doors = doors.layer(middleware::from_fn(whole_body)).layer(CatchPanicLayer::custom(said_nothing));
+    let doors = doors.layer(middleware::from_fn_with_state(body_within, whole_body)).layer(CatchPanicLayer::custom(said_nothing));
     if prefix.is_empty() { doors } else { Router::new().nest(prefix, doors) }
 }
 
@@ -57,8 +60,8 @@ async fn readyz(State(porter): State<Porter>) -> Response {
 }
 
 async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
-    if !porter.metrics_open && !porter.admin.admits(request.headers()) {
-        return console::unauthorized();
+    if !porter.metrics_open && !porter.admin.admits_request(request.headers()) {
+        return (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")]).into_response();
     }
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &porter.metrics) {
@@ -69,9 +72,9 @@ async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
 
 /// Reads the body before anything else runs, so that a sender of one byte a second holds a timer and
 /// nothing more.
-async fn whole_body(request: Request, next: Next) -> Response {
+async fn whole_body(State(within): State<Duration>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let read = tokio::time::timeout(BODY_WITHIN, axum::body::to_bytes(body, LARGEST_BODY)).await;
+    let read = tokio::time::timeout(within, axum::body::to_bytes(body, LARGEST_BODY)).await;
     match read {
         Ok(Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         Ok(Err(error)) if is_too_long(&error) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use vault::{Keys, Vault};
 
 use crate::config::Config;
+use crate::newcomers::Newcomers;
 use crate::{doors, server};
 
 /// What else a caller wants of a house.
@@ -75,7 +76,7 @@ impl House {
         let keys = Keys::read(&config.vault_key()?)?;
         let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), timepiece.clone()).await?;
         let admin = match ledger.house().fact(ADMIN).await? {
-            Some(hash) => AdminToken::from_hash(&hash),
+            Some(hash) => AdminToken::from_hash(hash),
             None => bail!("{} has no admin token: it was not made by `posthouse init`", folder.display()),
         };
 
@@ -95,7 +96,7 @@ impl House {
             traces: ledger.traces(),
             keyring: vault.keyring(),
             bus,
-            errand,
+            errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
         let web = Arc::new(Web::new(ledger.rooms(), timepiece.clone()));
@@ -105,7 +106,7 @@ impl House {
             relay: relay.clone(),
             timepiece: timepiece.clone(),
             platforms: platforms(&config, &web, &timepiece),
-            public_url: config.reachable_url(),
+            public_url: config.reachable_url(address),
         });
 
         let stop = CancellationToken::new();
@@ -113,20 +114,47 @@ impl House {
         let mut metrics = Registry::default();
         relay.metrics().register(&mut metrics);
         edge.metrics().register(&mut metrics);
+        let mut planes = vec![
+            relay::routes(&relay, Arc::new(edge.clone())),
+            edge::routes(&edge),
+            console::routes(console::Parts {
+                relay: relay.clone(),
+                edge: edge.clone(),
+                admin: admin.clone(),
+                public_url: url.clone(),
+                built_in: if config.platforms.web.enabled { vec![web::NAME.into()] } else { Vec::new() },
+                guests: config
+                    .platforms
+                    .web
+                    .enabled
+                    .then(|| console::Guests { web: Arc::clone(&web), rooms: ledger.rooms() }),
+                timepiece: timepiece.clone(),
+                wake_url: Arc::new(move |url| errand.check(url).map(drop).map_err(|refusal| refusal.to_string())),
+                backup: backup(&ledger),
+            }),
+        ];
+        if config.platforms.web.enabled {
+            planes.push(web::routes(web::Chat {
+                web,
+                intake: edge.intake().clone(),
+                bots: edge.bots().clone(),
+                relay: relay.clone(),
+                enrol: Arc::new(Newcomers { relay: relay.clone(), url: url.clone() }),
+                metrics: Arc::clone(edge.metrics()),
+                public_url: url.as_str().into(),
+                closing: stop.clone(),
+            }));
+        }
         let doors = doors::open(
             &config.prefix(),
-            [
-                relay::routes(&relay, Arc::new(edge.clone())),
-                edge::routes(&edge),
-                console::routes(console_parts(&relay, &edge, &web, &admin, &url, &ledger, &timepiece)),
-                chat_routes(&config, &relay, &edge, &web, &url, &stop),
-            ],
+            planes,
             doors::Porter {
                 health: health.clone(),
                 metrics: Arc::new(metrics),
                 metrics_open: config.metrics.open,
                 admin,
             },
+            config.server.body_timeout.0,
         );
         let settings = server::Settings {
             max_connections: config.server.max_connections,
@@ -184,6 +212,15 @@ fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<
         platforms.push(Arc::clone(web) as Arc<dyn Platform>);
     }
     platforms
+}
+
+/// A copy of the ledger, for whoever may ask for one.
+fn backup(ledger: &Ledger) -> console::Backup {
+    let house = ledger.house();
+    Arc::new(move |to| {
+        let house = Arc::clone(&house);
+        Box::pin(async move { house.backup(&to).await.map_err(|fault| fault.to_string()) })
+    })
 }
 
 async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) -> Result<(), String> {

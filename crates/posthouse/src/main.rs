@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod doors;
 mod house;
+mod newcomers;
 mod server;
 mod up;
 

@@ -1,14 +1,17 @@
 //! What agents ask to be done: may it go out, in which order, and the one answer it gets.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ledger::{Begun, Generation, Identity, Request};
 use parking_lot::Mutex;
 use posthouse_time::Moment;
 use posthouse_wire::frame::Outbound;
-use posthouse_wire::{Action, ChatId, InstanceId, Outcome, RequestId, ToGateway};
+use posthouse_wire::{Action, ActionId, BotId, ChatId, Outcome, Platform, SessionKey, ToGateway};
 use vault::Holder;
 
 use crate::desk::Desk;
@@ -19,16 +22,51 @@ use crate::{Fault, Relay};
 /// Requests of one chat that may wait for their turn.
 const WAITING: usize = 256;
 
+/// Requests of one agent that may be under way.
+const RUNNING: usize = 2048;
+/// How long an answer waits for its record once the action has ended.
+const NOTED_WITHIN: Duration = Duration::from_secs(3);
+/// Between two tries to note how an action ended while the ledger refuses.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// One lane per chat: what is asked for one chat happens in order, different chats side by side.
 #[derive(Default)]
 pub(crate) struct Lanes(Mutex<HashMap<LaneKey, VecDeque<Job>>>);
 
-type LaneKey = (Option<Identity>, Option<ChatId>);
+type LaneKey = (Option<Platform>, Option<BotId>, Towards);
 type Job = BoxFuture<'static, ()>;
+
+/// Whom an action is for, as far as its order goes.
+#[derive(PartialEq, Eq, Hash, Clone)]
+enum Towards {
+    Chat(ChatId),
+    Session(SessionKey),
+    Nobody,
+}
+
+impl Towards {
+    fn of(action: &Action) -> Self {
+        match (action, action.chat_id()) {
+            (_, Some(chat)) => Towards::Chat(chat.clone()),
+            (Action::FollowUp { session_key, .. }, None) => Towards::Session(session_key.clone()),
+            (_, None) => Towards::Nobody,
+        }
+    }
+}
+
+/// The socket that asks.
+pub(crate) struct Asking<'a> {
+    pub socket: u64,
+    pub desk: &'a Arc<Desk>,
+    pub holder: &'a Holder,
+    pub advertised: &'a [Identity],
+    /// It announced our SDK.
+    pub is_ours: bool,
+    pub egress: &'a Arc<dyn Egress>,
+}
 
 /// One request and who asked.
 struct Asked {
-    socket: u64,
     holder: Holder,
     advertised: Vec<Identity>,
     egress: Arc<dyn Egress>,
@@ -49,78 +87,110 @@ impl<F: Into<Fault>> From<F> for Stop {
 }
 
 impl Relay {
-    /// Takes a request on. Its answer finds its own way to the agent, whatever becomes of the socket.
-    pub(crate) fn act(
-        &self,
-        socket: u64,
-        holder: &Holder,
-        advertised: &[Identity],
-        egress: &Arc<dyn Egress>,
-        outbound: Outbound,
-    ) {
-        let desk = self.desk(&holder.instance);
-        let running = (holder.gateway.clone(), outbound.request_id.clone());
-        if desk.state.lock().running.insert(running, ()).is_some() {
-            // The same request again while the first is under way: the one answer serves both.
-            return;
+    /// Takes a request on; its answer finds its own way to the agent, whatever becomes of the socket.
+    /// What needs no work is answered at once, by the caller.
+    pub(crate) fn act(&self, asking: Asking<'_>, outbound: Outbound) -> Option<Outcome> {
+        let Asking { socket, desk, holder, advertised, is_ours, egress } = asking;
+        // An agent of our SDK asks for all of it, which says nothing about a stock one that may dial in
+        // with the same credential tomorrow.
+        if !is_ours && shows_newer(&outbound.action) {
+            self.saw_newer(desk);
         }
+        let refusal = match &outbound.action {
+            Action::Unsupported { op, missing: Some(field) } => {
+                Some(Outcome::failed(format!("malformed {op}: no {field}")))
+            }
+            Action::Unsupported { op, missing: None } => Some(Outcome::failed(format!("unsupported op: {op}"))),
+            _ if advertised.is_empty() => {
+                Some(Outcome::egress_declined(outbound.platform.as_ref().map_or("relay", Platform::as_str)))
+            }
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            self.count(&outbound.action, &refusal);
+            return Some(refusal);
+        }
+        let running = (holder.gateway.clone(), outbound.request_id.clone());
+        {
+            let mut state = desk.state.lock();
+            if let Some(asked_by) = state.running.get_mut(&running) {
+                // The same request again while the first is under way: the one answer serves both, and
+                // goes where it was asked for last.
+                *asked_by = socket;
+                return None;
+            }
+            if state.running.len() >= RUNNING {
+                return Some(Outcome::failed("rate limit: too many requests are under way"));
+            }
+            state.running.insert(running.clone(), socket);
+        }
+        let lane = (outbound.platform.clone(), outbound.bot_id.clone(), Towards::of(&outbound.action));
         let asked = Asked {
-            socket,
             holder: holder.clone(),
             advertised: advertised.to_vec(),
             egress: Arc::clone(egress),
             received: self.0.timepiece.now(),
             outbound,
         };
-        self.note_generation(&asked);
-        let platform = asked.outbound.platform.clone();
-        let lane = (
-            platform.map(|platform| Identity { platform, bot: asked.outbound.bot_id.clone().unwrap_or_else(|| "".into()) }),
-            asked.outbound.action.chat_id().cloned(),
-        );
-        let (relay, at) = (self.clone(), Arc::clone(&desk));
-        let (holder, request, socket) = (asked.holder.clone(), asked.outbound.request_id.clone(), asked.socket);
+        let (relay, at) = (self.clone(), Arc::clone(desk));
         let job: Job = Box::pin(async move { relay.answer(&at, asked).await });
-        if desk.lanes.enter(self, &desk, lane, job).is_err() {
-            self.reply(&desk, socket, &holder, request, Outcome::failed("rate limit: too many requests wait for this chat"));
+        if desk.lanes.enter(self, desk, lane, job).is_err() {
+            desk.state.lock().running.remove(&running);
+            return Some(Outcome::failed("rate limit: too many requests wait for this chat"));
         }
+        None
     }
 
     async fn answer(&self, desk: &Desk, asked: Asked) {
-        let deadline = asked.received + self.0.config.answer_within.0;
-        let left = deadline.since(self.0.timepiece.now());
-        let outcome = match self.0.timepiece.within(left, self.do_once(&asked, deadline)).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(Stop::Refused(outcome))) => outcome,
-            Ok(Err(Stop::Fault(fault))) => {
-                tracing::error!(%fault, "could not carry out an action");
-                Outcome::failed("the house could not keep a record of this and did nothing")
-            }
-            // Nobody knows; the words make a stock agent give up rather than send it again.
-            Err(_) => Outcome::failed(format!("{} timed out", asked.outbound.action.op())),
-        };
-        let op = Action::OPS.iter().find(|op| **op == asked.outbound.action.op()).copied().unwrap_or("other");
-        let success = if outcome.success { "true" } else { "false" };
-        self.0.metrics.actions.get_or_create(&Done { op, success }).inc();
-        self.reply(desk, asked.socket, &asked.holder, asked.outbound.request_id, outcome);
+        let outcome = self.do_once(&asked).await;
+        self.count(&asked.outbound.action, &outcome);
+        let (gateway, request_id) = (asked.holder.gateway, asked.outbound.request_id);
+        let mut state = desk.state.lock();
+        let asked_by = state.running.remove(&(gateway.clone(), request_id.clone())).unwrap_or_default();
+        let line = ToGateway::OutboundResult { request_id, result: outcome }.line();
+        state.answer(asked_by, &gateway, line, self.0.timepiece.now());
     }
 
-    fn reply(&self, desk: &Desk, socket: u64, holder: &Holder, request_id: RequestId, result: Outcome) {
-        let mut state = desk.state.lock();
-        state.running.remove(&(holder.gateway.clone(), request_id.clone()));
-        let line = ToGateway::OutboundResult { request_id, result }.line();
-        state.answer(socket, &holder.gateway, line, self.0.timepiece.now());
+    fn count(&self, action: &Action, outcome: &Outcome) {
+        let op = Action::OPS.iter().find(|op| **op == action.op()).copied().unwrap_or("other");
+        let success = if outcome.success { "true" } else { "false" };
+        self.0.metrics.actions.get_or_create(&Done { op, success }).inc();
     }
 
     /// Checks, notes, carries out, notes how it ended. A request seen before is answered from memory.
-    async fn do_once(&self, asked: &Asked, deadline: Moment) -> Result<Outcome, Stop> {
+    async fn do_once(&self, asked: &Asked) -> Outcome {
+        let deadline = asked.received + self.0.config.answer_within.0;
+        let op = asked.outbound.action.op();
+        let left = || deadline.since(self.0.timepiece.now());
+        // Nobody knows; the words make a stock agent give up rather than send it again.
+        let unknown = || Outcome::failed(format!("{op} timed out"));
+        let order = match self.0.timepiece.within(left(), self.begin(asked, deadline)).await {
+            Ok(Ok(order)) => order,
+            Ok(Err(Stop::Refused(outcome))) => return outcome,
+            Ok(Err(Stop::Fault(fault))) => {
+                tracing::error!(%fault, "could not begin an action");
+                // It surely did not happen, so the agent may well try again.
+                return Outcome::failed("network: the house could not keep a record of this and did nothing");
+            }
+            Err(_) => return unknown(),
+        };
+        let (id, started) = (order.id.clone(), self.0.timepiece.now());
+        let carrying = AssertUnwindSafe(asked.egress.carry(order)).catch_unwind();
+        let carried = match self.0.timepiece.within(left(), carrying).await {
+            Ok(Ok(carried)) => carried,
+            Ok(Err(_)) => {
+                tracing::error!(action.id = %id, "carrying out an action broke off");
+                Carried { outcome: unknown(), posted: Some(started) }
+            }
+            Err(_) => Carried { outcome: unknown(), posted: Some(started) },
+        };
+        self.finish(id, carried.clone()).await;
+        carried.outcome
+    }
+
+    /// Is it allowed and new? Notes that it is about to be acted on.
+    async fn begin(&self, asked: &Asked, deadline: Moment) -> Result<Order, Stop> {
         let action = &asked.outbound.action;
-        if let Action::Unsupported { op, missing } = action {
-            return Err(Stop::Refused(match missing {
-                Some(field) => Outcome::failed(format!("malformed {op}: no {field}")),
-                None => Outcome::failed(format!("unsupported op: {op}")),
-            }));
-        }
         let on = self.identity_for(asked).await?;
         self.guard(asked, &on).await?;
         let begun = self
@@ -143,32 +213,40 @@ impl Relay {
             .await?;
         let id = match begun {
             Begun::Fresh { action, .. } => action,
-            Begun::Finished { outcome, .. } => return Ok(outcome),
+            Begun::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
             Begun::Unfinished { .. } => {
                 let error = format!("{} timed out: it was begun before and its end is unknown", action.op());
-                return Ok(Outcome::failed(error));
+                return Err(Stop::Refused(Outcome::failed(error)));
             }
         };
-        let order = Order {
-            id: id.clone(),
+        Ok(Order {
+            id,
             tenant: asked.holder.tenant.clone(),
             instance: asked.holder.instance.clone(),
             on,
             action: action.clone(),
             deadline,
-        };
-        let left = deadline.since(self.0.timepiece.now());
-        let started = self.0.timepiece.now();
-        let carried = match self.0.timepiece.within(left, asked.egress.carry(order)).await {
-            Ok(carried) => carried,
-            Err(_) => Carried {
-                outcome: Outcome::failed(format!("{} timed out", action.op())),
-                posted: Some(started),
-            },
-        };
-        // Finishing is not cut off by the deadline: an answer given must be remembered.
-        self.0.outbox.finish(&id, &carried.outcome, carried.posted).await?;
-        Ok(carried.outcome)
+        })
+    }
+
+    /// Notes how an action ended, deadline or not: what is answered must be what is remembered. Where the
+    /// ledger cannot take it the agent is told the truth all the same, and the noting goes on.
+    async fn finish(&self, id: ActionId, carried: Carried) {
+        let noting = self.0.outbox.finish(&id, &carried.outcome, carried.posted);
+        match self.0.timepiece.within(NOTED_WITHIN, noting).await {
+            Ok(Ok(())) | Ok(Err(ledger::Fault::Closed)) => return,
+            Ok(Err(fault)) => tracing::error!(%fault, action.id = %id, "could not note how an action ended"),
+            Err(_) => tracing::error!(action.id = %id, "noting how an action ended takes long"),
+        }
+        let relay = self.clone();
+        self.0.tasks.spawn(async move {
+            while !relay.0.closing.is_cancelled() {
+                match relay.0.outbox.finish(&id, &carried.outcome, carried.posted).await {
+                    Ok(()) | Err(ledger::Fault::Closed) => return,
+                    Err(_) => relay.0.timepiece.after(AGAIN).await,
+                }
+            }
+        });
     }
 
     /// Under which identity an action goes out (contract section 11.1).
@@ -208,25 +286,12 @@ impl Relay {
         Err(Stop::Refused(Outcome::egress_declined(on.platform.as_str())))
     }
 
-    /// Newer gateways show themselves by what they ask for (contract section 10.3). An agent of our SDK
-    /// asks for all of it and is recognised at its hello, so a mistake here costs nothing.
-    fn note_generation(&self, asked: &Asked) {
-        let action = &asked.outbound.action;
-        let newer_op = matches!(action.op(), "edit" | "typing" | "prompt" | "react" | "send_media");
-        let newer_metadata =
-            action.metadata().is_some_and(|metadata| metadata.scope().is_some() && metadata.user_id.is_some());
-        if newer_op || newer_metadata {
-            self.saw_newer(&asked.holder.instance);
-        }
-    }
-
     /// Remembers, once, that an agent is of a newer generation.
-    pub(crate) fn saw_newer(&self, instance: &InstanceId) {
-        let desk = self.desk(instance);
+    pub(crate) fn saw_newer(&self, desk: &Desk) {
         if std::mem::replace(&mut desk.state.lock().seen_newer, true) {
             return;
         }
-        let (relay, instance) = (self.clone(), instance.clone());
+        let (relay, instance) = (self.clone(), desk.instance.clone());
         self.0.tasks.spawn(async move {
             let roster = &relay.0.roster;
             let noted = match roster.instance(&instance).await {
@@ -241,6 +306,12 @@ impl Relay {
             }
         });
     }
+}
+
+/// Newer gateways show themselves by what they ask for (contract section 10.3).
+fn shows_newer(action: &Action) -> bool {
+    let newer_op = matches!(action.op(), "edit" | "typing" | "prompt" | "react" | "send_media");
+    newer_op || action.metadata().is_some_and(|metadata| metadata.scope().is_some() && metadata.user_id.is_some())
 }
 
 /// A lane that has as much waiting as it takes.

@@ -1,11 +1,13 @@
 //! Who dials. Decided from the header alone: a stock agent must be refused before its first frame.
 
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use moka::sync::Cache;
+use posthouse_time::Moment;
 use posthouse_wire::GatewayId;
 use posthouse_wire::token;
 use vault::{Holder, Standing};
@@ -28,8 +30,15 @@ pub(crate) enum Verdict {
 
 /// Refusals of the last minute, by gateway id and by address.
 pub(crate) struct Refusals {
-    by_gateway: Cache<GatewayId, u32>,
-    by_address: Cache<IpAddr, u32>,
+    by_gateway: Cache<GatewayId, Tally>,
+    by_address: Cache<IpAddr, Tally>,
+}
+
+/// How many there were in the minute that began then.
+#[derive(Clone, Copy)]
+struct Tally {
+    since: Moment,
+    count: u32,
 }
 
 /// Past this many in a minute the close is delayed.
@@ -38,36 +47,37 @@ const SLOW_AFTER: u32 = 10;
 const BAR_AFTER: u32 = 100;
 /// The client waits patiently up to ten seconds for its upgrade.
 const SLOWEST: Duration = Duration::from_secs(5);
+const MINUTE: Duration = Duration::from_secs(60);
 
 impl Default for Refusals {
     fn default() -> Self {
-        let minute = Duration::from_secs(60);
         Self {
-            by_gateway: Cache::builder().max_capacity(10_000).time_to_live(minute).build(),
-            by_address: Cache::builder().max_capacity(10_000).time_to_live(minute).build(),
+            by_gateway: Cache::builder().max_capacity(10_000).time_to_idle(2 * MINUTE).build(),
+            by_address: Cache::builder().max_capacity(10_000).time_to_idle(2 * MINUTE).build(),
         }
     }
 }
 
 impl Refusals {
-    fn count(&self, gateway: Option<GatewayId>, address: Option<IpAddr>) -> u32 {
-        let more = |count: Option<u32>| count.unwrap_or(0).saturating_add(1);
-        let by_gateway = gateway.map_or(0, |gateway| {
-            let count = more(self.by_gateway.get(&gateway));
-            self.by_gateway.insert(gateway, count);
-            count
-        });
-        let by_address = address.map_or(0, |address| {
-            let count = more(self.by_address.get(&address));
-            self.by_address.insert(address, count);
-            count
-        });
+    fn count(&self, gateway: Option<GatewayId>, address: Option<IpAddr>, now: Moment) -> u32 {
+        let by_gateway = gateway.map_or(0, |gateway| one_more(&self.by_gateway, gateway, now));
+        let by_address = address.map_or(0, |address| one_more(&self.by_address, address, now));
         by_gateway.max(by_address)
     }
 
-    fn is_barred(&self, address: Option<IpAddr>) -> bool {
-        address.is_some_and(|address| self.by_address.get(&address).is_some_and(|count| count > BAR_AFTER))
+    /// By address only, since a gateway's name is no secret: whoever knows it could lock its agent out.
+    fn is_barred(&self, address: Option<IpAddr>, now: Moment) -> bool {
+        let tally = address.and_then(|address| self.by_address.get(&address));
+        tally.is_some_and(|tally| tally.count > BAR_AFTER && now.since(tally.since) < MINUTE)
     }
+}
+
+fn one_more<K: Hash + Eq + Send + Sync + 'static>(of: &Cache<K, Tally>, key: K, now: Moment) -> u32 {
+    let upserted = of.entry(key).and_upsert_with(|found| match found.map(moka::Entry::into_value) {
+        Some(tally) if now.since(tally.since) < MINUTE => Tally { count: tally.count.saturating_add(1), ..tally },
+        _ => Tally { since: now, count: 1 },
+    });
+    upserted.into_value().count
 }
 
 /// The token of an `Authorization: Bearer` header.
@@ -80,7 +90,8 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 impl Relay {
     pub(crate) async fn judge(&self, headers: &HeaderMap, caller: Option<Caller>) -> Result<Verdict, Fault> {
         let address = caller.map(|caller| caller.0);
-        if self.0.refusals.is_barred(address) {
+        let now = self.0.timepiece.now();
+        if self.0.refusals.is_barred(address, now) {
             return Ok(Verdict::Barred);
         }
         let presented = bearer(headers).unwrap_or_default();
@@ -94,7 +105,10 @@ impl Relay {
             Standing::Expired { .. } => "expired",
             Standing::Refused => "unauthorized",
         };
-        let count = self.0.refusals.count(token::claimed_gateway(presented), address);
+        let count = self.0.refusals.count(token::claimed_gateway(presented), address, now);
+        if count > BAR_AFTER {
+            return Ok(Verdict::Barred);
+        }
         let pause = Duration::from_millis(250) * count.saturating_sub(SLOW_AFTER);
         Ok(Verdict::Refused { reason, pause: pause.min(SLOWEST) })
     }
@@ -106,14 +120,24 @@ mod tests {
 
     #[test]
     fn refusals_are_counted_by_gateway_and_by_address() {
-        let refusals = Refusals::default();
-        let here: IpAddr = [127, 0, 0, 1].into();
+        let (refusals, now) = (Refusals::default(), Moment::from_seconds(1_000));
+        let (here, there): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
         for expected in 1..=BAR_AFTER + 1 {
-            assert_eq!(refusals.count(Some("gw".into()), Some(here)), expected);
+            assert_eq!(refusals.count(Some("gw".into()), Some(here), now), expected);
         }
-        assert!(refusals.is_barred(Some(here)));
-        assert!(!refusals.is_barred(Some([127, 0, 0, 2].into())));
-        assert_eq!(refusals.count(Some("gw".into()), Some([127, 0, 0, 2].into())), BAR_AFTER + 2);
+        assert!(refusals.is_barred(Some(here), now));
+        assert!(!refusals.is_barred(Some(there), now));
+        assert_eq!(refusals.count(Some("gw".into()), Some(there), now), BAR_AFTER + 2);
+        assert!(!refusals.is_barred(Some(here), now + MINUTE));
+    }
+
+    #[test]
+    fn a_gateway_that_is_refused_every_half_minute_is_never_slowed_down() {
+        let refusals = Refusals::default();
+        for dial in 0..1_000 {
+            let now = Moment::from_seconds(dial * 30);
+            assert!(refusals.count(Some("gw".into()), Some([127, 0, 0, 1].into()), now) <= 2);
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// How long a stock agent is left alone after it dialed in: it drops what reaches it earlier. Default 4s.
     pub settle: Span,
-    /// How long an agent may sit on an entry before its socket counts as bad. Default 30s.
+    /// How long an agent may sit on an entry before its socket counts as bad. A stock agent that is told
+    /// /stop in the middle of a turn acknowledges only after its own 30 s, so stay above that. Default 45s.
     pub ack_lease: Span,
     /// How often an idle socket is pinged. Default 30s.
     pub ping_every: Span,
@@ -37,7 +38,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             settle: Span::seconds(4),
-            ack_lease: Span::seconds(30),
+            ack_lease: Span::seconds(45),
             ping_every: Span::seconds(30),
             silent_after: Span::seconds(90),
             hello_within: Span::seconds(25),

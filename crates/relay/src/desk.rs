@@ -1,12 +1,13 @@
 //! One agent's place in this house: its sockets, its live tail, what is owed to it.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use ledger::{Entry, Unread};
 use parking_lot::Mutex;
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, InstanceId, RequestId};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use crate::actions::Lanes;
 
@@ -14,20 +15,28 @@ use crate::actions::Lanes;
 const TAIL: usize = 512;
 /// Results that wait for a gateway's next socket.
 const OWED: usize = 256;
+/// Stops that wait for a socket too busy to take them; a later one would end the wrong turn anyway.
+const STOPS: usize = 1024;
 
-/// One connection, as the rest of the house knows it.
-#[derive(Clone)]
+/// One connection, as the rest of the house knows it. What it is told lies here, under the desk's lock,
+/// until its task fetches it: nothing said to a busy socket is lost.
 pub(crate) struct Seat {
     pub socket: u64,
     pub gateway: GatewayId,
     pub role: Role,
     pub since: Moment,
-    pub orders: mpsc::Sender<Word>,
+    /// It said it is going idle: no inbound frame may follow on it.
+    pub idle: bool,
+    bell: Arc<Notify>,
+    lines: VecDeque<Line>,
+    close: Option<Closing>,
 }
 
-/// What a connection is for. Exactly one of an agent's is live.
+/// What a connection is for. At most one of an agent's is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
+    /// No hello of it was accepted yet.
+    Arriving,
     Live,
     /// Another credential's session of the same agent: answered, not delivered to.
     Reserve,
@@ -35,14 +44,22 @@ pub(crate) enum Role {
     Standby,
 }
 
-/// What a socket's task is told.
-pub(crate) enum Word {
-    /// There may be something to deliver.
-    Look,
-    /// One whole line to send.
-    Line(String),
-    Role(Role),
-    Close { code: u16, reason: &'static str },
+/// One whole line to send.
+pub(crate) enum Line {
+    /// Finds another way when this socket is gone.
+    Result(String),
+    /// Ends with the socket.
+    Stop(String),
+}
+
+/// The code and reason of a close that we order.
+pub(crate) type Closing = (u16, &'static str);
+
+/// What a socket's task finds when its bell has rung.
+pub(crate) struct Orders {
+    pub role: Role,
+    pub lines: VecDeque<Line>,
+    pub close: Option<Closing>,
 }
 
 pub(crate) struct Desk {
@@ -54,6 +71,8 @@ pub(crate) struct Desk {
 #[derive(Default)]
 pub(crate) struct State {
     pub seats: Vec<Seat>,
+    /// Counts who became live, so that a socket knows when another was served in between.
+    pub turn: u64,
     /// Entries committed since the live socket last looked, oldest first.
     tail: VecDeque<Entry>,
     /// The tail has a hole: the ledger must be read again.
@@ -66,8 +85,8 @@ pub(crate) struct State {
     pub seen_newer: bool,
     /// How much lies in the inbox, once it was counted.
     pub unread: Option<Unread>,
-    /// Requests that are being acted on.
-    pub running: HashMap<(GatewayId, RequestId), ()>,
+    /// Requests that are being acted on, and the socket that asked last.
+    pub running: HashMap<(GatewayId, RequestId), u64>,
     /// Finished results whose socket had gone, by gateway.
     owed: VecDeque<(GatewayId, Moment, String)>,
 }
@@ -79,9 +98,75 @@ impl Desk {
     }
 }
 
+impl Seat {
+    pub fn arriving(socket: u64, gateway: GatewayId, since: Moment, bell: Arc<Notify>) -> Self {
+        let role = Role::Arriving;
+        Self { socket, gateway, role, since, idle: false, bell, lines: VecDeque::new(), close: None }
+    }
+
+    pub fn becomes(&mut self, role: Role) {
+        self.role = role;
+        self.bell.notify_one();
+    }
+
+    pub fn close(&mut self, code: u16, reason: &'static str) {
+        self.close = Some((code, reason));
+        self.bell.notify_one();
+    }
+
+    pub fn ordered_to_close(&self) -> Option<Closing> {
+        self.close
+    }
+
+    pub fn look(&self) {
+        self.bell.notify_one();
+    }
+
+    pub fn stop(&mut self, line: String) {
+        if self.lines.len() < STOPS {
+            self.lines.push_back(Line::Stop(line));
+            self.bell.notify_one();
+        }
+    }
+}
+
 impl State {
     pub fn live(&self) -> Option<&Seat> {
         self.seats.iter().find(|seat| seat.role == Role::Live)
+    }
+
+    pub fn seat(&mut self, socket: u64) -> Option<&mut Seat> {
+        self.seats.iter_mut().find(|seat| seat.socket == socket)
+    }
+
+    /// Whether this socket, and no other, may be handed entries.
+    pub fn is_live(&self, socket: u64) -> bool {
+        self.live().is_some_and(|live| live.socket == socket)
+    }
+
+    pub fn orders(&mut self, socket: u64) -> Option<Orders> {
+        let seat = self.seat(socket)?;
+        Some(Orders { role: seat.role, lines: std::mem::take(&mut seat.lines), close: seat.close })
+    }
+
+    /// Lines that could not be sent lie where they lay; whoever clears the seat finds them.
+    pub fn put_back(&mut self, socket: u64, unsent: VecDeque<Line>) {
+        if let Some(seat) = self.seat(socket) {
+            let later = std::mem::replace(&mut seat.lines, unsent);
+            seat.lines.extend(later);
+        }
+    }
+
+    /// Takes a seat away. Results it did not send go to the gateway's other sockets or wait for the next.
+    pub fn remove(&mut self, socket: u64, now: Moment) -> Option<Role> {
+        let at = self.seats.iter().position(|seat| seat.socket == socket)?;
+        let left = self.seats.remove(at);
+        for line in left.lines {
+            if let Line::Result(line) = line {
+                self.answer(socket, &left.gateway, line, now);
+            }
+        }
+        Some(left.role)
     }
 
     /// Hears of a committed entry. True when a live socket will look at it.
@@ -93,21 +178,29 @@ impl State {
         if self.idle {
             return false;
         }
-        let Some(live) = self.seats.iter().find(|seat| seat.role == Role::Live) else { return false };
+        if self.live().is_none() {
+            return false;
+        }
         if self.tail.len() >= TAIL {
-            self.tail.clear();
-            self.behind = true;
+            self.fall_behind();
         } else if !self.behind {
             self.tail.push_back(entry.clone());
         }
-        // A full queue means that the socket will look anyway.
-        let _ = live.orders.try_send(Word::Look);
+        if let Some(live) = self.live() {
+            live.look();
+        }
         true
     }
 
     /// The next entry of the tail; nothing when it is empty or has a hole.
     pub fn next(&mut self) -> Option<Entry> {
         if self.behind { None } else { self.tail.pop_front() }
+    }
+
+    /// What waits in memory is let go; the ledger has it.
+    pub fn fall_behind(&mut self) {
+        self.tail.clear();
+        self.behind = true;
     }
 
     /// Begins to collect the tail, for a socket that will now read the ledger up to here.
@@ -126,17 +219,12 @@ impl State {
     /// Sends a result to the socket that asked, else to its gateway's newest, else keeps it for the
     /// next one: a stock agent goes on waiting across its own reconnect (contract section 11.1).
     pub fn answer(&mut self, asked_by: u64, gateway: &GatewayId, line: String, now: Moment) {
-        let mut line = line;
-        let mut of_gateway: Vec<&Seat> = self.seats.iter().filter(|seat| seat.gateway == *gateway).collect();
-        of_gateway.sort_by_key(|seat| (seat.socket == asked_by, seat.socket));
-        for seat in of_gateway.into_iter().rev() {
-            match seat.orders.try_send(Word::Line(line)) {
-                Ok(()) => return,
-                Err(mpsc::error::TrySendError::Full(word) | mpsc::error::TrySendError::Closed(word)) => {
-                    let Word::Line(back) = word else { return };
-                    line = back;
-                }
-            }
+        let seats = self.seats.iter_mut().filter(|seat| seat.gateway == *gateway);
+        let fit = seats.filter(|seat| seat.role != Role::Arriving || seat.socket == asked_by);
+        if let Some(seat) = fit.max_by_key(|seat| (seat.socket == asked_by, seat.socket)) {
+            seat.lines.push_back(Line::Result(line));
+            seat.bell.notify_one();
+            return;
         }
         if self.owed.len() >= OWED {
             self.owed.pop_front();

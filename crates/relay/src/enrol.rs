@@ -88,9 +88,14 @@ impl Relay {
             }
         }
         for bot in &wanted.bots {
-            if let Created::Unfit(why) = self.own(bot, &instance.id).await? {
-                return Ok(Err(NotEnrolled::BadBot(bot.clone(), why)));
-            }
+            let why = match self.own(bot, &instance.id).await? {
+                Created::Made => continue,
+                Created::Taken => "it belongs to another agent",
+                Created::Unfit(why) => why,
+            };
+            // Somebody was faster since it was looked at.
+            self.0.roster.remove_instance(&instance.id).await?;
+            return Ok(Err(NotEnrolled::BadBot(bot.clone(), why)));
         }
         for platform in wanted.built_in {
             let identity = Identity { platform, bot: instance.id.as_str().into() };

@@ -5,6 +5,7 @@ use ledger::{Acknowledgement, Append, Appended, Entry, Identity, RouteTo, Sighti
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, EntryId, Event, InstanceId, session_key};
 
+use crate::desk::Desk;
 use crate::gate::{self, Admission};
 use crate::{Fault, Relay};
 
@@ -64,10 +65,10 @@ impl Relay {
     }
 
     /// Entries the agent took. Ends our responsibility for them once committed.
-    pub(crate) async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<(), Fault> {
-        let gone = self.0.inbox.acknowledge(of, taken).await?;
+    pub(crate) async fn acknowledge(&self, desk: &Desk, taken: Vec<Acknowledgement>) -> Result<(), Fault> {
+        let gone = self.0.inbox.acknowledge(&desk.instance, taken).await?;
         self.0.metrics.entries_acknowledged.inc_by(gone.entries.unsigned_abs());
-        self.desk(of).state.lock().forgotten(gone);
+        desk.state.lock().forgotten(gone);
         Ok(())
     }
 
@@ -86,8 +87,10 @@ impl Relay {
         let mut state = desk.state.lock();
         state.behind = true;
         state.rewound = true;
-        match state.live() {
-            Some(live) => drop(live.orders.try_send(crate::desk::Word::Look)),
+        // What was counted did not include it.
+        state.unread = None;
+        match state.live().filter(|_| !state.idle) {
+            Some(live) => live.look(),
             None => self.0.rouse.note(instance),
         }
     }
@@ -112,7 +115,12 @@ impl Relay {
             self.0.metrics.entries_dropped.inc_by(gone.entries.unsigned_abs());
             tracing::warn!(instance.id = %of, entries = gone.entries, "an inbox was full: its oldest entries were dropped");
         }
-        desk.state.lock().forgotten(gone);
+        let mut state = desk.state.lock();
+        state.forgotten(gone);
+        if gone.entries == 0 {
+            // The ledger has less than we thought: dead letters and lapsed entries leave without a word.
+            state.unread = None;
+        }
         Ok(())
     }
 }

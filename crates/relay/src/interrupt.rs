@@ -4,6 +4,7 @@ use bus::Word;
 use posthouse_wire::{ChatId, InstanceId, SessionKey, Source, ToGateway, session_key};
 use vault::Holder;
 
+use crate::desk::Role;
 use crate::{Fault, Relay};
 
 impl Relay {
@@ -38,8 +39,8 @@ impl Relay {
     pub(crate) fn stop_turn(&self, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
         let Some(desk) = self.0.desks.get(instance).map(|desk| desk.clone()) else { return };
         let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };
-        if let Some(live) = desk.state.lock().live() {
-            let _ = live.orders.try_send(crate::desk::Word::Line(frame.line()));
+        if let Some(live) = desk.state.lock().seats.iter_mut().find(|seat| seat.role == Role::Live) {
+            live.stop(frame.line());
         }
     }
 }

@@ -21,6 +21,9 @@ use crate::desk::Desk;
 use crate::rouse::Rouse;
 use crate::{Config, Fault, Metrics};
 
+/// How long a closing relay waits for its sockets' goodbyes and for actions under way.
+const CLOSED_WITHIN: Duration = Duration::from_secs(7);
+
 /// What the relay is built from. It holds a keyring, never the vault.
 pub struct Parts {
     pub config: Config,
@@ -59,7 +62,7 @@ pub(crate) struct Inner {
     pub timepiece: Timepiece,
     pub metrics: Arc<Metrics>,
     pub desks: DashMap<InstanceId, Arc<Desk>>,
-    pub routes: Cache<(Identity, Discriminator), RouteTo>,
+    pub routes: Cache<(Identity, Vec<Discriminator>), RouteTo>,
     /// Conversations remembered lately, with the identity they were last seen under.
     pub sighted: Cache<(InstanceId, ChatId), u64>,
     pub refusals: Refusals,
@@ -117,13 +120,23 @@ impl Relay {
                 heard = words.hear() => match heard {
                     Heard::Word(word) => self.heard(word),
                     // Whatever was missed, what is remembered may be stale.
-                    Heard::Missed => self.forget_roster(),
+                    Heard::Missed => self.catch_up_with_roster(),
                     Heard::Silence => break,
                 },
             }
         }
         let _ = rousing.await;
         Ok(())
+    }
+
+    fn catch_up_with_roster(&self) {
+        self.forget_roster();
+        let relay = self.clone();
+        self.0.tasks.spawn(async move {
+            if let Err(fault) = relay.look_over_seats().await {
+                tracing::error!(%fault, "could not check the credentials of those connected");
+            }
+        });
     }
 
     fn heard(&self, word: Word) {
@@ -145,7 +158,10 @@ impl Relay {
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
-        self.0.tasks.wait().await;
+        // An action that hangs is not waited for: its record says that its end is unknown.
+        if self.0.timepiece.within(CLOSED_WITHIN, self.0.tasks.wait()).await.is_err() {
+            tracing::warn!("closed with actions under way");
+        }
     }
 
     /// Work that the closing house waits for.
@@ -179,9 +195,10 @@ impl Relay {
         self.0.bus.tell(Word::RosterChanged);
     }
 
+    /// The version goes first: whoever read before it and remembers after it notices (see `route`).
     fn forget_roster(&self) {
-        self.0.routes.invalidate_all();
         self.0.roster_version.send_modify(|version| *version += 1);
+        self.0.routes.invalidate_all();
     }
 
     /// For whoever remembers parts of the roster.

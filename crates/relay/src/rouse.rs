@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use errand::{Call, Errand};
+use ledger::Seq;
 use parking_lot::Mutex;
 use posthouse_time::Moment;
 use posthouse_wire::InstanceId;
@@ -136,19 +137,23 @@ impl Relay {
         let count = |why| {
             self.0.metrics.pokes.get_or_create(&Why { why }).inc();
         };
-        let unread = match self.0.inbox.size(instance).await {
-            Ok(unread) => unread,
-            Err(fault) => return tracing::error!(%fault, "could not look into an inbox before waking its agent"),
-        };
-        if unread.entries == 0 || self.presence(instance).connected {
+        let presence = self.presence(instance);
+        if presence.connected && !presence.idle {
             return self.0.rouse.forget(instance);
         }
         let url = match self.0.roster.instance(instance).await {
-            Ok(found) => found.and_then(|instance| instance.wake_url),
+            Ok(Some(found)) => found.wake_url,
+            Ok(None) => return self.0.rouse.forget(instance),
             Err(fault) => return tracing::error!(%fault, "could not look up a wake URL"),
         };
-        // Nobody to call: it finds everything when it dials in by itself.
-        let Some(url) = url else { return self.0.rouse.forget(instance) };
+        // Nobody to call: it finds everything when it dials in by itself. Asked again after the cooldown,
+        // not with every message.
+        let Some(url) = url else { return };
+        match self.0.inbox.unread(instance, Seq(0), 1).await {
+            Ok(unread) if unread.is_empty() => return self.0.rouse.forget(instance),
+            Ok(_) => {}
+            Err(fault) => return tracing::error!(%fault, "could not look into an inbox before waking its agent"),
+        }
         // No body, no credentials, no tenant data, and the answer does not matter.
         match self.0.rouse.errand.run(Call::get(&url).timeout(POKE_TIMEOUT)).await {
             Ok(_) => count("answered"),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -11,10 +10,12 @@ use http::{HeaderMap, StatusCode};
 
 use crate::auth::{Caller, Verdict};
 use crate::metrics::Why;
+use crate::seats::UNAUTHORIZED;
 use crate::{Egress, Relay, socket};
 
-/// The largest message taken: a stock agent sends each line as one message (contract section 4).
-const LARGEST: usize = 4 * 1024 * 1024;
+/// The largest message taken. A stock agent sends each line as one message, so this is past the longest
+/// line: one that is merely too long is read and refused in words (contract section 4).
+const LARGEST: usize = 8 * 1024 * 1024;
 
 #[derive(Clone)]
 struct Door {
@@ -57,9 +58,10 @@ async fn dial(
         Verdict::Refused { reason, pause } => {
             refused(reason);
             let timepiece = door.relay.0.timepiece.clone();
-            upgrade.on_upgrade(move |stream| async move {
+            upgrade.on_upgrade(move |mut stream| async move {
                 timepiece.after(pause).await;
-                refuse(stream, reason).await;
+                // 101, then 4401 at once: the only refusal that a stock agent understands (section 3.2).
+                socket::say_goodbye(&mut stream, &timepiece, UNAUTHORIZED.0, reason).await;
             })
         }
         Verdict::Barred => {
@@ -67,9 +69,4 @@ async fn dial(
             StatusCode::TOO_MANY_REQUESTS.into_response()
         }
     }
-}
-
-/// 101, then 4401 at once: the only refusal that a stock agent understands (contract section 3.2).
-async fn refuse(mut stream: WebSocket, reason: &'static str) {
-    let _ = stream.send(Message::Close(Some(CloseFrame { code: 4401, reason: reason.into() }))).await;
 }

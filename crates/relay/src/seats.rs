@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, InstanceId};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use vault::Holder;
 
-use crate::Relay;
-use crate::desk::{Desk, Role, Seat, State, Word};
+use crate::desk::{Desk, Role, Seat, State};
+use crate::{Fault, Relay};
 
 /// Whether an agent is on the line.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -21,70 +21,124 @@ pub struct Presence {
     pub sockets: usize,
 }
 
+/// Never for anything but a credential that is not good: it disables a stock agent (contract section 3.2).
+pub(crate) const UNAUTHORIZED: (u16, &str) = (4401, "unauthorized");
+
 impl Relay {
-    /// A socket whose first hello was accepted takes the seat: the newest wins (contract section 16.5).
-    pub(crate) fn sit(&self, holder: &Holder, socket: u64, orders: mpsc::Sender<Word>) -> Arc<Desk> {
+    /// A connection whose credential is good. It is known from here on, so that it can be told to close.
+    pub(crate) fn arrive(&self, holder: &Holder, socket: u64, bell: Arc<Notify>) -> Arc<Desk> {
         let desk = self.desk(&holder.instance);
+        let seat = Seat::arriving(socket, holder.gateway.clone(), self.0.timepiece.now(), bell);
+        desk.state.lock().seats.push(seat);
+        desk
+    }
+
+    /// A socket whose first hello was accepted takes the seat: the newest wins (contract section 16.5).
+    /// Returns the turn that it is served in.
+    pub(crate) fn sit(&self, desk: &Desk, holder: &Holder, socket: u64) -> u64 {
         let mut state = desk.state.lock();
-        for seat in &mut state.seats {
-            let role = if seat.gateway == holder.gateway {
-                Role::Standby
+        let mut superseded = false;
+        for seat in state.seats.iter_mut().filter(|seat| seat.socket != socket && seat.role != Role::Arriving) {
+            if seat.gateway == holder.gateway {
+                superseded = true;
+                seat.becomes(Role::Standby);
             } else if seat.role == Role::Live {
-                Role::Reserve
-            } else {
-                seat.role
-            };
-            if role != seat.role {
-                seat.role = role;
-                let _ = seat.orders.try_send(Word::Role(role));
+                seat.becomes(Role::Reserve);
             }
         }
-        if state.seats.iter().any(|seat| seat.gateway == holder.gateway) {
+        if superseded {
             tracing::warn!(
                 gateway.id = %holder.gateway,
                 "a second socket of the same credential: the newer one takes over, the older one stands by"
             );
         }
-        let since = self.0.timepiece.now();
-        state.seats.push(Seat { socket, gateway: holder.gateway.clone(), role: Role::Live, since, orders });
-        state.behind = true;
+        let now = self.0.timepiece.now();
+        if let Some(seat) = state.seat(socket) {
+            seat.since = now;
+            seat.becomes(Role::Live);
+        }
+        state.turn += 1;
+        state.fall_behind();
         state.idle = false;
+        let turn = state.turn;
         drop(state);
-        self.0.rouse.came(&holder.instance);
-        desk
+        self.0.rouse.came(&desk.instance);
+        turn
     }
 
     /// A socket is gone. The most recent of those left takes over; with nobody left and something
     /// unread, the agent is roused.
     pub(crate) fn stand(&self, desk: &Desk, socket: u64) {
         let mut state = desk.state.lock();
-        let Some(at) = state.seats.iter().position(|seat| seat.socket == socket) else { return };
-        let left = state.seats.remove(at);
-        if left.role != Role::Live {
+        if state.remove(socket, self.0.timepiece.now()) != Some(Role::Live) {
             return;
         }
-        state.behind = true;
-        if !promote(&mut state) && state.unread.is_none_or(|unread| unread.entries > 0) {
+        state.fall_behind();
+        // Whoever said it goes idle takes the sockets it had left behind along.
+        let succeeded = !state.idle && promote(&mut state, &[Role::Reserve, Role::Standby]);
+        if !succeeded && state.unread.is_none_or(|unread| unread.entries > 0) {
             self.0.rouse.note(&desk.instance);
         }
+    }
+
+    /// A socket says that it goes idle: nothing more is delivered on it. True when that makes the agent
+    /// idle, which one of several sockets does not.
+    pub(crate) fn go_idle(&self, desk: &Desk, socket: u64) -> bool {
+        let mut state = desk.state.lock();
+        let Some(seat) = state.seat(socket) else { return false };
+        seat.idle = true;
+        if seat.role != Role::Live {
+            return false;
+        }
+        // Another credential's session stays on duty; a socket that this one has superseded does not
+        // come back to life by its successor's going.
+        if promote(&mut state, &[Role::Reserve]) {
+            if let Some(seat) = state.seat(socket) {
+                seat.becomes(Role::Reserve);
+            }
+            return false;
+        }
+        state.fall_behind();
+        state.idle = true;
+        true
     }
 
     /// Ends every socket of a credential that is no longer good.
     pub(crate) fn close_gateway(&self, gateway: &GatewayId) {
         for desk in &self.0.desks {
-            let state = desk.state.lock();
-            for seat in state.seats.iter().filter(|seat| seat.gateway == *gateway) {
-                let _ = seat.orders.try_send(Word::Close { code: 4401, reason: "unauthorized" });
+            for seat in desk.state.lock().seats.iter_mut().filter(|seat| seat.gateway == *gateway) {
+                seat.close(UNAUTHORIZED.0, UNAUTHORIZED.1);
             }
         }
     }
 
     pub(crate) fn close_instance(&self, instance: &InstanceId) {
         if let Some((_, desk)) = self.0.desks.remove(instance) {
-            for seat in &desk.state.lock().seats {
-                let _ = seat.orders.try_send(Word::Close { code: 4401, reason: "unauthorized" });
+            for seat in &mut desk.state.lock().seats {
+                seat.close(UNAUTHORIZED.0, UNAUTHORIZED.1);
             }
         }
+    }
+
+    /// After words were missed: ends the sockets of credentials that ended meanwhile.
+    pub(crate) async fn look_over_seats(&self) -> Result<(), Fault> {
+        let seated: Vec<InstanceId> = self.0.desks.iter().map(|desk| desk.instance.clone()).collect();
+        for instance in seated {
+            let Some(desk) = self.0.desks.get(&instance).map(|desk| Arc::clone(&desk)) else { continue };
+            if desk.state.lock().seats.is_empty() {
+                continue;
+            }
+            let held = self.0.keyring.of(&instance).await?;
+            for seat in &mut desk.state.lock().seats {
+                let good = |(gateway, _, revoked): &(GatewayId, _, Option<Moment>)| {
+                    *gateway == seat.gateway && revoked.is_none()
+                };
+                if !held.iter().any(good) {
+                    seat.close(UNAUTHORIZED.0, UNAUTHORIZED.1);
+                }
+            }
+        }
+        Ok(())
     }
 
     pub fn presence(&self, of: &InstanceId) -> Presence {
@@ -99,12 +153,14 @@ impl Relay {
     }
 }
 
-/// Another credential's session first, else a superseded socket that is still open.
-fn promote(state: &mut State) -> bool {
-    for wanted in [Role::Reserve, Role::Standby] {
-        if let Some(seat) = state.seats.iter_mut().rev().find(|seat| seat.role == wanted) {
-            seat.role = Role::Live;
-            let _ = seat.orders.try_send(Word::Role(Role::Live));
+/// The most recent socket of the first of these roles that there is becomes live.
+fn promote(state: &mut State, roles: &[Role]) -> bool {
+    for wanted in roles {
+        let fit = state.seats.iter_mut().filter(|seat| seat.role == *wanted && !seat.idle);
+        if let Some(seat) = fit.max_by_key(|seat| (seat.since, seat.socket)) {
+            seat.becomes(Role::Live);
+            state.turn += 1;
+            state.fall_behind();
             return true;
         }
     }

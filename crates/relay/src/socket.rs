@@ -2,35 +2,32 @@
 
 mod delivery;
 mod hello;
+mod writing;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use futures_util::{FutureExt, SinkExt};
 use ledger::Identity;
 use posthouse_time::Moment;
-use posthouse_wire::frame::{Lines, Unread, in_messages};
+use posthouse_wire::frame::{Lines, Unread};
 use posthouse_wire::{FromGateway, Outcome, ToGateway};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use vault::Holder;
 
-use crate::desk::{Desk, Role, Word};
+use crate::actions::Asking;
+use crate::desk::{Desk, Line, Orders, Role};
 use crate::{Egress, Relay};
 use delivery::Delivery;
+use writing::broken;
+pub(crate) use writing::say_goodbye;
 
 /// The longest line taken from an agent.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
-/// What one message to an agent may weigh: half of what a stock one accepts.
-const LARGEST_MESSAGE: usize = 512 * 1024;
-/// Words that wait for this socket's task.
-const WORDS: usize = 256;
 /// How long a closing house waits for acknowledgements and answers in flight.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// How long the peer has to answer a close.
-const CLOSING: Duration = Duration::from_secs(2);
 
 pub(crate) struct Socket {
     id: u64,
@@ -39,9 +36,11 @@ pub(crate) struct Socket {
     holder: Holder,
     stream: WebSocket,
     lines: Lines,
-    orders: mpsc::Sender<Word>,
+    desk: Arc<Desk>,
+    /// Rings when the desk has orders for this socket.
+    bell: Arc<Notify>,
     /// Set with the first accepted hello.
-    seated: Option<Seated>,
+    seated: Option<Box<Seated>>,
     opened: Moment,
     /// When anything was last heard from the peer, and when we last asked.
     heard: Moment,
@@ -52,10 +51,12 @@ pub(crate) struct Socket {
 
 /// What a socket is once it is live.
 struct Seated {
-    desk: Arc<Desk>,
+    /// As this task last knew it; the desk has the truth.
     role: Role,
     /// The pairs it said hello for, the first being its default.
     advertised: Vec<Identity>,
+    /// It announced our SDK.
+    is_ours: bool,
     delivery: Delivery,
 }
 
@@ -71,35 +72,37 @@ enum Ending {
 use Ending::{Close, Gone};
 
 pub(crate) async fn serve(relay: Relay, egress: Arc<dyn Egress>, holder: Holder, stream: WebSocket) {
-    let (orders, mut words) = mpsc::channel(WORDS);
     let now = relay.0.timepiece.now();
     let id = relay.0.sockets.fetch_add(1, Ordering::Relaxed);
     relay.0.metrics.sockets.inc();
     // Tracked, so that the closing house waits for the goodbye.
     let tracked = relay.0.tasks.token();
+    let bell = Arc::new(Notify::new());
     let mut socket = Socket {
         id,
+        desk: relay.arrive(&holder, id, Arc::clone(&bell)),
         relay,
         egress,
         holder,
         stream,
         lines: Lines::new(LONGEST_LINE),
-        orders,
+        bell,
         seated: None,
         opened: now,
         heard: now,
         pinged: now,
         asked: now,
     };
-    let ending = socket.run(&mut words).await;
+    let ending = socket.run().await;
     socket.leave(ending).await;
     drop(tracked);
 }
 
 impl Socket {
-    async fn run(&mut self, words: &mut mpsc::Receiver<Word>) -> Ending {
+    async fn run(&mut self) -> Ending {
         let closing = self.relay.0.closing.clone();
         let timepiece = self.relay.0.timepiece.clone();
+        let bell = Arc::clone(&self.bell);
         let mut farewell: Option<Moment> = None;
         loop {
             if let Some(until) = farewell
@@ -110,19 +113,21 @@ impl Socket {
             let due = self.next_timer().min(farewell.unwrap_or(Moment::from_millis(i64::MAX)));
             let step = tokio::select! {
                 message = self.stream.recv() => match message {
-                    Some(Ok(message)) => self.message(message).await,
-                    Some(Err(_)) | None => Err(Gone),
+                    Some(Ok(message)) => Box::pin(self.message(message)).await,
+                    Some(Err(error)) => Err(broken(error)),
+                    None => Err(Gone),
                 },
-                Some(word) = words.recv() => self.word(word).await,
+                () = bell.notified() => Box::pin(self.heed()).await,
                 () = progress(&mut self.seated) => Ok(()),
-                () = timepiece.until(due) => self.tick().await,
+                () = timepiece.until(due) => Box::pin(self.tick()).await,
                 () = closing.cancelled(), if farewell.is_none() => {
                     farewell = Some(timepiece.now() + FAREWELL);
                     Ok(())
                 }
             };
+            self.start_committing();
             let step = match step {
-                Ok(()) if farewell.is_none() => self.pump().await,
+                Ok(()) if farewell.is_none() => Box::pin(self.pump()).await,
                 other => other,
             };
             if let Err(ending) = step {
@@ -144,11 +149,12 @@ impl Socket {
             Message::Pong(_) => return self.ponged().await,
             Message::Close(_) => return Err(Gone),
         };
-        let mut frames = Vec::new();
-        self.lines
-            .push(&bytes, |line| frames.push(FromGateway::read(line)))
-            .map_err(|_| Close { code: 1009, reason: "line too long" })?;
-        for frame in frames {
+        // One line at a time: a message of a million tiny lines must not become a million frames at once.
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let mut frame = Err(Unread::Ignored);
+            self.lines
+                .push(piece, |line| frame = FromGateway::read(line))
+                .map_err(|_| Close { code: 1009, reason: "line too long" })?;
             match frame {
                 Ok(frame) => self.frame(frame).await?,
                 Err(Unread::Answerable { request_id }) => {
@@ -171,9 +177,20 @@ impl Socket {
             }
             FromGateway::Outbound(outbound) => {
                 self.asked = self.now();
-                let advertised = self.seated.as_ref().map_or(&[][..], |seated| &seated.advertised);
-                self.relay.act(self.id, &self.holder, advertised, &self.egress, outbound);
-                Ok(())
+                let asking = Asking {
+                    socket: self.id,
+                    desk: &self.desk,
+                    holder: &self.holder,
+                    advertised: self.seated.as_ref().map_or(&[][..], |seated| &seated.advertised),
+                    is_ours: self.seated.as_ref().is_some_and(|seated| seated.is_ours),
+                    egress: &self.egress,
+                };
+                let request_id = outbound.request_id.clone();
+                match self.relay.act(asking, outbound) {
+                    // Said by this task itself: a peer that asks faster than it reads holds up only itself.
+                    Some(result) => self.send(&ToGateway::OutboundResult { request_id, result }.line()).await,
+                    None => Ok(()),
+                }
             }
             FromGateway::Interrupt { session_key, .. } => {
                 if let Err(fault) = self.relay.interrupt_from(&self.holder, session_key).await {
@@ -189,23 +206,40 @@ impl Socket {
     /// writes in order. The flag is durable before the answer.
     async fn go_idle(&mut self) -> Result<(), Ending> {
         if let Some(seated) = &mut self.seated {
-            seated.desk.state.lock().idle = true;
             seated.delivery.idle = true;
         }
-        if let Err(fault) = self.relay.0.roster.set_idle(&self.holder.instance, true).await {
-            tracing::error!(%fault, "could not note that an agent is going idle");
-            return Err(Close { code: 1011, reason: "try again" });
+        if self.relay.go_idle(&self.desk, self.id) {
+            let (roster, instance) = (&self.relay.0.roster, &self.holder.instance);
+            let mut noted = roster.set_idle(instance, true).await;
+            // It may have come back by another socket while this was being written.
+            if !self.desk.state.lock().idle {
+                noted = roster.set_idle(instance, false).await;
+            }
+            if let Err(fault) = noted {
+                tracing::error!(%fault, "could not note that an agent is going idle");
+                return Err(Close { code: 1011, reason: "try again" });
+            }
         }
         self.send(&ToGateway::GoingIdleAck.line()).await
     }
 
-    async fn word(&mut self, word: Word) -> Result<(), Ending> {
-        match word {
-            Word::Look => Ok(()),
-            Word::Line(line) => self.send(&line).await,
-            Word::Role(role) => self.change_role(role).await,
-            Word::Close { code, reason } => Err(Close { code, reason }),
+    /// The bell has rung: does what the desk has for this socket.
+    async fn heed(&mut self) -> Result<(), Ending> {
+        let Some(Orders { role, mut lines, close }) = self.desk.state.lock().orders(self.id) else {
+            return Ok(());
+        };
+        if let Some((code, reason)) = close {
+            return Err(Close { code, reason });
         }
+        while let Some(line) = lines.pop_front() {
+            let (Line::Result(text) | Line::Stop(text)) = &line;
+            if let Err(ending) = self.send(text).await {
+                lines.push_front(line);
+                self.desk.state.lock().put_back(self.id, lines);
+                return Err(ending);
+            }
+        }
+        self.change_role(role).await
     }
 
     /// Whatever is due: a ping, a lease that ran out, a silent peer, a socket that never said hello.
@@ -234,12 +268,6 @@ impl Socket {
         Ok(())
     }
 
-    async fn ping(&mut self) -> Result<(), Ending> {
-        self.pinged = self.now();
-        self.put(Message::Ping(Bytes::new())).await?;
-        self.flush().await
-    }
-
     fn next_ping(&self) -> Moment {
         self.pinged.max(self.heard) + self.relay.0.config.ping_every.0
     }
@@ -264,69 +292,35 @@ impl Socket {
     fn has_nothing_in_flight(&self) -> bool {
         self.seated.as_ref().is_none_or(|seated| {
             seated.delivery.has_nothing_in_flight()
-                && !seated.desk.state.lock().running.keys().any(|(gateway, _)| *gateway == self.holder.gateway)
+                && !self.desk.state.lock().running.keys().any(|(gateway, _)| *gateway == self.holder.gateway)
         })
-    }
-
-    /// One line, in messages that a stock agent accepts.
-    async fn send(&mut self, line: &str) -> Result<(), Ending> {
-        self.feed(line).await?;
-        self.flush().await
-    }
-
-    async fn feed(&mut self, line: &str) -> Result<(), Ending> {
-        for message in in_messages(line, LARGEST_MESSAGE) {
-            self.put(Message::text(message)).await?;
-        }
-        Ok(())
-    }
-
-    async fn put(&mut self, message: Message) -> Result<(), Ending> {
-        let limit = self.relay.0.config.silent_after.0;
-        // A send is dropped half way only when the socket is given up with it.
-        match self.relay.0.timepiece.within(limit, self.stream.feed(message)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
-        }
-    }
-
-    async fn flush(&mut self) -> Result<(), Ending> {
-        let limit = self.relay.0.config.silent_after.0;
-        match self.relay.0.timepiece.within(limit, self.stream.flush()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
-        }
     }
 
     async fn leave(mut self, ending: Ending) {
         if let Some(seated) = self.seated.take() {
-            let lost = if ending == Gone { seated.delivery.oldest_outstanding() } else { None };
+            // Our own shutdown never counts against an entry.
+            let counts = ending == Gone && !self.relay.0.closing.is_cancelled();
+            let lost = if counts { seated.delivery.unanswered() } else { None };
             self.finish_acknowledging(seated.delivery).await;
             // The entry is set back before another socket can be handed it.
             if let Some(entry) = lost {
                 self.set_back(&entry, ledger::Setback::Loss).await;
             }
-            self.relay.stand(&seated.desk, self.id);
         }
-        if let Close { code, reason } = ending {
-            let close = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
-            let timepiece = self.relay.0.timepiece.clone();
-            let goodbye = async {
-                if self.stream.send(close).await.is_ok() {
-                    // The close is complete when the peer has answered it.
-                    while let Some(Ok(_)) = self.stream.recv().await {}
-                }
-            };
-            let _ = timepiece.within(CLOSING, goodbye).await;
+        self.relay.stand(&self.desk, self.id);
+        let timepiece = self.relay.0.timepiece.clone();
+        match ending {
+            Close { code, reason } => say_goodbye(&mut self.stream, &timepiece, code, reason).await,
+            Gone => self.answer_goodbye().await,
         }
         self.relay.0.metrics.sockets.dec();
     }
 }
 
 /// Completes when a commit or a read of this socket's delivery does; never, when there is none.
-async fn progress(seated: &mut Option<Seated>) {
+async fn progress(seated: &mut Option<Box<Seated>>) {
     match seated {
         Some(seated) => seated.delivery.progress().await,
-        None => std::future::pending().fuse().await,
+        None => std::future::pending().await,
     }
 }

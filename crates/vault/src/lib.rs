@@ -41,12 +41,12 @@ impl Vault {
         house: &dyn House,
         timepiece: Timepiece,
     ) -> Result<Self, Fault> {
-        match house.fact(PROOF).await? {
-            Some(proof) => keys.check_proof(&proof)?,
-            None => house.set_fact(PROOF, &keys.proof()?).await?,
-        }
+        let proof = house.fact(PROOF).await?;
+        let proved = proof.map(|proof| keys.check_proof(&proof)).transpose()?;
         let vault = Self { records, keys: Arc::new(keys), timepiece };
-        if vault.reseal().await? > 0 {
+        vault.reseal().await?;
+        // Last, and even if nothing was sealed anew: from here on the older keys may go.
+        if proved.as_deref() != Some(vault.keys.current_id()) {
             house.set_fact(PROOF, &vault.keys.proof()?).await?;
         }
         Ok(vault)
@@ -57,19 +57,17 @@ impl Vault {
         Keyring::new(Arc::clone(&self.records), Arc::clone(&self.keys), self.timepiece.clone())
     }
 
-    /// Brings everything under the current key after a rotation; how many values were sealed anew.
-    async fn reseal(&self) -> Result<usize, Fault> {
-        let mut count = 0;
+    /// Brings everything under the current key after a rotation.
+    async fn reseal(&self) -> Result<(), Fault> {
         loop {
             let others = self.records.sealed_under_other_keys(self.keys.current_id(), 100).await?;
             if others.is_empty() {
-                return Ok(count);
+                return Ok(());
             }
             for (place, old) in others {
                 let context = place.rsplit_once('#').map_or(place.as_str(), |(context, _)| context);
                 let new = self.keys.seal(context, &self.keys.open(context, &old)?)?;
                 self.records.reseal(&place, &old, new).await?;
-                count += 1;
             }
         }
     }

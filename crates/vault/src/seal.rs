@@ -27,14 +27,22 @@ impl Keys {
     pub fn generate() -> Result<Secret, Fault> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         fill(&mut *bytes)?;
-        Ok(Secret::new(format!("{}:{}\n", random_hex(4)?.expose(), STANDARD.encode(*bytes))))
+        let encoded = Zeroizing::new(STANDARD.encode(*bytes));
+        Ok(Secret::new(format!("{}:{}\n", random_hex(4)?.expose(), encoded.as_str())))
     }
 
     /// Reads a key file: one `id:base64` a line, the current key first.
     pub fn read(text: &Secret) -> Result<Self, Fault> {
-        let mut keys = Vec::new();
+        let mut keys: Vec<Key> = Vec::new();
         for line in text.expose().lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (id, encoded) = line.split_once(':').ok_or(Fault::BadKey("a line is not `id:base64`"))?;
+            if id.is_empty() {
+                return Err(Fault::BadKey("a key has no id"));
+            }
+            if keys.iter().any(|key| key.id == id) {
+                // What was sealed under the second could never be opened.
+                return Err(Fault::BadKey("two keys have the same id"));
+            }
             let bytes =
                 Zeroizing::new(STANDARD.decode(encoded).map_err(|_| Fault::BadKey("a key is not base64"))?);
             let unbound = UnboundKey::new(&AES_256_GCM, &bytes)
@@ -100,12 +108,13 @@ impl Keys {
         Ok(format!("{}:{}", sealed.key_id, STANDARD.encode(sealed.blob)))
     }
 
-    pub(crate) fn check_proof(&self, proof: &str) -> Result<(), Fault> {
+    /// The id of the key that opens the proof.
+    pub(crate) fn check_proof(&self, proof: &str) -> Result<String, Fault> {
         let (key_id, encoded) = proof.split_once(':').ok_or(Fault::Broken)?;
         let blob = STANDARD.decode(encoded).map_err(|_| Fault::Broken)?;
         let opened = self.open(PROOF_CONTEXT, &Sealed { key_id: key_id.to_owned(), blob });
         // The right id over other bytes is a wrong key too.
-        opened.map(drop).map_err(|_| Fault::WrongKey(key_id.to_owned()))
+        opened.map(|_| key_id.to_owned()).map_err(|_| Fault::WrongKey(key_id.to_owned()))
     }
 }
 

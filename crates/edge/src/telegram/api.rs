@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use reqwest::redirect::Policy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,8 @@ use crate::bots::Bot;
 
 use super::{TOKEN, Telegram};
 
+const CONNECT: Duration = Duration::from_secs(5);
+const KEEP_IDLE: Duration = Duration::from_secs(30);
 /// Answers are small; only a full batch of updates comes near this.
 const LARGEST_ANSWER: usize = 16 << 20;
 /// As much of a platform's own words as goes into an error.
@@ -72,7 +75,7 @@ impl Telegram {
         };
         let base = bot.setting("api_base_url").unwrap_or(&self.api_base).trim_end_matches('/');
         let address = format!("{base}/bot{}/{method}", token.expose());
-        let request = self.client.post(address).json(params);
+        let request = self.client()?.post(address).json(params);
         let exchange = async {
             let mut response = request.send().await.map_err(failure)?;
             let status = response.status().as_u16();
@@ -99,6 +102,25 @@ impl Telegram {
             }
         }
         answer
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, Failure> {
+        let client = self.client.get_or_init(|| {
+            let built = reqwest::Client::builder()
+                // A redirect would be handed the token.
+                .redirect(Policy::none())
+                .no_proxy()
+                // One connection for each call under way: on one that all shared, as many hanging calls as
+                // it takes streams would hold up the rest.
+                .http1_only()
+                .connect_timeout(CONNECT)
+                // Well before Telegram hangs up by itself: a call written into a closing connection is lost.
+                .pool_idle_timeout(KEEP_IDLE)
+                .user_agent("posthouse")
+                .build();
+            built.map_err(|error| error.without_url().to_string())
+        });
+        client.as_ref().map_err(|cause| Failure::Unreached(cause.clone()))
     }
 }
 
@@ -191,13 +213,25 @@ mod tests {
     #[test]
     fn refusals_are_told_in_the_words_that_gateways_know() {
         for (status, body, expected) in [
-            (400, r#"{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}"#, "chat not found"),
-            (400, r#"{"ok":false,"description":"Bad Request: message thread not found"}"#, "thread not found"),
+            (
+                400,
+                r#"{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}"#,
+                "chat not found",
+            ),
+            (
+                400,
+                r#"{"ok":false,"description":"Bad Request: message thread not found"}"#,
+                "thread not found",
+            ),
             (400, r#"{"ok":false,"description":"Bad Request: message is too long"}"#, "too long"),
             (403, r#"{"ok":false,"description":"Forbidden: bot was blocked by the user"}"#, "Forbidden"),
             (403, r#"{"ok":false,"description":"no"}"#, "forbidden: no"),
             (401, r#"{"ok":false,"description":"Unauthorized"}"#, "unauthorized"),
-            (429, r#"{"ok":false,"parameters":{"retry_after":77}}"#, "rate limit: Telegram asks to wait 77 s"),
+            (
+                429,
+                r#"{"ok":false,"parameters":{"retry_after":77}}"#,
+                "rate limit: Telegram asks to wait 77 s",
+            ),
             (502, "<html>Bad Gateway</html>", "status 502"),
             (511, "Network Authentication Required", "status 511"),
             (418, "", "status 418"),

@@ -8,7 +8,7 @@ use relay::{Carried, Order};
 use serde::{Deserialize, Serialize};
 
 use crate::bots::Bot;
-use crate::split::{Unit, measure, split, split_measured};
+use crate::split::{Unit, split, split_measured};
 
 use super::api::{Failure, Refused};
 use super::markdown::{to_markdown_v2, visible_units};
@@ -65,6 +65,13 @@ struct GetChat {
 #[derive(Deserialize)]
 struct Sent {
     message_id: i64,
+}
+
+#[derive(Deserialize)]
+struct Edited {
+    message_thread_id: Option<i64>,
+    #[serde(default)]
+    is_topic_message: bool,
 }
 
 /// Whatever a method answers whose result is of no interest.
@@ -204,40 +211,48 @@ impl Trip<'_> {
     }
 
     /// Puts each chunk into the next of the `standing` messages, or into a new one where there is none.
-    async fn say(&mut self, mut place: Place, chunks: &[String], standing: &[i64], reply: Option<i64>) -> Said {
-        let mut reply = reply.map(|message_id| ReplyParameters { message_id, allow_sending_without_reply: true });
+    async fn say(
+        &mut self,
+        mut place: Place,
+        chunks: &[String],
+        standing: &[i64],
+        reply: Option<i64>,
+    ) -> Said {
+        let mut reply =
+            reply.map(|message_id| ReplyParameters { message_id, allow_sending_without_reply: true });
         let mut said = Said { messages: Vec::with_capacity(chunks.len()), end: Ok(()) };
         let mut standing = standing.iter().copied();
         for chunk in chunks {
-            let slot = standing.next();
-            let marked = to_markdown_v2(chunk);
-            let mut put = self.put(&mut place, &marked, Some("MarkdownV2"), slot, reply).await;
-            if matches!(&put, Err(Failure::Refused(refused)) if refused.says("can't parse entities")) {
-                // Plain, a chunk may be longer than it was as markup that hides its links.
-                let fits = measure(chunk, Unit::Utf16) <= MESSAGE_LENGTH;
-                let plain =
-                    if fits { vec![chunk.clone()] } else { split(chunk, MESSAGE_LENGTH, Unit::Utf16) };
-                let mut slot = slot;
-                for (at, piece) in plain.iter().enumerate() {
-                    put = self.put(&mut place, piece, None, slot.take(), reply).await;
-                    match put {
-                        Ok(message) if at + 1 < plain.len() => said.messages.push(message),
-                        Ok(_) => {}
-                        Err(_) => break,
-                    }
-                    reply = None;
-                }
+            said.end =
+                self.put_chunk(&mut place, chunk, standing.next(), reply.take(), &mut said.messages).await;
+            if said.end.is_err() {
+                break;
             }
-            match put {
-                Ok(message) => said.messages.push(message),
-                Err(failure) => {
-                    said.end = Err(failure);
-                    break;
-                }
-            }
-            reply = None;
         }
         said
+    }
+
+    /// As markup, or plain if Telegram cannot read the markup: a poor look beats silence.
+    async fn put_chunk(
+        &mut self,
+        place: &mut Place,
+        chunk: &str,
+        mut slot: Option<i64>,
+        mut reply: Option<ReplyParameters>,
+        messages: &mut Vec<i64>,
+    ) -> Result<(), Failure> {
+        match self.put(place, &to_markdown_v2(chunk), Some("MarkdownV2"), slot, reply).await {
+            Err(Failure::Refused(refused)) if refused.says("can't parse entities") => {}
+            put => {
+                messages.push(put?);
+                return Ok(());
+            }
+        }
+        // Plain, it may be longer than it was as markup that hides its links.
+        for piece in split(chunk, MESSAGE_LENGTH, Unit::Utf16) {
+            messages.push(self.put(place, &piece, None, slot.take(), reply.take()).await?);
+        }
+        Ok(())
     }
 
     /// One text into one message: the one given, or a new one.
@@ -249,12 +264,11 @@ impl Trip<'_> {
         slot: Option<i64>,
         reply_parameters: Option<ReplyParameters>,
     ) -> Result<i64, Failure> {
-        let put = self.put_once(*place, text, parse_mode, slot, reply_parameters).await;
-        match put {
+        match self.put_once(place, text, parse_mode, slot, reply_parameters).await {
             // The group became a supergroup and Telegram says where it went: the same people, a new id.
             Err(Failure::Refused(Refused { migrate_to: Some(to), .. })) if place.chat != to => {
                 place.chat = to;
-                self.put_once(*place, text, parse_mode, slot, reply_parameters).await
+                self.put_once(place, text, parse_mode, slot, reply_parameters).await
             }
             put => put,
         }
@@ -262,7 +276,7 @@ impl Trip<'_> {
 
     async fn put_once(
         &mut self,
-        place: Place,
+        place: &mut Place,
         text: &str,
         parse_mode: Option<&'static str>,
         slot: Option<i64>,
@@ -280,8 +294,13 @@ impl Trip<'_> {
             return Ok(sent.message_id);
         };
         let params = EditMessageText { chat_id: place.chat, message_id, text, parse_mode };
-        match self.ask::<Done>("editMessageText", &params, Again::Harmless).await {
-            Ok(_) => Ok(message_id),
+        match self.ask::<Edited>("editMessageText", &params, Again::Harmless).await {
+            Ok(edited) => {
+                // What does not fit any more belongs where the message stands, named or not.
+                let topic = edited.message_thread_id.filter(|_| edited.is_topic_message);
+                place.topic = place.topic.or(topic);
+                Ok(message_id)
+            }
             Err(Failure::Refused(refused)) if refused.says("message is not modified") => Ok(message_id),
             Err(failure) => Err(failure),
         }

@@ -35,7 +35,10 @@ pub(super) fn normalize(bot: &Bot, verified: &Verified) -> Result<Reading, Refus
 /// An update that is not of the shape we know. Refusing it would make Telegram send it for ever, and
 /// everything behind it wait; it is confirmed and counted instead. What is no update at all is refused.
 fn unreadable(bot: &Bot, body: &[u8]) -> Result<Reading, Refusal> {
-    let head: Head = serde_json::from_slice(body).map_err(|_| Refusal::malformed("malformed_body"))?;
+    // An array would also fill a struct, field by field.
+    let head = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
+    let head: Option<Head> = head.and_then(|body| serde_json::from_slice(body).ok());
+    let head = head.ok_or(Refusal::malformed("malformed_body"))?;
     tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "cannot read an update of Telegram");
     Ok(ignored("unreadable"))
 }

@@ -41,7 +41,8 @@ pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<Met, Troubl
     if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
         return Err(Trouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }
-    let me: Me = telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
+    let me: Me =
+        telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
     let mut settings = Map::new();
     settings.insert("bot_user_id".to_owned(), Value::String(me.id.to_string()));
     if let Some(username) = me.username {

@@ -54,9 +54,8 @@ pub(super) async fn admit(State(chat): State<Chat>, request: Request, next: Next
     if let Some(token) = cookie {
         let secure = if chat.public_url.starts_with("https:") { "; Secure" } else { "" };
         // Without a path it holds for the folder of the page, wherever the house is mounted.
-        let text = format!(
-            "{CHAT_COOKIE}={token}; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}{secure}"
-        );
+        let text =
+            format!("{CHAT_COOKIE}={token}; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}{secure}");
         if let Ok(value) = HeaderValue::from_str(&text) {
             response.headers_mut().append(SET_COOKIE, value);
         }
@@ -80,13 +79,15 @@ async fn recognise(chat: &Chat, parts: &request::Parts, link: Option<&str>) -> R
         asked_by_our_page(parts, &host, None).map_err(Turned::Away)?;
         return Ok(Visitor::AtHome);
     }
-    let is_public = public.as_deref().and_then(|origin| origin.split_once("://")).is_some_and(|(_, name)| name == host);
+    let is_public =
+        public.as_deref().and_then(|origin| origin.split_once("://")).is_some_and(|(_, name)| name == host);
     if !is_public && !is_loopback_name(&host) {
         return Err(Turned::Away("host"));
     }
     asked_by_our_page(parts, &host, public.as_deref()).map_err(Turned::Away)?;
     let token = link.or_else(|| cookie(&parts.headers)).ok_or(Turned::Away("not_invited"))?;
-    let invite = chat.web.rooms.invited(&fingerprint(token)).await.map_err(|fault| Turned::Fault(fault.into()))?;
+    let invite =
+        chat.web.rooms.invited(&fingerprint(token)).await.map_err(|fault| Turned::Fault(fault.into()))?;
     let person = invite.and_then(|invite| Person::read(&invite.person)).ok_or(Turned::Away("not_invited"))?;
     Ok(Visitor::Invited(person))
 }
@@ -105,8 +106,7 @@ fn called_by(parts: &request::Parts) -> Option<String> {
 fn is_loopback_name(host: &str) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
         host.strip_prefix(name).is_some_and(|rest| {
-            rest.is_empty()
-                || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+            rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
         })
     })
 }
@@ -126,9 +126,9 @@ fn asked_by_our_page(parts: &request::Parts, host: &str, public: Option<&str>) -
     let mut proven = reads;
     if let Some(origin) = text(ORIGIN.as_str()) {
         let origin = origin.to_ascii_lowercase();
-        let is_host = origin.split_once("://").is_some_and(|(scheme, name)| {
-            matches!(scheme, "http" | "https") && name == host
-        });
+        let is_host = origin
+            .split_once("://")
+            .is_some_and(|(scheme, name)| matches!(scheme, "http" | "https") && name == host);
         if !is_host && public != Some(origin.as_str()) {
             return Err("origin");
         }
@@ -138,7 +138,8 @@ fn asked_by_our_page(parts: &request::Parts, host: &str, public: Option<&str>) -
         None => {}
         Some("same-origin") => proven = true,
         Some("none") if reads => {}
-        Some(_) if reads && page::is_page(parts.uri.path()) && text("sec-fetch-mode") == Some("navigate") => {}
+        Some(_) if reads && page::is_page(parts.uri.path()) && text("sec-fetch-mode") == Some("navigate") => {
+        }
         Some(_) => return Err("origin"),
     }
     if proven { Ok(()) } else { Err("origin") }
@@ -178,7 +179,9 @@ mod tests {
         for good in ["localhost", "localhost:7678", "127.0.0.1:1", "[::1]", "[::1]:7678"] {
             assert!(is_loopback_name(good), "{good}");
         }
-        for bad in ["localhost.evil.example", "127.0.0.1.nip.io", "evil.example", "localhost:x", "127.0.0.2", ""] {
+        for bad in
+            ["localhost.evil.example", "127.0.0.1.nip.io", "evil.example", "localhost:x", "127.0.0.2", ""]
+        {
             assert!(!is_loopback_name(bad), "{bad}");
         }
     }
@@ -209,7 +212,10 @@ mod tests {
         assert!(asked(Method::GET, "/chat/api/agents", &link).is_err());
         assert!(asked(Method::GET, "/chat/api/agents", &[("sec-fetch-site", "cross-site")]).is_err());
         assert!(asked(Method::GET, "/chat/api/agents", &[("origin", "http://evil.example")]).is_err());
-        assert!(asked(Method::GET, "/chat", &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")]).is_err());
+        assert!(
+            asked(Method::GET, "/chat", &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")])
+                .is_err()
+        );
     }
 
     #[test]

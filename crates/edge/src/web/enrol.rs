@@ -39,8 +39,11 @@ impl Newcomer {
     pub(super) fn shown(&self) -> Value {
         let env: Vec<Value> =
             self.env.iter().map(|(name, value)| json!({ "name": name, "value": value.expose() })).collect();
-        let steps: Vec<Value> =
-            self.steps().iter().map(|(about, command)| json!({ "about": about, "command": command })).collect();
+        let steps: Vec<Value> = self
+            .steps()
+            .iter()
+            .map(|(about, command)| json!({ "about": about, "command": command }))
+            .collect();
         json!({ "instance_id": self.instance, "name": self.name, "env": env, "steps": steps })
     }
 
@@ -89,7 +92,8 @@ mod tests {
         let [_, (_, write), (_, start)] = newcomer().steps();
         let start = start.replace("hermes gateway run", r#"printf '%s|%s' "$GATEWAY_RELAY_ID" "$ODD""#);
         let script = format!("{write}\n{start}");
-        let ran = std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
+        let ran =
+            std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(String::from_utf8_lossy(&ran.stdout), r#"gw_1|it's {"a": "$HOME"}"#);
     }

@@ -75,8 +75,12 @@ mod tests {
     #[test]
     fn the_page_names_nothing_outside_this_house() {
         for text in ASSETS.iter().map(|(.., text)| *text).chain([HTML]) {
-            let foreign = text.match_indices("//").filter(|(at, _)| text[..*at].ends_with("http:") || text[..*at].ends_with("https:"));
-            let named: Vec<&str> = foreign.map(|(at, _)| text[at..].split(['"', '\'', ' ', '\n']).next().unwrap_or("")).collect();
+            let foreign = text
+                .match_indices("//")
+                .filter(|(at, _)| text[..*at].ends_with("http:") || text[..*at].ends_with("https:"));
+            let named: Vec<&str> = foreign
+                .map(|(at, _)| text[at..].split(['"', '\'', ' ', '\n']).next().unwrap_or(""))
+                .collect();
             assert!(named.iter().all(|name| *name == "//www.w3.org/2000/svg" || *name == "//"), "{named:?}");
         }
     }

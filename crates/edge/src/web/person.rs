@@ -61,8 +61,10 @@ mod tests {
 
     #[test]
     fn people_of_different_names_have_different_ids() {
-        let ids: Vec<UserId> =
-            ["ann", "Ann", "ann ann", "山田"].iter().map(|name| Person::read(name).unwrap().user_id()).collect();
+        let ids: Vec<UserId> = ["ann", "Ann", "ann ann", "山田"]
+            .iter()
+            .map(|name| Person::read(name).unwrap().user_id())
+            .collect();
         for (index, id) in ids.iter().enumerate() {
             assert!(id.as_str().starts_with("web-user-") && id.as_str().is_ascii(), "{id}");
             assert!(!ids[..index].contains(id), "{id}");

@@ -23,8 +23,11 @@ impl Problem {
     pub(super) const TOO_LONG: Problem =
         Problem { status: StatusCode::PAYLOAD_TOO_LARGE, code: "too_long", title: "the message is too long" };
 
-    pub(super) const NAME_TAKEN: Problem =
-        Problem { status: StatusCode::CONFLICT, code: "name_taken", title: "an agent of that name is here already" };
+    pub(super) const NAME_TAKEN: Problem = Problem {
+        status: StatusCode::CONFLICT,
+        code: "name_taken",
+        title: "an agent of that name is here already",
+    };
 
     /// The agent's inbox did not take it; nothing was kept.
     pub(super) const NOT_TAKEN: Problem =

@@ -109,8 +109,9 @@ async fn connect(
         return Err(Problem::NOT_FOUND);
     }
     let Named { name } = read(body)?;
-    const UNFIT: Problem =
-        Problem::unfit("a name begins with a letter or digit and holds only those, dots, dashes and underscores");
+    const UNFIT: Problem = Problem::unfit(
+        "a name begins with a letter or digit and holds only those, dots, dashes and underscores",
+    );
     let name = name.trim();
     if !id::is_name(name) || name.starts_with("inst_") {
         return Err(UNFIT);
@@ -191,7 +192,8 @@ async fn speak(
     if text.chars().count() > LIMIT {
         return Err(Problem::TOO_LONG);
     }
-    let fits = (8..=64).contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let fits =
+        (8..=64).contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !fits {
         return Err(Problem::unfit("a nonce is 8 to 64 letters, digits and dashes"));
     }
@@ -200,14 +202,21 @@ async fn speak(
     let platform: Arc<dyn Platform> = chat.web.clone();
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
-    let reading = Reading { arrivals: vec![arrival(&room, &message, &nonce, &text, received)], ..Reading::default() };
+    let reading =
+        Reading { arrivals: vec![arrival(&room, &message, &nonce, &text, received)], ..Reading::default() };
 
     // Kept for the agent first, then written into the room: after a crash in between, the page says it again
     // and meets the same entry. The pen keeps a quick answer from being written above its question.
     let _pen = chat.web.hub.pen(&room.id).await;
     let entry = chat.intake.take(&platform, &bot, reading).await?.pop().ok_or(Problem::NOT_TAKEN)?;
-    let line =
-        Line { message: message.clone(), by_agent: false, text, reply_to: None, said: received, edited: None };
+    let line = Line {
+        message: message.clone(),
+        by_agent: false,
+        text,
+        reply_to: None,
+        said: received,
+        edited: None,
+    };
     chat.web.write(&room, line).await?;
     Ok(Json(json!({ "message_id": message, "entry": entry })))
 }
@@ -258,5 +267,6 @@ async fn open(chat: &Chat, visitor: &Visitor, room: &ChatId) -> Result<Room, Pro
 
 fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let bytes = body.map_err(|_| Problem::TOO_LONG)?;
-    serde_json::from_slice(&bytes).map_err(|_| Problem::malformed("the body is not the JSON object asked for"))
+    serde_json::from_slice(&bytes)
+        .map_err(|_| Problem::malformed("the body is not the JSON object asked for"))
 }

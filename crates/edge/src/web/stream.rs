@@ -88,7 +88,9 @@ impl Watcher {
                 heard = live.recv() => heard,
             };
             match heard {
-                Ok(News::Line(line)) => return Some(self.stamped("line", &shown(&line), Some(changed(&line)))),
+                Ok(News::Line(line)) => {
+                    return Some(self.stamped("line", &shown(&line), Some(changed(&line))));
+                }
                 Ok(News::Edit { message, text, at }) => {
                     let data = json!({ "message_id": message, "text": text, "edited": at.millis() });
                     return Some(self.stamped("edit", &data, Some(at)));
@@ -97,7 +99,9 @@ impl Watcher {
                     return Some(self.stamped("typing", &json!({ "on": on, "text": text }), None));
                 }
                 // Too far behind: look it up instead. The page leaves and comes back if that fails.
-                Err(RecvError::Lagged(_)) => self.past = changed_since(&self.web, &self.room, self.last).await.ok()?,
+                Err(RecvError::Lagged(_)) => {
+                    self.past = changed_since(&self.web, &self.room, self.last).await.ok()?
+                }
                 Err(RecvError::Closed) => return None,
             }
         }

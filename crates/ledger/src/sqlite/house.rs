@@ -53,7 +53,7 @@ impl House for Sqlite {
             .map_err(|error| trouble(&to, &error))?;
         // A reader's snapshot: the writer goes on meanwhile.
         let copied = self.read(move |db| db.execute("VACUUM INTO ?1", [&target]).map(drop)).await;
-        let kept = match copied {
+        match copied {
             Ok(()) => tokio::task::spawn_blocking(move || file.sync_all())
                 .await
                 .map_err(|_| Fault::Closed)?
@@ -63,8 +63,7 @@ impl House for Sqlite {
                 let _ = std::fs::remove_file(&to);
                 Err(fault)
             }
-        };
-        kept
+        }
     }
 }
 

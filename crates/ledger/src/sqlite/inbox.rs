@@ -119,18 +119,20 @@ impl Inbox for Sqlite {
         self.write(move |db| {
             let now = timepiece.now();
             let mut gone = Unread::default();
+            // Two plain statements: one with RETURNING takes half as long again.
+            let mut find = db.prepare_cached(
+                "SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
+            )?;
             let mut forget = db.prepare_cached(
-                "UPDATE entries SET fate = 'acknowledged', event = NULL, handed = ?3, ended = ?4
-                 WHERE id = ?1 AND instance = ?2 AND fate IS NULL RETURNING size",
+                "UPDATE entries SET fate = 'acknowledged', event = NULL, handed = ?2, ended = ?3 WHERE seq = ?1",
             )?;
             for Acknowledgement { entry, handed } in &taken {
                 let Some(id) = entry.bytes() else { continue };
-                let size = forget
-                    .query_row(params![id, of.as_str(), handed.millis(), now.millis()], |row| {
-                        row.get::<_, i64>(0)
-                    })
+                let found = find
+                    .query_row(params![id, of.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
                     .optional()?;
-                if let Some(size) = size {
+                if let Some((seq, size)) = found {
+                    forget.execute([seq, handed.millis(), now.millis()])?;
                     gone.entries += 1;
                     gone.bytes += size;
                 }

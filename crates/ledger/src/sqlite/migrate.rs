@@ -25,7 +25,9 @@ pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
     }
     for (step, sql) in (1..=found).zip(STEPS) {
         let recorded: Option<String> = db
-            .query_row("SELECT value FROM facts WHERE name = ?1", [format!("migration.{step}")], |row| row.get(0))
+            .query_row("SELECT value FROM facts WHERE name = ?1", [format!("migration.{step}")], |row| {
+                row.get(0)
+            })
             .optional()?;
         if recorded.as_deref() != Some(&checksum(sql)) {
             return Err(Fault::Altered { step });

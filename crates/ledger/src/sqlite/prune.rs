@@ -128,3 +128,37 @@ const OLD_CHATS: &str = "DELETE FROM chats WHERE (instance, chat, platform, bot)
 
 const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (instance, session_key) IN
     (SELECT instance, session_key FROM sessions WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_finds_nothing_walks_through_nothing() {
+        let mut db = Connection::open_in_memory().unwrap();
+        crate::sqlite::migrate::run(&mut db).unwrap();
+        for statement in [
+            ENTRY_AT,
+            ACTION_AT,
+            LATE,
+            OLD_REPEATS,
+            TOLD_ENTRIES,
+            OLD_DEAD_LETTERS,
+            FINISHED_REQUESTS,
+            UNFINISHED_REQUESTS,
+            TOLD_ACTIONS,
+            LAPSED_CAPABILITIES,
+            ENDLESS_CAPABILITIES,
+            ENDED_SECRETS,
+            OLD_CHATS,
+            OLD_SESSIONS,
+        ] {
+            let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+            let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);
+            let plan: Vec<String> =
+                explain.query_map(zeros, |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
+            let walks = plan.iter().any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"));
+            assert!(!walks, "{statement}\n{plan:#?}");
+        }
+    }
+}

@@ -1,7 +1,10 @@
+mod rows;
+
 use async_trait::async_trait;
-use posthouse_time::Moment;
 use posthouse_wire::{BotId, ChatId, InstanceId, Platform, SessionKey, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, params};
+
+use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
 use super::Sqlite;
 use crate::Fault;
@@ -89,17 +92,15 @@ impl Roster for Sqlite {
 
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault> {
         let of = of.cloned();
-        self.read(move |db| {
-            match &of {
-                Some(of) => db
-                    .prepare_cached(&format!("{INSTANCE} WHERE tenant = ?1 ORDER BY name"))?
-                    .query_map([of.as_str()], instance)?
-                    .collect(),
-                None => db
-                    .prepare_cached(&format!("{INSTANCE} ORDER BY tenant, name"))?
-                    .query_map([], instance)?
-                    .collect(),
-            }
+        self.read(move |db| match &of {
+            Some(of) => db
+                .prepare_cached(&format!("{INSTANCE} WHERE tenant = ?1 ORDER BY name"))?
+                .query_map([of.as_str()], instance)?
+                .collect(),
+            None => db
+                .prepare_cached(&format!("{INSTANCE} ORDER BY tenant, name"))?
+                .query_map([], instance)?
+                .collect(),
         })
         .await
     }
@@ -392,68 +393,4 @@ impl Roster for Sqlite {
         })
         .await
     }
-}
-
-fn made(rows: usize) -> Created {
-    if rows == 0 { Created::Taken } else { Created::Made }
-}
-
-fn removed(rows: usize) -> Removed {
-    if rows == 0 { Removed::Absent } else { Removed::Gone }
-}
-
-fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
-    Ok(Tenant {
-        id: row.get::<_, String>(0)?.into(),
-        name: row.get(1)?,
-        created: Moment::from_millis(row.get(2)?),
-    })
-}
-
-fn instance(row: &Row<'_>) -> rusqlite::Result<Instance> {
-    Ok(Instance {
-        id: row.get::<_, String>(0)?.into(),
-        tenant: row.get::<_, String>(1)?.into(),
-        name: row.get(2)?,
-        wake_url: row.get(3)?,
-        generation: row.get::<_, String>(4)?.parse::<Generation>().unwrap_or_default(),
-        idle: row.get(5)?,
-        created: Moment::from_millis(row.get(6)?),
-    })
-}
-
-fn bot(row: &Row<'_>) -> rusqlite::Result<Bot> {
-    Ok(Bot {
-        platform: row.get::<_, String>(0)?.into(),
-        id: row.get::<_, String>(1)?.into(),
-        shared: row.get(2)?,
-        settings: row.get(3)?,
-        created: Moment::from_millis(row.get(4)?),
-    })
-}
-
-fn route(row: &Row<'_>) -> rusqlite::Result<Route> {
-    let (kind, value): (String, String) = (row.get(2)?, row.get(3)?);
-    Ok(Route {
-        platform: row.get::<_, String>(0)?.into(),
-        bot: row.get::<_, String>(1)?.into(),
-        discriminator: Discriminator::from_parts(&kind, &value).unwrap_or(Discriminator::Any),
-        instance: row.get::<_, String>(4)?.into(),
-        created: Moment::from_millis(row.get(5)?),
-    })
-}
-
-fn identity(row: &Row<'_>, at: usize) -> rusqlite::Result<Identity> {
-    Ok(Identity { platform: row.get::<_, String>(at)?.into(), bot: row.get::<_, String>(at + 1)?.into() })
-}
-
-fn route_to(db: &Connection, on: &Identity, candidate: &Discriminator) -> rusqlite::Result<Option<RouteTo>> {
-    db.prepare_cached(
-        "SELECT instances.tenant, instances.id FROM routes JOIN instances ON instances.id = routes.instance
-         WHERE routes.platform = ?1 AND routes.bot = ?2 AND routes.kind = ?3 AND routes.value = ?4",
-    )?
-    .query_row([on.platform.as_str(), on.bot.as_str(), candidate.kind(), candidate.value()], |row| {
-        Ok(RouteTo { tenant: row.get::<_, String>(0)?.into(), instance: row.get::<_, String>(1)?.into() })
-    })
-    .optional()
 }

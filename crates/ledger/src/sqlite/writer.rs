@@ -64,7 +64,11 @@ where
 
 impl Writer {
     /// `lock` is what keeps a second house out; it goes after the connection, never before.
-    pub(super) fn start(mut db: Connection, file: Option<PathBuf>, lock: Option<File>) -> Result<Self, Fault> {
+    pub(super) fn start(
+        mut db: Connection,
+        file: Option<PathBuf>,
+        lock: Option<File>,
+    ) -> Result<Self, Fault> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let checkpoints = file.map(|file| Checkpoints::start(file, &mut db)).transpose()?;
         let commits = Arc::new(AtomicU64::new(0));

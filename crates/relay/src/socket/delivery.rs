@@ -1,6 +1,7 @@
 //! Handing over: oldest first, so many outstanding and no more, forgotten when acknowledged.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use posthouse_wire::{EntryId, frame};
 use serde_json::value::RawValue;
 
 use super::{Ending, Socket};
-use crate::desk::Role;
+use crate::desk::{Desk, Role};
 use crate::{Config, Fault, Relay};
 
 /// Entries read from the ledger at a time.
@@ -19,6 +20,10 @@ const BATCH: u16 = 128;
 const PROBE: Duration = Duration::from_secs(5);
 /// Between two tries to commit acknowledgements while the ledger refuses.
 const AGAIN: Duration = Duration::from_millis(500);
+/// Acknowledgements that may wait for the ledger; whatever comes beyond is handed over again.
+const TAKEN: usize = 4096;
+/// How long a socket that ends waits for its acknowledgements to be kept.
+const KEPT_WITHIN: Duration = Duration::from_secs(3);
 
 pub(super) struct Delivery {
     window: usize,
@@ -38,17 +43,22 @@ pub(super) struct Delivery {
     committing: Option<BoxFuture<'static, ()>>,
     /// An entry that was outstanding when this socket was superseded, and until when it may answer.
     suspect: Option<(EntryId, Moment)>,
+    /// Made live again by another's end: handed nothing until it has answered a ping, by this moment.
+    proving: Option<Moment>,
+    /// In whose turn the ledger was read.
+    turn: u64,
 }
 
 struct Outstanding {
     id: EntryId,
     handed: Moment,
-    /// Half-way through the lease the peer is asked whether it is there at all.
+    /// Late in the lease the peer is asked whether it is there at all, and may answer.
     asked: bool,
+    answered: bool,
 }
 
 impl Delivery {
-    pub fn new(window: u16, ready: Moment) -> Self {
+    pub fn new(window: u16, ready: Moment, turn: u64) -> Self {
         Self {
             window: usize::from(window),
             ready,
@@ -61,24 +71,33 @@ impl Delivery {
             taken: Vec::new(),
             committing: None,
             suspect: None,
+            proving: None,
+            turn,
         }
+    }
+
+    /// Nothing is handed over before `until`.
+    pub fn settle(&mut self, until: Moment) {
+        self.ready = until;
     }
 
     pub fn has_nothing_in_flight(&self) -> bool {
         self.outstanding.is_empty() && self.taken.is_empty() && self.committing.is_none()
     }
 
-    pub fn oldest_outstanding(&self) -> Option<EntryId> {
-        self.outstanding.front().map(|oldest| oldest.id.clone())
+    /// The entry that this socket was handed and did not answer for.
+    pub fn unanswered(&self) -> Option<EntryId> {
+        let suspect = self.suspect.as_ref().map(|(entry, _)| entry);
+        self.outstanding.front().map(|oldest| &oldest.id).or(suspect).cloned()
     }
 
     pub fn next_timer(&self, config: &Config) -> Option<Moment> {
         let lease = self.outstanding.front().map(|oldest| {
-            oldest.handed + if oldest.asked { config.ack_lease.0 } else { config.ack_lease.0 / 2 }
+            oldest.handed + if oldest.asked { config.ack_lease.0 } else { asking_time(config.ack_lease.0) }
         });
-        let ready = (self.ready > Moment::default() && self.outstanding.is_empty() && !self.idle).then_some(self.ready);
-        // Ready is a timer only until it has passed; `pump` clears it.
-        [lease, ready, self.suspect.as_ref().map(|(_, until)| *until)].into_iter().flatten().min()
+        // Only until it has passed: `tick` clears it.
+        let ready = (self.ready > Moment::default()).then_some(self.ready);
+        [lease, ready, self.suspect.as_ref().map(|(_, until)| *until), self.proving].into_iter().flatten().min()
     }
 
     /// Completes when a read or a commit has.
@@ -109,6 +128,11 @@ impl Delivery {
     }
 }
 
+/// When the peer is asked: late, so that one which froze meanwhile is not taken for one whose reader died.
+fn asking_time(lease: Duration) -> Duration {
+    lease - lease / 6
+}
+
 async fn optional<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -117,9 +141,8 @@ async fn optional<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
 }
 
 impl Socket {
-    /// Hands over whatever may leave now, and starts whatever commit is due.
+    /// Hands over whatever may leave now.
     pub(super) async fn pump(&mut self) -> Result<(), Ending> {
-        self.start_committing();
         let now = self.now();
         let mut fed = false;
         while let Some(entry) = self.next_entry(now) {
@@ -132,7 +155,12 @@ impl Socket {
             self.feed(&line).await?;
             fed = true;
             if let Some(seated) = &mut self.seated {
-                seated.delivery.outstanding.push_back(Outstanding { id: entry.id, handed: now, asked: false });
+                seated.delivery.outstanding.push_back(Outstanding {
+                    id: entry.id,
+                    handed: now,
+                    asked: false,
+                    answered: false,
+                });
             }
         }
         if fed {
@@ -142,13 +170,24 @@ impl Socket {
     }
 
     fn next_entry(&mut self, now: Moment) -> Option<Entry> {
-        let relay = self.relay.clone();
-        let seated = self.seated.as_mut()?;
-        let delivery = &mut seated.delivery;
-        if seated.role != Role::Live || delivery.idle || now < delivery.ready {
+        let delivery = &mut self.seated.as_mut()?.delivery;
+        if delivery.idle || delivery.proving.is_some() || now < delivery.ready {
             return None;
         }
-        delivery.ready = Moment::default();
+        let mut state = self.desk.state.lock();
+        // Asked under the lock: a socket that does not know yet that it was superseded must neither hand
+        // over nor empty the tail that its successor counts on.
+        if !state.is_live(self.id) {
+            return None;
+        }
+        if delivery.turn != state.turn {
+            // Another socket was served in between: what was read before may have been taken since.
+            delivery.turn = state.turn;
+            delivery.read.clear();
+            delivery.reading = None;
+            delivery.more = false;
+            state.behind = true;
+        }
         loop {
             if !delivery.has_room() {
                 return None;
@@ -160,7 +199,6 @@ impl Socket {
             if delivery.reading.is_some() {
                 return None;
             }
-            let mut state = seated.desk.state.lock();
             if state.rewound {
                 // Older entries are back in line: begin again once nothing is outstanding.
                 if !delivery.has_nothing_in_flight() {
@@ -174,7 +212,7 @@ impl Socket {
                     state.catch_up();
                 }
                 delivery.more = false;
-                delivery.reading = Some(unread(relay, seated.desk.instance.clone(), delivery.cursor));
+                delivery.reading = Some(unread(self.relay.clone(), self.desk.instance.clone(), delivery.cursor));
                 return None;
             }
             let entry = state.next()?;
@@ -191,6 +229,10 @@ impl Socket {
         let now = self.now();
         let Some(seated) = &mut self.seated else { return };
         let delivery = &mut seated.delivery;
+        if delivery.taken.len() >= TAKEN || entry.bytes().is_none() {
+            return;
+        }
+        delivery.suspect.take_if(|(suspect, _)| *suspect == entry);
         let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
         let handed = match at.and_then(|at| delivery.outstanding.remove(at)) {
             Some(outstanding) => outstanding.handed,
@@ -200,48 +242,59 @@ impl Socket {
         delivery.taken.push(Acknowledgement { entry, handed });
     }
 
-    fn start_committing(&mut self) {
-        let relay = self.relay.clone();
-        let instance = self.holder.instance.clone();
+    /// Starts whatever commit is due.
+    pub(super) fn start_committing(&mut self) {
         let Some(seated) = &mut self.seated else { return };
         let delivery = &mut seated.delivery;
         if delivery.committing.is_none() && !delivery.taken.is_empty() {
             let taken = std::mem::take(&mut delivery.taken);
-            delivery.committing = Some(Box::pin(commit(relay, instance, taken)));
+            delivery.committing = Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.desk), taken)));
         }
     }
 
     pub(super) async fn finish_acknowledging(&mut self, mut delivery: Delivery) {
-        optional_end(&mut delivery.committing).await;
-        if !delivery.taken.is_empty() {
-            let taken = std::mem::take(&mut delivery.taken);
-            commit(self.relay.clone(), self.holder.instance.clone(), taken).await;
+        let relay = self.relay.clone();
+        let taken = std::mem::take(&mut delivery.taken);
+        let keeping = async {
+            if let Some(committing) = delivery.committing.take() {
+                committing.await;
+            }
+            if !taken.is_empty() {
+                commit(relay.clone(), Arc::clone(&self.desk), taken).await;
+            }
+        };
+        // A ledger that refuses must not keep the seat, nor the house from closing.
+        if relay.0.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
+            tracing::error!(instance.id = %self.holder.instance, "acknowledgements were not kept: entries will be handed over again");
         }
     }
 
     /// A socket that took an entry and says nothing for the lease is bad: closed, the entry kept. If it
-    /// answered pings meanwhile its reader is dead, which is a sign of poison; a frozen peer is none.
+    /// answers pings its reader is dead, which is a sign of poison; a frozen peer is none.
     pub(super) async fn check_lease(&mut self, now: Moment) -> Result<(), Ending> {
-        let (lease, heard) = (self.relay.0.config.ack_lease.0, self.heard);
+        let lease = self.relay.0.config.ack_lease.0;
         let Some(seated) = &mut self.seated else { return Ok(()) };
-        if let Some((entry, until)) = seated.delivery.suspect.take() {
-            if now < until {
-                seated.delivery.suspect = Some((entry, until));
-            } else {
-                self.set_back(&entry, Setback::Loss).await;
-                return Ok(());
-            }
+        let delivery = &mut seated.delivery;
+        if now >= delivery.ready {
+            delivery.ready = Moment::default();
         }
-        let Some(oldest) = seated.delivery.outstanding.front_mut() else { return Ok(()) };
+        if delivery.proving.is_some_and(|until| now >= until) {
+            return Err(Ending::Close { code: 1011, reason: "a ping was not answered" });
+        }
+        if let Some((entry, _)) = delivery.suspect.take_if(|(_, until)| now >= *until) {
+            self.set_back(&entry, Setback::Loss).await;
+            return Ok(());
+        }
+        let Some(oldest) = delivery.outstanding.front_mut() else { return Ok(()) };
         if now >= oldest.handed + lease {
-            let (entry, answers) = (oldest.id.clone(), heard > oldest.handed);
-            seated.delivery.outstanding.clear();
+            let (entry, answers) = (oldest.id.clone(), oldest.answered);
+            delivery.outstanding.clear();
             if answers {
                 self.set_back(&entry, Setback::Poison).await;
             }
             return Err(Ending::Close { code: 1011, reason: "an entry was not acknowledged" });
         }
-        if !oldest.asked && now >= oldest.handed + lease / 2 {
+        if !oldest.asked && now >= oldest.handed + asking_time(lease) {
             oldest.asked = true;
             return self.ping().await;
         }
@@ -250,32 +303,35 @@ impl Socket {
 
     pub(super) async fn change_role(&mut self, role: Role) -> Result<(), Ending> {
         let now = self.now();
-        let Some(seated) = &mut self.seated else { return Ok(()) };
+        let Some(seated) = self.seated.as_mut().filter(|seated| seated.role != role) else { return Ok(()) };
         seated.role = role;
-        seated.delivery.read.clear();
-        seated.delivery.reading = None;
-        seated.delivery.more = false;
+        let delivery = &mut seated.delivery;
         if role == Role::Live {
-            // Begin again from whatever is unread: another socket was served meanwhile.
-            seated.delivery.cursor = Seq(0);
-            seated.desk.state.lock().behind = true;
-            return Ok(());
+            // Begin again from whatever is unread, if it is there at all (contract section 16.5).
+            delivery.cursor = Seq(0);
+            delivery.proving = Some(now + PROBE);
+            return self.ping().await;
         }
+        delivery.proving = None;
         self.asked = now;
         // A second socket appeared while this one is open. If this one is alive, its reader died of what
         // it was handed (contract section 16.4); if not, it was merely lost.
-        let suspect = seated.delivery.oldest_outstanding();
-        seated.delivery.outstanding.clear();
+        let suspect = delivery.outstanding.front().map(|oldest| oldest.id.clone());
+        delivery.outstanding.clear();
         if let (Some(entry), Role::Standby) = (suspect, role) {
-            seated.delivery.suspect = Some((entry, now + PROBE));
+            delivery.suspect = Some((entry, now + PROBE));
             return self.ping().await;
         }
         Ok(())
     }
 
     pub(super) async fn ponged(&mut self) -> Result<(), Ending> {
-        let suspect = self.seated.as_mut().and_then(|seated| seated.delivery.suspect.take());
-        if let Some((entry, _)) = suspect {
+        let Some(seated) = &mut self.seated else { return Ok(()) };
+        seated.delivery.proving = None;
+        if let Some(oldest) = seated.delivery.outstanding.front_mut() {
+            oldest.answered |= oldest.asked;
+        }
+        if let Some((entry, _)) = seated.delivery.suspect.take() {
             self.set_back(&entry, Setback::Poison).await;
         }
         Ok(())
@@ -302,9 +358,9 @@ fn unread(
 }
 
 /// Tries until the ledger takes it: what an agent took must not be handed to it again.
-async fn commit(relay: Relay, instance: posthouse_wire::InstanceId, taken: Vec<Acknowledgement>) {
+async fn commit(relay: Relay, desk: Arc<Desk>, taken: Vec<Acknowledgement>) {
     loop {
-        match relay.acknowledge(&instance, taken.clone()).await {
+        match relay.acknowledge(&desk, taken.clone()).await {
             Ok(()) => return,
             Err(Fault::Ledger(ledger::Fault::Closed)) => return,
             Err(fault) => {
@@ -312,11 +368,5 @@ async fn commit(relay: Relay, instance: posthouse_wire::InstanceId, taken: Vec<A
                 relay.0.timepiece.after(AGAIN).await;
             }
         }
-    }
-}
-
-async fn optional_end(future: &mut Option<BoxFuture<'static, ()>>) {
-    if let Some(future) = future.take() {
-        future.await;
     }
 }

@@ -1,6 +1,6 @@
 //! The handshake (contract section 7): one hello per identity, one descriptor per accepted hello.
 
-use ledger::{Generation, Identity};
+use ledger::{Generation, Identity, Instance};
 use posthouse_wire::ToGateway;
 use posthouse_wire::frame::Hello;
 
@@ -8,6 +8,7 @@ use super::delivery::Delivery;
 use super::{Ending, Seated, Socket};
 use crate::Fault;
 use crate::desk::Role;
+use crate::seats::UNAUTHORIZED;
 
 /// The name under which a gateway says hello when no platform was configured.
 const UNNAMED: &str = "relay";
@@ -43,42 +44,58 @@ impl Socket {
 
     /// The first accepted hello makes the session live.
     async fn sit_down(&mut self, hello: Hello, default: Identity) -> Result<(), Ending> {
-        let instance = match self.relay.0.roster.instance(&self.holder.instance).await {
+        let is_ours = hello.client.is_some();
+        let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
+        let turn = self.relay.sit(&self.desk, &self.holder, self.id);
+        let now = self.now();
+        self.asked = now;
+        self.seated = Some(Box::new(Seated {
+            role: Role::Live,
+            advertised: vec![default],
+            is_ours,
+            delivery: Delivery::new(window, now, turn),
+        }));
+        // Looked up only now: whatever ends a credential from here on finds this socket at its desk.
+        let instance = match self.still_good().await {
             Ok(Some(instance)) => instance,
-            Ok(None) => return Err(Ending::Close { code: 4401, reason: "unauthorized" }),
+            Ok(None) => return Err(Ending::Close { code: UNAUTHORIZED.0, reason: UNAUTHORIZED.1 }),
             Err(fault) => {
                 tracing::error!(%fault, "could not look up an agent");
                 return Err(Ending::Close { code: 1013, reason: "try again" });
             }
         };
-        if hello.has_command_manifest && instance.generation == Generation::Auto {
-            self.relay.saw_newer(&instance.id);
+        let shows_newer = hello.has_command_manifest && instance.generation == Generation::Auto;
+        if shows_newer {
+            self.relay.saw_newer(&self.desk);
         }
-        let is_ours = hello.client.is_some();
-        let newer = hello.has_command_manifest || instance.generation == Generation::Newer;
-        let now = self.now();
         // A stock process drops, though it acknowledges, what reaches it while it starts up.
-        let ready = if is_ours || newer { now } else { now + self.relay.0.config.settle.0 };
-        let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
+        if !is_ours && !shows_newer && instance.generation != Generation::Newer {
+            let settled = self.now() + self.relay.0.config.settle.0;
+            if let Some(seated) = &mut self.seated {
+                seated.delivery.settle(settled);
+            }
+        }
         if instance.idle
             && let Err(fault) = self.relay.0.roster.set_idle(&instance.id, false).await
         {
             tracing::error!(%fault, "could not note that an agent is back");
         }
-        let desk = self.relay.sit(&self.holder, self.id, self.orders.clone());
         tracing::info!(instance.id = %self.holder.instance, gateway.id = %self.holder.gateway, "an agent is on the line");
-        let owed = desk.state.lock().owed_to(&self.holder.gateway, now - WAITS);
-        self.asked = now;
-        self.seated = Some(Seated {
-            desk,
-            role: Role::Live,
-            advertised: vec![default],
-            delivery: Delivery::new(window, ready),
-        });
-        for line in owed {
-            self.send(&line).await?;
+        let mut state = self.desk.state.lock();
+        for line in state.owed_to(&self.holder.gateway, now - WAITS) {
+            state.answer(self.id, &self.holder.gateway, line, now);
         }
         Ok(())
+    }
+
+    /// The agent, if it and this socket's credential are still there.
+    async fn still_good(&mut self) -> Result<Option<Instance>, Fault> {
+        let held = self.relay.0.keyring.of(&self.holder.instance).await?;
+        let ours = held.iter().find(|(gateway, ..)| *gateway == self.holder.gateway);
+        if ours.is_none_or(|(_, _, revoked)| revoked.is_some()) {
+            return Ok(None);
+        }
+        Ok(self.relay.0.roster.instance(&self.holder.instance).await?)
     }
 
     /// Which identity a hello is for, if this agent has it.

@@ -17,7 +17,8 @@ pub(super) struct Attached {
 /// The attachment of a message; one message has at most one, an album is several messages.
 pub(super) fn attached(message: &Message<'_>) -> Option<Attached> {
     // The same picture in several sizes, of which the largest shows most.
-    let photo = message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size));
+    let photo =
+        message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size));
     // An animation comes as a document too, for readers that do not know animations.
     let (message_type, file, mime) = if let Some(file) = photo {
         (MessageType::Photo, file, Some("image/jpeg"))

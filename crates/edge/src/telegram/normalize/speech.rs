@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn others_are_mentioned_without_us_hearing_our_name() {
-        for text in ["@other_bot hi", "@posty_botx hi", "mail me@posty_bot"] {
-            let speech = hear(text, &mention(0, 10));
+        for (text, length) in [("@other_bot hi", 10), ("@posty_botx hi", 11), ("posty_bot hi", 9)] {
+            let speech = hear(text, &mention(0, length));
             assert_eq!((speech.text.as_str(), speech.mentions_us), (text, false), "{text}");
         }
     }

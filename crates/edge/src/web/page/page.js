@@ -88,7 +88,7 @@ function tell() {
   const away = agent && streaming && !agent.connected;
   say(away ? `${agent.name} is ${agent.idle ? "asleep" : "not connected"}. What you write is kept until it comes back.` : "");
   at("who").textContent = agent
-    ? `${agent.name}, the agent behind this page, dials in over the same socket as every other one.`
+    ? `The agent behind this page, ${agent.name}, dials in over the same socket as every other one.`
     : "No agent lives here yet.";
   at("welcome").hidden = lines.count > 0;
   at("composer").placeholder = agent ? `Write to ${agent.name}` : "Connect an agent first";
@@ -107,6 +107,7 @@ async function enter() {
   const mine = ++visit;
   leave();
   lines.clear();
+  busyUntil = 0;
   still();
   const agent = chosen();
   if (!agent) return tell();
@@ -141,6 +142,7 @@ function leave() {
 
 function watch(pause = 1000) {
   const [mine, here] = [visit, room];
+  stream?.close();
   const source = new EventSource(`chat/api/rooms/${encodeURIComponent(here)}/stream${last ? `?after=${last}` : ""}`);
   stream = source;
   const heard = (name, act) =>
@@ -359,5 +361,14 @@ for (;;) {
 }
 await enter();
 composer.focus();
-setInterval(() => document.visibilityState === "visible" && look(), 5000);
-document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && look());
+setInterval(() => !document.hidden && look(), 5000);
+
+// Browsers open six connections to one house at a time, and a stream holds one of them for as long as it lasts:
+// a tab that nobody looks at gives its own back.
+let resting = null;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(resting);
+  if (document.hidden) resting = setTimeout(() => stream?.close(), 10000);
+  else if (room && stream?.readyState === EventSource.CLOSED) watch();
+  else look();
+});

@@ -1,0 +1,249 @@
+//! Bots: platform identities, with secrets that go in and never come out.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use edge::{BotDraft, NotKept};
+use http::StatusCode;
+use ledger::{Bot, Discriminator, Identity, Removed, Route};
+use posthouse_wire::{BotId, Platform, Secret};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::listing::Items;
+use crate::problem::Problem;
+use crate::routes::{Console, Parts};
+use crate::told::{Asked, Told};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewBot {
+    platform: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    shared: bool,
+    #[serde(default)]
+    mode: Option<Mode>,
+    #[serde(default)]
+    api_base_url: Option<String>,
+    #[serde(default)]
+    settings: Map<String, Value>,
+    #[serde(default)]
+    secrets: HashMap<String, Secret>,
+}
+
+/// How events come: the platform calls us, or we ask it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Webhook,
+    Poll,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Mode::Webhook => "webhook",
+            Mode::Poll => "poll",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    /// Also names a platform of the house's own, whose bots are not listed otherwise.
+    platform: Option<Platform>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ShownBot {
+    platform: Platform,
+    id: BotId,
+    shared: bool,
+    settings: Value,
+    /// The names of the secrets it has; never what they are.
+    secrets: Vec<String>,
+    /// Where the platform delivers to it; null when the platform cannot reach this house.
+    door: Option<String>,
+    /// The agent that an owned bot belongs to.
+    instance_id: Option<String>,
+    routes: usize,
+    created_at: String,
+}
+
+impl Parts {
+    async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, Problem> {
+        let identity = Identity { platform: record.platform, bot: record.id };
+        let open = self.edge.bots().find(&identity).await?;
+        let mut secrets: Vec<String> =
+            open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
+        secrets.sort();
+        let own: Vec<&Route> = routes
+            .iter()
+            .filter(|route| route.platform == identity.platform && route.bot == identity.bot)
+            .collect();
+        let owner = own.iter().find(|route| route.discriminator == Discriminator::Any);
+        let polls = open.as_ref().is_some_and(|bot| bot.setting("mode") == Some("poll"));
+        Ok(ShownBot {
+            shared: record.shared,
+            settings: serde_json::from_str(&record.settings).unwrap_or_default(),
+            secrets,
+            door: open.filter(|_| !polls).and_then(|bot| self.edge.door(&bot)),
+            instance_id: owner.map(|route| route.instance.to_string()),
+            routes: own.len(),
+            created_at: record.created.to_string(),
+            platform: identity.platform,
+            id: identity.bot,
+        })
+    }
+
+    async fn bot(&self, platform: &str, bot: &str) -> Result<Bot, Problem> {
+        let found = self.relay.roster().bot(&platform.into(), &bot.into()).await?;
+        found.ok_or_else(|| Problem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")))
+    }
+}
+
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<ShownBot>>, Problem> {
+    let mut bots = console.relay.roster().bots().await?;
+    bots.retain(|bot| match &which.platform {
+        Some(platform) => bot.platform == *platform,
+        None => !console.is_built_in(&bot.platform),
+    });
+    let key = |bot: &Bot| format!("{}:{}", bot.platform, bot.id);
+    let page = Items::page(bots, key, which.after.as_deref(), which.limit);
+    let routes = console.relay.roster().routes().await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for bot in page.items {
+        items.push(console.shown_bot(bot, &routes).await?);
+    }
+    Ok(Json(Items { items, next: page.next }))
+}
+
+#[derive(Serialize)]
+pub(crate) struct ShownPlatform {
+    platform: String,
+    secrets: Vec<ShownNeed>,
+}
+
+#[derive(Serialize)]
+struct ShownNeed {
+    name: &'static str,
+    about: &'static str,
+    /// Made by the house when not given.
+    generated: bool,
+}
+
+/// What a bot of this platform is made with.
+pub(crate) async fn platform(
+    State(console): State<Console>,
+    Path(platform): Path<String>,
+) -> Result<Json<ShownPlatform>, Problem> {
+    let Some(known) = console.edge.platform(&platform) else {
+        return Err(not_kept(NotKept::UnknownPlatform(platform)));
+    };
+    let needs = known.needs().iter();
+    let secrets =
+        needs.map(|need| ShownNeed { name: need.name, about: need.about, generated: need.generated });
+    Ok(Json(ShownPlatform { secrets: secrets.collect(), platform }))
+}
+
+pub(crate) async fn create(
+    State(console): State<Console>,
+    Told(new): Told<NewBot>,
+) -> Result<(StatusCode, Json<ShownBot>), Problem> {
+    let draft = drafted(&console, new)?;
+    let kept = console.edge.keep_bot(draft).await?.map_err(not_kept)?;
+    let record = console.bot(kept.platform.as_str(), kept.id.as_str()).await?;
+    Ok((StatusCode::CREATED, Json(console.shown_bot(record, &[]).await?)))
+}
+
+fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {
+    let mut settings = new.settings;
+    let mut draft = edge::Bot {
+        platform: new.platform.as_str().into(),
+        id: "".into(),
+        shared: new.shared,
+        settings: Map::new(),
+        credentials: Default::default(),
+    };
+    // Without an address that the platform could call, asking is the only way to hear anything.
+    let reachable = console.edge.door(&draft).is_some();
+    let said = new.mode.map(Mode::as_str);
+    let mode = said.or_else(|| (!reachable && !settings.contains_key("mode")).then_some("poll"));
+    for (name, value) in [("mode", mode), ("api_base_url", new.api_base_url.as_deref())] {
+        let Some(value) = value else { continue };
+        if settings.insert(name.to_owned(), value.into()).is_some_and(|other| other != value) {
+            return Err(Problem::unfit("contradiction", format!("settings.{name} says something else")));
+        }
+    }
+    for (name, secret) in &new.secrets {
+        let known = console
+            .edge
+            .platform(&new.platform)
+            .is_none_or(|platform| platform.needs().iter().any(|need| need.name == name));
+        if !known {
+            let detail = format!("a bot of platform `{}` has no secret `{name}`", new.platform);
+            return Err(Problem::unfit("unknown_secret", detail));
+        }
+        draft.credentials.insert(name, secret.clone());
+    }
+    Ok(BotDraft {
+        platform: new.platform,
+        id: new.id,
+        shared: new.shared,
+        settings,
+        credentials: draft.credentials,
+    })
+}
+
+fn not_kept(refusal: NotKept) -> Problem {
+    let detail = refusal.to_string();
+    match refusal {
+        NotKept::UnknownPlatform(_) => Problem::unfit("unknown_platform", detail),
+        NotKept::BadId(_) => Problem::unfit("bad_id", detail),
+        NotKept::Missing(_) => Problem::unfit("missing_secret", detail),
+        NotKept::Refused(_) => Problem::unfit("platform_refused", detail),
+        NotKept::Taken(..) => Problem::conflict("taken", detail),
+    }
+}
+
+pub(crate) async fn show(
+    State(console): State<Console>,
+    Path((platform, bot)): Path<(String, String)>,
+) -> Result<Json<ShownBot>, Problem> {
+    let record = console.bot(&platform, &bot).await?;
+    let routes = console.relay.roster().routes().await?;
+    Ok(Json(console.shown_bot(record, &routes).await?))
+}
+
+#[derive(Serialize)]
+pub(crate) struct RemovedBot {
+    platform: Platform,
+    id: BotId,
+}
+
+pub(crate) async fn remove(
+    State(console): State<Console>,
+    Path((platform, bot)): Path<(String, String)>,
+) -> Result<Json<RemovedBot>, Problem> {
+    let record = console.bot(&platform, &bot).await?;
+    if console.is_built_in(&record.platform) {
+        let detail = format!("bots of platform `{platform}` go with their agents");
+        return Err(Problem::conflict("built_in", detail));
+    }
+    let identity = Identity { platform: record.platform, bot: record.id };
+    match console.edge.release_bot(&identity).await? {
+        Removed::Gone | Removed::Absent => {
+            Ok(Json(RemovedBot { platform: identity.platform, id: identity.bot }))
+        }
+        Removed::InUse => Err(Problem::conflict("in_use", format!("bot {platform}:{bot} is in use"))),
+    }
+}

@@ -1,0 +1,129 @@
+//! What waits for agents, and what was given up on.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use ledger::{Instance, Unread};
+use posthouse_wire::{EntryId, InstanceId};
+use serde::{Deserialize, Serialize};
+
+use crate::listing::{Items, PAGE};
+use crate::problem::Problem;
+use crate::routes::{Console, Parts};
+use crate::told::Asked;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    agent: Option<String>,
+    tenant: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Size {
+    tenant: String,
+    agent: String,
+    instance_id: InstanceId,
+    entries: i64,
+    bytes: i64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ShownDeadLetter {
+    entry: EntryId,
+    tenant: String,
+    agent: String,
+    instance_id: InstanceId,
+    platform: String,
+    chat: String,
+    accepted_at: String,
+    died_at: String,
+}
+
+/// Names of the agents an answer speaks of.
+type Names = HashMap<InstanceId, (String, String)>;
+
+impl Parts {
+    /// The agents asked for: one, a tenant's, or all.
+    async fn asked_for(&self, which: &Which) -> Result<Names, Problem> {
+        if let Some(agent) = &which.agent {
+            let (tenant, instance) = self.agent(agent, which.tenant.as_deref()).await?;
+            return Ok(HashMap::from([(instance.id, (tenant.name, instance.name))]));
+        }
+        let roster = self.relay.roster();
+        let only = match &which.tenant {
+            Some(tenant) => Some(self.tenant(tenant).await?.id),
+            None => None,
+        };
+        let tenants: HashMap<_, _> =
+            roster.tenants().await?.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+        let named = |instance: Instance| {
+            let tenant = tenants.get(&instance.tenant).cloned().unwrap_or_default();
+            (instance.id, (tenant, instance.name))
+        };
+        Ok(roster.instances(only.as_ref()).await?.into_iter().map(named).collect())
+    }
+}
+
+/// Asked for one agent, its size even when it is nothing; otherwise whoever has something waiting.
+pub(crate) async fn sizes(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<Size>>, Problem> {
+    let names = console.asked_for(&which).await?;
+    let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
+        (Some(_), Some(id)) => vec![(id.clone(), console.relay.inbox().size(id).await?)],
+        _ => console.relay.inbox().backlogs().await?,
+    };
+    let sized = |(instance_id, unread): (InstanceId, Unread)| {
+        let (tenant, agent) = names.get(&instance_id)?.clone();
+        Some(Size { tenant, agent, instance_id, entries: unread.entries, bytes: unread.bytes })
+    };
+    let mut items: Vec<Size> = held.into_iter().filter_map(sized).collect();
+    items.sort_by(|one, other| (&one.tenant, &one.agent).cmp(&(&other.tenant, &other.agent)));
+    Ok(Json(Items::all(items)))
+}
+
+/// The first thousand; more come to light as these are dealt with.
+pub(crate) async fn dead_letters(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<ShownDeadLetter>>, Problem> {
+    let names = console.asked_for(&which).await?;
+    let only = which.agent.as_ref().and_then(|_| names.keys().next());
+    let at_most = u16::try_from(PAGE).unwrap_or(u16::MAX);
+    let letters = console.relay.inbox().dead_letters(only, at_most).await?;
+    let shown = letters.into_iter().filter_map(|letter| {
+        let (tenant, agent) = names.get(&letter.instance)?.clone();
+        Some(ShownDeadLetter {
+            entry: letter.entry,
+            tenant,
+            agent,
+            instance_id: letter.instance,
+            platform: letter.platform.to_string(),
+            chat: letter.chat.to_string(),
+            accepted_at: letter.accepted.to_string(),
+            died_at: letter.died.to_string(),
+        })
+    });
+    Ok(Json(Items::all(shown.collect())))
+}
+
+#[derive(Serialize)]
+pub(crate) struct Redriven {
+    entry: EntryId,
+    instance_id: InstanceId,
+}
+
+/// Puts a dead letter back in line. Repeating is harmless.
+pub(crate) async fn redrive(
+    State(console): State<Console>,
+    Path(entry): Path<String>,
+) -> Result<Json<Redriven>, Problem> {
+    let entry = EntryId::from(entry);
+    match console.relay.redrive(&entry).await? {
+        Some(instance_id) => Ok(Json(Redriven { entry, instance_id })),
+        None => Err(Problem::absent("no_such_letter", format!("there is no dead letter `{entry}`"))),
+    }
+}

@@ -1,0 +1,103 @@
+//! One id, whole story. No trace holds a person's text.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use ledger::Story;
+use posthouse_wire::{ActionId, EntryId};
+use serde::Serialize;
+
+use crate::problem::Problem;
+use crate::routes::{Console, Parts};
+
+#[derive(Serialize)]
+pub(crate) struct Trace {
+    /// As it was asked for.
+    id: String,
+    /// The story itself first, then those it is linked with.
+    items: Vec<ShownStory>,
+}
+
+#[derive(Serialize)]
+struct ShownStory {
+    id: String,
+    what: String,
+    instance_id: String,
+    platform: String,
+    bot: String,
+    chat: Option<String>,
+    message: Option<String>,
+    linked: Vec<String>,
+    steps: Vec<ShownStep>,
+}
+
+#[derive(Serialize)]
+struct ShownStep {
+    what: &'static str,
+    at: String,
+    note: Option<String>,
+}
+
+fn shown(story: Story) -> ShownStory {
+    let step = |step: ledger::Step| ShownStep { what: step.what, at: step.at.to_string(), note: step.note };
+    ShownStory {
+        id: story.id,
+        what: story.what,
+        instance_id: story.instance.to_string(),
+        platform: story.platform.to_string(),
+        bot: story.bot,
+        chat: story.chat.map(|chat| chat.to_string()),
+        message: story.message.map(|message| message.to_string()),
+        linked: story.linked,
+        steps: story.steps.into_iter().map(step).collect(),
+    }
+}
+
+/// How many colons in ids are tried as the border between chat and message.
+const BORDERS: usize = 8;
+
+impl Parts {
+    async fn by_id(&self, id: &str) -> Result<Option<Story>, Problem> {
+        let traces = self.relay.traces();
+        match id.get(..4) {
+            Some("ent_") => Ok(traces.entry(&EntryId::from(id)).await?),
+            Some("act_") => Ok(traces.action(&ActionId::from(id)).await?),
+            _ => Ok(None),
+        }
+    }
+
+    /// `PLATFORM:CHAT:MESSAGE`. Ids of either kind may hold colons, so every border is tried, the last
+    /// colon first.
+    async fn by_message(&self, text: &str) -> Result<Vec<Story>, Problem> {
+        let Some((platform, rest)) = text.split_once(':') else { return Ok(Vec::new()) };
+        for (at, _) in rest.rmatch_indices(':').take(BORDERS) {
+            let (chat, message) = (rest[..at].into(), rest[at + 1..].into());
+            let stories = self.relay.traces().message(&platform.into(), &chat, &message).await?;
+            if !stories.is_empty() {
+                return Ok(stories);
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+pub(crate) async fn trace(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+) -> Result<Json<Trace>, Problem> {
+    let mut stories: Vec<Story> = console.by_id(&id).await?.into_iter().collect();
+    if stories.is_empty() {
+        stories = console.by_message(&id).await?;
+    }
+    if stories.is_empty() {
+        return Err(Problem::absent("no_such_message", format!("nothing is known of `{id}`")));
+    }
+    let linked: Vec<String> = stories.iter().flat_map(|story| story.linked.clone()).collect();
+    for link in linked {
+        if stories.iter().all(|story| story.id != link)
+            && let Some(story) = console.by_id(&link).await?
+        {
+            stories.push(story);
+        }
+    }
+    Ok(Json(Trace { id, items: stories.into_iter().map(shown).collect() }))
+}

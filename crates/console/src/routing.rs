@@ -1,0 +1,153 @@
+//! Routes: the only way from a platform's event to an agent.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use ledger::{Created, Discriminator, Instance, Removed, Route};
+use posthouse_wire::{BotId, InstanceId, Platform};
+use serde::{Deserialize, Serialize};
+
+use crate::listing::Items;
+use crate::problem::Problem;
+use crate::routes::Console;
+use crate::told::{Asked, Told};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewRoute {
+    platform: Platform,
+    bot: BotId,
+    discriminator: String,
+    agent: String,
+    #[serde(default)]
+    tenant: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    /// Also names a platform of the house's own, whose routes are not listed otherwise.
+    platform: Option<Platform>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OneRoute {
+    platform: Platform,
+    bot: BotId,
+    discriminator: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ShownRoute {
+    platform: Platform,
+    bot: BotId,
+    discriminator: String,
+    agent: Option<String>,
+    tenant: Option<String>,
+    instance_id: InstanceId,
+    created_at: String,
+}
+
+fn shown(route: Route, agent: Option<String>, tenant: Option<String>) -> ShownRoute {
+    ShownRoute {
+        discriminator: route.discriminator.to_string(),
+        platform: route.platform,
+        bot: route.bot,
+        agent,
+        tenant,
+        instance_id: route.instance,
+        created_at: route.created.to_string(),
+    }
+}
+
+fn discriminator(text: &str) -> Result<Discriminator, Problem> {
+    text.parse().map_err(|()| {
+        let detail = format!("`{text}` is no discriminator: write *, chat:ID, scope:ID or path:PATH");
+        Problem::unfit("bad_discriminator", detail)
+    })
+}
+
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<ShownRoute>>, Problem> {
+    let roster = console.relay.roster();
+    let mut routes = roster.routes().await?;
+    routes.retain(|route| match &which.platform {
+        Some(platform) => route.platform == *platform,
+        None => !console.is_built_in(&route.platform),
+    });
+    let key = |route: &Route| format!("{}:{} {}", route.platform, route.bot, route.discriminator);
+    let page = Items::page(routes, key, which.after.as_deref(), which.limit);
+    let tenants: HashMap<_, _> =
+        roster.tenants().await?.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+    let mut items = Vec::with_capacity(page.items.len());
+    for route in page.items {
+        let instance: Option<Instance> = roster.instance(&route.instance).await?;
+        let tenant = instance.as_ref().and_then(|instance| tenants.get(&instance.tenant).cloned());
+        items.push(shown(route, instance.map(|instance| instance.name), tenant));
+    }
+    Ok(Json(Items { items, next: page.next }))
+}
+
+pub(crate) async fn create(
+    State(console): State<Console>,
+    Told(new): Told<NewRoute>,
+) -> Result<(StatusCode, Json<ShownRoute>), Problem> {
+    let discriminator = discriminator(&new.discriminator)?;
+    let (tenant, instance) = console.agent(&new.agent, new.tenant.as_deref()).await?;
+    let route = Route {
+        platform: new.platform,
+        bot: new.bot,
+        discriminator,
+        instance: instance.id,
+        created: console.timepiece.now(),
+    };
+    match console.relay.roster().create_route(route.clone()).await? {
+        Created::Made => {
+            console.relay.roster_changed();
+            Ok((StatusCode::CREATED, Json(shown(route, Some(instance.name), Some(tenant.name)))))
+        }
+        Created::Taken => Err(Problem::conflict(
+            "taken",
+            format!("{}:{} already has a route for {}", route.platform, route.bot, route.discriminator),
+        )),
+        Created::Unfit(why) => {
+            Err(Problem::unfit("unfit_route", format!("{}:{}: {why}", route.platform, route.bot)))
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct RemovedRoute {
+    platform: Platform,
+    bot: BotId,
+    discriminator: String,
+}
+
+pub(crate) async fn remove(
+    State(console): State<Console>,
+    Asked(one): Asked<OneRoute>,
+) -> Result<Json<RemovedRoute>, Problem> {
+    let discriminator = discriminator(&one.discriminator)?;
+    let OneRoute { platform, bot, .. } = one;
+    if console.is_built_in(&platform) {
+        let detail = format!("routes of platform `{platform}` go with their agents");
+        return Err(Problem::conflict("built_in", detail));
+    }
+    match console.relay.roster().remove_route(&platform, &bot, &discriminator).await? {
+        Removed::Gone => {
+            console.relay.roster_changed();
+            Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() }))
+        }
+        Removed::Absent | Removed::InUse => Err(Problem::absent(
+            "no_such_route",
+            format!("{platform}:{bot} has no route for {discriminator}"),
+        )),
+    }
+}

@@ -1,0 +1,79 @@
+//! Bots and their secrets.
+
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use crate::house::House;
+use crate::pigeon::TOKEN;
+
+#[tokio::test]
+async fn a_bot_is_tried_with_its_platform_and_shown_without_its_secrets() {
+    let house = House::open().await;
+    let body =
+        json!({ "platform": "pigeon", "settings": { "loft": "north" }, "secrets": { "token": TOKEN } });
+    let made = house.makes("/admin/bots", body).await;
+    assert_eq!(
+        (&made["id"], &made["shared"]),
+        (&json!("7001"), &json!(false)),
+        "it is called what the platform calls it"
+    );
+    assert_eq!(made["settings"], json!({ "loft": "north", "mode": "poll", "username": "homer" }));
+    assert_eq!(made["secrets"], json!(["token", "webhook_secret"]));
+    for path in ["/admin/bots", "/admin/bots?platform=pigeon", "/admin/bots/pigeon/7001"] {
+        let answer = house.gets(path).await.to_string();
+        assert!(answer.contains("7001") && !answer.contains(TOKEN), "{answer}");
+    }
+    assert_eq!(house.asks(Method::DELETE, "/admin/bots/pigeon/7001", None).await.0, StatusCode::OK);
+    assert_eq!(
+        house.refuses(Method::GET, "/admin/bots/pigeon/7001", None).await,
+        (404, "no_such_bot".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn a_bot_that_cannot_be_is_refused_and_its_secret_not_repeated() {
+    let (house, _) = House::settled().await;
+    for (body, refusal) in [
+        (json!({ "platform": "pigeon", "secrets": { "token": TOKEN } }), (409, "taken")),
+        (json!({ "platform": "pigeon", "secrets": { "token": "canary-wrong" } }), (422, "platform_refused")),
+        (json!({ "platform": "pigeon" }), (422, "missing_secret")),
+        (json!({ "platform": "pigeon", "secrets": { "tokne": "canary-wrong" } }), (422, "unknown_secret")),
+        (json!({ "platform": "owl", "secrets": { "token": "canary-wrong" } }), (422, "unknown_platform")),
+        (json!({ "platform": "pigeon", "id": "a b", "secrets": { "token": TOKEN } }), (422, "bad_id")),
+        (json!({ "platform": "pigeon", "mode": "sometimes" }), (400, "malformed")),
+        (
+            json!({ "platform": "pigeon", "mode": "poll", "settings": { "mode": "webhook" } }),
+            (422, "contradiction"),
+        ),
+        (json!({ "platform": "pigeon", "secrets": "canary-wrong" }), (400, "malformed")),
+        (json!({ "platform": "pigeon", "token": "canary-wrong" }), (400, "malformed")),
+    ] {
+        let (status, answer) = house.asks(Method::POST, "/admin/bots", Some(body.clone())).await;
+        assert_eq!((status.as_u16(), answer["code"].as_str().unwrap()), refusal, "{body}");
+        assert!(!answer.to_string().contains("canary"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_platform_says_what_its_bots_are_made_with() {
+    let house = House::open().await;
+    let known = house.gets("/admin/platforms/pigeon").await;
+    assert_eq!(
+        known["secrets"][0],
+        json!({ "name": "token", "about": "the token on its ring", "generated": false })
+    );
+    assert_eq!(
+        house.refuses(Method::GET, "/admin/platforms/owl", None).await,
+        (422, "unknown_platform".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn the_houses_own_bots_come_and_go_with_their_agents() {
+    let (house, heron) = House::settled().await;
+    assert_eq!(house.gets("/admin/bots").await["items"].as_array().unwrap().len(), 1);
+    let own = house.gets("/admin/bots?platform=web").await;
+    assert_eq!(own["items"][0]["id"], heron["instance_id"]);
+    let path = format!("/admin/bots/web/{}", heron["instance_id"].as_str().unwrap());
+    assert_eq!(house.refuses(Method::DELETE, &path, None).await, (409, "built_in".to_owned()));
+}

@@ -1,0 +1,152 @@
+//! A house in memory, and its operator.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use bus::Bus;
+use bytes::Bytes;
+use console::{AdminToken, Guests, Parts};
+use edge::Edge;
+use edge::web::Web;
+use errand::Errand;
+use http::{Method, Request, StatusCode};
+use ledger::{Append, Ledger, Place};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{EntryId, Event, InstanceId, Secret};
+use relay::Relay;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use vault::{Keys, Vault};
+
+use crate::pigeon::{self, Pigeon};
+
+pub const ADMIN: &str = "canary-admin";
+
+pub struct House {
+    pub relay: Relay,
+    pub doors: Router,
+    pub ledger: Ledger,
+    pub backups: Arc<Mutex<Vec<std::path::PathBuf>>>,
+}
+
+impl House {
+    pub async fn open() -> Self {
+        let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
+        let ledger = Ledger::open(Place::Memory, timepiece.clone()).await.unwrap();
+        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), timepiece.clone()).await.unwrap();
+        let errand = Errand::new(errand::Config::default());
+        let relay = Relay::new(relay::Parts {
+            config: relay::Config::default(),
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            roster: ledger.roster(),
+            traces: ledger.traces(),
+            keyring: vault.keyring(),
+            bus: Bus::local(),
+            errand: errand.clone(),
+            timepiece: timepiece.clone(),
+        });
+        let edge = Edge::new(edge::Parts {
+            roster: ledger.roster(),
+            vault,
+            relay: relay.clone(),
+            timepiece: timepiece.clone(),
+            platforms: vec![Arc::new(Pigeon)],
+            public_url: None,
+        });
+        let backups = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&backups);
+        let doors = console::routes(Parts {
+            relay: relay.clone(),
+            edge,
+            admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
+            public_url: "http://127.0.0.1:7678".to_owned(),
+            built_in: vec!["web".into()],
+            guests: Some(Guests {
+                web: Arc::new(Web::new(ledger.rooms(), timepiece.clone())),
+                rooms: ledger.rooms(),
+            }),
+            timepiece,
+            wake_url: Arc::new(move |url| errand.check(url).map(drop).map_err(|refusal| refusal.to_string())),
+            backup: Arc::new(move |path| {
+                written.lock().unwrap().push(path);
+                Box::pin(async { Ok(()) })
+            }),
+        });
+        Self { relay, doors, ledger, backups }
+    }
+
+    /// A house with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.
+    pub async fn settled() -> (Self, Value) {
+        let house = Self::open().await;
+        house.makes("/admin/tenants", json!({ "name": "acme" })).await;
+        house
+            .makes("/admin/bots", json!({ "platform": "pigeon", "secrets": { "token": pigeon::TOKEN } }))
+            .await;
+        let body = json!({ "tenant": "acme", "name": "heron", "bots": ["pigeon:7001"] });
+        let heron = house.makes("/admin/agents", body).await;
+        (house, heron)
+    }
+
+    pub async fn asks(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header("authorization", format!("Bearer {ADMIN}"));
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        self.hears(request.body(body).unwrap()).await
+    }
+
+    pub async fn hears(&self, request: Request<Body>) -> (StatusCode, Value) {
+        let response = self.doors.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let value: Value = serde_json::from_slice(&bytes).unwrap();
+        if !status.is_success() {
+            assert_eq!(kind, "application/problem+json");
+            assert_eq!(value["status"], status.as_u16());
+        }
+        (status, value)
+    }
+
+    pub async fn gets(&self, path: &str) -> Value {
+        let (status, value) = self.asks(Method::GET, path, None).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {value}");
+        value
+    }
+
+    pub async fn makes(&self, path: &str, body: Value) -> Value {
+        let (status, value) = self.asks(Method::POST, path, Some(body)).await;
+        assert!(status.is_success(), "{path}: {value}");
+        value
+    }
+
+    /// The status and code of a refusal.
+    pub async fn refuses(&self, method: Method, path: &str, body: Option<Value>) -> (u16, String) {
+        let (status, value) = self.asks(method, path, body).await;
+        (status.as_u16(), value["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// A message that waits for an agent.
+    pub async fn keeps(&self, to: &Value, chat: &str, message: &str) -> EntryId {
+        let event = serde_json::to_vec(&Event::default()).unwrap();
+        let appended = self
+            .relay
+            .inbox()
+            .append(Append {
+                to: InstanceId::from(to["instance_id"].as_str().unwrap()),
+                platform: "pigeon".into(),
+                bot: "7001".into(),
+                chat: chat.into(),
+                message: Some(message.into()),
+                dedup: format!("{chat}/{message}").into(),
+                event: Bytes::from(event),
+                accepted: Moment::from_seconds(1_765_000_000),
+                sighting: None,
+            })
+            .await
+            .unwrap();
+        appended.entry().clone()
+    }
+}

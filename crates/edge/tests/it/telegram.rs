@@ -1,0 +1,7 @@
+//! The Telegram platform against the recorded truths and against the stand-in.
+
+mod actors;
+mod polling;
+mod sending;
+mod settling;
+mod vectors;

@@ -1,0 +1,117 @@
+//! A bot of ours at a stand-in of Telegram.
+
+use std::time::Duration;
+
+use edge::Bot;
+use edge::platform::Platform;
+use edge::telegram::Telegram;
+use ledger::Identity;
+use posthouse_time::Timepiece;
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{Action, Outcome, Secret};
+use relay::{Carried, Order};
+use serde_json::json;
+use stand_ins::telegram as played;
+use vault::Credentials;
+
+pub const TOKEN: &str = "42:canary-token";
+pub const WEBHOOK_SECRET: &str = "canary_webhook-secret";
+/// Longer than anything here takes; only a failing test waits so long.
+pub const LONG: Duration = Duration::from_secs(20);
+
+/// The platform, calling there.
+pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {
+    // Already installed by another test of this process, or by this line.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    Telegram::new(api_base, clock)
+}
+
+pub fn bot(settings: serde_json::Value) -> Bot {
+    let mut credentials = Credentials::default();
+    credentials.insert("token", Secret::new(TOKEN));
+    credentials.insert("webhook_secret", Secret::new(WEBHOOK_SECRET));
+    Bot {
+        platform: "telegram".into(),
+        id: "42".into(),
+        shared: false,
+        settings: settings.as_object().unwrap().clone(),
+        credentials,
+    }
+}
+
+pub struct Scene {
+    pub stand_in: played::Telegram,
+    pub telegram: Telegram,
+    pub bot: Bot,
+    pub clock: Timepiece,
+}
+
+/// Chats 5 and 6 have spoken.
+pub async fn open(clock: Timepiece) -> Scene {
+    open_with(clock, played::Settings::default()).await
+}
+
+pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
+    let bots = vec![played::Bot::new(TOKEN, "posty_bot").unwrap()];
+    let stand_in = played::Telegram::start(played::Settings { bots, ..settings }).await.unwrap();
+    for chat in [5, 6] {
+        stand_in.inject(played::Injection::text(chat, "hello")).unwrap();
+    }
+    let telegram = telegram(&stand_in.base_url(), clock.clone());
+    let bot = bot(json!({"username": "posty_bot", "bot_user_id": "42"}));
+    Scene { stand_in, telegram, bot, clock }
+}
+
+impl Scene {
+    pub fn order(&self, action: Action) -> Order {
+        Order {
+            id: "act_1".into(),
+            tenant: "ten_1".into(),
+            instance: "inst_1".into(),
+            on: Identity { platform: "telegram".into(), bot: "42".into() },
+            action,
+            deadline: self.clock.now() + Duration::from_secs(25),
+        }
+    }
+
+    pub async fn carry(&self, action: Action) -> Carried {
+        let order = self.order(action);
+        self.telegram.carry(&self.bot, order).await
+    }
+
+    pub async fn outcome(&self, action: Action) -> Outcome {
+        self.carry(action).await.outcome
+    }
+
+    /// What stands in the chat, written by us.
+    pub fn sent(&self, chat: i64) -> Vec<String> {
+        let rows = self.stand_in.transcript(&played::Filter::sent(chat));
+        rows.into_iter().map(|row| row.text.unwrap()).collect()
+    }
+}
+
+pub fn send(chat: &str, content: &str) -> Action {
+    Action::Send {
+        chat_id: chat.into(),
+        content: content.to_owned(),
+        reply_to: None,
+        metadata: Metadata::default(),
+    }
+}
+
+pub fn edit(chat: &str, message: &str, content: &str) -> Action {
+    Action::Edit {
+        chat_id: chat.into(),
+        message_id: message.into(),
+        content: content.to_owned(),
+        metadata: Metadata::default(),
+    }
+}
+
+/// The error of an outcome that must be a failure.
+pub fn error(outcome: &Outcome) -> &str {
+    assert!(!outcome.success, "{outcome:?}");
+    let error = outcome.error.as_deref().unwrap();
+    assert!(!error.contains("canary"), "{error}");
+    error
+}

@@ -1,0 +1,215 @@
+//! Updates fetched by long polling, kept before they are confirmed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use edge::platform::Platform;
+use edge::{Bot, Edge, Intake};
+use ledger::{Discriminator, Generation, Instance, Ledger, Place, Route, Seq, Tenant};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{Event, InstanceId};
+use serde_json::json;
+use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use vault::{Keys, Vault};
+
+use super::actors::{LONG, Scene, open};
+
+/// A house with one agent that owns the bot.
+struct House {
+    ledger: Ledger,
+    edge: Edge,
+    agent: InstanceId,
+}
+
+impl House {
+    async fn with(bot: &Bot, clock: &Timepiece) -> House {
+        let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
+        let roster = ledger.roster();
+        let (tenant, agent) = ("ten_1".into(), InstanceId::new("inst_1"));
+        roster
+            .create_tenant(Tenant { id: "ten_1".into(), name: "t".into(), created: Moment::default() })
+            .await
+            .unwrap();
+        let instance = Instance {
+            id: agent.clone(),
+            tenant,
+            name: "heron".into(),
+            wake_url: None,
+            generation: Generation::Auto,
+            idle: false,
+            created: Moment::default(),
+        };
+        roster.create_instance(instance).await.unwrap();
+        let record = ledger::Bot {
+            platform: bot.platform.clone(),
+            id: bot.id.clone(),
+            shared: false,
+            settings: "{}".into(),
+            created: Moment::default(),
+        };
+        roster.create_bot(record).await.unwrap();
+        let route = Route {
+            platform: bot.platform.clone(),
+            bot: bot.id.clone(),
+            discriminator: Discriminator::Any,
+            instance: agent.clone(),
+            created: Moment::default(),
+        };
+        roster.create_route(route).await.unwrap();
+        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
+        let relay = relay::Relay::new(relay::Parts {
+            config: relay::Config::default(),
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            roster: ledger.roster(),
+            traces: ledger.traces(),
+            keyring: vault.keyring(),
+            bus: bus::Bus::local(),
+            errand: errand::Errand::new(errand::Config::default()),
+            timepiece: clock.clone(),
+        });
+        let edge = Edge::new(edge::Parts {
+            roster: ledger.roster(),
+            vault,
+            relay,
+            timepiece: clock.clone(),
+            platforms: Vec::new(),
+            public_url: None,
+        });
+        House { ledger, edge, agent }
+    }
+
+    fn intake(&self) -> Intake {
+        self.edge.intake().clone()
+    }
+
+    async fn texts(&self) -> Vec<String> {
+        let unread = self.ledger.inbox().unread(&self.agent, Seq(0), 1000).await.unwrap();
+        unread.iter().map(|entry| serde_json::from_slice::<Event>(&entry.event).unwrap().text).collect()
+    }
+}
+
+struct Poller {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Poller {
+    fn start(scene: &Scene, house: &House) -> Poller {
+        let mut bot = scene.bot.clone();
+        bot.settings.insert("mode".to_owned(), json!("poll"));
+        let (telegram, intake, stop) = (scene.telegram.clone(), house.intake(), CancellationToken::new());
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move { telegram.fetch(Arc::new(bot), intake, stop).await }
+        });
+        Poller { stop, task }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        // Far less than Telegram holds an unanswered question.
+        tokio::time::timeout(Duration::from_secs(5), self.task).await.unwrap().unwrap();
+    }
+}
+
+async fn all_confirmed(scene: &Scene) {
+    assert!(scene.stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
+}
+
+#[tokio::test]
+async fn updates_are_kept_in_order_and_then_confirmed() {
+    let scene = open(Timepiece::wall()).await;
+    let house = House::with(&scene.bot, &scene.clock).await;
+    let poller = Poller::start(&scene, &house);
+    for n in 0..250 {
+        scene.stand_in.inject(Injection::text(5, &format!("{n}"))).unwrap();
+    }
+    all_confirmed(&scene).await;
+    let mut expected = vec!["hello".to_owned(), "hello".to_owned()];
+    expected.extend((0..250).map(|n| n.to_string()));
+    assert_eq!(house.texts().await, expected);
+    poller.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_poller_finds_nothing_twice() {
+    let scene = open(Timepiece::wall()).await;
+    let house = House::with(&scene.bot, &scene.clock).await;
+    // Everything is fetched, and its confirmation is lost with the first poller.
+    scene.stand_in.fault(Fault::new(Trouble::Slow { delay_ms: 0 }).on("getUpdates"));
+    scene.stand_in.fault(Fault::new(Trouble::Hang).on("getUpdates"));
+    let poller = Poller::start(&scene, &house);
+    assert!(scene.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
+    assert_eq!((house.texts().await.len(), scene.stand_in.deliveries(None).pending), (2, 2));
+    poller.stop().await;
+
+    let poller = Poller::start(&scene, &house);
+    all_confirmed(&scene).await;
+    assert_eq!(house.texts().await.len(), 2);
+    poller.stop().await;
+}
+
+#[tokio::test]
+async fn polling_outlives_conflicts_failures_and_silence() {
+    let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
+    let scene = open(clock.clone()).await;
+    let house = House::with(&scene.bot, &clock).await;
+    let troubles = [
+        Trouble::ServerError { status: 502 },
+        Trouble::DropAfterWrite,
+        Trouble::TooManyRequests { retry_after: 1 },
+        Trouble::Unauthorized,
+    ];
+    for trouble in troubles {
+        scene.stand_in.fault(Fault::new(trouble).on("getUpdates"));
+    }
+    let poller = Poller::start(&scene, &house);
+    while scene.stand_in.deliveries(None).pending > 0 {
+        clock.wind(Duration::from_millis(100));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(house.texts().await.len(), 2);
+    poller.stop().await;
+}
+
+#[tokio::test]
+async fn an_update_that_cannot_be_read_holds_up_nothing_behind_it() {
+    let scene = open(Timepiece::wall()).await;
+    let house = House::with(&scene.bot, &scene.clock).await;
+    scene.stand_in.inject(Injection::update(json!({"message": {"text": 5}}))).unwrap();
+    scene.stand_in.inject(Injection::text(5, "behind it")).unwrap();
+    let poller = Poller::start(&scene, &house);
+    all_confirmed(&scene).await;
+    assert_eq!(house.texts().await.last().unwrap(), "behind it");
+    poller.stop().await;
+}
+
+#[tokio::test]
+async fn a_press_is_kept_and_answered_while_the_agent_sleeps() {
+    let scene = open(Timepiece::wall()).await;
+    let house = House::with(&scene.bot, &scene.clock).await;
+    scene
+        .stand_in
+        .inject(Injection::update(json!({"callback_query": {"id": "canary", "from": {"id": 5, "first_name": "Ana"},
+            "data": "yes", "message": {"message_id": 1, "chat": {"id": 5, "type": "private", "first_name": "Ana"}}}})))
+        .unwrap();
+    let poller = Poller::start(&scene, &house);
+    let answers = Filter { kinds: vec![Kind::CallbackAnswered], ..Filter::default() };
+    assert!(scene.stand_in.until(LONG, |stand_in| stand_in.transcript(&answers).len() == 1).await);
+    all_confirmed(&scene).await;
+    assert_eq!(house.texts().await.last().unwrap(), "yes");
+    poller.stop().await;
+}
+
+#[tokio::test]
+async fn a_bot_that_telegram_calls_is_not_polled_for() {
+    let scene = open(Timepiece::wall()).await;
+    let house = House::with(&scene.bot, &scene.clock).await;
+    let stop = CancellationToken::new();
+    scene.telegram.fetch(Arc::new(scene.bot.clone()), house.intake(), stop).await;
+    assert_eq!(scene.stand_in.deliveries(None).pending, 2);
+}

@@ -1,0 +1,393 @@
+//! Actions out, and everything that can go wrong on their way.
+
+use std::time::Duration;
+
+use edge::platform::Platform;
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::Action;
+use posthouse_wire::action::Metadata;
+use serde_json::{Value, json};
+use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
+
+use super::actors::{LONG, Scene, edit, error, open, send, telegram};
+
+fn raw(row: &stand_ins::telegram::Row) -> Value {
+    serde_json::from_str(row.raw.get()).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_goes_out_as_markup_and_names_its_message() {
+    let scene = open(Timepiece::wall()).await;
+    let before = scene.clock.now();
+    let carried = scene.carry(send("5", "**bold** and 1.5 - a_b! [site](https://example.test/a_(b))")).await;
+    assert!(carried.outcome.success, "{:?}", carried.outcome);
+    assert!(carried.posted.unwrap() >= before);
+    let row = &scene.stand_in.transcript(&Filter::sent(5))[0];
+    assert_eq!(row.text.as_deref(), Some("bold and 1.5 - a_b! site"));
+    assert_eq!(carried.outcome.message_id.unwrap(), row.message_id.unwrap().to_string().as_str());
+    assert_eq!(raw(row)["parse_mode"], "MarkdownV2");
+}
+
+#[tokio::test]
+async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
+    let scene = open(Timepiece::wall()).await;
+    let forum = Injection { thread_id: Some(77), is_forum: true, ..Injection::text(-1002, "in topic") };
+    let asked = scene.stand_in.inject(forum).unwrap().message_id.unwrap();
+    for (thread, named) in [(Some("77"), Some(77)), (Some("1"), None), (None, None)] {
+        let metadata = Metadata { thread_id: thread.map(Into::into), ..Metadata::default() };
+        let outcome = scene
+            .outcome(Action::Send {
+                chat_id: "-1002".into(),
+                content: "here".into(),
+                reply_to: Some(asked.to_string().into()),
+                metadata: metadata.clone(),
+            })
+            .await;
+        assert!(outcome.success, "{outcome:?}");
+        let row = scene.stand_in.transcript(&Filter::sent(-1002)).pop().unwrap();
+        assert_eq!((row.thread_id, row.reply_to), (named, Some(asked)));
+
+        assert!(
+            scene.outcome(Action::Typing { chat_id: "-1002".into(), content: None, metadata }).await.success
+        );
+        let actions = Filter { kinds: vec![Kind::Action], ..Filter::chat(-1002) };
+        let typing = scene.stand_in.transcript(&actions).pop().unwrap();
+        // The sign shows in General only if General is named; a message only if it is not.
+        assert_eq!(
+            (typing.text.as_deref(), typing.thread_id),
+            (Some("typing"), thread.map(|id| id.parse().unwrap()))
+        );
+    }
+    let gone = Action::Send {
+        chat_id: "-1002".into(),
+        content: "still said".into(),
+        reply_to: Some("99999".into()),
+        metadata: Metadata::default(),
+    };
+    assert!(scene.outcome(gone).await.success);
+}
+
+#[tokio::test]
+async fn a_long_answer_becomes_several_messages_in_order() {
+    let scene = open(Timepiece::wall()).await;
+    // As long as the one that a stock gateway was seen to send in one piece, in two-unit letters.
+    let mut content: String = (0..800).map(|n| format!("{n:04} 𝔘𝔫𝔦 é\n")).collect();
+    content.push_str(&"x".repeat(11_213 - content.encode_utf16().count()));
+    assert_eq!(content.encode_utf16().count(), 11_213);
+    let asked = scene.stand_in.inject(Injection::text(5, "tell me")).unwrap().message_id;
+    let outcome = scene
+        .outcome(Action::Send {
+            chat_id: "5".into(),
+            content: content.clone(),
+            reply_to: asked.map(|id| id.to_string().into()),
+            metadata: Metadata::default(),
+        })
+        .await;
+    assert!(outcome.success, "{outcome:?}");
+    let rows = scene.stand_in.transcript(&Filter::sent(5));
+    assert!(rows.len() >= 3);
+    let said: Vec<&str> = rows.iter().map(|row| row.text.as_deref().unwrap()).collect();
+    let without_space = |text: &str| text.split_whitespace().collect::<String>();
+    assert_eq!(without_space(&said.concat()), without_space(&content));
+    assert!(said.iter().all(|text| text.encode_utf16().count() <= 4096));
+    let replies: Vec<Option<i64>> = rows.iter().map(|row| row.reply_to).collect();
+    assert_eq!((replies[0], &replies[1..]), (asked, vec![None; rows.len() - 1].as_slice()));
+    assert_eq!(outcome.message_id.unwrap(), rows.last().unwrap().message_id.unwrap().to_string().as_str());
+}
+
+#[tokio::test]
+async fn an_edit_replaces_all_that_was_said_under_its_message() {
+    let scene = open(Timepiece::wall()).await;
+    let standing = |scene: &Scene| {
+        let mut texts = std::collections::BTreeMap::new();
+        for row in scene.stand_in.transcript(&Filter::chat(5)) {
+            match row.kind {
+                Kind::Sent | Kind::Edited => _ = texts.insert(row.message_id.unwrap(), row.text.unwrap()),
+                Kind::Deleted => _ = texts.remove(&row.message_id.unwrap()),
+                _ => {}
+            }
+        }
+        texts.into_values().collect::<Vec<String>>()
+    };
+    let id = scene.outcome(send("5", "growing")).await.message_id.unwrap();
+    let lines = |count: usize| (0..count).map(|n| format!("line {n:05}\n")).collect::<String>();
+    for (content, messages) in
+        [("short".to_owned(), 1), (lines(500), 2), (lines(900), 3), (lines(901), 3), ("end".to_owned(), 1)]
+    {
+        let outcome = scene.outcome(edit("5", id.as_str(), &content)).await;
+        assert!(outcome.success, "{outcome:?}");
+        let said = standing(&scene);
+        assert_eq!(said.len(), messages);
+        assert_eq!(said.join("\n"), content.trim_end());
+        // The same again is as good as done.
+        assert!(scene.outcome(edit("5", id.as_str(), &content)).await.success);
+        assert_eq!(standing(&scene), said);
+    }
+    let long = scene.outcome(send("5", &lines(900))).await.message_id.unwrap();
+    assert!(scene.outcome(edit("5", long.as_str(), "all of it")).await.success);
+    assert_eq!(standing(&scene), ["end", "all of it"]);
+}
+
+#[tokio::test]
+async fn an_edit_that_grows_too_long_goes_on_in_the_topic_of_its_message() {
+    let scene = open(Timepiece::wall()).await;
+    let forum = Injection { thread_id: Some(77), is_forum: true, ..Injection::text(-1002, "in topic") };
+    scene.stand_in.inject(forum).unwrap();
+    let first = Action::Send {
+        chat_id: "-1002".into(),
+        content: "growing".into(),
+        reply_to: None,
+        metadata: Metadata { thread_id: Some("77".into()), ..Metadata::default() },
+    };
+    let id = scene.outcome(first).await.message_id.unwrap();
+    assert!(scene.outcome(edit("-1002", id.as_str(), &"word ".repeat(1000))).await.success);
+    let topics: Vec<Option<i64>> =
+        scene.stand_in.transcript(&Filter::sent(-1002)).iter().map(|row| row.thread_id).collect();
+    assert_eq!(topics, [Some(77), Some(77)]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
+    let scene = open(Timepiece::wall()).await;
+    for (action, expected) in [
+        (send("777", "x"), "chat not found"),
+        (send("@posty", "x"), "chat not found"),
+        (send("5", " \n"), "empty"),
+        (edit("5", "999", "x"), "message to edit not found"),
+        (edit("5", "m1", "x"), "message to edit not found"),
+        (
+            Action::Send {
+                chat_id: "5".into(),
+                content: "x".into(),
+                reply_to: None,
+                metadata: Metadata { thread_id: Some("9999".into()), ..Metadata::default() },
+            },
+            "thread not found",
+        ),
+        (
+            Action::FollowUp {
+                session_key: "agent:main:telegram:dm:5".into(),
+                kind: "telegram.callback_query_id".into(),
+                content: "x".into(),
+                metadata: Metadata::default(),
+            },
+            "nothing to follow up on",
+        ),
+    ] {
+        let outcome = scene.outcome(action.clone()).await;
+        assert!(error(&outcome).contains(expected), "{action:?}: {outcome:?}");
+    }
+    for (trouble, expected) in [
+        (Trouble::Blocked, "Forbidden"),
+        (Trouble::Unauthorized, "unauthorized"),
+        (Trouble::ChatNotFound, "chat not found"),
+        (Trouble::TooManyRequests { retry_after: 300 }, "wait 300 s"),
+    ] {
+        let fault = scene.stand_in.fault(Fault::new(trouble).on("sendMessage"));
+        let outcome = scene.outcome(send("5", "x")).await;
+        assert!(error(&outcome).contains(expected), "{outcome:?}");
+        assert_eq!(scene.stand_in.struck(fault), 1);
+    }
+    assert!(scene.sent(5).is_empty());
+}
+
+#[tokio::test]
+async fn markup_that_telegram_cannot_read_goes_out_plain() {
+    // Nothing that the converter writes is refused, so somebody else plays Telegram here.
+    let refusing = strict::open().await;
+    let telegram = telegram(&refusing.base, Timepiece::wall());
+    let scene = open(Timepiece::wall()).await;
+    let link = format!("[a](https://example.test/{})", "x".repeat(3000));
+    for (content, messages) in [("**bold**".to_owned(), 1), (format!("{link}\n{link}"), 2)] {
+        refusing.heard.lock().clear();
+        let outcome = telegram.carry(&scene.bot, scene.order(send("5", &content))).await.outcome;
+        assert!(outcome.success, "{outcome:?}");
+        let heard = refusing.heard.lock().clone();
+        assert_eq!(heard[0]["parse_mode"], "MarkdownV2");
+        let plain: Vec<&str> = heard[1..].iter().map(|call| call["text"].as_str().unwrap()).collect();
+        assert!(heard[1..].iter().all(|call| call.get("parse_mode").is_none()));
+        assert_eq!((plain.len(), plain.join("\n")), (messages, content));
+    }
+}
+
+/// A Telegram that cannot read any markup.
+mod strict {
+    use std::sync::Arc;
+
+    use axum::extract::State;
+    use axum::http::StatusCode;
+    use axum::routing::post;
+    use axum::{Json, Router};
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
+    pub struct Strict {
+        pub base: String,
+        pub heard: Arc<Mutex<Vec<Value>>>,
+    }
+
+    pub async fn open() -> Strict {
+        let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let routes = Router::new().route("/{token}/sendMessage", post(answer)).with_state(Arc::clone(&heard));
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        Strict { base, heard }
+    }
+
+    async fn answer(
+        State(heard): State<Arc<Mutex<Vec<Value>>>>,
+        Json(call): Json<Value>,
+    ) -> (StatusCode, Json<Value>) {
+        let marked = call.get("parse_mode").is_some();
+        let mut heard = heard.lock();
+        heard.push(call);
+        if marked {
+            let said = "Bad Request: can't parse entities: Character '.' is reserved";
+            return (
+                StatusCode::BAD_REQUEST,
+                Json(json!({"ok": false, "error_code": 400, "description": said})),
+            );
+        }
+        (StatusCode::OK, Json(json!({"ok": true, "result": {"message_id": heard.len()}})))
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_wait_is_honoured_within_the_deadline() {
+    let scene = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    let fault =
+        scene.stand_in.fault(Fault::new(Trouble::TooManyRequests { retry_after: 3 }).on("sendMessage"));
+    let sending = scene.carry(send("5", "patience"));
+    let winding = async {
+        assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
+        // Wound until it has come to wait: not a second too early.
+        for _ in 0..2 {
+            scene.clock.wind(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+        assert!(scene.sent(5).is_empty());
+        while scene.sent(5).is_empty() {
+            scene.clock.wind(Duration::from_millis(100));
+            tokio::task::yield_now().await;
+        }
+    };
+    let (carried, ()) = tokio::join!(sending, winding);
+    assert!(carried.outcome.success, "{:?}", carried.outcome);
+    assert_eq!(carried.posted, Some(Moment::from_seconds(1_765_000_000)));
+}
+
+#[tokio::test]
+async fn a_failing_server_is_asked_once_more_and_no_more_than_that() {
+    let scene = open(Timepiece::wall()).await;
+    let once = scene.stand_in.fault(Fault::new(Trouble::ServerError { status: 502 }).on("sendMessage"));
+    assert!(scene.outcome(send("5", "second time lucky")).await.success);
+    assert_eq!((scene.stand_in.struck(once), scene.sent(5).len()), (1, 1));
+
+    let always = scene
+        .stand_in
+        .fault(Fault::new(Trouble::ServerError { status: 500 }).on("sendMessage").until_cleared());
+    let outcome = scene.outcome(send("5", "never")).await;
+    assert!(error(&outcome).contains("status 500"), "{outcome:?}");
+    assert_eq!((scene.stand_in.struck(always), scene.sent(5).len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_send_is_never_sent_again() {
+    let scene = open(Timepiece::wall()).await;
+    // The second time the connection is one that has been used before.
+    for times in 1..=2 {
+        scene.stand_in.fault(Fault::new(Trouble::DropAfterWrite).on("sendMessage"));
+        let carried = scene.carry(send("5", "once")).await;
+        assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
+        assert!(!error(&carried.outcome).contains("network"));
+        assert!(carried.posted.is_some());
+        assert_eq!(scene.sent(5).len(), 2 * times - 1);
+        assert!(scene.outcome(send("5", "next")).await.success);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_an_edit_is_asked_for_again() {
+    let scene = open(Timepiece::wall()).await;
+    let id = scene.outcome(send("5", "draft")).await.message_id.unwrap();
+    scene.stand_in.fault(Fault::new(Trouble::DropAfterWrite).on("editMessageText"));
+    assert!(scene.outcome(edit("5", id.as_str(), "final")).await.success);
+}
+
+#[tokio::test]
+async fn a_hanging_chat_times_out_before_its_deadline_and_holds_up_no_other() {
+    let scene = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    scene.stand_in.fault(Fault::new(Trouble::HangAfterWrite).on("sendMessage").in_chat(5));
+    let hanging = scene.order(send("5", "stuck"));
+    let deadline = hanging.deadline;
+    let stuck = async {
+        let carried = scene.telegram.carry(&scene.bot, hanging).await;
+        (carried, scene.clock.now())
+    };
+    let others = async {
+        assert!(scene.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
+        for _ in 0..20 {
+            assert!(scene.outcome(send("6", "meanwhile")).await.success);
+        }
+        scene.clock.wind(deadline.since(scene.clock.now()) - Duration::from_millis(500));
+    };
+    let ((carried, ended), ()) = tokio::join!(stuck, others);
+    assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
+    assert!(ended < deadline);
+    assert_eq!((scene.sent(5).len(), scene.sent(6).len()), (1, 20));
+}
+
+#[tokio::test]
+async fn nothing_is_claimed_of_a_telegram_that_cannot_be_reached() {
+    let mut scene = open(Timepiece::wall()).await;
+    scene.bot.settings.insert("api_base_url".to_owned(), json!("http://127.0.0.1:1/"));
+    let carried = scene.carry(send("5", "x")).await;
+    assert!(error(&carried.outcome).starts_with("network: "), "{:?}", carried.outcome);
+    assert_eq!(carried.posted, None);
+    let mut late = scene.order(send("5", "x"));
+    late.deadline = scene.clock.now();
+    let outcome = scene.telegram.carry(&scene.bot, late).await.outcome;
+    assert!(error(&outcome).starts_with("network: "), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_broke_off_half_way_is_not_asked_for_again() {
+    let scene = open(Timepiece::wall()).await;
+    let content = (0..900).map(|n| format!("line {n:05}\n")).collect::<String>();
+    let first = scene.stand_in.fault(Fault::new(Trouble::Slow { delay_ms: 0 }).on("sendMessage"));
+    let then = scene.stand_in.fault(Fault::new(Trouble::Blocked).on("sendMessage").until_cleared());
+    let outcome = scene.outcome(send("5", &content)).await;
+    let error = error(&outcome);
+    assert!(error.contains("1 of 3") && error.contains("timed out") && !error.contains("network"), "{error}");
+    assert_eq!((scene.stand_in.struck(first), scene.stand_in.struck(then), scene.sent(5).len()), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn a_group_that_moved_is_answered_where_it_went() {
+    let scene = open(Timepiece::wall()).await;
+    for chat in [-7, -1009] {
+        scene.stand_in.inject(Injection::text(chat, "hello")).unwrap();
+    }
+    scene.stand_in.fault(Fault::new(Trouble::Migrated { to: -1009 }).in_chat(-7).until_cleared());
+    assert!(scene.outcome(send("-7", "found you")).await.success);
+    assert_eq!(scene.sent(-1009), ["found you"]);
+}
+
+#[tokio::test]
+async fn chats_are_described_and_asked_about_once_a_minute() {
+    let scene = open(Timepiece::wall()).await;
+    scene
+        .stand_in
+        .inject(Injection { title: Some("Team".into()), ..Injection::text(-1001, "hello") })
+        .unwrap();
+    for (chat, name, kind) in [("5", "Ana", "dm"), ("-1001", "Team", "group")] {
+        let outcome = scene.outcome(Action::GetChatInfo { chat_id: chat.into() }).await;
+        let info = outcome.chat_info.unwrap();
+        assert_eq!((info.name.as_str(), info.kind.as_str()), (name, kind));
+    }
+    scene.stand_in.fault(Fault::new(Trouble::ChatNotFound).on("getChat").until_cleared());
+    assert!(scene.outcome(Action::GetChatInfo { chat_id: "5".into() }).await.success);
+    let unknown = scene.outcome(Action::GetChatInfo { chat_id: "6".into() }).await;
+    assert!(error(&unknown).contains("chat not found"));
+}

@@ -1,0 +1,68 @@
+//! How many entries a second this disk takes: 256 callers, each appends and acknowledges in turn.
+//!
+//! `cargo run --profile fast -p ledger --example append_rate [PAIRS]`
+
+use bytes::Bytes;
+use ledger::{Acknowledgement, Append, Fault, Ledger, Place};
+use posthouse_time::Timepiece;
+
+const CALLERS: u64 = 256;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let pairs: u64 = std::env::args().nth(1).map_or(Ok(200_000), |count| count.parse())?;
+    let folder = tempfile::tempdir_in(".")?;
+    let clock = Timepiece::wall();
+    let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await?;
+    let (start, busy) = (clock.now(), cpu_ticks()?);
+    let callers: Vec<_> =
+        (0..CALLERS).map(|caller| tokio::spawn(call(ledger.clone(), caller, pairs / CALLERS))).collect();
+    for caller in callers {
+        caller.await??;
+    }
+    let done = (pairs / CALLERS * CALLERS) as f64;
+    let seconds = clock.now().since(start).as_secs_f64();
+    // The kernel counts in hundredths of a second.
+    let micros = (cpu_ticks()? - busy) as f64 * 10_000.0;
+    let log = std::fs::metadata(folder.path().join("ledger.db-wal"))?.len();
+    println!("{:.0} pairs/s, {:.0} rows written/s", done / seconds, 2.0 * done / seconds);
+    println!("{:.1} us of CPU a pair, callers included", micros / done);
+    println!("{:.1} rows a commit", 2.0 * done / ledger.commits() as f64);
+    println!("{:.1} MiB of log", log as f64 / (1024.0 * 1024.0));
+    Ok(())
+}
+
+async fn call(ledger: Ledger, caller: u64, pairs: u64) -> Result<(), Fault> {
+    let (inbox, clock) = (ledger.inbox(), Timepiece::wall());
+    let event = Bytes::from(vec![b'x'; 600]);
+    let instance = posthouse_wire::InstanceId::new(format!("inst_0198c0ffee0000000000000000{caller:06}"));
+    for number in 0..pairs {
+        let now = clock.now();
+        let message = format!("{}", caller * pairs + number);
+        let append = Append {
+            to: instance.clone(),
+            platform: "telegram".into(),
+            bot: "tb".into(),
+            chat: format!("9001002{caller:03}").into(),
+            message: Some(message.as_str().into()),
+            dedup: message.into(),
+            event: event.clone(),
+            accepted: now,
+            sighting: None,
+        };
+        let kept = inbox.append(append).await?;
+        let taken = vec![Acknowledgement { entry: kept.entry().clone(), handed: now }];
+        inbox.acknowledge(&instance, taken).await?;
+    }
+    Ok(())
+}
+
+/// User and system time of this process.
+fn cpu_ticks() -> Result<u64, Box<dyn std::error::Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name stands in parentheses and may hold anything; the numbers come after it.
+    let numbers = stat.rsplit(')').next().unwrap_or_default();
+    let mut fields = numbers.split_whitespace().skip(11);
+    let (user, system) = (fields.next().unwrap_or("0"), fields.next().unwrap_or("0"));
+    Ok(user.parse::<u64>()? + system.parse::<u64>()?)
+}

@@ -1,0 +1,76 @@
+//! How rows of the directory read.
+
+use posthouse_time::Moment;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::roster::{
+    Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Route, RouteTo, Tenant,
+};
+
+pub(super) fn made(rows: usize) -> Created {
+    if rows == 0 { Created::Taken } else { Created::Made }
+}
+
+pub(super) fn removed(rows: usize) -> Removed {
+    if rows == 0 { Removed::Absent } else { Removed::Gone }
+}
+
+pub(super) fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
+    Ok(Tenant {
+        id: row.get::<_, String>(0)?.into(),
+        name: row.get(1)?,
+        created: Moment::from_millis(row.get(2)?),
+    })
+}
+
+pub(super) fn instance(row: &Row<'_>) -> rusqlite::Result<Instance> {
+    Ok(Instance {
+        id: row.get::<_, String>(0)?.into(),
+        tenant: row.get::<_, String>(1)?.into(),
+        name: row.get(2)?,
+        wake_url: row.get(3)?,
+        generation: row.get::<_, String>(4)?.parse::<Generation>().unwrap_or_default(),
+        idle: row.get(5)?,
+        created: Moment::from_millis(row.get(6)?),
+    })
+}
+
+pub(super) fn bot(row: &Row<'_>) -> rusqlite::Result<Bot> {
+    Ok(Bot {
+        platform: row.get::<_, String>(0)?.into(),
+        id: row.get::<_, String>(1)?.into(),
+        shared: row.get(2)?,
+        settings: row.get(3)?,
+        created: Moment::from_millis(row.get(4)?),
+    })
+}
+
+pub(super) fn route(row: &Row<'_>) -> rusqlite::Result<Route> {
+    let (kind, value): (String, String) = (row.get(2)?, row.get(3)?);
+    Ok(Route {
+        platform: row.get::<_, String>(0)?.into(),
+        bot: row.get::<_, String>(1)?.into(),
+        discriminator: Discriminator::from_parts(&kind, &value).unwrap_or(Discriminator::Any),
+        instance: row.get::<_, String>(4)?.into(),
+        created: Moment::from_millis(row.get(5)?),
+    })
+}
+
+pub(super) fn identity(row: &Row<'_>, at: usize) -> rusqlite::Result<Identity> {
+    Ok(Identity { platform: row.get::<_, String>(at)?.into(), bot: row.get::<_, String>(at + 1)?.into() })
+}
+
+pub(super) fn route_to(
+    db: &Connection,
+    on: &Identity,
+    candidate: &Discriminator,
+) -> rusqlite::Result<Option<RouteTo>> {
+    db.prepare_cached(
+        "SELECT instances.tenant, instances.id FROM routes JOIN instances ON instances.id = routes.instance
+         WHERE routes.platform = ?1 AND routes.bot = ?2 AND routes.kind = ?3 AND routes.value = ?4",
+    )?
+    .query_row([on.platform.as_str(), on.bot.as_str(), candidate.kind(), candidate.value()], |row| {
+        Ok(RouteTo { tenant: row.get::<_, String>(0)?.into(), instance: row.get::<_, String>(1)?.into() })
+    })
+    .optional()
+}

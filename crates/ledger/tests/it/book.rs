@@ -1,0 +1,216 @@
+//! A ledger, its clock and its folder, with the words that the stories are told in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ledger::{
+    Acknowledgement, Append, Appended, Bot, Created, Discriminator, Generation, Identity, Instance, Ledger,
+    Place, Route, Seq, Sighting, Tenant,
+};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{EntryId, InstanceId};
+use tempfile::TempDir;
+
+/// Tells each story once in memory and once in a folder.
+macro_rules! stories {
+    ($(async fn $name:ident($book:ident) $body:block)*) => {$(
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            async fn story($book: crate::book::Book) $body
+
+            #[tokio::test]
+            async fn in_memory() {
+                story(crate::book::Book::in_memory().await).await;
+            }
+
+            #[tokio::test]
+            async fn in_a_folder() {
+                story(crate::book::Book::in_a_folder().await).await;
+            }
+        }
+    )*};
+}
+
+pub const START: Moment = Moment::from_millis(1_765_000_000_000);
+
+pub struct Book {
+    pub ledger: Ledger,
+    pub clock: Timepiece,
+    folder: Option<TempDir>,
+}
+
+impl Book {
+    pub async fn in_memory() -> Self {
+        let clock = Timepiece::wound(START);
+        let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
+        Self { ledger, clock, folder: None }
+    }
+
+    pub async fn in_a_folder() -> Self {
+        let clock = Timepiece::wound(START);
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await.unwrap();
+        Self { ledger, clock, folder: Some(folder) }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.as_ref().expect("this story is told in a folder").path()
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder().join("ledger.db")
+    }
+
+    /// Another program's look into the file.
+    pub fn beside(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.file()).unwrap()
+    }
+
+    /// Closes the ledger and opens it again.
+    pub async fn reopened(self) -> Self {
+        let Self { ledger, clock, folder } = self;
+        drop(ledger);
+        let place = Place::Folder(folder.as_ref().expect("this story is told in a folder").path().to_owned());
+        let ledger = Ledger::open(place, clock.clone()).await.unwrap();
+        Self { ledger, clock, folder }
+    }
+
+    pub fn letter(&self, to: &str, word: &str) -> Append {
+        Append {
+            to: to.into(),
+            platform: "telegram".into(),
+            bot: "tb".into(),
+            chat: "chat-1".into(),
+            message: Some(word.into()),
+            dedup: word.into(),
+            event: Bytes::from(word.to_owned()),
+            accepted: self.clock.now(),
+            sighting: None,
+        }
+    }
+
+    pub fn sighted(&self, to: &str, word: &str, scope: Option<&str>, keys: &[&str]) -> Append {
+        let sighting = Sighting {
+            scope: scope.map(Into::into),
+            session_keys: keys.iter().map(|key| (*key).into()).collect(),
+        };
+        Append { sighting: Some(sighting), ..self.letter(to, word) }
+    }
+
+    pub async fn keeps(&self, to: &str, word: &str) -> EntryId {
+        self.keeps_letter(self.letter(to, word)).await
+    }
+
+    pub async fn keeps_letter(&self, letter: Append) -> EntryId {
+        match self.ledger.inbox().append(letter).await.unwrap() {
+            Appended::Kept(entry) => entry,
+            Appended::Known(entry) => panic!("{entry} was known before"),
+        }
+    }
+
+    pub async fn unread(&self, of: &str) -> Vec<String> {
+        let entries = self.ledger.inbox().unread(&of.into(), Seq(0), 1000).await.unwrap();
+        entries.into_iter().map(|entry| String::from_utf8(entry.event.to_vec()).unwrap()).collect()
+    }
+
+    /// How many entries were forgotten by it.
+    pub async fn acknowledges(&self, of: &str, entries: &[&EntryId]) -> i64 {
+        let handed = self.clock.now();
+        let taken = entries.iter().map(|entry| Acknowledgement { entry: (*entry).clone(), handed }).collect();
+        self.ledger.inbox().acknowledge(&of.into(), taken).await.unwrap().entries
+    }
+
+    /// The steps that the trace of an entry tells; none when it is not there any more.
+    pub async fn steps(&self, of: &EntryId) -> Vec<&'static str> {
+        let story = self.ledger.traces().entry(of).await.unwrap();
+        story.map(|story| story.steps.iter().map(|step| step.what).collect()).unwrap_or_default()
+    }
+
+    pub fn winds(&self, by: Duration) {
+        self.clock.wind(by);
+    }
+
+    /// Prunes until there is no more; how many calls that took.
+    pub async fn prunes(&self) -> usize {
+        let mut calls = 1;
+        while self.ledger.house().prune().await.unwrap() {
+            calls += 1;
+        }
+        calls
+    }
+
+    pub async fn tenant(&self, name: &str) -> Created {
+        let tenant =
+            Tenant { id: format!("ten_{name}").into(), name: name.to_owned(), created: self.clock.now() };
+        self.ledger.roster().create_tenant(tenant).await.unwrap()
+    }
+
+    pub fn agent(&self, tenant: &str, name: &str) -> Instance {
+        Instance {
+            id: format!("inst_{tenant}_{name}").into(),
+            tenant: format!("ten_{tenant}").into(),
+            name: name.to_owned(),
+            wake_url: None,
+            generation: Generation::Auto,
+            idle: false,
+            created: self.clock.now(),
+        }
+    }
+
+    /// Makes the tenant too, if need be.
+    pub async fn enrols(&self, tenant: &str, name: &str) -> InstanceId {
+        self.tenant(tenant).await;
+        let agent = self.agent(tenant, name);
+        let id = agent.id.clone();
+        assert_eq!(self.ledger.roster().create_instance(agent).await.unwrap(), Created::Made);
+        id
+    }
+
+    pub async fn bot(&self, id: &str, shared: bool) -> Created {
+        let bot = Bot {
+            platform: "telegram".into(),
+            id: id.into(),
+            shared,
+            settings: "{}".to_owned(),
+            created: self.clock.now(),
+        };
+        self.ledger.roster().create_bot(bot).await.unwrap()
+    }
+
+    pub async fn routes(&self, bot: &str, which: &str, to: &InstanceId) -> Created {
+        let route = Route {
+            platform: "telegram".into(),
+            bot: bot.into(),
+            discriminator: which.parse().unwrap(),
+            instance: to.clone(),
+            created: self.clock.now(),
+        };
+        self.ledger.roster().create_route(route).await.unwrap()
+    }
+
+    /// Whose an event with these discriminators is.
+    pub async fn owner(&self, bot: &str, candidates: &[&str]) -> Option<InstanceId> {
+        let candidates: Vec<Discriminator> = candidates.iter().map(|which| which.parse().unwrap()).collect();
+        let found = self.ledger.roster().route(&on(bot), &candidates).await.unwrap();
+        found.map(|to| to.instance)
+    }
+}
+
+pub fn on(bot: &str) -> Identity {
+    Identity { platform: "telegram".into(), bot: bot.into() }
+}
+
+pub const fn minutes(count: u64) -> Duration {
+    Duration::from_secs(count * 60)
+}
+
+pub const fn hours(count: u64) -> Duration {
+    minutes(count * 60)
+}
+
+pub const fn days(count: u64) -> Duration {
+    hours(count * 24)
+}

@@ -1,0 +1,144 @@
+//! What a resolved write means.
+
+use std::sync::{Arc, mpsc};
+
+use ledger::{Appended, Fault, Room, Seq};
+use parking_lot::Mutex;
+
+use crate::book::Book;
+
+const HERON: &str = "inst_heron";
+
+stories! {
+    async fn many_callers_share_one_commit(book) {
+        let before = book.ledger.commits();
+        let appends: Vec<_> = (0..1000)
+            .map(|number| {
+                let (inbox, letter) = (book.ledger.inbox(), book.letter(HERON, &number.to_string()));
+                tokio::spawn(async move { inbox.append(letter).await.unwrap() })
+            })
+            .collect();
+        for append in appends {
+            append.await.unwrap();
+        }
+        let commits = book.ledger.commits() - before;
+        assert!(commits <= 250, "{commits} commits for a thousand callers");
+        assert_eq!(book.unread(HERON).await.len(), 1000);
+    }
+
+    async fn one_callers_failure_is_not_its_neighbours(book) {
+        // The writer is held inside its first commit's word to the follower, so that the rest wait together.
+        let (release, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        book.ledger.inbox().follow(Arc::new(move |entry| {
+            if &entry.event[..] == b"first" {
+                let _ = held.lock().recv();
+            }
+        }));
+        let appends: Vec<_> = ["first", "a", "b", "c"]
+            .map(|word| {
+                let (inbox, letter) = (book.ledger.inbox(), book.letter(HERON, word));
+                tokio::spawn(async move { inbox.append(letter).await })
+            })
+            .into();
+        let (rooms, created) = (book.ledger.rooms(), book.clock.now());
+        let nowhere = tokio::spawn(async move {
+            let room = Room { id: "web-1".into(), instance: "inst_nobody".into(), person: "x".into(), created };
+            rooms.enter(room).await
+        });
+        let (inbox, letter) = (book.ledger.inbox(), book.letter(HERON, "d"));
+        let last = tokio::spawn(async move { inbox.append(letter).await });
+        tokio::task::yield_now().await;
+        release.send(()).unwrap();
+        for append in appends {
+            assert!(matches!(append.await.unwrap(), Ok(Appended::Kept(_))));
+        }
+        assert!(matches!(last.await.unwrap(), Ok(Appended::Kept(_))));
+        assert!(matches!(nowhere.await.unwrap(), Err(Fault::Storage(_))));
+        assert_eq!(book.unread(HERON).await, ["first", "a", "b", "c", "d"]);
+    }
+
+    async fn a_caller_that_went_away_still_had_its_work_done(book) {
+        let (inbox, letter) = (book.ledger.inbox(), book.letter(HERON, "one"));
+        let caller = tokio::spawn(async move { inbox.append(letter).await });
+        tokio::task::yield_now().await;
+        caller.abort();
+        let _ = caller.await;
+        book.keeps(HERON, "two").await;
+        assert_eq!(book.unread(HERON).await, ["one", "two"]);
+    }
+
+    async fn a_read_sees_every_write_that_has_resolved(book) {
+        for number in 0..200_i64 {
+            book.keeps(HERON, &number.to_string()).await;
+            assert_eq!(book.ledger.inbox().size(&HERON.into()).await.unwrap().entries, number + 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_has_resolved_is_in_the_file() {
+    let book = Book::in_a_folder().await;
+    let beside = book.beside();
+    for number in 1..=20_i64 {
+        book.keeps(HERON, &number.to_string()).await;
+        let there: i64 = beside.query_row("SELECT count(*) FROM entries", [], |row| row.get(0)).unwrap();
+        assert_eq!(there, number);
+    }
+}
+
+#[tokio::test]
+async fn a_long_read_stops_no_write_and_sees_none() {
+    let book = Book::in_a_folder().await;
+    book.keeps(HERON, "before").await;
+    let beside = book.beside();
+    let count = || -> i64 { beside.query_row("SELECT count(*) FROM entries", [], |row| row.get(0)).unwrap() };
+    beside.execute_batch("BEGIN").unwrap();
+    assert_eq!(count(), 1);
+    for number in 0..50 {
+        book.keeps(HERON, &number.to_string()).await;
+    }
+    assert_eq!(count(), 1);
+    beside.execute_batch("COMMIT").unwrap();
+    assert_eq!(count(), 51);
+}
+
+#[tokio::test]
+async fn many_readers_wait_their_turn_and_all_are_served() {
+    let book = Book::in_a_folder().await;
+    book.keeps(HERON, "one").await;
+    let reads: Vec<_> = (0..500)
+        .map(|_| {
+            let inbox = book.ledger.inbox();
+            tokio::spawn(async move { inbox.unread(&HERON.into(), Seq(0), 10).await.unwrap().len() })
+        })
+        .collect();
+    for read in reads {
+        assert_eq!(read.await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_last_handle_may_be_dropped_by_the_follower() {
+    let book = Book::in_memory().await;
+    let letter = book.letter(HERON, "one");
+    let Book { ledger, .. } = book;
+    let held = Arc::new(Mutex::new(Some(ledger.clone())));
+    let (release, released) = mpsc::channel::<()>();
+    let (dropped, seen) = mpsc::channel::<()>();
+    let (hand, released) = (Arc::clone(&held), Mutex::new(released));
+    ledger.inbox().follow(Arc::new(move |_| {
+        let _ = released.lock().recv();
+        drop(hand.lock().take());
+        let _ = dropped.send(());
+    }));
+    let inbox = ledger.inbox();
+    let caller = tokio::spawn(async move { inbox.append(letter).await });
+    tokio::task::yield_now().await;
+    caller.abort();
+    let _ = caller.await;
+    drop(ledger);
+    release.send(()).unwrap();
+    seen.recv().unwrap();
+    assert!(held.lock().is_none(), "and it did not wait for itself");
+}

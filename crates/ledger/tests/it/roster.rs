@@ -1,0 +1,240 @@
+use ledger::{
+    CapabilityRecord, Created, Discriminator, Generation, Line, Removed, Room, Sealed, Setback, Uses,
+};
+
+use crate::book::{minutes, on};
+
+stories! {
+    async fn a_tenant_has_one_name_and_goes_when_its_agents_are_gone(book) {
+        assert_eq!(book.tenant("acme").await, Created::Made);
+        assert_eq!(book.tenant("acme").await, Created::Taken);
+        let roster = book.ledger.roster();
+        let acme = roster.tenant("acme").await.unwrap().unwrap();
+        assert_eq!(roster.tenant(acme.id.as_str()).await.unwrap(), Some(acme.clone()));
+        assert_eq!(roster.tenant("nobody").await.unwrap(), None);
+        let heron = book.enrols("acme", "heron").await;
+        assert_eq!(roster.remove_tenant(&acme.id).await.unwrap(), Removed::InUse);
+        roster.remove_instance(&heron).await.unwrap();
+        assert_eq!(roster.remove_tenant(&acme.id).await.unwrap(), Removed::Gone);
+        assert_eq!(roster.remove_tenant(&acme.id).await.unwrap(), Removed::Absent);
+        assert!(roster.tenants().await.unwrap().is_empty());
+    }
+
+    async fn an_agents_name_is_unique_in_its_tenant_only(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let theirs = book.enrols("umbrella", "heron").await;
+        assert_ne!(heron, theirs);
+        let roster = book.ledger.roster();
+        let mut twin = book.agent("acme", "heron");
+        twin.id = "inst_twin".into();
+        assert_eq!(roster.create_instance(twin).await.unwrap(), Created::Taken);
+        let stray = book.agent("nowhere", "stray");
+        assert_eq!(roster.create_instance(stray).await.unwrap(), Created::Unfit("no such tenant"));
+        let found = roster.instance_named(&"ten_umbrella".into(), "heron").await.unwrap().unwrap();
+        assert_eq!(found.id, theirs);
+        assert_eq!(roster.instance_named(&"ten_acme".into(), "otter").await.unwrap(), None);
+        assert_eq!(roster.instances(Some(&"ten_acme".into())).await.unwrap().len(), 1);
+        assert_eq!(roster.instances(None).await.unwrap().len(), 2);
+    }
+
+    async fn what_is_learned_about_an_agent_is_kept(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let roster = book.ledger.roster();
+        roster.set_wake_url(&heron, Some("https://wake.example/")).await.unwrap();
+        roster.set_idle(&heron, true).await.unwrap();
+        roster.set_idle(&heron, true).await.unwrap();
+        roster.set_generation(&heron, Generation::Newer).await.unwrap();
+        let known = roster.instance(&heron).await.unwrap().unwrap();
+        assert_eq!(known.wake_url.as_deref(), Some("https://wake.example/"));
+        assert_eq!((known.idle, known.generation), (true, Generation::Newer));
+        roster.set_wake_url(&heron, None).await.unwrap();
+        roster.set_idle(&heron, false).await.unwrap();
+        let known = roster.instance(&heron).await.unwrap().unwrap();
+        assert_eq!((known.wake_url, known.idle), (None, false));
+        roster.set_idle(&"inst_nobody".into(), true).await.unwrap();
+        assert_eq!(roster.instance(&"inst_nobody".into()).await.unwrap(), None);
+    }
+
+    async fn an_owned_bot_has_one_route_for_everything_and_a_shared_one_any_others(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        assert_eq!(book.bot("own", false).await, Created::Made);
+        assert_eq!(book.bot("own", true).await, Created::Taken);
+        book.bot("shared", true).await;
+        assert_eq!(book.routes("own", "*", &heron).await, Created::Made);
+        assert_eq!(book.routes("own", "*", &otter).await, Created::Taken);
+        assert!(matches!(book.routes("own", "chat:1", &heron).await, Created::Unfit(_)));
+        assert!(matches!(book.routes("shared", "*", &heron).await, Created::Unfit(_)));
+        assert!(matches!(book.routes("missing", "*", &heron).await, Created::Unfit(_)));
+        assert!(matches!(book.routes("shared", "chat:9", &"inst_x".into()).await, Created::Unfit(_)));
+        assert_eq!(book.routes("shared", "chat:1", &heron).await, Created::Made);
+        assert_eq!(book.routes("shared", "chat:1", &otter).await, Created::Taken);
+        assert_eq!(book.routes("shared", "scope:g1", &otter).await, Created::Made);
+        assert_eq!(book.routes("shared", "path:a/b:c", &otter).await, Created::Made);
+        assert_eq!(book.ledger.roster().routes().await.unwrap().len(), 4);
+    }
+
+    async fn the_first_candidate_with_a_route_decides_whose_an_event_is(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("shared", true).await;
+        book.routes("shared", "chat:1", &heron).await;
+        book.routes("shared", "scope:g1", &otter).await;
+        assert_eq!(book.owner("shared", &["chat:1", "scope:g1", "*"]).await, Some(heron.clone()));
+        assert_eq!(book.owner("shared", &["chat:2", "scope:g1", "*"]).await, Some(otter));
+        assert_eq!(book.owner("shared", &["chat:2", "scope:g2", "path:x", "*"]).await, None);
+        assert_eq!(book.owner("other", &["chat:1"]).await, None, "another bot's chat of the same name");
+        let to = book.ledger.roster().route(&on("shared"), &[Discriminator::Chat("1".into())]).await.unwrap().unwrap();
+        assert_eq!(to.tenant, "ten_acme");
+    }
+
+    async fn an_agent_speaks_as_the_bots_that_routes_lead_to_it_oldest_first(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.bot("zebra", false).await;
+        book.bot("ant", true).await;
+        book.routes("zebra", "*", &heron).await;
+        book.winds(minutes(1));
+        book.routes("ant", "chat:1", &heron).await;
+        book.routes("ant", "chat:2", &heron).await;
+        let roster = book.ledger.roster();
+        assert_eq!(roster.identities(&heron).await.unwrap(), [on("zebra"), on("ant")]);
+        let telegram = "telegram".into();
+        let first = Discriminator::Chat("1".into());
+        assert_eq!(roster.remove_route(&telegram, &"ant".into(), &first).await.unwrap(), Removed::Gone);
+        assert_eq!(roster.remove_route(&telegram, &"ant".into(), &first).await.unwrap(), Removed::Absent);
+        assert_eq!(roster.remove_bot(&telegram, &"zebra".into()).await.unwrap(), Removed::Gone);
+        assert_eq!(roster.remove_bot(&telegram, &"zebra".into()).await.unwrap(), Removed::Absent);
+        assert_eq!(roster.identities(&heron).await.unwrap(), [on("ant")]);
+    }
+
+    async fn a_removed_bot_takes_its_secrets_along(book) {
+        book.bot("tb", false).await;
+        let (telegram, tb) = ("telegram".into(), "tb".into());
+        let sealed = Sealed { key_id: "k".to_owned(), blob: vec![1] };
+        book.ledger.vault().put_credential(&telegram, &tb, "token", sealed).await.unwrap();
+        book.ledger.roster().set_bot_settings(&telegram, &tb, r#"{"mode":"poll"}"#).await.unwrap();
+        let bot = book.ledger.roster().bot(&telegram, &tb).await.unwrap().unwrap();
+        assert_eq!((bot.settings.as_str(), bot.shared), (r#"{"mode":"poll"}"#, false));
+        book.ledger.roster().remove_bot(&telegram, &tb).await.unwrap();
+        assert!(book.ledger.vault().credentials(&telegram, &tb).await.unwrap().is_empty());
+        assert!(book.ledger.roster().bots().await.unwrap().is_empty());
+    }
+
+    async fn a_chat_may_be_answered_where_it_was_delivered_and_nowhere_else(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("tb", false).await;
+        book.routes("tb", "*", &heron).await;
+        let roster = book.ledger.roster();
+        let chat = "chat-1".into();
+        assert!(!roster.may_reach(&heron, &on("tb"), &chat).await.unwrap(), "never delivered");
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key", "other key"])).await;
+        assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+        assert!(!roster.may_reach(&heron, &on("tb"), &"chat-2".into()).await.unwrap());
+        assert!(!roster.may_reach(&heron, &on("other"), &chat).await.unwrap());
+        assert!(!roster.may_reach(&otter, &on("tb"), &chat).await.unwrap());
+        assert_eq!(roster.last_identity(&heron, &chat).await.unwrap(), Some(on("tb")));
+        assert_eq!(roster.last_identity(&otter, &chat).await.unwrap(), None);
+        let found = roster.chat_of_session(&heron, &"other key".into()).await.unwrap();
+        assert_eq!(found, Some((on("tb"), chat)));
+        assert_eq!(roster.chat_of_session(&otter, &"key".into()).await.unwrap(), None);
+    }
+
+    async fn a_chat_that_was_given_to_another_tenant_is_out_of_reach_at_once(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("tb", true).await;
+        book.routes("tb", "scope:guild", &heron).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", Some("guild"), &["key"])).await;
+        let (roster, chat) = (book.ledger.roster(), "chat-1".into());
+        assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+
+        book.winds(minutes(1));
+        book.routes("tb", "chat:chat-1", &otter).await;
+        assert!(!roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+        assert!(roster.may_reach(&otter, &on("tb"), &chat).await.unwrap(), "it is routed there");
+
+        let telegram = "telegram".into();
+        roster.remove_route(&telegram, &"tb".into(), &Discriminator::Chat(chat.clone())).await.unwrap();
+        assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+        roster.remove_route(&telegram, &"tb".into(), &Discriminator::Scope("guild".into())).await.unwrap();
+        book.routes("tb", "scope:guild", &otter).await;
+        assert!(!roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+
+        // A thread that came by its parent's route stays, whoever has the rest of the scope.
+        book.winds(minutes(1));
+        book.keeps_letter(book.sighted(heron.as_str(), "m2", Some("guild"), &["key"])).await;
+        assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+    }
+
+    async fn an_owned_bot_that_changes_hands_takes_its_chats_along(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("tb", false).await;
+        book.routes("tb", "*", &heron).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key"])).await;
+        let roster = book.ledger.roster();
+        roster.remove_route(&"telegram".into(), &"tb".into(), &Discriminator::Any).await.unwrap();
+        book.routes("tb", "*", &otter).await;
+        assert!(!roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap());
+        assert!(!roster.may_reach(&otter, &on("tb"), &"chat-1".into()).await.unwrap(), "not delivered there yet");
+    }
+
+    async fn a_removed_agent_leaves_nothing_to_read_but_its_traces(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("acme", "otter").await;
+        book.bot("tb", false).await;
+        book.routes("tb", "*", &heron).await;
+        let unread = book.keeps_letter(book.sighted(heron.as_str(), "private words", None, &["key"])).await;
+        let dead = book.keeps(heron.as_str(), "dead words").await;
+        for _ in 0..3 {
+            book.ledger.inbox().set_back(&heron, &dead, Setback::Poison).await.unwrap();
+        }
+        book.keeps(otter.as_str(), "otter's").await;
+        let (vault, rooms, roster) = (book.ledger.vault(), book.ledger.rooms(), book.ledger.roster());
+        let sealed = || Sealed { key_id: "k".to_owned(), blob: vec![1] };
+        let now = book.clock.now();
+        vault.issue(&"gw".into(), &heron, sealed(), now, now).await.unwrap();
+        let (tenant, kind) = ("ten_acme".into(), "discord.interaction_token".into());
+        let capability = CapabilityRecord {
+            tenant: "ten_acme".into(),
+            instance: heron.clone(),
+            kind: "discord.interaction_token".into(),
+            session_keys: vec!["key".into()],
+            sealed: sealed(),
+            expires: None,
+            uses: Uses::Many,
+        };
+        vault.bind(capability).await.unwrap();
+        let room = Room { id: "web-1".into(), instance: heron.clone(), person: "ada".to_owned(), created: now };
+        rooms.enter(room).await.unwrap();
+        let line = Line {
+            message: "1".into(),
+            by_agent: false,
+            text: "private".to_owned(),
+            reply_to: None,
+            said: now,
+            edited: None,
+        };
+        rooms.say(&"web-1".into(), line).await.unwrap();
+
+        assert_eq!(roster.remove_instance(&heron).await.unwrap(), Removed::Gone);
+        assert_eq!(roster.remove_instance(&heron).await.unwrap(), Removed::Absent);
+        assert_eq!(roster.instance(&heron).await.unwrap(), None);
+        assert!(book.unread(heron.as_str()).await.is_empty());
+        assert!(book.ledger.inbox().dead_letters(None, 10).await.unwrap().is_empty());
+        assert_eq!(book.ledger.inbox().redrive(&dead).await.unwrap(), None);
+        assert!(vault.gateway(&"gw".into()).await.unwrap().is_none());
+        assert!(vault.gateways(&heron).await.unwrap().is_empty());
+        assert!(vault.sealed_under_other_keys("none", 10).await.unwrap().is_empty());
+        assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, now).await.unwrap().is_none());
+        assert_eq!(rooms.room(&"web-1".into()).await.unwrap(), None);
+        assert!(rooms.history(&"web-1".into(), 10).await.unwrap().is_empty());
+        assert!(roster.identities(&heron).await.unwrap().is_empty());
+        assert!(!roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap());
+        assert_eq!(roster.chat_of_session(&heron, &"key".into()).await.unwrap(), None);
+        assert_eq!(book.owner("tb", &["*"]).await, None);
+        assert_eq!(book.steps(&unread).await, ["accepted", "durable", "dropped"]);
+        assert_eq!(book.unread(otter.as_str()).await, ["otter's"], "its neighbour is untouched");
+    }
+}

@@ -1,0 +1,85 @@
+//! Agents of the SDK that take whatever comes, at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures_util::future::{BoxFuture, ready};
+use posthouse_agent::{
+    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
+};
+use posthouse_wire::{ChatId, SessionKey};
+
+use super::estate::{Enrolled, PLATFORM, poster_of};
+use super::server::Server;
+use super::stopwatch::Stopwatch;
+use super::tally::Tally;
+
+/// Everything under way has arrived within this, or is lost.
+const ARRIVED_WITHIN: Duration = Duration::from_secs(120);
+
+pub struct Crew(Vec<WebSocketTransport>);
+
+impl Crew {
+    /// Every agent dials in and has been described its platform.
+    pub async fn dial(
+        server: &Server,
+        agents: &[Enrolled],
+        window: u16,
+        tally: &Arc<Tally>,
+    ) -> anyhow::Result<Self> {
+        let mut lines = Vec::with_capacity(agents.len());
+        for agent in agents {
+            let settings = Settings::new(&server.url, agent.gateway.clone(), agent.secret.clone())
+                .fronting([Identity::new(PLATFORM, agent.bot.clone())])
+                .window(window);
+            let line = WebSocketTransport::new(settings)?;
+            line.set_inbound_handler(Arc::new(Taker(Arc::clone(tally))));
+            line.connect().await.context("an agent could not dial in")?;
+            lines.push(line);
+        }
+        Ok(Self(lines))
+    }
+
+    pub async fn leave(self) {
+        for line in self.0 {
+            line.disconnect().await;
+        }
+    }
+}
+
+/// Waits until agents have everything that was answered, and the house has noted their acknowledgements.
+pub async fn everything_taken(server: &Server, tally: &Tally) -> anyhow::Result<()> {
+    let watch = Stopwatch::start();
+    while tally.count_received() < tally.count_answered() {
+        ensure!(
+            watch.elapsed() < ARRIVED_WITHIN,
+            "agents have {} of {} messages",
+            tally.count_received(),
+            tally.count_answered()
+        );
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    server.acknowledged(tally.count_answered()).await
+}
+
+struct Taker(Arc<Tally>);
+
+impl InboundHandler for Taker {
+    // Written out, since nothing is awaited: the future is ready when it is made.
+    fn inbound<'a, 'b>(&'a self, inbound: Inbound) -> BoxFuture<'b, Result<(), Declined>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        let event = &inbound.event;
+        let number = event.message_id.as_ref().and_then(|id| id.as_str().parse().ok());
+        let chat = event.source.chat_id.as_ref().and_then(|chat| poster_of(chat.as_str()));
+        if let (Some(number), Some(chat)) = (number, chat) {
+            self.0.received(number, chat);
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn interrupted(&self, _: &SessionKey, _: &ChatId) {}
+}

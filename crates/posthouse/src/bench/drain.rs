@@ -1,0 +1,54 @@
+//! An agent comes back to a full inbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::RelayArgs;
+use super::agents::{Crew, everything_taken};
+use super::estate::{Estate, Ground, Plan};
+use super::load::Posters;
+use super::report::{Report, at_least};
+use super::server::Server;
+use super::stopwatch::Stopwatch;
+use super::tally::Tally;
+
+/// The SDK's own window, and the one that stock agents get.
+const WINDOWS: [u16; 2] = [32, 1];
+const POSTERS: u32 = 32;
+/// Long enough for any count; posting ends with the last message.
+const POSTING: Duration = Duration::from_secs(600);
+
+pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+    for window in WINDOWS {
+        let plan = Plan { busy: 1, chats: POSTERS, shared: false, crowd: 0 };
+        let estate = Estate::prepare(ground, plan).await?;
+        // An inbox holds 10,000 unless told otherwise; a longer drain needs a longer inbox.
+        let room = [("POSTHOUSE_RELAY__INBOX_ENTRIES", args.drain.max(10_000).to_string())];
+        let server = Server::start(&estate.folder, &room).await?;
+        let tally = Arc::new(Tally::new(args.drain as usize, POSTERS as usize));
+        let mut posters = Posters::connect(&server, &estate, POSTERS).await?;
+        posters.closed_loop(POSTING, &tally).await?;
+
+        let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
+        let crew = Crew::dial(&server, &estate.busy, window, &tally).await?;
+        everything_taken(&server, &tally).await?;
+        let (took, cpu) = (watch.elapsed(), server.cpu()?.saturating_sub(cpu));
+        crew.leave().await;
+        server.stop().await?;
+        tally.check()?;
+
+        let count = f64::from(args.drain);
+        let name = format!("drained in order, window {window}");
+        match window {
+            1 => report.figure("drain", name, count / took.as_secs_f64(), "/s"),
+            _ => report.judged("drain", name, count / took.as_secs_f64(), "/s", at_least(5_000.0)),
+        }
+        report.figure(
+            "drain",
+            format!("server CPU, window {window}"),
+            cpu.as_secs_f64() * 1e6 / count,
+            "us/msg",
+        );
+    }
+    Ok(())
+}

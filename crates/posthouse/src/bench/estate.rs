@@ -1,0 +1,215 @@
+//! Houses made ready for a measurement: a folder with agents enrolled, before any server runs on it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use ledger::{Bot, Created, Discriminator, Generation, Instance, Ledger, Place, Roster, Route, Tenant};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, Platform, Secret, TenantId};
+use vault::{Credentials, Keyring, Keys, Vault};
+
+/// The platform that delivers; what its bots answer goes nowhere.
+pub const PLATFORM: &str = "telegram";
+/// A port where nobody listens, instead of the platform's API.
+const NOWHERE: &str = "http://127.0.0.1:9";
+/// The bot that all agents of a shared house have in common.
+const SHARED_BOT: &str = "7000000000";
+/// Enrolments under way at once: they share commits.
+const AT_ONCE: usize = 1024;
+
+/// A folder for this run's houses, removed at the end.
+pub struct Ground {
+    folder: PathBuf,
+    made: AtomicU32,
+}
+
+impl Ground {
+    pub fn new(within: Option<&Path>) -> anyhow::Result<Self> {
+        let within = within.map_or_else(std::env::temp_dir, Path::to_owned);
+        let folder = within.join(format!("posthouse-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder = folder.canonicalize()?;
+        Ok(Self { folder, made: AtomicU32::new(0) })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            eprintln!("bench: {} could not be removed: {error}", self.folder.display());
+        }
+    }
+}
+
+/// Who is enrolled.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Agents that take the load, which comes from so many chats.
+    pub busy: u32,
+    pub chats: u32,
+    /// One bot for all agents, routed chat by chat; else each has a bot of its own.
+    pub shared: bool,
+    /// Agents beside them, each of a tenant of its own, with one chat each on the shared bot.
+    pub crowd: u32,
+}
+
+/// A house that no server runs on yet.
+pub struct Estate {
+    pub folder: PathBuf,
+    /// What the platform proves itself with, for every bot of this house.
+    pub webhook_secret: Secret,
+    pub busy: Vec<Enrolled>,
+    pub crowd: Vec<Enrolled>,
+}
+
+/// One agent's way in.
+pub struct Enrolled {
+    pub gateway: GatewayId,
+    pub secret: Secret,
+    pub bot: BotId,
+}
+
+/// The chat that one poster speaks from.
+pub fn busy_chat(at: u32) -> u64 {
+    5_000_000_000 + u64::from(at)
+}
+
+/// The other way: which poster a chat belongs to.
+pub fn poster_of(chat: &str) -> Option<usize> {
+    usize::try_from(chat.parse::<u64>().ok()?.checked_sub(busy_chat(0))?).ok()
+}
+
+impl Estate {
+    pub async fn prepare(ground: &Ground, plan: Plan) -> anyhow::Result<Self> {
+        let folder = ground.folder.join(format!("house-{}", ground.made.fetch_add(1, Ordering::Relaxed)));
+        crate::house::init(&folder).await?;
+        let timepiece = Timepiece::wall();
+        let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
+        let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), timepiece.clone()).await?;
+        let registrar = Registrar {
+            roster: ledger.roster(),
+            keyring: vault.keyring(),
+            vault,
+            now: timepiece.now(),
+            webhook_secret: vault::random_hex(32)?,
+        };
+        if plan.shared || plan.crowd > 0 {
+            registrar.bot(&BotId::new(SHARED_BOT), true).await?;
+        }
+        let mut busy = Vec::new();
+        for at in 0..plan.busy {
+            busy.push(registrar.busy(at, plan).await?);
+        }
+        let crowd = stream::iter(0..plan.crowd).map(|at| registrar.one_of_crowd(at));
+        let crowd = crowd.buffer_unordered(AT_ONCE).try_collect().await?;
+        let webhook_secret = registrar.webhook_secret.clone();
+        // The house is free for its server when the last handle is gone.
+        drop((registrar, ledger));
+        Ok(Self { folder, webhook_secret, busy, crowd })
+    }
+}
+
+struct Registrar {
+    roster: Arc<dyn Roster>,
+    keyring: Keyring,
+    vault: Vault,
+    now: Moment,
+    webhook_secret: Secret,
+}
+
+impl Registrar {
+    async fn busy(&self, at: u32, plan: Plan) -> anyhow::Result<Enrolled> {
+        let (instance, gateway, secret) = self.agent(&format!("busy-{at}")).await?;
+        let bot = if plan.shared {
+            let bot = BotId::new(SHARED_BOT);
+            for chat in (at..plan.chats).step_by(plan.busy as usize) {
+                let chat = ChatId::from(busy_chat(chat).to_string());
+                self.route(&bot, Discriminator::Chat(chat), &instance).await?;
+            }
+            bot
+        } else {
+            let bot = BotId::from((7_100_000_000 + u64::from(at)).to_string());
+            self.bot(&bot, false).await?;
+            self.route(&bot, Discriminator::Any, &instance).await?;
+            bot
+        };
+        Ok(Enrolled { gateway, secret, bot })
+    }
+
+    async fn one_of_crowd(&self, at: u32) -> anyhow::Result<Enrolled> {
+        let (instance, gateway, secret) = self.agent(&format!("crowd-{at}")).await?;
+        let bot = BotId::new(SHARED_BOT);
+        let chat = ChatId::from((6_000_000_000 + u64::from(at)).to_string());
+        self.route(&bot, Discriminator::Chat(chat), &instance).await?;
+        Ok(Enrolled { gateway, secret, bot })
+    }
+
+    /// A tenant, its one agent, and that agent's credential.
+    async fn agent(&self, name: &str) -> anyhow::Result<(InstanceId, GatewayId, Secret)> {
+        let millis = self.now.millis();
+        let (tenant, instance, gateway) =
+            (TenantId::mint(millis), InstanceId::mint(millis), GatewayId::mint(millis));
+        made(
+            self.roster
+                .create_tenant(Tenant { id: tenant.clone(), name: name.to_owned(), created: self.now })
+                .await?,
+        )?;
+        let record = Instance {
+            id: instance.clone(),
+            tenant,
+            name: name.to_owned(),
+            wake_url: None,
+            generation: Generation::default(),
+            idle: false,
+            created: self.now,
+        };
+        made(self.roster.create_instance(record).await?)?;
+        let secret =
+            self.keyring.issue(&gateway, &instance).await?.context("a fresh credential was refused")?;
+        Ok((instance, gateway, secret))
+    }
+
+    async fn bot(&self, id: &BotId, shared: bool) -> anyhow::Result<()> {
+        let settings = serde_json::json!({
+            "mode": "webhook", "username": "bench_bot", "bot_user_id": id.as_str(), "api_base_url": NOWHERE,
+        });
+        let platform = Platform::new(PLATFORM);
+        let record = Bot {
+            platform: platform.clone(),
+            id: id.clone(),
+            shared,
+            settings: settings.to_string(),
+            created: self.now,
+        };
+        made(self.roster.create_bot(record).await?)?;
+        let mut credentials = Credentials::default();
+        credentials.insert("token", Secret::new(format!("{id}:{}", vault::random_hex(16)?.expose())));
+        credentials.insert("webhook_secret", self.webhook_secret.clone());
+        self.vault.keep(&platform, id, &credentials).await?;
+        Ok(())
+    }
+
+    async fn route(&self, bot: &BotId, discriminator: Discriminator, to: &InstanceId) -> anyhow::Result<()> {
+        let route = Route {
+            platform: Platform::new(PLATFORM),
+            bot: bot.clone(),
+            discriminator,
+            instance: to.clone(),
+            created: self.now,
+        };
+        made(self.roster.create_route(route).await?)
+    }
+}
+
+fn made(created: Created) -> anyhow::Result<()> {
+    ensure!(created == Created::Made, "a fresh house refused an enrolment: {created:?}");
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Agents on the line with nothing to do: what each weighs, and what they cost together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use posthouse_time::Timepiece;
+use posthouse_wire::frame::Hello;
+use posthouse_wire::{FromGateway, token};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::RelayArgs;
+use super::estate::{Enrolled, Estate, Ground, PLATFORM, Plan};
+use super::report::{Report, at_most};
+use super::server::Server;
+use super::stopwatch::Stopwatch;
+
+/// Handshakes under way at once.
+const AT_ONCE: usize = 64;
+/// How often the house asks a silent agent whether it is there: every socket is asked once in this time.
+const WATCHED: Duration = Duration::from_secs(30);
+const SETTLED: Duration = Duration::from_secs(2);
+/// Files that either process needs beside the sockets.
+const OTHER_FILES: u64 = 200;
+const TOKEN_SECONDS: i64 = 300;
+
+pub async fn measure(
+    ground: &Ground,
+    args: &RelayArgs,
+    files: u64,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let count = args.idle.min(u32::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX));
+    if count < args.idle {
+        super::said(&format!("  only {count}: a process here may have {files} files open"));
+    }
+    let estate = Estate::prepare(ground, Plan { busy: 0, chats: 0, shared: true, crowd: count }).await?;
+    let room = [("POSTHOUSE_SERVER__MAX_CONNECTIONS", (u64::from(count) + 100).to_string())];
+    let server = Server::start(&estate.folder, &room).await?;
+    tokio::time::sleep(SETTLED).await;
+    let bare = server.resident()?;
+
+    let watch = Stopwatch::start();
+    let address = server.address()?;
+    let sockets = stream::iter(&estate.crowd).map(|agent| dial(address, agent)).buffer_unordered(AT_ONCE);
+    let sockets: Vec<TcpStream> = sockets.try_collect().await?;
+    let dialed = f64::from(count) / watch.elapsed().as_secs_f64();
+    let gone = Arc::new(AtomicU64::new(0));
+    let mut listening = JoinSet::new();
+    for socket in sockets {
+        listening.spawn(listen(socket, Arc::clone(&gone)));
+    }
+    tokio::time::sleep(SETTLED).await;
+
+    let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
+    tokio::time::sleep(WATCHED).await;
+    let cpu = server.cpu()?.saturating_sub(cpu).as_secs_f64() / watch.elapsed().as_secs_f64();
+    let full = server.resident()?;
+    let seated = server.metric("posthouse_relay_sockets").await?;
+    ensure!(
+        seated == u64::from(count) && gone.load(Ordering::Relaxed) == 0,
+        "of {count} idle agents {seated} are still on the line"
+    );
+    listening.shutdown().await;
+    server.stop().await?;
+
+    let each = full.saturating_sub(bare) as f64 / 1024.0 / f64::from(count);
+    report.judged(
+        "idle",
+        "house without agents, resident",
+        bare as f64 / f64::from(1 << 20),
+        "MiB",
+        at_most(40.0),
+    );
+    report.judged("idle", format!("each of {count} sockets, resident"), each, "KiB", at_most(12.0).goal(8.0));
+    report.judged("idle", "all of them, part of one core", cpu * 100.0, "%", at_most(1.0));
+    report.figure("idle", "dialed in", dialed, "/s");
+    Ok(())
+}
+
+/// Upgrades, says hello and waits for the descriptor: from then on the house has a seat for it.
+async fn dial(address: &str, agent: &Enrolled) -> anyhow::Result<TcpStream> {
+    let token = token::mint(&agent.gateway, &agent.secret, TOKEN_SECONDS, Timepiece::wall().now().seconds());
+    let mut stream = TcpStream::connect(address).await?;
+    let upgrade = format!(
+        "GET /relay HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(upgrade.as_bytes()).await?;
+    let heard = hear(&mut stream, b"\r\n\r\n").await?;
+    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the house refused an upgrade");
+    let hello = FromGateway::Hello(Hello {
+        platform: PLATFORM.into(),
+        bot_id: agent.bot.clone(),
+        client: Some("posthouse-bench".to_owned()),
+        window: Some(32),
+        has_command_manifest: false,
+    });
+    stream.write_all(&frame(0x81, hello.line().as_bytes())).await?;
+    hear(&mut stream, b"\"descriptor\"").await.context("after hello")?;
+    Ok(stream)
+}
+
+async fn hear(stream: &mut TcpStream, wanted: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut heard = Vec::new();
+    while !heard.windows(wanted.len()).any(|window| window == wanted) {
+        if stream.read_buf(&mut heard).await? == 0 {
+            bail!("the house closed the socket");
+        }
+    }
+    Ok(heard)
+}
+
+/// Answers pings, which is all that an idle agent does.
+async fn listen(mut stream: TcpStream, gone: Arc<AtomicU64>) {
+    let mut buffer = [0; 512];
+    loop {
+        let read = match stream.read(&mut buffer).await {
+            Ok(read) if read > 0 => read,
+            _ => break,
+        };
+        // The rest of a descriptor may come first; a ping of the house is two bytes and comes alone.
+        if buffer[..read].ends_with(&[0x89, 0x00]) && stream.write_all(&frame(0x8a, &[])).await.is_err() {
+            break;
+        }
+    }
+    gone.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A client's frame. Its mask is zero, which the protocol allows and which leaves the payload as it is.
+fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![head];
+    match u8::try_from(payload.len()) {
+        Ok(short) if short < 126 => frame.push(0x80 | short),
+        _ => {
+            frame.push(0x80 | 126);
+            frame.extend(u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(payload);
+    frame
+}

@@ -1,0 +1,112 @@
+//! Posting: as fast as answers come, or so many a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::task::JoinSet;
+
+use super::estate::Estate;
+use super::poster::Poster;
+use super::server::Server;
+use super::stopwatch::Stopwatch;
+use super::tally::Tally;
+
+/// Connections that stay open from one load to the next.
+pub struct Posters(Vec<Poster>);
+
+impl Posters {
+    pub async fn connect(server: &Server, estate: &Estate, count: u32) -> anyhow::Result<Self> {
+        let mut posters = Vec::with_capacity(count as usize);
+        for at in 0..count {
+            posters.push(Poster::connect(server, estate, at).await?);
+        }
+        Ok(Self(posters))
+    }
+
+    /// Every connection posts as soon as it has its answer, for so long or until the tally is full.
+    /// Returns how long each answer took, in nanoseconds.
+    pub async fn closed_loop(&mut self, span: Duration, tally: &Arc<Tally>) -> anyhow::Result<Vec<u64>> {
+        let watch = Stopwatch::start();
+        self.each(
+            |mut poster, _, tally| async move {
+                let mut took = Vec::new();
+                while watch.elapsed() < span
+                    && let Some(number) = tally.draw()
+                {
+                    let begun = watch.nanos();
+                    post(&mut poster, number, &tally).await?;
+                    took.push(watch.nanos() - begun);
+                }
+                Ok((poster, took))
+            },
+            tally,
+        )
+        .await
+    }
+
+    /// So many messages a second, whether answers come or not. An answer that keeps its connection from
+    /// posting in time makes the next one late, and the next one's time counts from when it was due.
+    pub async fn open_loop(
+        &mut self,
+        rate: u32,
+        span: Duration,
+        tally: &Arc<Tally>,
+    ) -> anyhow::Result<Vec<u64>> {
+        let watch = Stopwatch::start();
+        let count = self.0.len() as u32;
+        let gap = Duration::from_secs(1) / rate;
+        self.each(
+            |mut poster, at, tally| async move {
+                let (mut took, mut due) = (Vec::new(), gap * at);
+                while due < span
+                    && let Some(number) = tally.draw()
+                {
+                    let begun = if watch.elapsed() > due {
+                        u64::try_from(due.as_nanos()).unwrap_or(u64::MAX)
+                    } else {
+                        watch.until(due).await;
+                        watch.nanos()
+                    };
+                    post(&mut poster, number, &tally).await?;
+                    took.push(watch.nanos().saturating_sub(begun));
+                    due += gap * count;
+                }
+                Ok((poster, took))
+            },
+            tally,
+        )
+        .await
+    }
+
+    async fn each<W, F>(&mut self, work: W, tally: &Arc<Tally>) -> anyhow::Result<Vec<u64>>
+    where
+        W: Fn(Poster, u32, Arc<Tally>) -> F,
+        F: Future<Output = anyhow::Result<(Poster, Vec<u64>)>> + Send + 'static,
+    {
+        let mut working = JoinSet::new();
+        for (at, poster) in (0..).zip(self.0.drain(..)) {
+            working.spawn({
+                let work = work(poster, at, Arc::clone(tally));
+                async move { work.await.map(|done| (at, done)) }
+            });
+        }
+        let (mut posters, mut took) = (Vec::new(), Vec::new());
+        while let Some(done) = working.join_next().await {
+            let (at, (poster, times)) = done??;
+            posters.push((at, poster));
+            took.extend(times);
+        }
+        // The same poster speaks from the same chat the next time.
+        posters.sort_by_key(|(at, _)| *at);
+        self.0.extend(posters.into_iter().map(|(_, poster)| poster));
+        Ok(took)
+    }
+}
+
+async fn post(poster: &mut Poster, number: u64, tally: &Tally) -> anyhow::Result<()> {
+    let status = poster.post(number).await.context("a post broke off")?;
+    ensure!(status == 200, "the house answered a good message with {status}");
+    tally.answered(number);
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! A steady thousand a second: how long one message takes when nobody is in a hurry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::RelayArgs;
+use super::agents::{Crew, everything_taken};
+use super::estate::{Estate, Ground, Plan};
+use super::load::Posters;
+use super::report::{PACE_P50, Report, Spread, at_most};
+use super::server::Server;
+use super::tally::Tally;
+
+/// Messages a second.
+pub const RATE: u32 = 1_000;
+/// Connections they come over: one is due every 64 ms, long after its last answer.
+const POSTERS: u32 = 64;
+const WINDOW: u16 = 64;
+const WARM_UP: Duration = Duration::from_secs(1);
+
+pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+    let plan = Plan { busy: args.agents, chats: POSTERS, shared: false, crowd: 0 };
+    let estate = Estate::prepare(ground, plan).await?;
+    let server = Server::start(&estate.folder, &[]).await?;
+    let mut posters = Posters::connect(&server, &estate, POSTERS).await?;
+
+    let capacity = RATE as usize * (args.seconds as usize + 1);
+    let tally = Arc::new(Tally::new(capacity, POSTERS as usize));
+    let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
+
+    // The first message of a chat costs more than the next; what is measured is the usual one.
+    posters.open_loop(RATE, WARM_UP, &tally).await?;
+    everything_taken(&server, &tally).await?;
+    let warmed = tally.count_answered();
+
+    let answers = posters.open_loop(RATE, Duration::from_secs(args.seconds), &tally).await?;
+    everything_taken(&server, &tally).await?;
+    crew.leave().await;
+    server.stop().await?;
+    tally.check()?;
+
+    let (answers, onward) = (Spread::of(answers), Spread::of(tally.onward(warmed)));
+    report.judged("pace", PACE_P50, answers.percentile(50.0), "ms", at_most(3.0));
+    report.judged("pace", "webhook to 200, p99", answers.percentile(99.0), "ms", at_most(15.0));
+    report.judged("pace", "200 until the agent has it, p50", onward.percentile(50.0), "ms", at_most(2.0));
+    report.judged("pace", "200 until the agent has it, p99", onward.percentile(99.0), "ms", at_most(2.0));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! As many messages as go through, and what each costs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::RelayArgs;
+use super::agents::{Crew, everything_taken};
+use super::estate::{Estate, Ground, Plan};
+use super::load::Posters;
+use super::report::{PEAK_CPU, PEAK_RATE, Report, Spread, at_least, at_most};
+use super::server::Server;
+use super::stopwatch::Stopwatch;
+use super::tally::Tally;
+
+/// More than any machine answers in a second; the tally has room for so many.
+const FASTEST: u64 = 100_000;
+const WARM_UP: Duration = Duration::from_secs(1);
+const WINDOW: u16 = 64;
+
+/// A house under load, with everybody connected.
+pub struct Stage {
+    server: Server,
+    posters: Posters,
+    crew: Crew,
+    tally: Arc<Tally>,
+}
+
+/// What one load came to.
+pub struct Yield {
+    pub messages: u64,
+    /// Until the last one was acknowledged.
+    pub took: Duration,
+    pub cpu: Duration,
+    /// From webhook to 200, nanoseconds.
+    pub answers: Vec<u64>,
+}
+
+impl Yield {
+    pub fn cpu_micros(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.messages as f64
+    }
+}
+
+impl Stage {
+    pub async fn set(estate: &Estate, args: &RelayArgs, loads: u64) -> anyhow::Result<Self> {
+        let server = Server::start(&estate.folder, &[]).await?;
+        let capacity = FASTEST * (args.seconds * loads + 1);
+        let tally = Arc::new(Tally::new(usize::try_from(capacity)?, args.posters as usize));
+        let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
+        let posters = Posters::connect(&server, estate, args.posters).await?;
+        let mut stage = Self { server, posters, crew, tally };
+        stage.load(WARM_UP).await?;
+        Ok(stage)
+    }
+
+    /// Posts for so long, and waits until all of it is acknowledged.
+    pub async fn load(&mut self, span: Duration) -> anyhow::Result<Yield> {
+        let before = self.tally.count_answered();
+        let (watch, cpu) = (Stopwatch::start(), self.server.cpu()?);
+        let answers = self.posters.closed_loop(span, &self.tally).await?;
+        everything_taken(&self.server, &self.tally).await?;
+        let took = watch.elapsed();
+        let cpu = self.server.cpu()?.saturating_sub(cpu);
+        Ok(Yield { messages: self.tally.count_answered() - before, took, cpu, answers })
+    }
+
+    /// Everybody goes home; nothing may be lost, repeated or out of order.
+    pub async fn strike(self) -> anyhow::Result<()> {
+        self.crew.leave().await;
+        self.server.stop().await?;
+        self.tally.check()
+    }
+}
+
+pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+    let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
+    let estate = Estate::prepare(ground, plan).await?;
+    let mut stage = Stage::set(&estate, args, 1).await?;
+    let load = stage.load(Duration::from_secs(args.seconds)).await?;
+    stage.strike().await?;
+
+    let rate = load.messages as f64 / load.took.as_secs_f64();
+    report.judged("peak", PEAK_RATE, rate, "/s", at_least(10_000.0).goal(15_000.0));
+    report.judged("peak", PEAK_CPU, load.cpu_micros(), "us/msg", at_most(110.0).goal(70.0));
+    let answers = Spread::of(load.answers);
+    for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
+        report.figure("peak", format!("webhook to 200, {name}"), answers.percentile(percent), "ms");
+    }
+    report.judged("peak", "lost, repeated or out of order", 0.0, "", at_most(0.0));
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The platform's side: one keep-alive connection that posts updates, written for little cost of its own.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::estate::{Estate, PLATFORM, busy_chat};
+use super::server::Server;
+
+/// A number as long as every number of a message.
+const PLACE: &str = "9999999999";
+/// Makes an update as long as real ones are, about a kilobyte.
+const WORDS: &str = "Could you look over the notes from this morning and tell me which of the open points \
+    are still ours? The second one about the delivery window worries me, and I would rather hear it from you \
+    before the call than during it. If there is nothing new, say so and I will leave it for tomorrow. Also, \
+    please put the address of the new place into the invitation for Thursday, with the floor and the name on \
+    the bell, because last time two people stood in front of the wrong door for twenty minutes.";
+
+pub struct Poster {
+    stream: TcpStream,
+    request: Vec<u8>,
+    /// Where in the request the message's number stands.
+    places: Vec<usize>,
+    answer: Vec<u8>,
+}
+
+impl Poster {
+    /// The poster with this number speaks from a chat of its own, to the bot of one of the busy agents.
+    pub async fn connect(server: &Server, estate: &Estate, at: u32) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(server.address()?).await?;
+        stream.set_nodelay(true)?;
+        let bot = &estate.busy[at as usize % estate.busy.len()].bot;
+        let chat = busy_chat(at);
+        let body = format!(
+            "{{\"update_id\":{PLACE},\"message\":{{\"message_id\":{PLACE},\"from\":{{\"id\":{chat},\"is_bot\":false,\
+             \"first_name\":\"Ana\",\"last_name\":\"Ruiz\",\"username\":\"ana_ruiz\",\"language_code\":\"en\"}},\
+             \"chat\":{{\"id\":{chat},\"first_name\":\"Ana\",\"last_name\":\"Ruiz\",\"username\":\"ana_ruiz\",\
+             \"type\":\"private\"}},\"date\":1765000000,\"text\":\"{WORDS}\",\"entities\":[{{\"offset\":0,\"length\":5,\
+             \"type\":\"bold\"}},{{\"offset\":26,\"length\":5,\"type\":\"italic\"}}],\
+             \"link_preview_options\":{{\"is_disabled\":true}}}}}}"
+        );
+        let request = format!(
+            "POST /door/{PLATFORM}/{bot} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             X-Telegram-Bot-Api-Secret-Token: {}\r\nContent-Length: {}\r\n\r\n{body}",
+            server.address()?,
+            estate.webhook_secret.expose(),
+            body.len()
+        );
+        let places = request.match_indices(PLACE).map(|(at, _)| at).collect();
+        Ok(Self { stream, request: request.into_bytes(), places, answer: Vec::with_capacity(1024) })
+    }
+
+    /// Posts one message and returns the status of the answer.
+    pub async fn post(&mut self, number: u64) -> io::Result<u16> {
+        let digits = format!("{number:010}");
+        for place in &self.places {
+            self.request[*place..*place + PLACE.len()].copy_from_slice(digits.as_bytes());
+        }
+        self.stream.write_all(&self.request).await?;
+        self.answer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.answer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Some(status) = whole(&self.answer)? {
+                return Ok(status);
+            }
+        }
+    }
+}
+
+/// The status of an answer that is complete.
+fn whole(answer: &[u8]) -> io::Result<Option<u16>> {
+    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, "not an answer this client understands");
+    let head = std::str::from_utf8(&answer[..end]).map_err(|_| odd())?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).ok_or_else(odd)?;
+    let length = lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    let length = length.ok_or_else(odd)?;
+    Ok((answer.len() >= end + 4 + length).then_some(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_when_its_body_is() {
+        let answer = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 3\r\n\r\nno\n";
+        assert_eq!(whole(answer).unwrap(), Some(503));
+        assert_eq!(whole(&answer[..answer.len() - 1]).unwrap(), None);
+        assert_eq!(whole(&answer[..20]).unwrap(), None);
+        assert!(whole(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! The house under test, in a process of its own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::process;
+use super::stopwatch::Stopwatch;
+
+/// From exec to ready, at the very most.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// From SIGTERM to the end.
+const END_WITHIN: Duration = Duration::from_secs(10);
+/// How long a house may take to have everything acknowledged.
+const SETTLE_WITHIN: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A running server; killed when dropped, ended in good order by [`Server::stop`].
+pub struct Server {
+    child: Child,
+    /// Kept open: a server must not meet a closed pipe.
+    _stdout: ChildStdout,
+    log: PathBuf,
+    admin_token: String,
+    pub url: String,
+    /// From exec to the line that says so.
+    pub ready_after: Duration,
+}
+
+impl Server {
+    /// `settings` are variables of the environment, such as `POSTHOUSE_RELAY__SETTLE`.
+    pub async fn start(folder: &Path, settings: &[(&str, String)]) -> anyhow::Result<Self> {
+        let log = folder.join("server.log");
+        let mut command = Command::new(std::env::current_exe().context("where this program lies")?);
+        for (name, _) in std::env::vars_os() {
+            // What is measured is a house as it comes, not as this shell has it.
+            if name.to_string_lossy().starts_with("POSTHOUSE_") {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .args(["serve", "--config"])
+            .arg(folder.join("posthouse.toml"))
+            .env("POSTHOUSE_SERVER__LISTEN", "127.0.0.1:0")
+            .envs(settings.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log)?);
+        let watch = Stopwatch::start();
+        let mut child = command.spawn().context("the server did not start")?;
+        let stdout = child.stdout.take().context("a pipe was asked for")?;
+        let mut guard = Unready(Some(child));
+        let reading = tokio::task::spawn_blocking(move || {
+            let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
+            stdout.read_line(&mut line).map(|_| (line, watch.elapsed(), stdout.into_inner()))
+        });
+        let (line, ready_after, stdout) = tokio::time::timeout(READY_WITHIN, reading)
+            .await
+            .context("the server did not get ready")???;
+        let Some(url) = line.trim().strip_prefix("posthouse is ready at ") else {
+            bail!("the server ended before it was ready:\n{}", last_words(&log));
+        };
+        let admin_token = std::fs::read_to_string(folder.join("admin.token"))?.trim().to_owned();
+        let child = guard.0.take().context("it was put there above")?;
+        Ok(Self { child, _stdout: stdout, log, admin_token, url: url.to_owned(), ready_after })
+    }
+
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        process::cpu(self.child.id())
+    }
+
+    pub fn resident(&self) -> anyhow::Result<u64> {
+        process::resident(self.child.id())
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> anyhow::Result<&str> {
+        let rest = self.url.strip_prefix("http://").context("the house does not speak plain http")?;
+        Ok(rest.split('/').next().unwrap_or(rest))
+    }
+
+    /// The value of one of the house's own counters.
+    pub async fn metric(&self, name: &str) -> anyhow::Result<u64> {
+        let mut stream = TcpStream::connect(self.address()?).await?;
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+            self.address()?,
+            self.admin_token
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "the house does not tell its metrics");
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.with_context(|| format!("the house does not count {name}"))?.trim().parse().context("a count")
+    }
+
+    /// Waits until agents have acknowledged `count` entries since the start, and the house noted it.
+    pub async fn acknowledged(&self, count: u64) -> anyhow::Result<()> {
+        let watch = Stopwatch::start();
+        loop {
+            let noted = self.metric("posthouse_relay_entries_acknowledged_total").await?;
+            if noted >= count {
+                return Ok(());
+            }
+            ensure!(watch.elapsed() < SETTLE_WITHIN, "only {noted} of {count} entries were acknowledged");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Ends the house in good order.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).context("the server was gone before its time")?;
+        let watch = Stopwatch::start();
+        while watch.elapsed() < END_WITHIN {
+            if let Some(status) = self.child.try_wait()? {
+                ensure!(status.success(), "the server ended with {status}:\n{}", last_words(&self.log));
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        bail!("the server did not end within {} s", END_WITHIN.as_secs())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// A child that has not said that it is ready.
+struct Unready(Option<Child>);
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            end(child);
+        }
+    }
+}
+
+fn end(child: &mut Child) {
+    // Both do nothing to a child that has ended and was waited for.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn last_words(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}

@@ -1,0 +1,31 @@
+//! From exec to ready, with a ledger that was there before.
+
+use std::time::Duration;
+
+use super::estate::{Estate, Ground, Plan};
+use super::report::{Report, at_most};
+use super::server::Server;
+
+const TIMES: usize = 5;
+/// Agents the ledger knows: a house that has been lived in.
+const ENROLLED: u32 = 1_000;
+/// What a house does once it is ready is over after this.
+const SETTLED: Duration = Duration::from_secs(1);
+
+pub async fn measure(ground: &Ground, report: &mut Report) -> anyhow::Result<()> {
+    let estate = Estate::prepare(ground, Plan { busy: 1, chats: 1, shared: false, crowd: ENROLLED }).await?;
+    let (mut ready, mut resident) = (Vec::new(), 0);
+    for _ in 0..TIMES {
+        let server = Server::start(&estate.folder, &[]).await?;
+        ready.push(server.ready_after);
+        tokio::time::sleep(SETTLED).await;
+        resident = resident.max(server.resident()?);
+        server.stop().await?;
+    }
+    ready.sort_unstable();
+    let median = ready[TIMES / 2].as_secs_f64() * 1e3;
+    report.judged("start", "exec to ready, median of 5", median, "ms", at_most(200.0));
+    let mebibytes = resident as f64 / f64::from(1 << 20);
+    report.judged("start", "idle house, resident", mebibytes, "MiB", at_most(40.0));
+    Ok(())
+}

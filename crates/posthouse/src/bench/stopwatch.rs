@@ -1,0 +1,27 @@
+//! Real time, the one place of this command that asks for it.
+
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Nanoseconds since the start; never 0, which stands for "not yet".
+    pub fn nanos(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Returns when `at` has passed since the start.
+    pub async fn until(&self, at: Duration) {
+        tokio::time::sleep_until((self.0 + at).into()).await;
+    }
+}

@@ -1,0 +1,45 @@
+//! The same load in a small house and in a large one: what a message costs must not grow with tenants.
+
+use std::time::Duration;
+
+use super::RelayArgs;
+use super::estate::{Estate, Ground, Plan};
+use super::peak::{Stage, Yield};
+use super::report::{Report, at_most};
+use super::said;
+use super::stopwatch::Stopwatch;
+
+/// Each house is loaded so often, in turn, so that a noisy minute falls on both.
+const ROUNDS: u64 = 2;
+
+pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+    // One bot for all and a route for every chat: how a house with many tenants is run.
+    let small = Plan { busy: args.agents, chats: args.posters, shared: true, crowd: 0 };
+    let large = Plan { crowd: args.instances, ..small };
+    let watch = Stopwatch::start();
+    let (small, large) = (Estate::prepare(ground, small).await?, Estate::prepare(ground, large).await?);
+    said(&format!("  enrolled {} in {:.1} s", args.instances, watch.elapsed().as_secs_f64()));
+
+    let mut stages = [Stage::set(&small, args, ROUNDS).await?, Stage::set(&large, args, ROUNDS).await?];
+    let mut loads = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for (stage, loads) in stages.iter_mut().zip(&mut loads) {
+            loads.push(stage.load(Duration::from_secs(args.seconds)).await?);
+        }
+    }
+    for stage in stages {
+        stage.strike().await?;
+    }
+    let [small, large] = loads.map(|loads| cpu_micros(&loads));
+    report.figure("tenants", format!("server CPU, {} enrolled", args.agents), small, "us/msg");
+    report.figure("tenants", format!("server CPU, {} more enrolled", args.instances), large, "us/msg");
+    report.judged("tenants", "large house against small", large / small, "x", at_most(1.2));
+    Ok(())
+}
+
+fn cpu_micros(loads: &[Yield]) -> f64 {
+    let (cpu, messages) = loads.iter().fold((0.0, 0), |(cpu, messages), load| {
+        (cpu + load.cpu.as_secs_f64() * 1e6, messages + load.messages)
+    });
+    cpu / messages as f64
+}

@@ -1,0 +1,271 @@
+//! The command line: one binary for the house, its operator and whoever tries it out.
+
+mod agent;
+mod ask;
+mod bot;
+mod client;
+mod inbox;
+mod invite;
+mod logging;
+mod message;
+mod paper;
+mod reach;
+mod route;
+mod settings;
+mod stand_in;
+mod tenant;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use client::Client;
+use paper::Paper;
+use reach::Reach;
+
+use crate::{bench, house, up};
+
+/// The command line as it was typed, for those who rewrite it.
+type Words = Vec<OsString>;
+
+/// The door of an agent: people, time and programs reach it through here, and it acts on the world
+/// without holding a credential.
+#[derive(Parser)]
+#[command(
+    name = "posthouse",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  \
+        posthouse up                                   a house, a page and somebody to talk to\n  \
+        posthouse init /srv/post && posthouse serve --dir /srv/post\n  \
+        posthouse --dir /srv/post tenant create acme\n  \
+        posthouse --dir /srv/post bot create telegram --token-file token\n  \
+        posthouse --dir /srv/post agent create heron --tenant acme --bot telegram:7001"
+)]
+struct Cli {
+    #[command(flatten)]
+    reach: Reach,
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Makes a house if there is none, serves it with the web chat, and lets a sample agent dial in
+    #[command(
+        after_help = "Examples:\n  posthouse up\n  posthouse up --dir ~/post --listen 127.0.0.1:8000\n\n\
+        The folder is --dir, or ./posthouse-data."
+    )]
+    Up {
+        /// Where to listen, instead of what the configuration says
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+    },
+    /// Makes a house: posthouse.toml, vault.key and admin.token in a new folder
+    #[command(after_help = "Example:\n  posthouse init /srv/post")]
+    Init {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Serves a house; prints one line with its URL when it is ready
+    #[command(
+        after_help = "Examples:\n  posthouse serve --config /srv/post/posthouse.toml\n  posthouse serve --dir /srv/post"
+    )]
+    Serve {
+        #[command(flatten)]
+        file: settings::File,
+    },
+    /// Shows or checks the settings of a house
+    #[command(subcommand)]
+    Config(settings::Command),
+    /// Tenants: whose agents
+    #[command(subcommand)]
+    Tenant(tenant::Command),
+    /// Agents and the credentials they dial in with
+    #[command(subcommand)]
+    Agent(agent::Command),
+    /// Bots: identities on chat platforms
+    #[command(subcommand)]
+    Bot(bot::Command),
+    /// Routes: which agent a bot's events go to
+    #[command(subcommand)]
+    Route(route::Command),
+    /// What waits for agents, and what was given up on
+    #[command(subcommand)]
+    Inbox(inbox::Command),
+    /// The story of one message
+    #[command(subcommand)]
+    Message(message::Command),
+    /// People who may use the web chat from elsewhere
+    #[command(subcommand)]
+    Invite(invite::Command),
+    /// Writes a consistent copy of a running house's ledger; the vault key is not in it
+    #[command(after_help = "Example:\n  posthouse --dir /srv/post backup /backups/post-monday.db")]
+    Backup {
+        /// A file on the house's machine that is not there yet
+        file: PathBuf,
+    },
+    /// Plays a chat platform on loopback, for trying things out
+    #[command(subcommand)]
+    StandIn(stand_in::Command),
+    /// Measures the house on this machine
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Prints completions for a shell
+    #[command(after_help = "Example:\n  posthouse completions bash > /etc/bash_completion.d/posthouse")]
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Messages in, durable, pushed, acknowledged; printed as ratios to what this machine can do bare
+    Relay(bench::RelayArgs),
+}
+
+/// Reads the command line and does as it says.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse_from(bot::with_secrets_named(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, and are no errors.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match cli.act() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("posthouse: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Cli {
+    fn act(self) -> anyhow::Result<()> {
+        let paper = Paper { json: self.json };
+        match self.command {
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "posthouse", &mut script);
+                paper.text(&String::from_utf8_lossy(&script))
+            }
+            Command::Config(command) => command.act(&paper, &self.reach),
+            command => {
+                let mut threads = tokio::runtime::Builder::new_multi_thread();
+                threads
+                    .enable_all()
+                    .build()
+                    .context("cannot start")?
+                    .block_on(command.act(&paper, &self.reach))
+            }
+        }
+    }
+}
+
+impl Command {
+    async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+        match self {
+            Command::Up { listen } => {
+                let dir = reach.dir_or_default();
+                logging::start_for_up(&dir)?;
+                up::up(dir, listen).await
+            }
+            Command::Init { folder } => {
+                house::init(&folder).await?;
+                made(paper, &folder)
+            }
+            Command::Serve { file } => {
+                let config = file.load(reach)?;
+                logging::start(&config.log)?;
+                house::serve(config, house::Options { announce: true }).await
+            }
+            Command::Tenant(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Agent(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Bot(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Route(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Inbox(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Message(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Invite(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Backup { file } => backup(paper, &Client::new(reach)?, &file).await,
+            Command::StandIn(command) => command.act(paper).await,
+            Command::Bench(Bench::Relay(args)) => bench::relay(args).await,
+            Command::Config(_) | Command::Completions { .. } => Ok(()),
+        }
+    }
+}
+
+fn made(paper: &Paper, folder: &Path) -> anyhow::Result<()> {
+    if paper.json {
+        return paper.value(&serde_json::json!({ "dir": folder }));
+    }
+    let shown = folder.display();
+    paper.text(&format!(
+        "made a house in {shown}\n\n\
+         \x20 {shown}/posthouse.toml   its settings\n\
+         \x20 {shown}/vault.key        opens what is sealed: keep a copy apart from the backups\n\
+         \x20 {shown}/admin.token      lets you in as its operator\n\n\
+         Start it with `posthouse serve --dir {shown}`.\n"
+    ))
+}
+
+async fn backup(paper: &Paper, client: &Client, file: &Path) -> anyhow::Result<()> {
+    // Meant from here; the house may stand elsewhere.
+    let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
+    let body = serde_json::json!({ "path": path });
+    let answer = client.post(&["backup"], &[], &body).await?;
+    paper.done(&answer, &format!("wrote {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_can_be_parsed_and_explains_itself() {
+        Cli::command().debug_assert();
+        for line in [
+            "posthouse up --dir d --listen 127.0.0.1:0",
+            "posthouse serve --config f",
+            "posthouse --dir d tenant create acme --json",
+            "posthouse agent create heron --tenant acme --wake-url http://w --bot telegram:1 --bot telegram:2 --json",
+            "posthouse agent revoke inst_1",
+            "posthouse bot create telegram --id 7001 --shared --mode poll --api-base-url http://a --secret-file token=f",
+            "posthouse route create telegram:1 * heron --tenant acme",
+            "posthouse inbox redrive ent_1 ent_2",
+            "posthouse message trace telegram:-1001:42",
+            "posthouse backup f",
+            "posthouse stand-in telegram --bot 1:s@b --bot 2:s",
+            "posthouse config print --example",
+            "posthouse completions bash",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        assert!(
+            Cli::try_parse_from(["posthouse", "agent", "create", "heron"]).is_err(),
+            "a tenant is needed"
+        );
+    }
+
+    #[test]
+    fn every_command_shows_an_example_in_its_help() {
+        fn walk(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            if command.get_subcommands().next().is_none() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example") || path.contains("bench"), "{path}");
+                assert!(command.get_about().is_some(), "{path}");
+            }
+            command.get_subcommands().for_each(|inner| walk(inner, &path));
+        }
+        walk(&Cli::command(), "");
+    }
+}

@@ -1,0 +1,34 @@
+//! The log of a serving house, on standard error.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, Log, LogFormat, Origin};
+
+pub fn start(log: &Log) -> anyhow::Result<()> {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_new(&log.level)?)
+        .with_writer(std::io::stderr);
+    let started = match log.format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().try_init(),
+    };
+    started.map_err(|error| anyhow!("cannot start the log: {error}"))
+}
+
+/// Whoever just tries the house out came for the page, not for the log: unless asked for, only troubles
+/// are written.
+pub fn start_for_up(dir: &Path) -> anyhow::Result<()> {
+    let file = dir.join("posthouse.toml");
+    let quiet = Log { level: "warn".to_owned(), ..Log::default() };
+    if !file.exists() {
+        return start(&quiet);
+    }
+    let config = Config::load(&file)?;
+    match config.origin("log.level") {
+        Origin::Default => start(&Log { format: config.log.format, ..quiet }),
+        _ => start(&config.log),
+    }
+}

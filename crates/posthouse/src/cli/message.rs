@@ -1,0 +1,53 @@
+//! `posthouse message`
+
+use clap::Subcommand;
+use serde_json::Value;
+
+use super::client::Client;
+use super::paper::{Paper, aligned, cell};
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Prints every step of one thing with its time, and of what it is linked with; nobody's words
+    #[command(
+        after_help = "Examples:\n  posthouse message trace ent_0193…\n  posthouse message trace telegram:-1001:42"
+    )]
+    Trace {
+        /// ent_… (inbound), act_… (outbound), or PLATFORM:CHAT:MESSAGE
+        id: String,
+    },
+}
+
+impl Command {
+    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+        let Command::Trace { id } = self;
+        let trace = client.get(&["messages", &id], &[]).await?;
+        if paper.json {
+            return paper.value(&trace);
+        }
+        let stories: Vec<String> = trace["items"].as_array().into_iter().flatten().map(told).collect();
+        paper.text(&stories.join("\n"))
+    }
+}
+
+fn told(story: &Value) -> String {
+    let mut text = format!(
+        "{} {}  {}:{} chat {} message {}  {}\n",
+        cell(&story["id"]),
+        cell(&story["what"]),
+        cell(&story["platform"]),
+        cell(&story["bot"]),
+        cell(&story["chat"]),
+        cell(&story["message"]),
+        cell(&story["instance_id"]),
+    );
+    let steps = story["steps"].as_array().into_iter().flatten();
+    let rows: Vec<Vec<String>> = steps
+        .map(|step| {
+            let note = step["note"].as_str().map(|_| cell(&step["note"])).unwrap_or_default();
+            vec![format!("  {}", cell(&step["at"])), cell(&step["what"]), note]
+        })
+        .collect();
+    text.push_str(&aligned(&rows));
+    text
+}

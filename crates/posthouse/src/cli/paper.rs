@@ -1,0 +1,119 @@
+//! What is printed: tables for people, JSON for programs.
+
+use std::io::{ErrorKind, Write};
+
+use serde_json::Value;
+
+/// How the answer is written down.
+pub struct Paper {
+    pub json: bool,
+}
+
+impl Paper {
+    pub fn text(&self, text: &str) -> anyhow::Result<()> {
+        match std::io::stdout().lock().write_all(text.as_bytes()) {
+            // Whoever read us has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => Ok(written?),
+        }
+    }
+
+    pub fn value(&self, value: &Value) -> anyhow::Result<()> {
+        self.text(&format!("{value:#}\n"))
+    }
+
+    /// An answer whose meaning is one sentence.
+    pub fn done(&self, answer: &Value, sentence: &str) -> anyhow::Result<()> {
+        if self.json { self.value(answer) } else { self.text(&format!("{sentence}\n")) }
+    }
+
+    /// A list, one line each. `columns` are headings with the name of what stands under them.
+    pub fn list(&self, items: Vec<Value>, columns: &[(&str, &str)], none: &str) -> anyhow::Result<()> {
+        if self.json {
+            return self.value(&super::client::listed(items));
+        }
+        if items.is_empty() {
+            return self.text(&format!("{none}\n"));
+        }
+        let mut rows = vec![columns.iter().map(|(heading, _)| (*heading).to_owned()).collect::<Vec<_>>()];
+        rows.extend(items.iter().map(|item| columns.iter().map(|(_, name)| cell(&item[*name])).collect()));
+        self.text(&aligned(&rows))
+    }
+
+    /// One thing, a line for each of its parts.
+    pub fn card(&self, item: &Value, parts: &[(&str, &str)]) -> anyhow::Result<()> {
+        if self.json {
+            return self.value(item);
+        }
+        let rows: Vec<Vec<String>> =
+            parts.iter().map(|(heading, name)| vec![(*heading).to_owned(), cell(&item[*name])]).collect();
+        self.text(&aligned(&rows))
+    }
+}
+
+/// A value as people read it.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        // What a peer chose must not move the cursor.
+        Value::String(text) => text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
+        Value::Object(parts) => match (parts.get("platform"), parts.get("id")) {
+            (Some(platform), Some(id)) => format!("{}:{}", cell(platform), cell(id)),
+            _ => value.to_string(),
+        },
+    }
+}
+
+/// Columns as wide as their widest cell, without spaces at the ends of lines.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max())
+        .map(Option::unwrap_or_default)
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn columns_line_up_whatever_the_script() {
+        let rows =
+            [["NAME", "UNREAD"], ["zoë", "3"], ["heron-1", ""]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(aligned(&rows), "NAME     UNREAD\nzoë      3\nheron-1\n");
+    }
+
+    #[test]
+    fn values_read_as_words() {
+        for (value, word) in [
+            (json!(null), "-"),
+            (json!(true), "yes"),
+            (json!(""), "-"),
+            (
+                json!([{ "platform": "telegram", "id": "7001" }, { "platform": "discord", "id": "d" }]),
+                "telegram:7001 discord:d",
+            ),
+            (json!("a\u{1b}[2Jb"), "a\u{fffd}[2Jb"),
+        ] {
+            assert_eq!(cell(&value), word);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A configuration as text: what is in force and why, and an example of everything.
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::catalog::{self, SETTINGS, VAULT_KEY};
+use super::{Config, Origin};
+
+/// What `posthouse init` writes. Everything is left at its default, which may change with the program.
+pub const FRESH: &str = "\
+# Posthouse: the settings of this house. `posthouse config print --example` shows every one of them.
+# Any of them can also be said by the environment: relay.ack_lease is POSTHOUSE_RELAY__ACK_LEASE.
+
+[server]
+# listen = \"127.0.0.1:7678\"
+# The address that platforms and agents use, when it is not the listener itself:
+# public_url = \"https://post.example\"
+
+[vault]
+# Keep a copy of this file apart from the backups: without it nothing sealed can be opened.
+key_file = \"vault.key\"
+";
+
+/// One setting in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Printed {
+    pub key: String,
+    /// As it would stand in the file; nothing when it is not set. Never a secret.
+    pub value: Option<String>,
+    pub origin: String,
+}
+
+impl Config {
+    /// Every setting in force and where it came from.
+    pub fn printed(&self) -> Vec<Printed> {
+        let values = values(self);
+        let mut printed: Vec<Printed> = SETTINGS
+            .iter()
+            .map(|setting| Printed {
+                key: setting.path.to_owned(),
+                value: at(&values, setting.path).map(ToString::to_string),
+                origin: self.origin(setting.path).to_string(),
+            })
+            .collect();
+        if self.vault.key.is_some() {
+            printed.push(Printed {
+                key: VAULT_KEY.to_owned(),
+                value: Some("(set, not shown)".to_owned()),
+                origin: Origin::Environment(catalog::variable(VAULT_KEY)).to_string(),
+            });
+        }
+        printed
+    }
+}
+
+/// A whole file: every setting explained, at its default, commented out.
+pub fn example() -> String {
+    let defaults = values(&Config::default());
+    let mut text = "# Every setting of a house, at its default.\n".to_owned();
+    let mut section = "";
+    for setting in SETTINGS {
+        let (inside, name) = setting.path.rsplit_once('.').unwrap_or(("", setting.path));
+        if inside != section {
+            section = inside;
+            // A section without settings says nothing, save that TLS is wanted.
+            let mark = if at(&defaults, section).is_none() { "# " } else { "" };
+            text.push_str(&format!("\n{mark}[{section}]\n"));
+        }
+        for line in wrapped(setting.about) {
+            text.push_str(&format!("# {line}\n"));
+        }
+        let value = at(&defaults, setting.path).map(ToString::to_string);
+        let value = value.or_else(|| setting.sample.map(str::to_owned)).unwrap_or_default();
+        text.push_str(&format!("# {name} = {value}\n"));
+    }
+    text
+}
+
+fn values(config: &Config) -> Table {
+    Table::try_from(config).expect("settings are texts, numbers, switches and lists of texts")
+}
+
+fn at<'a>(values: &'a Table, path: &str) -> Option<&'a Value> {
+    match path.split_once('.') {
+        None => values.get(path),
+        Some((section, rest)) => at(values.get(section)?.as_table()?, rest),
+    }
+}
+
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always a line");
+        if !last.is_empty() && last.len() + word.len() > 95 {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}

@@ -1,0 +1,215 @@
+//! From a file and the environment to a configuration, telling exactly what is wrong and where.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use posthouse_wire::Secret;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::catalog::{self, Kind, Setting, VAULT_KEY};
+use super::nearest::nearest;
+use super::{Config, Fault};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    File { file: PathBuf, line: usize },
+    Environment(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { file, line } => write!(f, "{}:{line}", file.display()),
+            Origin::Environment(name) => f.write_str(name),
+        }
+    }
+}
+
+/// By path; what is not in it is a default.
+pub type Origins = HashMap<String, Origin>;
+
+/// What every setting's variable begins with.
+const PREFIX: &str = "POSTHOUSE_";
+
+pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Config, Fault> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Fault::Unreadable { file: file.to_owned(), why: error.to_string() })?;
+    let mut origins = known_lines(file, &text)?;
+    let mut config: Config = toml::from_str(&text).map_err(|error| located(file, &text, &origins, &error))?;
+    let mut values: Table = toml::from_str(&text).map_err(|error| located(file, &text, &origins, &error))?;
+
+    let mut key = None;
+    for (name, value) in ours(variables)? {
+        if name == catalog::variable(VAULT_KEY) {
+            key = Some(Secret::new(value));
+            continue;
+        }
+        let setting = meant(&name)?;
+        let blame = |what: String| Fault::Variable { name: name.clone(), what };
+        put(&mut values, setting.path, worded(setting, &value).map_err(blame)?);
+        // Read anew after each, so that a wrong value is laid at its own variable's door.
+        config =
+            values.clone().try_into().map_err(|error: toml::de::Error| blame(error.message().to_owned()))?;
+        origins.insert(setting.path.to_owned(), Origin::Environment(name));
+    }
+    config.vault.key = key;
+    config.origins = origins;
+    config.settle_paths(file.parent().unwrap_or(Path::new("")));
+    config.check().map_err(|what| Fault::Relation { file: file.to_owned(), what })?;
+    Ok(config)
+}
+
+impl Config {
+    pub fn origin(&self, path: &str) -> Origin {
+        self.origins.get(path).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// Paths in a file are meant from where the file is.
+    fn settle_paths(&mut self, base: &Path) {
+        let mut paths = vec![&mut self.storage.dir, &mut self.vault.key_file];
+        if let Some(tls) = &mut self.server.tls {
+            paths.extend([&mut tls.cert, &mut tls.key]);
+        }
+        for path in paths.into_iter().filter(|path| !path.as_os_str().is_empty()) {
+            *path = if path.as_os_str() == "." { base.to_owned() } else { base.join(&*path) };
+            if path.as_os_str().is_empty() {
+                *path = PathBuf::from(".");
+            }
+        }
+    }
+}
+
+/// The line of every setting in the file. A key that is not known is refused here, by its whole path.
+fn known_lines(file: &Path, text: &str) -> Result<Origins, Fault> {
+    let table = DeTable::parse(text).map_err(|error| located(file, text, &Origins::new(), &error))?;
+    let mut origins = Origins::new();
+    walk(file, text, "", table.get_ref(), &mut origins)?;
+    Ok(origins)
+}
+
+fn walk(
+    file: &Path,
+    text: &str,
+    inside: &str,
+    table: &DeTable<'_>,
+    origins: &mut Origins,
+) -> Result<(), Fault> {
+    for (key, value) in table {
+        let path =
+            if inside.is_empty() { key.get_ref().to_string() } else { format!("{inside}.{}", key.get_ref()) };
+        let line = line_of(text, key.span().start);
+        if catalog::find(&path).is_some() {
+            origins.insert(path, Origin::File { file: file.to_owned(), line });
+        } else if !catalog::is_section(&path) {
+            return Err(Fault::Line { file: file.to_owned(), line, what: unknown(&path) });
+        } else if let DeValue::Table(table) = value.get_ref() {
+            walk(file, text, &path, table, origins)?;
+        }
+    }
+    Ok(())
+}
+
+fn unknown(path: &str) -> String {
+    if path == VAULT_KEY {
+        let variable = catalog::variable(VAULT_KEY);
+        return format!(
+            "a secret has no place in this file: set {variable}, or name a file as vault.key_file"
+        );
+    }
+    match nearest(path, catalog::paths()) {
+        Some(near) => format!("unknown key `{path}`; the nearest known key is `{near}`"),
+        None => format!("unknown key `{path}`; `posthouse config print --example` shows every key"),
+    }
+}
+
+/// A complaint of the reader, with its line and the setting that stands there.
+fn located(file: &Path, text: &str, origins: &Origins, error: &toml::de::Error) -> Fault {
+    let line = line_of(text, error.span().map_or(0, |span| span.start));
+    let here =
+        origins.iter().find(|(_, origin)| matches!(origin, Origin::File { line: at, .. } if *at == line));
+    let message = error.message().trim().replace('\n', ", ");
+    let what = match here {
+        Some((path, _)) => format!("{path}: {message}"),
+        None => message,
+    };
+    Fault::Line { file: file.to_owned(), line, what }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// The variables that say a setting, in the order of their names. Others that begin like ours, such as
+/// those of the command line, are not settings; every setting has a double underscore.
+fn ours(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>, Fault> {
+    let mut ours = Vec::new();
+    for (name, value) in variables {
+        let Ok(name) = name.into_string() else { continue };
+        let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+        if !rest.contains("__") {
+            // One underscore where two are meant would otherwise be passed over in silence.
+            let close = catalog::SETTINGS.iter().map(|setting| catalog::variable(setting.path));
+            if let Some(near) = close.into_iter().find(|known| known.replace("__", "_") == name) {
+                return Err(Fault::Variable { what: format!("did you mean {near}?"), name });
+            }
+            continue;
+        }
+        let Ok(value) = value.into_string() else {
+            return Err(Fault::Variable { name, what: "its value is not UTF-8".to_owned() });
+        };
+        ours.push((name, value));
+    }
+    ours.sort();
+    let (key, key_file) = (catalog::variable(VAULT_KEY), catalog::variable("vault.key_file"));
+    if [&key, &key_file].iter().all(|name| ours.iter().any(|(set, _)| set == *name)) {
+        return Err(Fault::Variable { what: format!("set this or {key_file}, not both"), name: key });
+    }
+    Ok(ours)
+}
+
+fn meant(name: &str) -> Result<&'static Setting, Fault> {
+    let path = name[PREFIX.len()..].replace("__", ".").to_lowercase();
+    catalog::find(&path).ok_or_else(|| {
+        let known: Vec<String> =
+            catalog::SETTINGS.iter().map(|setting| catalog::variable(setting.path)).collect();
+        let what = match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("no such setting; the nearest known is {near}"),
+            None => "no such setting; `posthouse config print --example` shows every key".to_owned(),
+        };
+        Fault::Variable { name: name.to_owned(), what }
+    })
+}
+
+/// A variable's text as the value it stands for. Lists are separated by commas.
+fn worded(setting: &Setting, text: &str) -> Result<Value, String> {
+    match setting.kind {
+        Kind::Text => Ok(Value::String(text.to_owned())),
+        Kind::Number => text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is no whole number")),
+        Kind::Switch => {
+            text.parse().map(Value::Boolean).map_err(|_| format!("`{text}` is neither true nor false"))
+        }
+        Kind::List => {
+            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            Ok(Value::Array(parts.map(|part| Value::String(part.to_owned())).collect()))
+        }
+    }
+}
+
+/// The file was read before, so whatever stands on the way is a table.
+fn put(values: &mut Table, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => drop(values.insert(path.to_owned(), value)),
+        Some((section, rest)) => {
+            let inner = values.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::catalog::{self, SETTINGS};
+use super::*;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("posthouse-config-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn read(&self, text: &str, variables: &[(&str, &str)]) -> Result<Config, Fault> {
+        let file = self.0.join("posthouse.toml");
+        std::fs::write(&file, text).unwrap();
+        let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        reading::read(&file, variables)
+    }
+
+    fn complaint(&self, text: &str, variables: &[(&str, &str)]) -> String {
+        let fault = self.read(text, variables).map(|_| ()).unwrap_err();
+        fault.to_string().replace(&format!("{}/", self.0.display()), "")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn leaves(prefix: &str, table: &Table, into: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Table(table) => leaves(&path, table, into),
+            _ => into.push(path),
+        }
+    }
+}
+
+#[test]
+fn the_catalog_names_every_setting_there_is_and_no_other() {
+    let mut full = Config::default();
+    full.server.public_url = Some("https://h".to_owned());
+    full.server.tls = Some(Tls::default());
+    let mut fields = Vec::new();
+    leaves("", &Table::try_from(&full).unwrap(), &mut fields);
+    let mut known: Vec<String> = SETTINGS.iter().map(|setting| setting.path.to_owned()).collect();
+    fields.sort();
+    known.sort();
+    assert_eq!(fields, known);
+}
+
+#[test]
+fn a_mistyped_key_is_named_with_its_line_and_the_nearest_known_one() {
+    let folder = Folder::new("typo");
+    for (text, complaint) in [
+        (
+            "[server]\nlisten = \"127.0.0.1:1\"\n\n[relay]\nack_leese = \"3s\"\n",
+            "posthouse.toml:5: unknown key `relay.ack_leese`; the nearest known key is `relay.ack_lease`",
+        ),
+        ("[realy]\n", "posthouse.toml:1: unknown key `realy`; the nearest known key is `relay`"),
+        (
+            "\nplatforms.telegram.api_url = 1",
+            "posthouse.toml:2: unknown key `platforms.telegram.api_url`; \
+             the nearest known key is `platforms.telegram.api_base_url`",
+        ),
+        (
+            "colour = 'red'",
+            "posthouse.toml:1: unknown key `colour`; `posthouse config print --example` shows every key",
+        ),
+    ] {
+        assert_eq!(folder.complaint(text, &[]), complaint);
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_named_with_its_line_and_setting() {
+    let folder = Folder::new("types");
+    for (text, start) in [
+        ("[relay]\n\nack_lease = 3\n", "posthouse.toml:3: relay.ack_lease: invalid type: integer"),
+        (
+            "[relay]\nack_lease = \"3 apples\"\n",
+            "posthouse.toml:2: relay.ack_lease: `3 apples` is no length of time",
+        ),
+        ("[server]\nlisten = \"here\"\n", "posthouse.toml:2: server.listen: "),
+        ("[server]\ntrusted_proxies = [\"10.0.0.0/99\"]\n", "posthouse.toml:2: server.trusted_proxies: "),
+        ("[metrics]\nopen = \"yes\"\n", "posthouse.toml:2: metrics.open: invalid type: string"),
+        ("[log]\nformat = \"xml\"\n", "posthouse.toml:2: log.format: "),
+        ("relay = 5\n", "posthouse.toml:1: "),
+        ("[server\n", "posthouse.toml:1: "),
+        ("[log]\nlevel = \"a\"\nlevel = \"b\"\n", "posthouse.toml:3: "),
+    ] {
+        let complaint = folder.complaint(text, &[]);
+        assert!(complaint.starts_with(start), "{complaint}");
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    }
+}
+
+#[test]
+fn the_environment_stands_over_the_file_and_each_value_knows_where_it_came_from() {
+    let folder = Folder::new("environment");
+    let config = folder
+        .read(
+            "[relay]\nack_lease = \"5s\"\nsettle = \"1s\"\n",
+            &[
+                ("POSTHOUSE_RELAY__ACK_LEASE", "3s"),
+                ("POSTHOUSE_RELAY__INBOX_ENTRIES", "7"),
+                ("POSTHOUSE_METRICS__OPEN", "true"),
+                ("POSTHOUSE_ERRAND__ALLOW_CIDRS", "127.0.0.0/8, ::1"),
+                ("POSTHOUSE_SERVER__TLS__CERT", "c.pem"),
+                ("POSTHOUSE_SERVER__TLS__KEY", "/k.pem"),
+                ("POSTHOUSE_URL", "http://elsewhere"),
+                ("POSTHOUSE_DIR", "x"),
+            ],
+        )
+        .unwrap();
+    assert_eq!(config.relay.ack_lease, Span::seconds(3));
+    assert_eq!(config.relay.inbox_entries, 7);
+    assert!(config.metrics.open);
+    assert_eq!(config.errand.allow_cidrs.len(), 2);
+    let tls = config.server.tls.clone().unwrap();
+    assert_eq!((tls.cert, tls.key), (folder.0.join("c.pem"), PathBuf::from("/k.pem")));
+    let file = folder.0.join("posthouse.toml");
+    for (path, origin) in [
+        ("relay.ack_lease", Origin::Environment("POSTHOUSE_RELAY__ACK_LEASE".to_owned())),
+        ("relay.settle", Origin::File { file, line: 3 }),
+        ("relay.standby", Origin::Default),
+    ] {
+        assert_eq!(config.origin(path), origin);
+    }
+    let settle = config.printed().into_iter().find(|printed| printed.key == "relay.settle").unwrap();
+    assert_eq!(settle.value.as_deref(), Some("\"1s\""));
+    assert!(settle.origin.ends_with("posthouse.toml:3"));
+}
+
+#[test]
+fn a_wrong_variable_is_named() {
+    let folder = Folder::new("variables");
+    for ((name, value), complaint) in [
+        (
+            ("POSTHOUSE_RELAY__ACK_LEES", "3s"),
+            "no such setting; the nearest known is POSTHOUSE_RELAY__ACK_LEASE",
+        ),
+        (("POSTHOUSE_RELAY_ACK_LEASE", "3s"), "did you mean POSTHOUSE_RELAY__ACK_LEASE?"),
+        (("POSTHOUSE_RELAY__ACK_LEASE", "3"), "`3` is no length of time"),
+        (("POSTHOUSE_RELAY__INBOX_BYTES", "many"), "`many` is no whole number"),
+        (("POSTHOUSE_METRICS__OPEN", "yes"), "`yes` is neither true nor false"),
+        (("POSTHOUSE_SERVER__LISTEN", "7678"), "invalid socket address syntax"),
+    ] {
+        let told = folder.complaint("", &[(name, value)]);
+        assert!(told.starts_with(&format!("environment variable {name}: {complaint}")), "{told}");
+    }
+}
+
+#[test]
+fn the_vault_key_comes_from_the_environment_or_a_file_and_is_never_printed() {
+    let folder = Folder::new("vault");
+    std::fs::write(folder.0.join("vault.key"), "k1:from-the-file\n").unwrap();
+    let config = folder.read("", &[]).unwrap();
+    assert_eq!(config.vault_key().unwrap().expose(), "k1:from-the-file\n");
+
+    let config = folder.read("", &[("POSTHOUSE_VAULT__KEY", "k2:canary")]).unwrap();
+    assert_eq!(config.vault_key().unwrap().expose(), "k2:canary");
+    let printed = serde_json::to_string(&config.printed()).unwrap();
+    assert!(printed.contains("vault.key") && !printed.contains("canary"), "{printed}");
+
+    std::fs::write(folder.0.join("other.key"), "k3:other").unwrap();
+    let config = folder.read("", &[("POSTHOUSE_VAULT__KEY_FILE", "other.key")]).unwrap();
+    assert_eq!(config.vault_key().unwrap().expose(), "k3:other");
+
+    let both = [("POSTHOUSE_VAULT__KEY", "k2:canary"), ("POSTHOUSE_VAULT__KEY_FILE", "other.key")];
+    assert!(folder.complaint("", &both).contains("not both"));
+    let told = folder.complaint("[vault]\nkey = \"k2:canary\"\n", &[]);
+    assert!(
+        told.starts_with("posthouse.toml:2: a secret has no place") && !told.contains("canary"),
+        "{told}"
+    );
+    let missing =
+        folder.read("[vault]\nkey_file = \"gone\"\n", &[]).unwrap().vault_key().map(|_| ()).unwrap_err();
+    assert!(missing.to_string().contains("gone"), "{missing}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused_in_words() {
+    let folder = Folder::new("relations");
+    for (text, complaint) in [
+        ("[server]\npublic_url = \"https://h/\"\n", "server.public_url must not end with a slash"),
+        ("[server]\npublic_url = \"h\"\n", "server.public_url must begin with http:// or https://"),
+        ("[server]\npublic_url = \"https:///x\"\n", "server.public_url names no host"),
+        (
+            "[server]\npublic_url = \"https://h/?q\"\n",
+            "server.public_url must be scheme, host, port and path alone",
+        ),
+        ("[server.tls]\ncert = \"c.pem\"\n", "server.tls needs both cert and key"),
+        ("[server]\nmax_connections = 0\n", "server.max_connections must be at least 1"),
+        ("[relay]\nsilent_after = \"10s\"\n", "relay.silent_after must be longer than relay.ping_every"),
+        ("[errand]\ntimeout = \"1s\"\n", "errand.connect_timeout must not be longer than errand.timeout"),
+    ] {
+        assert_eq!(folder.complaint(text, &[]), format!("posthouse.toml: {complaint}"));
+    }
+}
+
+#[test]
+fn the_public_address_is_the_listener_unless_said_otherwise() {
+    let at: SocketAddr = "127.0.0.1:4711".parse().unwrap();
+    let mut config = Config::default();
+    assert_eq!(config.public_url(at), "http://127.0.0.1:4711");
+    assert_eq!(config.public_url("0.0.0.0:80".parse().unwrap()), "http://127.0.0.1:80");
+    assert_eq!((config.prefix().as_str(), config.reachable_url(at)), ("", None));
+    config.server.public_url = Some("https://h:8/base/deep".to_owned());
+    assert_eq!(config.prefix(), "/base/deep");
+    assert_eq!(config.reachable_url(at).as_deref(), Some("https://h:8/base/deep"));
+    config.server.public_url = Some("http://h".to_owned());
+    assert_eq!((config.prefix().as_str(), config.reachable_url(at)), ("", None));
+    config.platforms.telegram.api_base_url = "http://127.0.0.1:1".to_owned();
+    assert_eq!(config.reachable_url(at).as_deref(), Some("http://h"));
+}
+
+#[test]
+fn the_example_and_the_fresh_file_are_read_as_the_defaults() {
+    let folder = Folder::new("example");
+    let uncommented: String =
+        example().lines().filter(|line| !line.contains("tls")).map(|line| format!("{line}\n")).collect();
+    let plain = folder.read("", &[]).unwrap();
+    let defaults: Vec<_> = plain.printed().into_iter().map(|printed| printed.value).collect();
+    for text in [FRESH, uncommented.as_str()] {
+        let values: Vec<_> = folder.read(text, &[]).unwrap().printed().into_iter().map(|p| p.value).collect();
+        assert_eq!(values, defaults);
+    }
+    // Also with every setting spoken aloud.
+    let spoken: String = example()
+        .lines()
+        .map(|line| line.strip_prefix("# ").filter(|line| is_setting(line)).unwrap_or(line))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let config = folder.read(&spoken, &[]).unwrap();
+    assert_eq!(config.server.public_url.as_deref(), Some("https://post.example"));
+    for setting in SETTINGS {
+        assert_ne!(config.origin(setting.path), Origin::Default, "{}", setting.path);
+    }
+}
+
+fn is_setting(line: &str) -> bool {
+    line.starts_with('[') || line.split_once(" = ").is_some_and(|(name, _)| !name.contains(' '))
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let fault = reading::read(Path::new("/nowhere/posthouse.toml"), []).map(|_| ()).unwrap_err();
+    assert!(fault.to_string().starts_with("cannot read /nowhere/posthouse.toml: "), "{fault}");
+    assert_eq!(catalog::variable("relay.ack_lease"), "POSTHOUSE_RELAY__ACK_LEASE");
+}

@@ -1,0 +1,185 @@
+//! The real binary is killed with SIGKILL under load, again and again, and everything is counted.
+
+#[path = "../it/house.rs"]
+mod house;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use house::House;
+use posthouse_agent::{Agent, Conversation, Message, Settings, WebSocketTransport};
+use posthouse_wire::Secret;
+use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
+
+const CHATS: i64 = 8;
+/// Messages under way at a time: enough that every kill hits something.
+const UNDER_WAY: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the agent saw and did.
+#[derive(Default)]
+struct Seen {
+    /// How often the handler was given each text.
+    handled: HashMap<String, u32>,
+    /// The order in which each chat's texts were handled.
+    order: HashMap<String, Vec<u64>>,
+    done: Vec<String>,
+    /// Actions whose end the agent was not told as done.
+    cut_off: Vec<String>,
+}
+
+fn kills() -> usize {
+    std::env::var("CRASH_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_house_is_killed() {
+    rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap();
+    let bot: Bot = "7001:crash-test-token@crash_bot".parse().unwrap();
+    let telegram = Arc::new(
+        Telegram::start(stand_ins::telegram::Settings {
+            bots: vec![bot],
+            retry_first: Duration::from_millis(20),
+            retry_most: Duration::from_millis(200),
+            ..Default::default()
+        })
+        .await
+        .unwrap(),
+    );
+    let mut house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    let token = house.secret_file("token", "7001:crash-test-token");
+    house.does(&["tenant", "create", "acme"]);
+    house.does(&["bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token]);
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let (leave, left) = tokio::sync::oneshot::channel::<()>();
+    let agent = tokio::spawn(run_agent(house.url.clone(), heron, Arc::clone(&seen), left));
+    let (enough, mut stop_talking) = tokio::sync::watch::channel(false);
+    let talking = tokio::spawn({
+        let (telegram, seen) = (Arc::clone(&telegram), Arc::clone(&seen));
+        async move {
+            let mut number = 0_u64;
+            while !*stop_talking.borrow_and_update() {
+                let handled = seen.lock().unwrap().handled.len() as u64;
+                if number - handled < UNDER_WAY as u64 {
+                    let chat = 1 + (number as i64) % CHATS;
+                    telegram.inject(Injection::text(chat, &format!("m{number}")).to_bot(7001)).unwrap();
+                    number += 1;
+                } else {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+            number
+        }
+    });
+
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let kills = kills();
+    for kill in 0..kills {
+        // Some more get through, then it dies in the middle of the next ones.
+        let wanted = seen.lock().unwrap().handled.len() + 1 + dice.below(40);
+        wait(&seen, |seen| seen.handled.len() >= wanted).await;
+        tokio::time::sleep(Duration::from_micros(dice.below(3000) as u64)).await;
+        house.kill();
+        house.start();
+        if (kill + 1) % 20 == 0 {
+            println!("{} kills, {} messages handled", kill + 1, seen.lock().unwrap().handled.len());
+        }
+    }
+    enough.send(true).unwrap();
+    let said = talking.await.unwrap();
+
+    assert!(telegram.until(PATIENCE, |telegram| telegram.deliveries(Some(7001)).pending == 0).await);
+    wait(&seen, |seen| seen.handled.len() as u64 == said && (seen.done.len() + seen.cut_off.len()) as u64 == said).await;
+    leave.send(()).unwrap();
+    agent.await.unwrap();
+
+    let confirmed = telegram.deliveries(Some(7001)).confirmed.len() as u64;
+    let seen = seen.lock().unwrap();
+    let lost = said - seen.handled.len() as u64;
+    let twice = seen.handled.values().filter(|times| **times > 1).count();
+    let mut posted: HashMap<String, u32> = HashMap::new();
+    let sent = Filter { kinds: vec![Kind::Sent], ..Filter::default() };
+    for row in telegram.transcript(&sent) {
+        *posted.entry(row.text.unwrap_or_default()).or_default() += 1;
+    }
+    let untrue = seen.done.iter().filter(|text| posted.get(*text) != Some(&1)).count();
+    let cut_off_twice = seen.cut_off.iter().filter(|text| posted.get(*text).copied().unwrap_or(0) > 1).count();
+    println!(
+        "{kills} kills, {said} messages, {confirmed} acknowledged: {lost} lost, {twice} handled twice; \
+         {} actions reported as done, {untrue} of them not at the platform exactly once; \
+         {} cut off by a kill, {cut_off_twice} of them there twice",
+        seen.done.len(),
+        seen.cut_off.len(),
+    );
+    assert_eq!(confirmed, said);
+    assert_eq!((lost, twice, untrue, cut_off_twice), (0, 0, 0, 0));
+    for (chat, order) in &seen.order {
+        assert!(order.is_sorted(), "out of order in chat {chat}: {order:?}");
+    }
+    drop(seen);
+    house.kill();
+}
+
+async fn run_agent(
+    url: String,
+    heron: serde_json::Value,
+    seen: Arc<Mutex<Seen>>,
+    left: tokio::sync::oneshot::Receiver<()>,
+) {
+    let text = |name: &str| heron[name].as_str().unwrap().to_owned();
+    let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")))
+        .fronting([posthouse_agent::Identity::new("telegram", "7001")]);
+    Agent::builder(WebSocketTransport::new(settings).unwrap())
+        .on_message(move |message: Message, conversation: Conversation| {
+            let seen = Arc::clone(&seen);
+            async move {
+                let text = message.text().to_owned();
+                {
+                    let mut seen = seen.lock().unwrap();
+                    *seen.handled.entry(text.clone()).or_default() += 1;
+                    let number = text[1..].parse().unwrap();
+                    seen.order.entry(conversation.chat_id().to_string()).or_default().push(number);
+                }
+                let answer = format!("re {text}");
+                let outcome = conversation.say(&answer).await;
+                let mut seen = seen.lock().unwrap();
+                match outcome {
+                    Ok(_) => seen.done.push(answer),
+                    Err(_) => seen.cut_off.push(answer),
+                }
+                Ok(())
+            }
+        })
+        .run(async move {
+            let _ = left.await;
+        })
+        .await
+        .unwrap();
+}
+
+async fn wait(seen: &Mutex<Seen>, enough: impl Fn(&Seen) -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !enough(&seen.lock().unwrap()) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    if waited.await.is_err() {
+        let seen = seen.lock().unwrap();
+        panic!("stuck: {} handled, {} done, {} cut off", seen.handled.len(), seen.done.len(), seen.cut_off.len());
+    }
+}
+
+/// The same kills every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % most as u64) as usize
+    }
+}

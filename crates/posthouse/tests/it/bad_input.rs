@@ -1,0 +1,244 @@
+//! Bad input gets the documented answer, never a panic, never a lost message.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::house::{BINARY, House};
+use crate::talk::{PATIENCE, Rider, provide_crypto, says, telegram};
+
+const SECRET: &str = "webhook_secret_of_7001";
+
+/// A house with one agent that owns one bot, and the stand-in that bot is known at.
+async fn with_bot(disk: Option<&std::path::Path>) -> (House, stand_ins::telegram::Telegram, serde_json::Value) {
+    let telegram = telegram(&["7001:token@posty_bot"]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let folder = disk.unwrap_or(dir.path()).join("house");
+    let house =
+        House::open_at(dir, folder, &[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    let token = house.secret_file("token", "7001:token");
+    let secret = house.secret_file("secret", SECRET);
+    house.does(&["tenant", "create", "acme"]);
+    house.does(&[
+        "bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token,
+        "--webhook-secret-file", &secret,
+    ]);
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    (house, telegram, heron)
+}
+
+fn update(id: u64) -> String {
+    json!({"update_id": id, "message": {"message_id": id, "date": 1, "text": format!("m{id}"),
+        "chat": {"id": 5, "type": "private", "first_name": "Ana"}, "from": {"id": 5, "is_bot": false, "first_name": "Ana"}}})
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_that_are_not_the_platforms_are_refused_without_a_word() {
+    let (house, _telegram, heron) = with_bot(None).await;
+    let door = format!("{}/door/telegram/7001", house.url);
+    let client = reqwest::Client::new();
+    let post = |url: String, secret: &'static str, body: Vec<u8>| {
+        let request = client.post(url).header("x-telegram-bot-api-secret-token", secret).body(body);
+        async move {
+            let answer = request.send().await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        }
+    };
+    let refused = |status: u16| (status, String::new());
+    assert_eq!(post(door.clone(), "forged", update(1).into()).await, refused(401));
+    assert_eq!(post(door.clone(), SECRET, b"\xff\xfe garbage".to_vec()).await, refused(400));
+    assert_eq!(post(format!("{}/door/telegram/7002", house.url), SECRET, update(1).into()).await, refused(404));
+    assert_eq!(post(format!("{}/door/nonsense/7001", house.url), SECRET, update(1).into()).await, refused(404));
+    assert_eq!(post(door.clone(), SECRET, vec![b'x'; 2 * 1024 * 1024]).await.0, 413);
+    assert_eq!(client.get(&door).send().await.unwrap().status().as_u16(), 405);
+    // None of it reached the agent; the first good one does.
+    assert_eq!(post(door, SECRET, update(2).into()).await, refused(200));
+    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    assert_eq!(rider.hears().await.event.text, "m2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_of_an_update_names_the_first_entry_and_is_no_second_turn() {
+    let (house, _telegram, heron) = with_bot(None).await;
+    let client = reqwest::Client::new();
+    let mut named = Vec::new();
+    for id in [7, 7, 8] {
+        let answer = client
+            .post(format!("{}/door/telegram/7001", house.url))
+            .header("x-telegram-bot-api-secret-token", SECRET)
+            .body(update(id))
+            .send()
+            .await
+            .unwrap();
+        named.push(answer.headers()["posthouse-id"].to_str().unwrap().to_owned());
+    }
+    assert_eq!(named[0], named[1]);
+    assert_ne!(named[0], named[2]);
+    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    assert_eq!((rider.hears().await.event.text, rider.hears().await.event.text), ("m7".to_owned(), "m8".to_owned()));
+}
+
+#[test]
+fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
+    provide_crypto();
+    let house = House::open(&[("POSTHOUSE_SERVER__HEADER_TIMEOUT", "1s"), ("POSTHOUSE_SERVER__BODY_TIMEOUT", "1s")]);
+    let address = house.url.trim_start_matches("http://").to_owned();
+    let read_all = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    let mut slow_headers = TcpStream::connect(&address).unwrap();
+    slow_headers.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").unwrap();
+    let answer = read_all(slow_headers);
+    assert!(!answer.contains("200 OK"), "{answer}");
+    let mut slow_body = TcpStream::connect(&address).unwrap();
+    slow_body
+        .write_all(b"POST /door/telegram/7001 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{")
+        .unwrap();
+    let answer = read_all(slow_body);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+#[test]
+fn connections_past_the_limit_are_closed_at_once_and_the_others_stay() {
+    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
+    let address = house.url.trim_start_matches("http://").to_owned();
+    let ask = |stream: &mut TcpStream| {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
+        let mut answer = [0; 15];
+        stream.read_exact(&mut answer).ok()?;
+        Some(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let mut held: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for stream in &mut held {
+        assert_eq!(ask(stream).as_deref(), Some("HTTP/1.1 200 OK"));
+    }
+    assert_eq!(ask(&mut TcpStream::connect(&address).unwrap()), None);
+    assert_eq!(ask(&mut held[0]).as_deref().map(|answer| answer.contains("200")), Some(true));
+}
+
+#[tokio::test]
+async fn the_chat_page_is_not_there_for_a_foreign_host_or_origin() {
+    provide_crypto();
+    let house = House::open(&[]);
+    let client = reqwest::Client::new();
+    let page = format!("{}/chat", house.url);
+    let api = format!("{}/chat/api/agents", house.url);
+    assert_eq!(client.get(&page).send().await.unwrap().status().as_u16(), 200);
+    for (name, value) in [("host", "evil.example"), ("x-forwarded-for", "1.2.3.4"), ("via", "1.1 proxy")] {
+        let answer = client.get(&page).header(name, value).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 404, "{name}");
+    }
+    let foreign = client.post(&api).header("origin", "https://evil.example").json(&json!({"name": "mine"}));
+    assert_eq!(foreign.send().await.unwrap().status().as_u16(), 404);
+}
+
+fn serve(house: &House) -> (Option<i32>, String) {
+    let output = Command::new(BINARY)
+        .args(["serve", "--config"])
+        .arg(house.folder().join("posthouse.toml"))
+        .env("POSTHOUSE_SERVER__LISTEN", "127.0.0.1:0")
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_typo_in_the_configuration_is_named_with_file_line_and_nearest_key() {
+    let mut house = House::open(&[]);
+    house.stop();
+    std::fs::write(house.folder().join("posthouse.toml"), "[relay]\n# a comment\nack_leese = \"3s\"\n").unwrap();
+    let (code, words) = serve(&house);
+    assert_eq!(code, Some(1));
+    for expected in ["posthouse.toml", "3", "ack_leese", "ack_lease"] {
+        assert!(words.contains(expected), "{expected} not in: {words}");
+    }
+}
+
+#[test]
+fn a_folder_in_use_by_another_house_is_refused() {
+    let house = House::open(&[]);
+    let (code, words) = serve(&house);
+    assert_eq!(code, Some(1));
+    assert!(words.contains("in use by another house"), "{words}");
+}
+
+#[test]
+fn a_folder_of_a_newer_version_is_refused_in_words() {
+    let mut house = House::open(&[]);
+    house.stop();
+    let file = house.folder().join("ledger.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    // The schema's number in SQLite's file header.
+    bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    std::fs::write(&file, bytes).unwrap();
+    let (code, words) = serve(&house);
+    assert_eq!(code, Some(1));
+    assert!(words.contains("schema 99"), "{words}");
+}
+
+#[test]
+fn a_wrong_vault_key_is_refused_before_the_first_message() {
+    let mut house = House::open(&[]);
+    house.stop();
+    let other = House::open(&[]);
+    std::fs::copy(other.folder().join("vault.key"), house.folder().join("vault.key")).unwrap();
+    let (code, words) = serve(&house);
+    assert_eq!(code, Some(1));
+    assert!(words.contains("vault key does not fit"), "{words}");
+}
+
+/// A small disk of its own, gone with the test.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// Nothing where mounting is not allowed; the ledger's own tests fill a file's page limit instead.
+    fn mount(at: &std::path::Path) -> Option<Self> {
+        std::fs::create_dir_all(at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=12m", "tmpfs"]).arg(at).status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&dir.path().join("disk")) else {
+        println!("no small disk can be mounted here: the ledger's page-limit test stands for this one");
+        return;
+    };
+    let (mut house, telegram, heron) = with_bot(Some(&disk.0)).await;
+    // Everything else on that disk is taken, the way a log file takes it.
+    let ballast = disk.0.join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
+    drop(file);
+    for number in 0..40 {
+        says(&telegram, 7001, 5, &format!("{number} {}", "x".repeat(3_000)));
+    }
+    let is_refused = |telegram: &stand_ins::telegram::Telegram| {
+        telegram.deliveries(Some(7001)).attempts.iter().any(|attempt| attempt.status == Some(503))
+    };
+    assert!(telegram.until(PATIENCE, is_refused).await, "a full disk was meant to be told to the platform");
+    std::fs::remove_file(&ballast).unwrap();
+    assert!(telegram.until(PATIENCE, |telegram| telegram.deliveries(Some(7001)).pending == 0).await);
+    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    for number in 0..40 {
+        let text = rider.hears().await.event.text;
+        assert_eq!(text.split(' ').next(), Some(number.to_string().as_str()));
+    }
+    drop(rider);
+    assert!(house.stop());
+}

@@ -1,0 +1,141 @@
+//! A house as its users have it: the real binary, in a folder of its own, spoken to by its command line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_posthouse");
+
+/// A house that can be killed and started again in the same place.
+pub struct House {
+    pub dir: TempDir,
+    folder: PathBuf,
+    pub url: String,
+    env: Vec<(String, String)>,
+    child: Option<Child>,
+    /// Everything it printed, over all its lives.
+    pub log: Arc<Mutex<String>>,
+}
+
+impl House {
+    /// Makes a house and opens it on a free port, which it keeps over restarts.
+    pub fn open(env: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("house");
+        Self::open_at(dir, folder, env)
+    }
+
+    /// The same, in a folder of the caller's choice.
+    pub fn open_at(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
+        let made = Command::new(BINARY).arg("init").arg(&folder).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let port = free_port();
+        let url = format!("http://127.0.0.1:{port}");
+        let mut all = vec![
+            ("POSTHOUSE_SERVER__LISTEN".to_owned(), format!("127.0.0.1:{port}")),
+            // Said on purpose: this address is one that the stand-ins can reach.
+            ("POSTHOUSE_SERVER__PUBLIC_URL".to_owned(), url.clone()),
+            ("POSTHOUSE_ERRAND__ALLOW_HTTP".to_owned(), "true".to_owned()),
+            ("POSTHOUSE_ERRAND__ALLOW_CIDRS".to_owned(), "127.0.0.0/8".to_owned()),
+        ];
+        all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let mut house = Self { dir, folder, url, env: all, child: None, log: Arc::default() };
+        house.start();
+        house
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
+    /// Starts the binary and returns when it says that it is ready.
+    pub fn start(&mut self) {
+        let mut child = Command::new(BINARY)
+            .args(["serve", "--config"])
+            .arg(self.folder().join("posthouse.toml"))
+            .envs(self.env.iter().cloned())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let err = BufReader::new(child.stderr.take().unwrap());
+        let log = Arc::clone(&self.log);
+        std::thread::spawn(move || {
+            for line in err.lines().map_while(Result::ok) {
+                log.lock().unwrap().push_str(&format!("{line}\n"));
+            }
+        });
+        let mut ready = String::new();
+        out.read_line(&mut ready).unwrap();
+        assert!(ready.contains("posthouse is ready at"), "{ready}\n{}", self.log.lock().unwrap());
+        self.log.lock().unwrap().push_str(&ready);
+        self.child = Some(child);
+    }
+
+    /// SIGKILL: no goodbye of any kind.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// SIGTERM; true when it ended by itself with exit code 0.
+    pub fn stop(&mut self) -> bool {
+        let Some(mut child) = self.child.take() else { return false };
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        child.wait().unwrap().success()
+    }
+
+    /// One command against this house, its answer as JSON.
+    pub fn does(&self, words: &[&str]) -> Value {
+        let output = self.tries(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+    }
+
+    pub fn tries(&self, words: &[&str]) -> Output {
+        Command::new(BINARY).arg("--json").arg("--dir").arg(self.folder()).args(words).output().unwrap()
+    }
+
+    /// A file with a secret in it, for commands that take one.
+    pub fn secret_file(&self, name: &str, secret: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::File::create(&path).unwrap().write_all(secret.as_bytes()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Every file below a folder, with its bytes.
+pub fn files(below: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(below).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push((path.clone(), std::fs::read(&path).unwrap()));
+        }
+    }
+    found
+}

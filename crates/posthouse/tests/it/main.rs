@@ -1,0 +1,7 @@
+//! The house as a whole: its borders, its command line, its doors.
+
+mod arrows;
+mod bad_input;
+mod canaries;
+mod house;
+mod talk;

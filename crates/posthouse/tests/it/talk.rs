@@ -1,0 +1,98 @@
+//! People, a platform and an agent around one house.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthouse_agent::{
+    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+};
+use posthouse_wire::{Action, ChatId, Outcome, Secret, SessionKey};
+use serde_json::Value;
+use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
+use tokio::sync::mpsc;
+
+use crate::house::House;
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Nothing in a process may depend on which test ran first.
+pub fn provide_crypto() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+/// The Telegram stand-in with one bot per token.
+pub async fn telegram(tokens: &[&str]) -> Telegram {
+    provide_crypto();
+    Telegram::start(stand_ins::telegram::Settings {
+        bots: tokens.iter().map(|token| token.parse::<Bot>().unwrap()).collect(),
+        retry_first: Duration::from_millis(20),
+        retry_most: Duration::from_millis(200),
+        ..Default::default()
+    })
+    .await
+    .unwrap()
+}
+
+/// Somebody writes to a bot in their own chat with it.
+pub fn says(telegram: &Telegram, bot: i64, chat: i64, text: &str) {
+    telegram.inject(Injection::text(chat, text).to_bot(bot)).unwrap();
+}
+
+/// Waits until a bot has written this in that chat.
+pub async fn is_told(telegram: &Telegram, chat: i64, text: &str) -> bool {
+    telegram.until(PATIENCE, |telegram| count(telegram, chat, text) > 0).await
+}
+
+pub fn count(telegram: &Telegram, chat: i64, text: &str) -> usize {
+    let sent = Filter { kinds: vec![Kind::Sent], ..Filter::chat(chat) };
+    telegram.transcript(&sent).iter().filter(|row| row.text.as_deref() == Some(text)).count()
+}
+
+/// An agent on the line that tells the test everything it hears.
+pub struct Rider {
+    pub line: WebSocketTransport,
+    heard: mpsc::UnboundedReceiver<Inbound>,
+}
+
+struct Ear(mpsc::UnboundedSender<Inbound>);
+
+#[async_trait::async_trait]
+impl InboundHandler for Ear {
+    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
+        self.0.send(inbound).map_err(|_| Declined)
+    }
+
+    async fn interrupted(&self, _: &SessionKey, _: &ChatId) {}
+}
+
+impl Rider {
+    /// Dials in with what `agent create` printed.
+    pub async fn dial(house: &House, agent: &Value, identities: &[(&str, &str)]) -> Self {
+        let settings = Settings::new(
+            house.url.clone(),
+            agent["gateway_id"].as_str().unwrap(),
+            Secret::new(agent["secret"].as_str().unwrap()),
+        )
+        .fronting(identities.iter().map(|(platform, bot)| Identity::new(*platform, *bot)));
+        let line = WebSocketTransport::new(settings).unwrap();
+        let (tell, heard) = mpsc::unbounded_channel();
+        line.set_inbound_handler(Arc::new(Ear(tell)));
+        line.connect().await.unwrap();
+        Self { line, heard }
+    }
+
+    pub async fn hears(&mut self) -> Inbound {
+        tokio::time::timeout(PATIENCE, self.heard.recv()).await.expect("nothing was heard").unwrap()
+    }
+
+    pub async fn sends(&self, platform: &str, bot: &str, chat: &str, text: &str) -> Outcome {
+        let tag = Tag { platform: Some(platform.into()), bot_id: Some(bot.into()) };
+        let action = Action::Send {
+            chat_id: chat.into(),
+            content: text.to_owned(),
+            reply_to: None,
+            metadata: Default::default(),
+        };
+        self.line.send_outbound(action, &tag).await
+    }
+}

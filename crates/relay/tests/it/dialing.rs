@@ -1,0 +1,172 @@
+//! Who may come in, and how the others are told (sections 3 and 7).
+
+use posthouse_wire::{GatewayId, Secret, token};
+use serde_json::json;
+
+use crate::gateway::{End, Gateway};
+use crate::house::{House, eventually, seconds};
+
+fn unauthorized() -> End {
+    End::Closed(4401, "unauthorized".to_owned())
+}
+
+#[tokio::test]
+async fn a_refused_dial_is_upgraded_and_closed_4401_before_its_first_frame() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let now = house.clock.now().seconds();
+    let foreign = token::mint(&heron.gateway, &Secret::new("another"), 300, now);
+    let unknown = token::mint(&GatewayId::new("gw-nobody"), &heron.secret, 300, now);
+    for refused in [None, Some("garbage"), Some(&*foreign), Some(&*unknown), Some("")] {
+        let mut gateway = Gateway::dial(&house, refused).await;
+        assert_eq!(gateway.ends().await, unauthorized(), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_seen_by_a_gateway_that_has_already_said_hello() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    for _ in 0..8 {
+        let mut gateway = Gateway::dial(&house, None).await;
+        gateway.say(json!({"type": "hello", "platform": "telegram", "botId": "7001"})).await;
+        assert_eq!(gateway.ends().await, unauthorized());
+    }
+    heron.sits().await.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_token_past_its_time_is_good_for_another_minute_and_then_expired() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let token = heron.token();
+    house.winds(seconds(300 + 60));
+    Gateway::dial(&house, Some(&token)).await.says_hello(&heron.bots[0]).await;
+    house.winds(seconds(1));
+    let mut late = Gateway::dial(&house, Some(&token)).await;
+    assert_eq!(late.ends().await, End::Closed(4401, "expired".to_owned()));
+}
+
+#[tokio::test]
+async fn a_token_that_never_expires_is_good() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let token = token::mint(&heron.gateway, &heron.secret, 0, 0);
+    house.winds(seconds(1_000_000));
+    Gateway::dial(&house, Some(&token)).await.says_hello(&heron.bots[0]).await;
+}
+
+#[tokio::test]
+async fn a_rotated_secret_is_good_for_another_day() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    house.relay.rotate(&heron.gateway, &heron.instance).await.unwrap().unwrap();
+    heron.sits().await.hears_nothing().await;
+    house.winds(seconds(24 * 3600));
+    assert_eq!(heron.dials().await.ends().await, unauthorized());
+}
+
+#[tokio::test]
+async fn past_ten_refusals_in_a_minute_the_close_is_delayed() {
+    let house = House::open().await;
+    for _ in 0..10 {
+        assert_eq!(Gateway::dial(&house, None).await.ends().await, unauthorized());
+    }
+    let mut slowed = Gateway::dial(&house, None).await;
+    let mut end = tokio::spawn(async move { slowed.ends().await });
+    house.ledger_is_quiet().await;
+    tokio::task::yield_now().await;
+    assert!(!end.is_finished());
+    // Wound until it ends: the pause may begin after a turn of the clock.
+    let ended = loop {
+        house.winds(std::time::Duration::from_millis(250));
+        match tokio::time::timeout(std::time::Duration::from_millis(5), &mut end).await {
+            Ok(ended) => break ended.unwrap(),
+            Err(_) => continue,
+        }
+    };
+    assert_eq!(ended, unauthorized());
+    house.winds(seconds(60));
+    assert_eq!(Gateway::dial(&house, None).await.ends().await, unauthorized());
+}
+
+#[tokio::test]
+async fn past_a_hundred_refusals_there_is_no_upgrade_until_the_minute_is_over() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let dials = (0..101).map(|_| {
+        let house = house.clone();
+        tokio::spawn(async move { Gateway::try_dial(&house, None).await.is_ok() })
+    });
+    let upgraded: Vec<bool> = {
+        let mut upgraded = Vec::new();
+        for dial in dials.collect::<Vec<_>>() {
+            upgraded.push(dial.await.unwrap());
+        }
+        upgraded
+    };
+    assert_eq!(upgraded.iter().filter(|upgraded| **upgraded).count(), 100);
+    assert!(Gateway::try_dial(&house, None).await.is_err());
+    house.winds(seconds(60));
+    heron.sits().await.hears_nothing().await;
+    assert_eq!(Gateway::dial(&house, None).await.ends().await, unauthorized());
+}
+
+#[tokio::test]
+async fn whoever_knows_a_gateways_name_cannot_lock_it_out() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let forged = token::mint(&heron.gateway, &Secret::new("guess"), 300, house.clock.now().seconds());
+    for _ in 0..30 {
+        drop(Gateway::try_dial(&house, Some(&forged)).await);
+    }
+    heron.sits().await.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn revoked_while_connected_is_closed_4401_at_once_and_refused_later() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let second = heron.with_another_gateway("gw-second").await;
+    let (mut live, mut other, mut silent) = (heron.sits().await, second.sits().await, heron.dials().await);
+    eventually(|| house.relay.presence(&heron.instance).sockets == 3).await;
+    assert!(house.relay.revoke(&heron.gateway).await.unwrap());
+    assert_eq!(live.ends().await, unauthorized());
+    assert_eq!(silent.ends().await, unauthorized());
+    assert_eq!(heron.dials().await.ends().await, unauthorized());
+    other.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_removed_is_closed_4401_and_refused_later() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut live = heron.sits().await;
+    house.relay.remove_agent(&heron.instance).await.unwrap();
+    assert_eq!(live.ends().await, unauthorized());
+    assert_eq!(heron.dials().await.ends().await, unauthorized());
+    assert!(house.brings(&heron.bots[0], crate::house::message(&heron.bots[0], "c1", "hi"), None).await.is_none());
+}
+
+#[tokio::test]
+async fn a_socket_without_an_accepted_hello_is_closed_1008_after_25_seconds() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut silent = heron.dials().await;
+    silent.say(json!({"type": "hello", "platform": "discord", "botId": "nobody"})).await;
+    silent.hears_nothing().await;
+    house.winds(seconds(25));
+    assert_eq!(silent.ends().await, End::Closed(1008, "no usable identity".to_owned()));
+}
+
+#[tokio::test]
+async fn a_peer_is_pinged_when_silent_for_30_seconds_and_dropped_after_90() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    house.winds(seconds(30));
+    gateway.answers_a_ping().await;
+    gateway.hears_nothing().await;
+    house.winds(seconds(90));
+    assert_eq!(gateway.ends().await, End::Closed(1001, "silent".to_owned()));
+}

@@ -1,0 +1,195 @@
+//! A raw gateway: what a stock agent is on the wire, and nothing more.
+
+use std::collections::VecDeque;
+
+use futures_util::{SinkExt, StreamExt};
+use ledger::Identity;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use crate::house::{House, PATIENCE};
+
+pub struct Gateway {
+    socket: WebSocketStream<TcpStream>,
+    house: House,
+    begun: String,
+    frames: VecDeque<Value>,
+    /// The longest message that came.
+    pub longest: usize,
+    fences: u32,
+}
+
+/// How a connection ended, as the peer saw it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    Closed(u16, String),
+    /// Without a word.
+    Dropped,
+}
+
+impl Gateway {
+    pub async fn dial(house: &House, token: Option<&str>) -> Self {
+        Self::try_dial(house, token).await.expect("the upgrade is always accepted")
+    }
+
+    pub async fn try_dial(house: &House, token: Option<&str>) -> Result<Self, Error> {
+        let mut request = format!("ws://{}/relay", house.address).into_client_request().unwrap();
+        if let Some(token) = token {
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        let stream = TcpStream::connect(house.address).await.unwrap();
+        let dialing = tokio_tungstenite::client_async(request, stream);
+        let (socket, _) = tokio::time::timeout(PATIENCE, dialing).await.expect("the upgrade hangs")?;
+        let (begun, frames) = (String::new(), VecDeque::new());
+        Ok(Self { socket, house: house.clone(), begun, frames, longest: 0, fences: 0 })
+    }
+
+    pub async fn say(&mut self, frame: Value) {
+        self.say_raw(Message::text(format!("{frame}\n"))).await;
+    }
+
+    pub async fn say_raw(&mut self, message: Message) {
+        self.socket.send(message).await.unwrap();
+    }
+
+    /// One hello, and its descriptor.
+    pub async fn says_hello(&mut self, on: &Identity) {
+        self.say(json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()})).await;
+        let descriptor = self.hears().await;
+        assert_eq!(descriptor["type"], "descriptor");
+        assert_eq!(descriptor["descriptor"]["platform"], on.platform.as_str());
+    }
+
+    /// The next frame.
+    pub async fn hears(&mut self) -> Value {
+        match tokio::time::timeout(PATIENCE, self.next()).await.expect("nothing is heard") {
+            Ok(frame) => frame,
+            Err(end) => panic!("the socket ended: {end:?}"),
+        }
+    }
+
+    /// The next frame, which must be an inbound: its text and its `bufferId`.
+    pub async fn hears_inbound(&mut self) -> (String, String) {
+        let frame = self.hears().await;
+        assert_eq!(frame["type"], "inbound", "{frame}");
+        let text = frame["event"]["text"].as_str().unwrap().to_owned();
+        (text, frame["bufferId"].as_str().expect("every delivery carries a bufferId").to_owned())
+    }
+
+    /// Hears a message with this text and takes it.
+    pub async fn takes(&mut self, text: &str) {
+        let (heard, entry) = self.hears_inbound().await;
+        assert_eq!(heard, text);
+        self.acknowledges(&entry).await;
+    }
+
+    pub async fn acknowledges(&mut self, entry: &str) {
+        self.say(json!({"type": "inbound_ack", "bufferId": entry})).await;
+    }
+
+    pub async fn asks(&mut self, request: &str, action: Value) {
+        self.say(json!({"type": "outbound", "requestId": request, "action": action})).await;
+    }
+
+    pub async fn sends(&mut self, request: &str, chat: &str, content: &str) {
+        self.asks(request, json!({"op": "send", "chat_id": chat, "content": content})).await;
+    }
+
+    /// The result of one request, whatever else comes before it is an error.
+    pub async fn hears_result(&mut self, request: &str) -> Value {
+        let frame = self.hears().await;
+        assert_eq!(frame["type"], "outbound_result", "{frame}");
+        assert_eq!(frame["requestId"], request);
+        frame["result"].clone()
+    }
+
+    /// Nothing is on its way: what the ledger had to do is done, and an answer overtakes nothing.
+    pub async fn hears_nothing(&mut self) {
+        for _ in 0..4 {
+            self.house.ledger_is_quiet().await;
+            self.fences += 1;
+            let fence = format!("fence-{}", self.fences);
+            self.asks(&fence, json!({"op": "fence"})).await;
+            assert_eq!(self.hears_result(&fence).await["error"], "unsupported op: fence");
+        }
+    }
+
+    /// Reads until the socket ends.
+    pub async fn ends(&mut self) -> End {
+        let reading = async {
+            loop {
+                match self.next().await {
+                    Ok(frame) => panic!("it goes on: {frame}"),
+                    Err(end) => return end,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("the socket does not end")
+    }
+
+    /// Answers the pings that wait, and those that come while `until` is not done.
+    pub async fn answers_pings_while(&mut self, until: impl Future<Output = ()>) {
+        tokio::select! {
+            () = until => {}
+            frame = self.next() => panic!("unexpected: {frame:?}"),
+        }
+    }
+
+    /// Waits for one ping, which is thereby answered.
+    pub async fn answers_a_ping(&mut self) {
+        let reading = async {
+            loop {
+                match self.socket.next().await {
+                    Some(Ok(Message::Ping(_))) => break,
+                    Some(Ok(Message::Text(text))) => self.take(text.as_str()),
+                    other => panic!("no ping but {other:?}"),
+                }
+            }
+            // The pong leaves with the next write; ours passes behind it.
+            self.socket.flush().await.unwrap();
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("no ping comes");
+    }
+
+    pub async fn says_goodbye(mut self) {
+        let closing = async {
+            self.socket.close(None).await.unwrap();
+            while let Some(Ok(_)) = self.socket.next().await {}
+        };
+        tokio::time::timeout(PATIENCE, closing).await.expect("the goodbye is not answered");
+    }
+
+    /// The line breaks.
+    pub fn dies(self) {}
+
+    async fn next(&mut self) -> Result<Value, End> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Ok(frame);
+            }
+            match self.socket.next().await {
+                Some(Ok(Message::Text(text))) => self.take(text.as_str()),
+                Some(Ok(Message::Close(Some(close)))) => {
+                    let _ = self.socket.flush().await;
+                    return Err(End::Closed(close.code.into(), close.reason.to_string()));
+                }
+                Some(Ok(Message::Close(None)) | Err(_)) | None => return Err(End::Dropped),
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
+    fn take(&mut self, text: &str) {
+        self.longest = self.longest.max(text.len());
+        self.begun.push_str(text);
+        while let Some(end) = self.begun.find('\n') {
+            let line: String = self.begun.drain(..=end).collect();
+            let frame: Value = serde_json::from_str(&line).unwrap();
+            assert!(frame.is_object(), "a stock reader dies of this: {frame}");
+            self.frames.push_back(frame);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The handshake (section 7).
+
+use ledger::{Discriminator, Generation};
+use relay::Enrolment;
+use serde_json::json;
+
+use crate::house::{House, bot, eventually, seconds};
+
+#[tokio::test]
+async fn several_hellos_are_answered_in_order_and_the_first_is_the_default() {
+    let house = House::open().await;
+    let (telegram, discord) = (bot("telegram", "7001"), bot("discord", "8002"));
+    let heron = house.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
+    let mut gateway = heron.dials().await;
+    for on in [&discord, &telegram] {
+        gateway.say(json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()})).await;
+    }
+    assert_eq!(gateway.hears().await["descriptor"]["platform"], "discord");
+    assert_eq!(gateway.hears().await["descriptor"]["platform"], "telegram");
+    // A chat that nobody has seen goes out, or rather does not, under the default identity.
+    gateway.sends("r1", "never-seen", "hi").await;
+    let declined = gateway.hears_result("r1").await;
+    assert_eq!(declined["error"], "discord egress declined: destination not approved");
+}
+
+#[tokio::test]
+async fn a_descriptor_has_all_nine_required_fields() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.dials().await;
+    gateway.say(json!({"type": "hello", "platform": "telegram", "botId": "7001"})).await;
+    let descriptor = gateway.hears().await["descriptor"].clone();
+    for field in [
+        "contract_version",
+        "platform",
+        "label",
+        "max_message_length",
+        "supports_draft_streaming",
+        "supports_edit",
+        "supports_threads",
+        "markdown_dialect",
+        "len_unit",
+    ] {
+        assert!(!descriptor[field].is_null(), "{field}");
+    }
+}
+
+#[tokio::test]
+async fn an_unprovisioned_pair_gets_silence_and_the_socket_stays() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    house.enrol("rival", "crow", &[bot("discord", "9")]).await;
+    let mut gateway = heron.dials().await;
+    for (platform, id) in [("discord", "9"), ("telegram", "7002"), ("nowhere", "1"), ("discord", "")] {
+        gateway.say(json!({"type": "hello", "platform": platform, "botId": id})).await;
+    }
+    gateway.hears_nothing().await;
+    gateway.says_hello(&heron.bots[0]).await;
+}
+
+#[tokio::test]
+async fn a_repeated_hello_gets_its_descriptor_again_and_nothing_else_changes() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits_settled().await;
+    heron.hears_from("one").await;
+    let (_, entry) = gateway.hears_inbound().await;
+    gateway.says_hello(&heron.bots[0]).await;
+    gateway.hears_nothing().await;
+    assert_eq!(house.relay.presence(&heron.instance).sockets, 1);
+    gateway.acknowledges(&entry).await;
+    heron.has_unread(0).await;
+}
+
+#[tokio::test]
+async fn an_empty_bot_id_means_the_only_bot_of_that_platform() {
+    let house = House::open().await;
+    let (one, two, discord) = (bot("telegram", "1"), bot("telegram", "2"), bot("discord", "3"));
+    let heron = house.enrol("acme", "heron", &[one, two, discord]).await;
+    let mut gateway = heron.dials().await;
+    gateway.say(json!({"type": "hello", "platform": "telegram", "botId": ""})).await;
+    gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
+    gateway.hears_nothing().await;
+    gateway.say(json!({"type": "hello", "platform": "discord", "botId": ""})).await;
+    assert_eq!(gateway.hears().await["descriptor"]["label"], "3");
+    gateway.say(json!({"type": "hello", "platform": "discord"})).await;
+    assert_eq!(gateway.hears().await["descriptor"]["label"], "3");
+}
+
+#[tokio::test]
+async fn an_unnamed_hello_means_the_only_identity_and_what_is_built_in_does_not_count() {
+    let house = House::open().await;
+    let telegram = bot("telegram", "7001");
+    house.has_bot(&telegram, false).await;
+    let wanted = |name: &str, bots| Enrolment {
+        tenant: "acme".to_owned(),
+        name: name.to_owned(),
+        bots,
+        built_in: vec!["web".into()],
+        ..Enrolment::default()
+    };
+    let heron = house.enrol_as(wanted("heron", vec![telegram])).await;
+    let mut gateway = heron.dials().await;
+    gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
+    assert_eq!(gateway.hears().await["descriptor"]["platform"], "telegram");
+    let wren = house.enrol_as(wanted("wren", vec![])).await;
+    let mut gateway = wren.dials().await;
+    gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
+    assert_eq!(gateway.hears().await["descriptor"]["platform"], "web");
+}
+
+#[tokio::test]
+async fn the_descriptor_comes_before_any_inbound() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("one").await;
+    let mut gateway = heron.sits_with_window(8).await;
+    gateway.takes("one").await;
+}
+
+#[tokio::test]
+async fn a_stock_gateway_is_left_alone_for_four_seconds() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("one").await;
+    let mut gateway = heron.sits().await;
+    heron.hears_from("two").await;
+    gateway.hears_nothing().await;
+    house.winds(std::time::Duration::from_millis(3_999));
+    gateway.hears_nothing().await;
+    house.winds(std::time::Duration::from_millis(1));
+    gateway.takes("one").await;
+    gateway.takes("two").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_tells_its_commands_is_newer_and_need_not_settle() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("one").await;
+    let mut gateway = heron.dials().await;
+    gateway.say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "command_manifest": []})).await;
+    assert_eq!(gateway.hears().await["type"], "descriptor");
+    gateway.takes("one").await;
+    let roster = house.ledger.roster();
+    let reading = async {
+        while roster.instance(&heron.instance).await.unwrap().unwrap().generation != Generation::Newer {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::house::PATIENCE, reading).await.unwrap();
+    heron.hears_from("two").await;
+    gateway.takes("two").await;
+}
+
+#[tokio::test]
+async fn what_an_sdk_agent_asks_for_does_not_make_a_stock_one_newer() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("one").await;
+    let mut ours = heron.sits_with_window(1).await;
+    ours.takes("one").await;
+    ours.asks("r1", json!({"op": "typing", "chat_id": "c1"})).await;
+    ours.hears_result("r1").await;
+    ours.says_goodbye().await;
+    heron.hears_from("two").await;
+    let mut stock = heron.sits().await;
+    stock.hears_nothing().await;
+    house.winds(seconds(4));
+    stock.takes("two").await;
+}
+
+#[tokio::test]
+async fn who_said_hello_is_present() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    assert!(!house.relay.presence(&heron.instance).connected);
+    let gateway = heron.sits().await;
+    assert_eq!(house.relay.presence(&heron.instance).since, Some(house.clock.now()));
+    gateway.says_goodbye().await;
+    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+}
+
+#[tokio::test]
+async fn a_route_made_while_connected_opens_its_pair_to_a_later_hello() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let shared = bot("slack", "s1");
+    house.has_bot(&shared, true).await;
+    let mut gateway = heron.sits().await;
+    gateway.say(json!({"type": "hello", "platform": "slack", "botId": "s1"})).await;
+    gateway.hears_nothing().await;
+    house.routes(&shared, Discriminator::Scope("T1".into()), &heron).await;
+    gateway.says_hello(&shared).await;
+}

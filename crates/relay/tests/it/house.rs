@@ -1,0 +1,270 @@
+//! A small house: a ledger, a relay and its door, with a clock wound by hand.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Extension;
+use bus::Bus;
+use errand::Errand;
+use ledger::{Bot, Created, Discriminator, Identity, Ledger, Place, Route};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
+use relay::{Admission, Bearings, Caller, Config, Enrolment, Parts, Relay};
+use vault::{Keys, Vault};
+
+use crate::gateway::Gateway;
+use crate::recorder::Recorder;
+
+/// The key of every test's vault, so that a folder can be opened again.
+const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+/// How long a test waits for what must come. Never waited out by one that passes.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Clone)]
+pub struct House {
+    pub relay: Relay,
+    pub ledger: Ledger,
+    pub clock: Timepiece,
+    pub egress: Arc<Recorder>,
+    pub address: SocketAddr,
+    said: Arc<AtomicU64>,
+}
+
+/// One enrolled agent.
+#[derive(Clone)]
+pub struct Agent {
+    pub house: House,
+    pub instance: InstanceId,
+    pub gateway: GatewayId,
+    pub secret: Secret,
+    /// The bots it fronts, the first being what it says hello for by default.
+    pub bots: Vec<Identity>,
+}
+
+pub fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+pub fn bot(platform: &str, id: &str) -> Identity {
+    Identity { platform: platform.into(), bot: id.into() }
+}
+
+/// Waits until something has become true.
+pub async fn eventually(mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.expect("it did not become true");
+}
+
+/// A message in a direct conversation.
+pub fn message(on: &Identity, chat: &str, text: &str) -> Event {
+    Event {
+        text: text.to_owned(),
+        source: Source {
+            platform: on.platform.clone(),
+            chat_id: Some(chat.into()),
+            chat_type: "dm".to_owned(),
+            user_id: Some("u1".into()),
+            ..Source::default()
+        },
+        message_id: Some(text.into()),
+        ..Event::default()
+    }
+}
+
+impl House {
+    pub async fn open() -> Self {
+        Self::open_with(Config::default()).await
+    }
+
+    pub async fn open_with(config: Config) -> Self {
+        Self::build(Place::Memory, config, Timepiece::wound(Moment::from_seconds(1_800_000_000))).await
+    }
+
+    pub async fn open_in(folder: &Path, clock: Timepiece) -> Self {
+        Self::build(Place::Folder(folder.to_owned()), Config::default(), clock).await
+    }
+
+    pub async fn build(place: Place, config: Config, clock: Timepiece) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let ledger = Ledger::open(place, clock.clone()).await.unwrap();
+        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
+        let relay = Relay::new(Parts {
+            config,
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            roster: ledger.roster(),
+            traces: ledger.traces(),
+            keyring: vault.keyring(),
+            bus: Bus::local(),
+            errand: Errand::new(errand::Config::loopback()),
+            timepiece: clock.clone(),
+        });
+        let egress = Arc::new(Recorder::new(clock.clone()));
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let door = relay::routes(&relay, egress.clone()).layer(Extension(Caller(here)));
+        let listener = tokio::net::TcpListener::bind((here, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, door).await });
+        tokio::spawn({
+            let relay = relay.clone();
+            async move { relay.run().await }
+        });
+        // The loops listen before the first test says anything.
+        tokio::task::yield_now().await;
+        Self { relay, ledger, clock, egress, address, said: Arc::default() }
+    }
+
+    pub fn winds(&self, by: Duration) {
+        self.clock.wind(by);
+    }
+
+    pub async fn has_bot(&self, on: &Identity, shared: bool) {
+        let bot = Bot {
+            platform: on.platform.clone(),
+            id: on.bot.clone(),
+            shared,
+            settings: "{}".to_owned(),
+            created: self.clock.now(),
+        };
+        self.ledger.roster().create_bot(bot).await.unwrap();
+    }
+
+    pub async fn routes(&self, on: &Identity, discriminator: Discriminator, to: &Agent) {
+        let route = Route {
+            platform: on.platform.clone(),
+            bot: on.bot.clone(),
+            discriminator,
+            instance: to.instance.clone(),
+            created: self.clock.now(),
+        };
+        assert_eq!(self.ledger.roster().create_route(route).await.unwrap(), Created::Made);
+        self.relay.roster_changed();
+    }
+
+    /// An agent that owns these bots.
+    pub async fn enrol(&self, tenant: &str, name: &str, bots: &[Identity]) -> Agent {
+        for bot in bots {
+            self.has_bot(bot, false).await;
+        }
+        self.enrol_as(Enrolment {
+            tenant: tenant.to_owned(),
+            name: name.to_owned(),
+            bots: bots.to_vec(),
+            ..Enrolment::default()
+        })
+        .await
+    }
+
+    pub async fn enrol_as(&self, enrolment: Enrolment) -> Agent {
+        self.relay.create_tenant(&enrolment.tenant).await.unwrap().unwrap();
+        let bots = enrolment.bots.clone();
+        let enrolled = self.relay.enrol(enrolment).await.unwrap().unwrap();
+        Agent {
+            house: self.clone(),
+            instance: enrolled.instance.id,
+            gateway: enrolled.gateway,
+            secret: enrolled.secret,
+            bots,
+        }
+    }
+
+    /// One agent with one bot, which is what most stories need.
+    pub async fn heron(&self) -> Agent {
+        self.enrol("acme", "heron", &[bot("telegram", "7001")]).await
+    }
+
+    /// Brings an event to a bot; nothing when it is nobody's or was not let in.
+    pub async fn brings(&self, on: &Identity, event: Event, path: Option<&str>) -> Option<EntryId> {
+        let bearings = Bearings { source: &event.source, path };
+        let to = self.relay.route(on, bearings).await.unwrap()?;
+        let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
+        match self.relay.admit(&to, on, event, dedup, false, self.clock.now()).await.unwrap() {
+            Admission::Kept(kept) => Some(kept.entry().clone()),
+            Admission::Refused(_) => None,
+        }
+    }
+
+    /// Somebody says something to a bot in a direct conversation.
+    pub async fn says(&self, on: &Identity, chat: &str, text: &str) -> EntryId {
+        self.brings(on, message(on, chat, text), None).await.expect("the message is somebody's")
+    }
+
+    /// Everything that was asked of the ledger so far has happened.
+    pub async fn ledger_is_quiet(&self) {
+        self.ledger.inbox().backlogs().await.unwrap();
+    }
+}
+
+impl Agent {
+    pub fn token(&self) -> String {
+        token::mint(&self.gateway, &self.secret, 300, self.house.clock.now().seconds())
+    }
+
+    /// Another credential of the same agent.
+    pub async fn with_another_gateway(&self, id: &str) -> Agent {
+        let gateway = GatewayId::new(id);
+        let secret = self.house.relay.rotate(&gateway, &self.instance).await.unwrap().unwrap();
+        Agent { gateway, secret, ..self.clone() }
+    }
+
+    /// Dials and says nothing.
+    pub async fn dials(&self) -> Gateway {
+        Gateway::dial(&self.house, Some(&self.token())).await
+    }
+
+    /// A stock gateway: says hello for its first bot. The house leaves it alone for a while.
+    pub async fn sits(&self) -> Gateway {
+        let mut gateway = self.dials().await;
+        gateway.says_hello(&self.bots[0]).await;
+        gateway
+    }
+
+    /// A stock gateway that has been left alone long enough.
+    pub async fn sits_settled(&self) -> Gateway {
+        let gateway = self.sits().await;
+        self.house.winds(seconds(4));
+        gateway
+    }
+
+    /// An agent of our SDK.
+    pub async fn sits_with_window(&self, window: u16) -> Gateway {
+        let mut gateway = self.dials().await;
+        let on = &self.bots[0];
+        gateway
+            .say(serde_json::json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str(),
+                "client": "sdk", "window": window}))
+            .await;
+        assert_eq!(gateway.hears().await["type"], "descriptor");
+        gateway
+    }
+
+    pub async fn hears_from(&self, text: &str) -> EntryId {
+        self.house.says(&self.bots[0], "c1", text).await
+    }
+
+    pub async fn unread(&self) -> i64 {
+        self.house.ledger.inbox().size(&self.instance).await.unwrap().entries
+    }
+
+    pub async fn has_unread(&self, count: i64) {
+        let reading = async {
+            while self.unread().await != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("the inbox does not hold that many");
+    }
+
+    pub async fn dead_letters(&self) -> Vec<EntryId> {
+        let letters = self.house.ledger.inbox().dead_letters(Some(&self.instance), 100).await.unwrap();
+        letters.into_iter().map(|letter| letter.entry).collect()
+    }
+}

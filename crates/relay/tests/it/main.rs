@@ -1,0 +1,22 @@
+//! The relay from both ends: events go in at one, raw gateways dial in at the other.
+
+mod closing;
+mod delivery;
+mod dialing;
+mod framing;
+mod gateway;
+mod guard;
+mod hello;
+mod house;
+mod idle;
+mod interrupts;
+mod lease;
+mod limits;
+mod outbound;
+mod recorder;
+mod repeats;
+mod routing;
+mod seats;
+mod seam;
+mod wake;
+mod weight;

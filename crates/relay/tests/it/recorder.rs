@@ -1,0 +1,88 @@
+//! Plays the platforms: writes down what it is asked to carry and answers as it was told to.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use ledger::Identity;
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{Action, ChatId, Descriptor, MessageId, Outcome};
+use relay::{Carried, Egress, Order};
+
+use crate::house::eventually;
+
+#[derive(Clone)]
+pub enum Habit {
+    /// Never comes back by itself.
+    Hangs,
+    /// Comes back when the clock has reached this moment.
+    Until(Moment),
+    Answers(Outcome),
+    Panics,
+}
+
+pub struct Recorder {
+    clock: Timepiece,
+    orders: Mutex<Vec<Order>>,
+    habits: Mutex<HashMap<ChatId, Habit>>,
+}
+
+impl Recorder {
+    pub fn new(clock: Timepiece) -> Self {
+        Self { clock, orders: Mutex::default(), habits: Mutex::default() }
+    }
+
+    pub fn in_chat(&self, chat: &str, habit: Habit) {
+        self.habits.lock().unwrap().insert(ChatId::new(chat), habit);
+    }
+
+    pub fn orders(&self) -> Vec<Order> {
+        self.orders.lock().unwrap().clone()
+    }
+
+    /// What was sent to a chat, in the order in which it was begun.
+    pub fn texts(&self, chat: &str) -> Vec<String> {
+        let text = |order: Order| match order.action {
+            Action::Send { chat_id, content, .. } if chat_id.as_str() == chat => Some(content),
+            _ => None,
+        };
+        self.orders().into_iter().filter_map(text).collect()
+    }
+
+    pub async fn has_begun(&self, count: usize) {
+        eventually(|| self.orders().len() >= count).await;
+    }
+}
+
+#[async_trait]
+impl Egress for Recorder {
+    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+        let known = matches!(of.platform.as_str(), "telegram" | "discord" | "slack" | "web");
+        known.then(|| Descriptor::new(of.platform.clone(), of.bot.as_str()))
+    }
+
+    fn is_built_in(&self, identity: &Identity) -> bool {
+        identity.platform.as_str() == "web"
+    }
+
+    async fn carry(&self, order: Order) -> Carried {
+        let habit = order.action.chat_id().and_then(|chat| self.habits.lock().unwrap().get(chat).cloned());
+        let number = {
+            let mut orders = self.orders.lock().unwrap();
+            orders.push(order);
+            orders.len()
+        };
+        let sent = Outcome::sent(MessageId::new(format!("m{number}")));
+        let outcome = match habit {
+            None => sent,
+            Some(Habit::Hangs) => std::future::pending().await,
+            Some(Habit::Until(moment)) => {
+                self.clock.until(moment).await;
+                sent
+            }
+            Some(Habit::Answers(outcome)) => outcome,
+            Some(Habit::Panics) => panic!("a platform's code broke"),
+        };
+        Carried { outcome, posted: Some(self.clock.now()) }
+    }
+}

@@ -1,0 +1,57 @@
+//! No secret lies in the clear in anything the ledger writes.
+
+use std::path::Path;
+
+use ledger::{Place, Uses};
+use posthouse_wire::Secret;
+use vault::Keys;
+
+use crate::safe::{Safe, credentials};
+
+#[tokio::test]
+async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keys, successor) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let house = folder.path().join("house");
+    let safe = Safe::open_at(Place::Folder(house.clone()), &keys).await;
+    let heron = safe.enrols("acme", "heron").await;
+    let mut canaries = vec!["canary-bot-token".to_owned(), "canary-webhook-secret".to_owned()];
+    let pairs = [("token", &canaries[0][..]), ("webhook_secret", &canaries[1][..])];
+    safe.vault.keep(&"telegram".into(), &"tb".into(), &credentials(&pairs)).await.unwrap();
+    for _ in 0..2 {
+        let secret = safe.vault.keyring().issue(&"gw".into(), &heron).await.unwrap().unwrap();
+        canaries.push(secret.expose().to_owned());
+    }
+    canaries.push("canary-capability".to_owned());
+    crate::capability::bind(&safe, &heron, &["key"], "canary-capability", None, Uses::Left(2)).await;
+    let both = Secret::new(format!("{}{}", successor.expose(), keys.expose()));
+    safe.unlocks_with(&both).await.unwrap();
+    for key in [&keys, &successor] {
+        canaries.push(key.expose().trim().split_once(':').unwrap().1.to_owned());
+    }
+    let backup = folder.path().join("backup.db");
+    safe.ledger.house().backup(&backup).await.unwrap();
+
+    // The search does find what is there: names are no secret.
+    assert!(lies_in(&std::fs::read(&backup).unwrap(), "webhook_secret"));
+    let mut read = 0;
+    for file in [backup, house.join("ledger.db"), house.join("ledger.db-wal"), house.join("ledger.db-shm")] {
+        read += free_of(&canaries, &file);
+    }
+    drop(safe);
+    read += free_of(&canaries, &house.join("ledger.db"));
+    assert!(read > 100_000, "only {read} bytes were looked at");
+}
+
+/// How many bytes were looked at.
+fn free_of(canaries: &[String], file: &Path) -> usize {
+    let bytes = std::fs::read(file).unwrap();
+    for (number, canary) in canaries.iter().enumerate() {
+        assert!(!lies_in(&bytes, canary), "canary {number} lies in {}", file.display());
+    }
+    bytes.len()
+}
+
+fn lies_in(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
