@@ -1,14 +1,14 @@
 // The page in a real browser, against a running house whose first agent streams its answers by editing.
 // POSTHOUSE_URL names the house; POSTHOUSE_STREAM_PROMPT a text whose answer grows and ends with
-// POSTHOUSE_STREAM_END (by default a number to count to, as the streaming example does).
+// POSTHOUSE_STREAM_END; the defaults are those of the sample agent that `posthouse up` brings along.
 
 import assert from "node:assert/strict";
 import http from "node:http";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 import { Chat, ask, house, launch, tidy } from "./browser.js";
 
-const PROMPT = process.env.POSTHOUSE_STREAM_PROMPT ?? "12";
-const END = process.env.POSTHOUSE_STREAM_END ?? "12 and that is all.";
+const PROMPT = process.env.POSTHOUSE_STREAM_PROMPT ?? "Tell me something";
+const END = process.env.POSTHOUSE_STREAM_END ?? "whenever you like.";
 
 let browser;
 let someone;

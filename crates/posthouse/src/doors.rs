@@ -9,7 +9,9 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use bytes::{Bytes, BytesMut};
 use console::AdminToken;
+use futures_util::StreamExt;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use prometheus_client::registry::Registry;
@@ -74,17 +76,29 @@ async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
 /// nothing more.
 async fn whole_body(State(within): State<Duration>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let read = tokio::time::timeout(within, axum::body::to_bytes(body, LARGEST_BODY)).await;
-    match read {
+    match tokio::time::timeout(within, read(body)).await {
         Ok(Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
-        Ok(Err(error)) if is_too_long(&error) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
-        Ok(Err(_)) => StatusCode::BAD_REQUEST.into_response(),
+        Ok(Err(status)) => status.into_response(),
         Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
     }
 }
 
-fn is_too_long(error: &axum::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.to_string().contains("length limit"))
+/// The body, or why not. One that is too long is read on for a while and forgotten: a sender that is
+/// cut off in the middle of it would never see the answer.
+async fn read(body: Body) -> Result<Bytes, StatusCode> {
+    let mut chunks = body.into_data_stream();
+    let (mut whole, mut length) = (BytesMut::new(), 0);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| StatusCode::BAD_REQUEST)?;
+        length += chunk.len();
+        if length > 8 * LARGEST_BODY {
+            break;
+        }
+        if length <= LARGEST_BODY {
+            whole.extend_from_slice(&chunk);
+        }
+    }
+    if length > LARGEST_BODY { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(whole.freeze()) }
 }
 
 /// A panic is a bug of ours; its words stay in the log.

@@ -26,7 +26,6 @@ pub const ADMIN: &str = "canary-admin";
 pub struct House {
     pub relay: Relay,
     pub doors: Router,
-    pub ledger: Ledger,
     pub backups: Arc<Mutex<Vec<std::path::PathBuf>>>,
 }
 
@@ -75,7 +74,7 @@ impl House {
                 Box::pin(async { Ok(()) })
             }),
         });
-        Self { relay, doors, ledger, backups }
+        Self { relay, doors, backups }
     }
 
     /// A house with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.

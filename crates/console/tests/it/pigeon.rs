@@ -53,7 +53,7 @@ impl Platform for Pigeon {
     async fn be_courteous(&self, _bot: &Bot, _courtesy: Courtesy) {}
 
     async fn carry(&self, _bot: &Bot, _order: Order) -> Carried {
-        Outcome::refused("pigeons only rest in these tests").into()
+        Outcome::failed("pigeons only rest in these tests").into()
     }
 
     async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<(), Trouble> {

@@ -42,6 +42,9 @@ pub const SETTINGS: &[Setting] = &[
         "\"https://post.example\"",
     ),
     setting("server.trusted_proxies", List, "whose X-Forwarded-* counts, as ranges such as 10.0.0.0/8"),
+    setting("server.max_connections", Number, "connections held at once; further ones wait"),
+    setting("server.header_timeout", Text, "how long a request's headers may take"),
+    setting("server.body_timeout", Text, "how long a request's body may take"),
     optional(
         "server.tls.cert",
         Text,
@@ -49,9 +52,6 @@ pub const SETTINGS: &[Setting] = &[
         "\"cert.pem\"",
     ),
     optional("server.tls.key", Text, "the certificate's private key (PEM)", "\"key.pem\""),
-    setting("server.max_connections", Number, "connections held at once; further ones wait"),
-    setting("server.header_timeout", Text, "how long a request's headers may take"),
-    setting("server.body_timeout", Text, "how long a request's body may take"),
     setting("storage.dir", Text, "the folder of the ledger, relative to this file"),
     setting(
         "vault.key_file",

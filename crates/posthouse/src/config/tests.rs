@@ -227,11 +227,10 @@ fn the_public_address_is_the_listener_unless_said_otherwise() {
 #[test]
 fn the_example_and_the_fresh_file_are_read_as_the_defaults() {
     let folder = Folder::new("example");
-    let uncommented: String =
-        example().lines().filter(|line| !line.contains("tls")).map(|line| format!("{line}\n")).collect();
+    let whole = example();
     let plain = folder.read("", &[]).unwrap();
     let defaults: Vec<_> = plain.printed().into_iter().map(|printed| printed.value).collect();
-    for text in [FRESH, uncommented.as_str()] {
+    for text in [FRESH, whole.as_str()] {
         let values: Vec<_> = folder.read(text, &[]).unwrap().printed().into_iter().map(|p| p.value).collect();
         assert_eq!(values, defaults);
     }

@@ -3,5 +3,6 @@
 mod arrows;
 mod bad_input;
 mod canaries;
+mod crash;
 mod house;
 mod talk;

@@ -62,7 +62,7 @@ impl InboundHandler for Ear {
         self.0.send(inbound).map_err(|_| Declined)
     }
 
-    async fn interrupted(&self, _: &SessionKey, _: &ChatId) {}
+    fn interrupted(&self, _: &SessionKey, _: &ChatId) {}
 }
 
 impl Rider {

@@ -70,7 +70,7 @@ impl Socket {
         }
         // A stock process drops, though it acknowledges, what reaches it while it starts up.
         if !is_ours && !shows_newer && instance.generation != Generation::Newer {
-            let settled = self.now() + self.relay.0.config.settle.0;
+            let settled = now + self.relay.0.config.settle.0;
             if let Some(seated) = &mut self.seated {
                 seated.delivery.settle(settled);
             }

@@ -224,6 +224,8 @@ impl Agent {
     pub async fn sits(&self) -> Gateway {
         let mut gateway = self.dials().await;
         gateway.says_hello(&self.bots[0]).await;
+        // The descriptor goes out first; whoever winds the clock now wants the hello over and done with.
+        gateway.hears_nothing().await;
         gateway
     }
 
@@ -261,6 +263,15 @@ impl Agent {
             }
         };
         tokio::time::timeout(PATIENCE, reading).await.expect("the inbox does not hold that many");
+    }
+
+    pub async fn has_unread_at_most(&self, count: i64) {
+        let reading = async {
+            while self.unread().await > count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("the inbox holds more");
     }
 
     pub async fn dead_letters(&self) -> Vec<EntryId> {

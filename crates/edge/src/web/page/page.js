@@ -67,7 +67,8 @@ async function lookAround() {
     }),
   );
   picker.disabled = agents.length === 0;
-  if (agents.some((agent) => agent.instance_id === before)) picker.value = before;
+  const pick = agents.find((agent) => agent.instance_id === before) ?? agents.find((agent) => agent.connected);
+  if (pick) picker.value = pick.instance_id;
   tell();
 }
 

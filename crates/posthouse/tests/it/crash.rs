@@ -1,16 +1,15 @@
 //! The real binary is killed with SIGKILL under load, again and again, and everything is counted.
 
-#[path = "../it/house.rs"]
-mod house;
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use house::House;
 use posthouse_agent::{Agent, Conversation, Message, Settings, WebSocketTransport};
 use posthouse_wire::Secret;
 use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
+
+use crate::house::House;
+use crate::talk::provide_crypto;
 
 const CHATS: i64 = 8;
 /// Messages under way at a time: enough that every kill hits something.
@@ -35,7 +34,7 @@ fn kills() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_house_is_killed() {
-    rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap();
+    provide_crypto();
     let bot: Bot = "7001:crash-test-token@crash_bot".parse().unwrap();
     let telegram = Arc::new(
         Telegram::start(stand_ins::telegram::Settings {

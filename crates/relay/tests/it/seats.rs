@@ -1,0 +1,154 @@
+//! Newest socket wins (section 16.5).
+
+use crate::gateway::End;
+use crate::house::{House, eventually, seconds};
+
+fn superseded() -> End {
+    End::Closed(4409, "superseded".to_owned())
+}
+
+#[tokio::test]
+async fn the_newest_socket_gets_what_comes_and_the_old_one_is_a_silent_standby() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut old = heron.sits_settled().await;
+    heron.hears_from("one").await;
+    old.takes("one").await;
+    let mut new = heron.sits().await;
+    heron.hears_from("two").await;
+    house.winds(seconds(4));
+    new.takes("two").await;
+    // Its requests are still answered.
+    old.sends("r1", "c1", "from the old one").await;
+    assert_eq!(old.hears_result("r1").await["success"], true);
+    old.hears_nothing().await;
+    new.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_socket_supersedes_only_when_its_hello_is_accepted() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut old = heron.sits_settled().await;
+    let mut silent = heron.dials().await;
+    silent.hears_nothing().await;
+    heron.hears_from("one").await;
+    old.takes("one").await;
+    silent.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_standby_without_requests_is_closed_4409_after_a_minute() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut old = heron.sits().await;
+    let mut new = heron.sits().await;
+    old.hears_nothing().await;
+    house.winds(seconds(30));
+    old.hears_nothing().await;
+    new.hears_nothing().await;
+    house.winds(seconds(59));
+    old.answers_pings_while(house.ledger_is_quiet()).await;
+    new.hears_nothing().await;
+    house.winds(seconds(1));
+    assert_eq!(old.ends().await, superseded());
+    new.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn what_the_old_socket_had_not_acknowledged_goes_to_the_new_one() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("one").await;
+    heron.hears_from("two").await;
+    let mut old = heron.sits_settled().await;
+    assert_eq!(old.hears_inbound().await.0, "one");
+    let mut new = heron.sits_settled().await;
+    new.takes("one").await;
+    new.takes("two").await;
+    old.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_standby_that_answers_is_promoted_when_the_live_socket_dies() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut old = heron.sits_settled().await;
+    let mut new = heron.sits_settled().await;
+    heron.hears_from("one").await;
+    new.hears_inbound().await;
+    new.dies();
+    old.answers_a_ping().await;
+    old.takes("one").await;
+    heron.hears_from("two").await;
+    old.takes("two").await;
+    house.winds(seconds(60));
+    old.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_standby_that_does_not_answer_is_not_handed_anything() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut frozen = heron.sits_settled().await;
+    let new = heron.sits_settled().await;
+    heron.hears_from("one").await;
+    frozen.hears_nothing().await;
+    new.dies();
+    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    house.winds(seconds(5));
+    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    assert_eq!(frozen.ends().await, End::Closed(1011, "a ping was not answered".to_owned()));
+    assert_eq!(heron.unread().await, 1);
+}
+
+#[tokio::test]
+async fn of_several_gateways_the_most_recently_live_one_is_delivered_to() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let other = heron.with_another_gateway("gw-other").await;
+    let mut first = heron.sits_settled().await;
+    let mut second = other.sits_settled().await;
+    heron.hears_from("one").await;
+    second.takes("one").await;
+    // Another credential's session is no standby: it stays.
+    house.winds(seconds(29));
+    first.hears_nothing().await;
+    second.hears_nothing().await;
+    house.winds(seconds(29));
+    first.hears_nothing().await;
+    second.hears_nothing().await;
+    house.winds(seconds(29));
+    first.hears_nothing().await;
+    second.says_goodbye().await;
+    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    heron.hears_from("two").await;
+    first.takes("two").await;
+}
+
+#[tokio::test]
+async fn a_backlog_is_not_missed_by_a_socket_that_takes_over_while_the_old_one_is_busy() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut old = heron.sits_settled().await;
+    for round in 0..30 {
+        heron.hears_from(&format!("{round}a")).await;
+        let (_, entry) = old.hears_inbound().await;
+        heron.hears_from(&format!("{round}b")).await;
+        // The acknowledgement makes the old socket look again at the very moment it is superseded.
+        let (mut new, ()) = tokio::join!(heron.sits(), old.acknowledges(&entry));
+        heron.has_unread_at_most(1).await;
+        house.winds(seconds(4));
+        let mut left = heron.unread().await;
+        while left > 0 {
+            let (_, entry) = new.hears_inbound().await;
+            new.acknowledges(&entry).await;
+            heron.has_unread_at_most(left - 1).await;
+            left = heron.unread().await;
+        }
+        old.dies();
+        old = new;
+        eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    }
+    assert!(heron.dead_letters().await.is_empty());
+}
