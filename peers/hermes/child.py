@@ -16,7 +16,7 @@ from typing import Any, Mapping, Sequence
 REPOSITORY = Path(__file__).resolve().parents[2]
 URL = re.compile(rb"https?://[^\s\"']+")
 # Loopback only: an operator's proxy must not see these calls.
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def posthouse() -> str:
@@ -36,7 +36,7 @@ def call(method: str, url: str, body: Any = None, headers: Mapping[str, str] = {
     if data is not None:
         request.add_header("Content-Type", "application/json")
     try:
-        with _direct.open(request, timeout=timeout) as answer:
+        with direct.open(request, timeout=timeout) as answer:
             status, raw = answer.status, answer.read()
     except urllib.error.HTTPError as refused:
         status, raw = refused.code, refused.read()

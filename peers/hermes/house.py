@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from child import Child, call, clean_environment, posthouse
+from child import Child, clean_environment, posthouse
 from telegram_stand_in import Telegram
 from waiting import until
 
@@ -105,24 +105,3 @@ class House(Child):
             capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, f"posthouse {' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
-
-    # The built-in web chat.
-
-    def web_say(self, agent: Agent, room: str, text: str) -> dict[str, Any]:
-        status, answer = call("POST", f"{self.url}/chat/api/rooms/{room}/messages",
-                              {"agent": agent.instance_id, "name": "Ann", "text": text})
-        assert 200 <= status < 300, f"web chat: {status} {answer}"
-        return answer
-
-    def web_answers(self, agent: Agent, room: str) -> list[str]:
-        """What the agent wrote in this room of the page, oldest first."""
-        status, answer = call("GET", f"{self.url}/chat/api/rooms/{room}/messages?agent={agent.instance_id}")
-        assert status == 200, f"web chat: {status} {answer}"
-        rows = answer["messages"] if isinstance(answer, dict) else answer
-        return [row["text"] for row in rows if row["author"] == "agent"]
-
-    def web_answered(self, agent: Agent, room: str, text: str, timeout: float = 30.0) -> str:
-        def look() -> str | None:
-            return next((one for one in self.web_answers(agent, room) if text in one), None)
-
-        return until(f"{text!r} in room {room}", look, timeout)

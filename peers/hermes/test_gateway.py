@@ -23,6 +23,7 @@ from scripted_model import ScriptedModel
 from stock_gateway import Gateway
 from telegram_stand_in import TOKEN_SECRET
 from waiting import until
+from web_chat import Page
 
 # Short enough that a freeze outlasts it, long enough for a gateway that is merely busy importing.
 SETTINGS = {"relay__ack_lease": "6s"}
@@ -273,17 +274,18 @@ def test_in_the_page_its_untagged_answers_reach_the_page_and_not_telegram(scene:
     chat.wait_answered(chat.ping())
     posts = len(scene.town.telegram.rows())
     numbers = [str(next(_numbers)) for _ in range(3)]
-    room = f"room-{numbers[0]}"
-    for number in numbers:
-        scene.town.house.web_say(scene.agent, room, f"ping {number}")
-        scene.town.house.web_answered(scene.agent, room, f"pong {number}")
-    answers = scene.town.house.web_answers(scene.agent, room)
-    assert [n for text in answers for n in PONG.findall(text)] == numbers
-    assert len(scene.town.telegram.rows()) == posts, "something of the page went to Telegram"
-    # And Telegram's answers still go to Telegram.
-    chat.wait_answered(chat.ping())
-    chat.account().exactly_once()
-    assert scene.town.house.web_answers(scene.agent, room) == answers
+    with Page(scene.town.house, scene.agent, "Ann") as page, Page(scene.town.house, scene.agent, "Bea") as other:
+        for number in numbers:
+            page.say(f"ping {number}")
+            page.sees(f"pong {number}")
+        # The whole page, not only the numbers: a stock agent likes to add notices of its own.
+        assert page.answers() == [f"pong {number}" for number in numbers]
+        assert page.history() == page.answers() and not other.answers()
+        assert len(scene.town.telegram.rows()) == posts, "something of the page went to Telegram"
+        # And Telegram's answers still go to Telegram.
+        chat.wait_answered(chat.ping())
+        chat.account().exactly_once()
+        assert len(page.answers()) == len(numbers)
 
 
 def test_a_revoked_gateway_goes_quiet(scene: Scene) -> None:

@@ -14,7 +14,8 @@ from stock import Dialed, adapter, in_a_loop, line
 from waiting import until_async
 
 # No settling: nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
-SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s"}
+# We are our own proxy, so that refusals can come from many addresses: many from one are slowed down.
+SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s", "server__trusted_proxies": "127.0.0.1/32"}
 
 
 @in_a_loop
@@ -60,6 +61,31 @@ async def test_a_wrong_secret_is_refused_at_once_with_4401(town: Town) -> None:
         wire = line(agent, upgrade_secret="f" * 64, reconnect=False)
         assert await _refused(wire) == (4401, "unauthorized")
         assert not wire.auth_revoked and not wire.frames("descriptor")
+
+
+@in_a_loop
+async def test_the_refusal_always_overtakes_the_hello(town: Town) -> None:
+    agent = town.agent()
+    for number in range(50):
+        wire = line(agent, gateway_id=f"gw-race-{number}", reconnect=False)
+        proven = wire._upgrade_headers()
+        wire._upgrade_headers = lambda: proven | {"X-Forwarded-For": f"203.0.113.{number}"}
+        assert await _refused(wire) == (4401, "unauthorized")
+
+
+@in_a_loop
+async def test_a_guesser_is_slowed_down_and_still_learns_it_at_once(town: Town) -> None:
+    """The pause comes before the upgrade's answer: between it and the close the hello would be out."""
+    agent = town.agent()
+    waits = []
+    for _ in range(14):
+        wire = line(agent, gateway_id="gw-guess", reconnect=False)
+        proven = wire._upgrade_headers()
+        wire._upgrade_headers = lambda: proven | {"X-Forwarded-For": "198.51.100.7"}
+        begun = time.monotonic()
+        assert await _refused(wire) == (4401, "unauthorized")
+        waits.append(time.monotonic() - begun)
+    assert max(waits[:10]) < 0.9 < waits[13] < 6, waits
 
 
 @in_a_loop

@@ -112,8 +112,9 @@ test("a button makes an agent and shows its commands once", async () => {
   assert.ok(!(await chat.page.content()).includes(secret), "gone from the page");
   const kept = await chat.page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
   assert.ok(!kept.includes(secret), "and not kept by the browser");
-  const picker = chat.page.getByTestId("agent-picker");
-  assert.equal(await picker.locator("option:checked").innerText(), name);
+  // One is talking to the new agent now, and what one says is kept for it.
+  await chat.page.waitForSelector('[data-testid="state"][data-state="away"]');
+  assert.equal(await chat.page.getByTestId("agent-picker").locator("option:checked").innerText(), name);
   await chat.says("are you there?");
   await chat.page.waitForSelector('[data-testid="line"][data-author="person"]:not(.pending)');
 });

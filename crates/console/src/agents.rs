@@ -184,7 +184,7 @@ pub(crate) async fn list(
         tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let instances = roster.instances(only.as_ref()).await?;
-    // A slash sorts before every character of a name but the dash and the dot, and stands in none.
+    // A slash stands in no name, so no two agents share a key.
     let key = |instance: &Instance| format!("{}/{}", name_of(&instance.tenant), instance.name);
     let page = Items::page(instances, key, which.after.as_deref(), which.limit);
     let unread: HashMap<InstanceId, Unread> = console.relay.inbox().backlogs().await?.into_iter().collect();

@@ -174,11 +174,8 @@ fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {
         settings: Map::new(),
         credentials: Default::default(),
     };
-    // Without an address that the platform could call, asking is the only way to hear anything.
-    let reachable = console.edge.door(&draft).is_some();
-    let said = new.mode.map(Mode::as_str);
-    let mode = said.or_else(|| (!reachable && !settings.contains_key("mode")).then_some("poll"));
-    for (name, value) in [("mode", mode), ("api_base_url", new.api_base_url.as_deref())] {
+    for (name, value) in [("mode", new.mode.map(Mode::as_str)), ("api_base_url", new.api_base_url.as_deref())]
+    {
         let Some(value) = value else { continue };
         if settings.insert(name.to_owned(), value.into()).is_some_and(|other| other != value) {
             return Err(Problem::unfit("contradiction", format!("settings.{name} says something else")));

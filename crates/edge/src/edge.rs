@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ledger::{Identity, Roster};
 use parking_lot::Mutex;
@@ -10,11 +11,15 @@ use relay::Relay;
 use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
+use crate::Fault;
 use crate::bots::{Bot, Bots};
 use crate::intake::Intake;
 use crate::metrics::Metrics;
-use crate::platform::Platform;
-use crate::Fault;
+use crate::platform::{Platform, Settled};
+
+/// Between two tries to settle a bot in with its platform.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What the edge is built from. It alone is handed the vault.
 pub struct Parts {
@@ -23,8 +28,8 @@ pub struct Parts {
     pub relay: Relay,
     pub timepiece: Timepiece,
     pub platforms: Vec<Arc<dyn Platform>>,
-    /// The public address of this house, when it is one that platforms can reach.
-    pub public_url: Option<String>,
+    /// The one address of this house.
+    pub public_url: String,
 }
 
 /// The chat platforms of this house; a handle to share.
@@ -40,7 +45,7 @@ pub(crate) struct Inner {
     pub intake: Intake,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
-    pub public_url: Option<String>,
+    pub public_url: String,
     /// Bots whose source is running, and how to stop it.
     fetching: Mutex<HashMap<Identity, CancellationToken>>,
     closing: CancellationToken,
@@ -102,10 +107,12 @@ impl Edge {
         self.0.platforms.get(name)
     }
 
-    /// The address at which a platform delivers to this bot, if it can reach this house.
+    /// The address at which a platform delivers to this bot, if it can reach this house: platforms insist
+    /// on https, unless they are neighbours that we ourselves speak plain http with.
     pub fn door(&self, bot: &Bot) -> Option<String> {
-        let public_url = self.0.public_url.as_ref()?;
-        Some(format!("{public_url}/door/{}/{}", bot.platform, bot.id))
+        let platform = self.platform(bot.platform.as_str())?;
+        let reaches = self.0.public_url.starts_with("https://") || platform.is_neighbour(bot);
+        reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
     }
 
     async fn follow_roster(&self) -> Result<(), Fault> {
@@ -135,15 +142,29 @@ impl Edge {
         self.0.fetching.lock().insert(bot.identity(), stop.clone());
         let (edge, intake) = (self.clone(), self.0.intake.clone());
         self.0.relay.tasks().spawn(async move {
-            let door = edge.door(&bot);
             let settled = tokio::select! {
                 () = stop.cancelled() => return,
-                settled = platform.settle_in(&bot, door.as_deref()) => settled,
+                settled = edge.settle_in(&platform, &bot) => settled,
             };
-            if let Err(trouble) = settled {
-                tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "a bot could not be settled in");
+            if settled == Settled::Fetches {
+                platform.fetch(bot, intake, stop).await;
             }
-            platform.fetch(bot, intake, stop).await;
         });
+    }
+
+    /// Tries until the platform has taken it: a bot whose webhook was never set would stay deaf.
+    async fn settle_in(&self, platform: &Arc<dyn Platform>, bot: &Bot) -> Settled {
+        let door = self.door(bot);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match platform.settle_in(bot, door.as_deref()).await {
+                Ok(settled) => return settled,
+                Err(trouble) => {
+                    tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "a bot could not be settled in");
+                    self.0.timepiece.after(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
     }
 }

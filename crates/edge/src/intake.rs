@@ -24,7 +24,10 @@ pub struct Intake {
 #[derive(Debug)]
 pub enum Admitted {
     /// Everything in it that is a turn is kept; these are the entries' ids.
-    Taken { entries: Vec<EntryId>, reply: Reply },
+    Taken {
+        entries: Vec<EntryId>,
+        reply: Reply,
+    },
     Refused(Refusal),
 }
 
@@ -34,7 +37,12 @@ impl Intake {
     }
 
     /// One HTTP delivery, from raw bytes to the answer.
-    pub async fn receive(&self, platform: &Arc<dyn Platform>, bot: &Arc<Bot>, raw: Raw) -> Result<Admitted, Fault> {
+    pub async fn receive(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<Bot>,
+        raw: Raw,
+    ) -> Result<Admitted, Fault> {
         // The signature is checked over the bytes as they came; only then is anything parsed.
         let reading = platform.verify(bot, raw).and_then(|verified| platform.normalize(bot, verified));
         let reading = match reading {
@@ -75,7 +83,12 @@ impl Intake {
         Ok(entries)
     }
 
-    async fn keep(&self, platform: &'static str, on: &Identity, arrival: Arrival) -> Result<Option<EntryId>, Fault> {
+    async fn keep(
+        &self,
+        platform: &'static str,
+        on: &Identity,
+        arrival: Arrival,
+    ) -> Result<Option<EntryId>, Fault> {
         let Arrival { mut event, capabilities, dedup, addressed, path, references: _, received } = arrival;
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
         let Some(route) = self.relay.route(on, bearings).await? else {

@@ -28,7 +28,11 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("posthouse_edge_events_kept", "Events kept for an agent", self.kept.clone());
         registry.register("posthouse_edge_events_ignored", "Events that were no turn", self.ignored.clone());
-        registry.register("posthouse_edge_requests_refused", "Requests refused at the door", self.refused.clone());
+        registry.register(
+            "posthouse_edge_requests_refused",
+            "Requests refused at the door",
+            self.refused.clone(),
+        );
     }
 
     pub(crate) fn kept(&self, platform: &'static str) {

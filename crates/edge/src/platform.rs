@@ -119,6 +119,15 @@ pub struct Met {
     pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
+/// How a bot's events come to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The platform calls, or the events arise in this house: there is nothing to fetch.
+    Called,
+    /// We ask: by polling, or over a socket that we hold.
+    Fetches,
+}
+
 /// Why a bot cannot be used, in words for its operator. Never holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -134,6 +143,12 @@ pub trait Platform: Send + Sync {
 
     /// The secrets its bots have.
     fn needs(&self) -> &'static [Need];
+
+    /// Whether the platform this bot is known at runs beside us (a stand-in, a server of one's own), so
+    /// that it can call an address which the world cannot.
+    fn is_neighbour(&self, _bot: &Bot) -> bool {
+        false
+    }
 
     /// Tries the credentials of a bot that is not kept yet.
     async fn meet(&self, draft: &Bot) -> Result<Met, Trouble>;
@@ -152,14 +167,18 @@ pub trait Platform: Send + Sync {
 
     /// Makes the platform deliver to us: registers the webhook at `door`, or removes it when the bot
     /// polls or the house has no address the platform could reach. Repeating changes nothing.
-    async fn settle_in(&self, bot: &Bot, door: Option<&str>) -> Result<(), Trouble>;
+    async fn settle_in(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble>;
 
-    /// Fetches events until told to stop, for bots that poll or hold a socket. Returns at once for
-    /// those whose platform calls us.
+    /// Fetches events until told to stop. Asked only of bots whose platform does not call us.
     async fn fetch(&self, bot: Arc<Bot>, intake: Intake, stop: CancellationToken);
 }
 
 /// A capability that may be used once, for as long as the platform honours it.
 pub fn once(kind: &str, value: impl Into<String>) -> Captured {
-    Captured { kind: kind.into(), value: posthouse_wire::Secret::new(value), lifetime: None, uses: Uses::Left(1) }
+    Captured {
+        kind: kind.into(),
+        value: posthouse_wire::Secret::new(value),
+        lifetime: None,
+        uses: Uses::Left(1),
+    }
 }

@@ -9,9 +9,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use ledger::Identity;
 
+use crate::Edge;
 use crate::intake::Admitted;
 use crate::platform::Raw;
-use crate::Edge;
 
 /// The largest delivery taken; every platform's are far smaller.
 const LARGEST: usize = 1024 * 1024;
@@ -42,7 +42,8 @@ async fn deliver(
 ) -> Response {
     // The path selects one bot, and so the key; never the tenant.
     let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
-    let (Some(platform), Ok(found)) = (edge.platform(&door.platform).cloned(), edge.bots().find(&identity).await)
+    let (Some(platform), Ok(found)) =
+        (edge.platform(&door.platform).cloned(), edge.bots().find(&identity).await)
     else {
         return StatusCode::NOT_FOUND.into_response();
     };

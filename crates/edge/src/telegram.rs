@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bots::Bot;
 use crate::intake::Intake;
-use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Trouble, Verified};
+use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Settled, Trouble, Verified};
 
 const PLATFORM: &str = "telegram";
 const TOKEN: &str = "token";
@@ -94,11 +94,6 @@ impl Telegram {
     }
 }
 
-/// Whether this bot asks for its updates instead of being called.
-fn polls(bot: &Bot) -> bool {
-    bot.setting("mode") == Some("poll")
-}
-
 /// Who we are on Telegram.
 struct Us<'a> {
     id: Option<i64>,
@@ -154,6 +149,10 @@ impl Platform for Telegram {
         ]
     }
 
+    fn is_neighbour(&self, bot: &Bot) -> bool {
+        self.base_of(bot).starts_with("http://")
+    }
+
     async fn meet(&self, draft: &Bot) -> Result<Met, Trouble> {
         settle::meet(self, draft).await
     }
@@ -178,13 +177,11 @@ impl Platform for Telegram {
         egress::carry(self, bot, order).await
     }
 
-    async fn settle_in(&self, bot: &Bot, door: Option<&str>) -> Result<(), Trouble> {
+    async fn settle_in(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble> {
         settle::settle_in(self, bot, door).await
     }
 
     async fn fetch(&self, bot: Arc<Bot>, intake: Intake, stop: CancellationToken) {
-        if polls(&bot) {
-            poll::fetch(self, bot, intake, stop).await;
-        }
+        poll::fetch(self, bot, intake, stop).await;
     }
 }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Fault;
 use crate::bots::Bot;
 use crate::intake::Intake;
-use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Trouble, Verified};
+use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Settled, Trouble, Verified};
 
 pub use enrol::{Enrol, Newcomer, Turned};
 pub use person::Person;
@@ -120,8 +120,8 @@ impl Platform for Web {
         self.carry_out(order).await
     }
 
-    async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<(), Trouble> {
-        Ok(())
+    async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
+        Ok(Settled::Called)
     }
 
     async fn fetch(&self, _bot: Arc<Bot>, _intake: Intake, _stop: CancellationToken) {}

@@ -20,8 +20,7 @@ impl Span {
     }
 }
 
-const UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 impl FromStr for Span {
     type Err = String;

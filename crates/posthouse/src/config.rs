@@ -56,7 +56,7 @@ pub struct Server {
     pub trusted_proxies: Vec<Cidr>,
     /// Certificate files, when the house itself speaks TLS. Default none.
     pub tls: Option<Tls>,
-    /// Connections held at once; further ones wait. Default 15000.
+    /// Connections held at once; further ones are closed at once. Default 15000.
     pub max_connections: usize,
     /// How long a request's headers may take. Default 10s.
     pub header_timeout: Span,
@@ -245,14 +245,6 @@ impl Config {
         };
         let scheme = if self.server.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", SocketAddr::new(ip, at.port()))
-    }
-
-    /// The address that platforms can call, if they can: they insist on https. A Bot API that is itself
-    /// spoken to in plain http is our own neighbour (a stand-in, a local server) and calls any address.
-    pub fn reachable_url(&self, at: SocketAddr) -> Option<String> {
-        let declared = self.server.public_url.as_ref().is_some_and(|url| url.starts_with("https://"));
-        let neighbour = self.platforms.telegram.api_base_url.starts_with("http://");
-        (declared || neighbour).then(|| self.public_url(at))
     }
 
     /// The path that everything is mounted under; empty at the root.

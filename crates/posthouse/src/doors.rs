@@ -44,7 +44,9 @@ pub fn open(
         .route("/metrics", get(metrics))
         .with_state(porter);
     let doors = planes.into_iter().fold(own, Router::merge);
-    let doors = doors.layer(middleware::from_fn_with_state(body_within, whole_body)).layer(CatchPanicLayer::custom(said_nothing));
+    let doors = doors
+        .layer(middleware::from_fn_with_state(body_within, whole_body))
+        .layer(CatchPanicLayer::custom(said_nothing));
     if prefix.is_empty() { doors } else { Router::new().nest(prefix, doors) }
 }
 
@@ -67,7 +69,8 @@ async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
     }
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &porter.metrics) {
-        Ok(()) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response(),
+        Ok(()) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bus::Bus;
 use console::AdminToken;
+use edge::Edge;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
 use edge::web::{self, Web};
-use edge::Edge;
 use errand::Errand;
 use ledger::{Ledger, Place};
 use parking_lot::Mutex;
@@ -106,7 +106,7 @@ impl House {
             relay: relay.clone(),
             timepiece: timepiece.clone(),
             platforms: platforms(&config, &web, &timepiece),
-            public_url: config.reachable_url(address),
+            public_url: url.clone(),
         });
 
         let stop = CancellationToken::new();
@@ -129,7 +129,9 @@ impl House {
                     .enabled
                     .then(|| console::Guests { web: Arc::clone(&web), rooms: ledger.rooms() }),
                 timepiece: timepiece.clone(),
-                wake_url: Arc::new(move |url| errand.check(url).map(drop).map_err(|refusal| refusal.to_string())),
+                wake_url: Arc::new(move |url| {
+                    errand.check(url).map(drop).map_err(|refusal| refusal.to_string())
+                }),
                 backup: backup(&ledger),
             }),
         ];
@@ -304,7 +306,11 @@ pub async fn init(dir: &Path) -> anyhow::Result<()> {
 fn write_private(path: &Path, text: &str, replace: bool) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
-    if replace { options.create(true).truncate(true) } else { options.create_new(true) };
+    if replace {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
     let mut file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())

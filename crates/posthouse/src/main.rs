@@ -20,5 +20,7 @@ fn main() -> ExitCode {
         eprintln!("posthouse: another crypto provider was installed first");
         return ExitCode::FAILURE;
     }
+    // What this house writes is its owner's alone: the ledger holds what people said.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     cli::run()
 }

@@ -36,7 +36,10 @@ impl Enrol for Newcomers {
         Ok(Newcomer {
             instance: enrolled.instance.id,
             name: enrolled.instance.name,
-            env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Vec<(String, Secret)>>(),
+            env: env
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect::<Vec<(String, Secret)>>(),
         })
     }
 }

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use relay::Caller;
+use relay::{Caller, LastWord, Speaking};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -88,12 +88,16 @@ async fn connection<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let settings = Arc::clone(settings);
+    let last_word = LastWord::default();
+    let stream = Speaking::new(stream, last_word.clone());
     let service = doors.map_request(move |mut request: Request<hyper::body::Incoming>| {
         let caller = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
         request.extensions_mut().insert(Caller(caller));
+        request.extensions_mut().insert(last_word.clone());
         request.map(Body::new)
     });
-    let serving = http.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+    let serving =
+        http.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
     // A peer's broken connection is the peer's business.
     let _ = watcher.watch(serving.into_owned()).await;
 }

@@ -33,12 +33,17 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     println!();
     println!("  Talk to the sample agent:  {}/chat", house.url);
     println!("  Everything is kept in:     {}", dir.display());
-    println!("  Connect a Hermes agent:    use the button on that page, or `posthouse --dir {} agent create NAME --tenant {TENANT}`", dir.display());
+    println!(
+        "  Connect a Hermes agent:    use the button on that page, or `posthouse --dir {} agent create NAME --tenant {TENANT}`",
+        dir.display()
+    );
 
     let stop = tokio_util::sync::CancellationToken::new();
     let sample = tokio::spawn({
         let stop = stop.clone();
-        async move { Agent::builder(line).on_message(posthouse_agent::sample::answer).run(stop.cancelled_owned()).await }
+        async move {
+            Agent::builder(line).on_message(posthouse_agent::sample::answer).run(stop.cancelled_owned()).await
+        }
     });
     house::termination().await?;
     stop.cancel();
@@ -69,8 +74,10 @@ async fn sample_line(relay: &Relay, url: &str) -> anyhow::Result<WebSocketTransp
         Some(instance) => {
             let held = relay.keyring().of(&instance.id).await?;
             let good = held.into_iter().find(|(_, _, revoked)| revoked.is_none());
-            let (gateway, ..) = good.context("the sample agent's credential was revoked: remove the agent first")?;
-            let secret = relay.rotate(&gateway, &instance.id).await?.context("a credential that is still good")?;
+            let (gateway, ..) =
+                good.context("the sample agent's credential was revoked: remove the agent first")?;
+            let secret =
+                relay.rotate(&gateway, &instance.id).await?.context("a credential that is still good")?;
             (gateway, secret)
         }
     };

@@ -100,7 +100,9 @@ impl Relay {
             Action::Unsupported { op, missing: Some(field) } => {
                 Some(Outcome::failed(format!("malformed {op}: no {field}")))
             }
-            Action::Unsupported { op, missing: None } => Some(Outcome::failed(format!("unsupported op: {op}"))),
+            Action::Unsupported { op, missing: None } => {
+                Some(Outcome::failed(format!("unsupported op: {op}")))
+            }
             _ if advertised.is_empty() => {
                 Some(Outcome::egress_declined(outbound.platform.as_ref().map_or("relay", Platform::as_str)))
             }
@@ -262,9 +264,12 @@ impl Relay {
             }
             None => {
                 let last = match action {
-                    Action::FollowUp { session_key, .. } => {
-                        self.0.roster.chat_of_session(&asked.holder.instance, session_key).await?.map(|(on, _)| on)
-                    }
+                    Action::FollowUp { session_key, .. } => self
+                        .0
+                        .roster
+                        .chat_of_session(&asked.holder.instance, session_key)
+                        .await?
+                        .map(|(on, _)| on),
                     _ => match action.chat_id() {
                         Some(chat) => self.0.roster.last_identity(&asked.holder.instance, chat).await?,
                         None => None,
@@ -311,7 +316,8 @@ impl Relay {
 /// Newer gateways show themselves by what they ask for (contract section 10.3).
 fn shows_newer(action: &Action) -> bool {
     let newer_op = matches!(action.op(), "edit" | "typing" | "prompt" | "react" | "send_media");
-    newer_op || action.metadata().is_some_and(|metadata| metadata.scope().is_some() && metadata.user_id.is_some())
+    newer_op
+        || action.metadata().is_some_and(|metadata| metadata.scope().is_some() && metadata.user_id.is_some())
 }
 
 /// A lane that has as much waiting as it takes.

@@ -23,7 +23,10 @@ pub struct Caller(pub IpAddr);
 pub(crate) enum Verdict {
     Welcome(Holder),
     /// Close 4401 with this reason, after this pause.
-    Refused { reason: &'static str, pause: Duration },
+    Refused {
+        reason: &'static str,
+        pause: Duration,
+    },
     /// Too many refusals: not even an upgrade.
     Barred,
 }
@@ -74,7 +77,9 @@ impl Refusals {
 
 fn one_more<K: Hash + Eq + Send + Sync + 'static>(of: &Cache<K, Tally>, key: K, now: Moment) -> u32 {
     let upserted = of.entry(key).and_upsert_with(|found| match found.map(moka::Entry::into_value) {
-        Some(tally) if now.since(tally.since) < MINUTE => Tally { count: tally.count.saturating_add(1), ..tally },
+        Some(tally) if now.since(tally.since) < MINUTE => {
+            Tally { count: tally.count.saturating_add(1), ..tally }
+        }
         _ => Tally { since: now, count: 1 },
     });
     upserted.into_value().count

@@ -32,7 +32,9 @@ pub struct Enrolled {
 /// Why an agent was not enrolled; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEnrolled {
-    #[error("`{0}` is no name: letters, digits, dot, dash and underscore, at most 64, beginning with a letter or digit")]
+    #[error(
+        "`{0}` is no name: letters, digits, dot, dash and underscore, at most 64, beginning with a letter or digit"
+    )]
     BadName(String),
     #[error("there is no tenant `{0}`")]
     NoTenant(String),

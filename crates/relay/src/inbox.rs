@@ -37,7 +37,9 @@ impl Relay {
                 chat,
                 message: event.message_id.clone(),
                 dedup,
-                event: Bytes::from(serde_json::to_vec(&event).expect("an event holds only texts and numbers")),
+                event: Bytes::from(
+                    serde_json::to_vec(&event).expect("an event holds only texts and numbers"),
+                ),
                 accepted,
                 sighting: fresh.then(|| Sighting {
                     scope: event.source.scope_id.clone(),

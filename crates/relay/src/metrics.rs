@@ -38,7 +38,11 @@ impl Metrics {
             "Upgrades refused, by reason",
             self.dials_refused.clone(),
         );
-        registry.register("posthouse_relay_entries_kept", "Entries appended to inboxes", self.entries_kept.clone());
+        registry.register(
+            "posthouse_relay_entries_kept",
+            "Entries appended to inboxes",
+            self.entries_kept.clone(),
+        );
         registry.register(
             "posthouse_relay_entries_acknowledged",
             "Entries taken by agents",
@@ -50,7 +54,11 @@ impl Metrics {
             "Entries dropped from inboxes that were full or old",
             self.entries_dropped.clone(),
         );
-        registry.register("posthouse_relay_actions", "Actions answered, by op and success", self.actions.clone());
+        registry.register(
+            "posthouse_relay_actions",
+            "Actions answered, by op and success",
+            self.actions.clone(),
+        );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }
 }

@@ -210,7 +210,8 @@ impl Relay {
         if let Some(desk) = self.0.desks.get(instance) {
             return Arc::clone(&desk);
         }
-        let made = self.0.desks.entry(instance.clone()).or_insert_with(|| Arc::new(Desk::new(instance.clone())));
+        let made =
+            self.0.desks.entry(instance.clone()).or_insert_with(|| Arc::new(Desk::new(instance.clone())));
         Arc::clone(&made)
     }
 }

@@ -67,7 +67,11 @@ impl Rouse {
 
     fn earliest(&self) -> Option<Moment> {
         let sleepers = self.sleepers.lock();
-        sleepers.values().filter(|sleeper| !sleeper.awake).map(|sleeper| sleeper.due.unwrap_or_default()).min()
+        sleepers
+            .values()
+            .filter(|sleeper| !sleeper.awake)
+            .map(|sleeper| sleeper.due.unwrap_or_default())
+            .min()
     }
 
     /// Those to be poked now, each already set to its next time.
@@ -152,7 +156,9 @@ impl Relay {
         match self.0.inbox.unread(instance, Seq(0), 1).await {
             Ok(unread) if unread.is_empty() => return self.0.rouse.forget(instance),
             Ok(_) => {}
-            Err(fault) => return tracing::error!(%fault, "could not look into an inbox before waking its agent"),
+            Err(fault) => {
+                return tracing::error!(%fault, "could not look into an inbox before waking its agent");
+            }
         }
         // No body, no credentials, no tenant data, and the answer does not matter.
         match self.0.rouse.errand.run(Call::get(&url).timeout(POKE_TIMEOUT)).await {

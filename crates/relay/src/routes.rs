@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use crate::auth::{Caller, Verdict};
 use crate::metrics::Why;
 use crate::seats::UNAUTHORIZED;
-use crate::{Egress, Relay, socket};
+use crate::{Egress, LastWord, Relay, socket};
 
 /// The largest message taken. A stock agent sends each line as one message, so this is past the longest
 /// line: one that is merely too long is read and refused in words (contract section 4).
@@ -31,6 +31,7 @@ pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
 async fn dial(
     State(door): State<Door>,
     caller: Option<Extension<Caller>>,
+    last_word: Option<Extension<LastWord>>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -58,10 +59,18 @@ async fn dial(
         Verdict::Refused { reason, pause } => {
             refused(reason);
             let timepiece = door.relay.0.timepiece.clone();
+            // Before the answer, for which a stock agent waits ten seconds; between it and the close it
+            // would already have said hello.
+            timepiece.after(pause).await;
+            // 101, and 4401 in the same breath: the only refusal that a stock agent understands (section 3.2).
+            let said =
+                last_word.map(|Extension(last_word)| last_word.close(UNAUTHORIZED.0, reason)).is_some();
             upgrade.on_upgrade(move |mut stream| async move {
-                timepiece.after(pause).await;
-                // 101, then 4401 at once: the only refusal that a stock agent understands (section 3.2).
-                socket::say_goodbye(&mut stream, &timepiece, UNAUTHORIZED.0, reason).await;
+                if said {
+                    socket::await_goodbye(&mut stream, &timepiece).await;
+                } else {
+                    socket::say_goodbye(&mut stream, &timepiece, UNAUTHORIZED.0, reason).await;
+                }
             })
         }
         Verdict::Barred => {

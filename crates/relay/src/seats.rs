@@ -38,7 +38,8 @@ impl Relay {
     pub(crate) fn sit(&self, desk: &Desk, holder: &Holder, socket: u64) -> u64 {
         let mut state = desk.state.lock();
         let mut superseded = false;
-        for seat in state.seats.iter_mut().filter(|seat| seat.socket != socket && seat.role != Role::Arriving) {
+        for seat in state.seats.iter_mut().filter(|seat| seat.socket != socket && seat.role != Role::Arriving)
+        {
             if seat.gateway == holder.gateway {
                 superseded = true;
                 seat.becomes(Role::Standby);
@@ -142,7 +143,9 @@ impl Relay {
     }
 
     pub fn presence(&self, of: &InstanceId) -> Presence {
-        let Some(desk) = self.0.desks.get(of).map(|desk| Arc::clone(&desk)) else { return Presence::default() };
+        let Some(desk) = self.0.desks.get(of).map(|desk| Arc::clone(&desk)) else {
+            return Presence::default();
+        };
         let state = desk.state.lock();
         Presence {
             connected: state.live().is_some(),

@@ -22,7 +22,7 @@ use crate::desk::{Desk, Line, Orders, Role};
 use crate::{Egress, Relay};
 use delivery::Delivery;
 use writing::broken;
-pub(crate) use writing::say_goodbye;
+pub(crate) use writing::{await_goodbye, say_goodbye};
 
 /// The longest line taken from an agent.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;

@@ -17,7 +17,7 @@ async fn a_bot_is_tried_with_its_platform_and_shown_without_its_secrets() {
         (&json!("7001"), &json!(false)),
         "it is called what the platform calls it"
     );
-    assert_eq!(made["settings"], json!({ "loft": "north", "mode": "poll", "username": "homer" }));
+    assert_eq!(made["settings"], json!({ "loft": "north", "username": "homer" }));
     assert_eq!(made["secrets"], json!(["token", "webhook_secret"]));
     for path in ["/admin/bots", "/admin/bots?platform=pigeon", "/admin/bots/pigeon/7001"] {
         let answer = house.gets(path).await.to_string();

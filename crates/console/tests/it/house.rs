@@ -53,7 +53,7 @@ impl House {
             relay: relay.clone(),
             timepiece: timepiece.clone(),
             platforms: vec![Arc::new(Pigeon)],
-            public_url: None,
+            public_url: "http://127.0.0.1:7678".to_owned(),
         });
         let backups = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&backups);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use edge::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Trouble, Verified};
+use edge::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Settled, Trouble, Verified};
 use edge::{Bot, Intake};
 use posthouse_wire::{Descriptor, Outcome};
 use relay::{Carried, Order};
@@ -56,8 +56,8 @@ impl Platform for Pigeon {
         Outcome::failed("pigeons only rest in these tests").into()
     }
 
-    async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<(), Trouble> {
-        Ok(())
+    async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
+        Ok(Settled::Called)
     }
 
     async fn fetch(&self, _bot: Arc<Bot>, _intake: Intake, _stop: CancellationToken) {}

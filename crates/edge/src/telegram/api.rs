@@ -62,6 +62,11 @@ struct Parameters {
 }
 
 impl Telegram {
+    /// Where this bot's calls go.
+    pub(super) fn base_of<'a>(&'a self, bot: &'a Bot) -> &'a str {
+        bot.setting("api_base_url").unwrap_or(&self.api_base).trim_end_matches('/')
+    }
+
     /// Calls `method` once and waits at most `limit` for its answer.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
@@ -73,7 +78,7 @@ impl Telegram {
         let Some(token) = bot.credentials.get(TOKEN) else {
             return Err(Failure::Unreached("the bot has no token".to_owned()));
         };
-        let base = bot.setting("api_base_url").unwrap_or(&self.api_base).trim_end_matches('/');
+        let base = self.base_of(bot);
         let address = format!("{base}/bot{}/{method}", token.expose());
         let request = self.client()?.post(address).json(params);
         let exchange = async {

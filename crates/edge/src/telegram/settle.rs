@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bots::Bot;
-use crate::platform::{Met, Trouble};
+use crate::platform::{Met, Settled, Trouble};
 
 use super::api::{Failure, Refused};
 use super::{ALLOWED_UPDATES, TOKEN, Telegram, WEBHOOK_SECRET};
@@ -51,8 +51,14 @@ pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<Met, Troubl
     Ok(Met { id: me.id.to_string(), settings })
 }
 
-pub(super) async fn settle_in(telegram: &Telegram, bot: &Bot, door: Option<&str>) -> Result<(), Trouble> {
-    let settled = match door.filter(|_| !super::polls(bot)) {
+pub(super) async fn settle_in(
+    telegram: &Telegram,
+    bot: &Bot,
+    door: Option<&str>,
+) -> Result<Settled, Trouble> {
+    // Without an address that Telegram could call, asking is the only way to hear anything.
+    let called = door.filter(|_| bot.setting("mode") != Some("poll"));
+    let settled = match called {
         Some(url) => {
             let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
             // Without one Telegram would call a door that refuses everything.
@@ -70,7 +76,8 @@ pub(super) async fn settle_in(telegram: &Telegram, bot: &Bot, door: Option<&str>
             telegram.call::<bool>(bot, "deleteWebhook", &params, PATIENCE).await
         }
     };
-    settled.map(|_| ()).map_err(|failure| trouble(&failure))
+    let how = if called.is_some() { Settled::Called } else { Settled::Fetches };
+    settled.map(|_| how).map_err(|failure| trouble(&failure))
 }
 
 fn trouble(failure: &Failure) -> Trouble {

@@ -72,7 +72,14 @@ enum Turned {
 async fn recognise(chat: &Chat, parts: &request::Parts, link: Option<&str>) -> Result<Visitor, Turned> {
     let host = called_by(parts).ok_or(Turned::Away("host"))?;
     let public = origin_of(&chat.public_url);
-    let at_home = is_loopback_name(&host)
+    // A house that is reached from elsewhere has a proxy in front of it, and a plain one calls us by our
+    // loopback name from a loopback address: there, nobody is at home.
+    let is_private = public
+        .as_deref()
+        .and_then(|origin| origin.split_once("://"))
+        .is_none_or(|(_, name)| is_loopback_name(name));
+    let at_home = is_private
+        && is_loopback_name(&host)
         && parts.extensions.get::<Caller>().is_some_and(|caller| caller.0.to_canonical().is_loopback())
         && !came_through_a_proxy(&parts.headers);
     if at_home {

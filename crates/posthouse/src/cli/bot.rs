@@ -87,8 +87,7 @@ impl Command {
     pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::Create { platform, id, shared, mode, api_base_url, secret_files, settings } => {
-                let given =
-                    secret_files.iter().map(|word| named_file(word)).collect::<anyhow::Result<_>>()?;
+                let given = secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
                 let body = json!({
                     "platform": platform,
                     "id": id,

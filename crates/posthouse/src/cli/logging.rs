@@ -1,5 +1,6 @@
 //! The log of a serving house, on standard error.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -10,6 +11,7 @@ use crate::config::{Config, Log, LogFormat, Origin};
 pub fn start(log: &Log) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(&log.level)?)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let started = match log.format {
         LogFormat::Text => lines.try_init(),

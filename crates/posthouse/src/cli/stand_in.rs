@@ -22,14 +22,9 @@ pub enum Command {
         #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
         listen: SocketAddr,
         /// A bot that it knows, by its token; may be said several times
-        #[arg(long = "bot", value_name = "ID:SECRET[@USERNAME]", value_parser = parse)]
+        #[arg(long = "bot", value_name = "ID:SECRET[@USERNAME]")]
         bots: Vec<Bot>,
     },
-}
-
-/// The complaint must not repeat the token.
-fn parse(text: &str) -> Result<Bot, String> {
-    text.parse()
 }
 
 impl Command {

@@ -42,7 +42,7 @@ pub const SETTINGS: &[Setting] = &[
         "\"https://post.example\"",
     ),
     setting("server.trusted_proxies", List, "whose X-Forwarded-* counts, as ranges such as 10.0.0.0/8"),
-    setting("server.max_connections", Number, "connections held at once; further ones wait"),
+    setting("server.max_connections", Number, "connections held at once; further ones are closed at once"),
     setting("server.header_timeout", Text, "how long a request's headers may take"),
     setting("server.body_timeout", Text, "how long a request's body may take"),
     optional(

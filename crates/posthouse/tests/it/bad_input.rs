@@ -12,7 +12,9 @@ use crate::talk::{PATIENCE, Rider, provide_crypto, says, telegram};
 const SECRET: &str = "webhook_secret_of_7001";
 
 /// A house with one agent that owns one bot, and the stand-in that bot is known at.
-async fn with_bot(disk: Option<&std::path::Path>) -> (House, stand_ins::telegram::Telegram, serde_json::Value) {
+async fn with_bot(
+    disk: Option<&std::path::Path>,
+) -> (House, stand_ins::telegram::Telegram, serde_json::Value) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
     let dir = tempfile::tempdir().unwrap();
     let folder = disk.unwrap_or(dir.path()).join("house");
@@ -22,8 +24,17 @@ async fn with_bot(disk: Option<&std::path::Path>) -> (House, stand_ins::telegram
     let secret = house.secret_file("secret", SECRET);
     house.does(&["tenant", "create", "acme"]);
     house.does(&[
-        "bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token,
-        "--webhook-secret-file", &secret,
+        "bot",
+        "create",
+        "telegram",
+        "--id",
+        "7001",
+        "--mode",
+        "webhook",
+        "--token-file",
+        &token,
+        "--webhook-secret-file",
+        &secret,
     ]);
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     (house, telegram, heron)
@@ -50,8 +61,14 @@ async fn deliveries_that_are_not_the_platforms_are_refused_without_a_word() {
     let refused = |status: u16| (status, String::new());
     assert_eq!(post(door.clone(), "forged", update(1).into()).await, refused(401));
     assert_eq!(post(door.clone(), SECRET, b"\xff\xfe garbage".to_vec()).await, refused(400));
-    assert_eq!(post(format!("{}/door/telegram/7002", house.url), SECRET, update(1).into()).await, refused(404));
-    assert_eq!(post(format!("{}/door/nonsense/7001", house.url), SECRET, update(1).into()).await, refused(404));
+    assert_eq!(
+        post(format!("{}/door/telegram/7002", house.url), SECRET, update(1).into()).await,
+        refused(404)
+    );
+    assert_eq!(
+        post(format!("{}/door/nonsense/7001", house.url), SECRET, update(1).into()).await,
+        refused(404)
+    );
     assert_eq!(post(door.clone(), SECRET, vec![b'x'; 2 * 1024 * 1024]).await.0, 413);
     assert_eq!(client.get(&door).send().await.unwrap().status().as_u16(), 405);
     // None of it reached the agent; the first good one does.
@@ -78,13 +95,17 @@ async fn a_repeat_of_an_update_names_the_first_entry_and_is_no_second_turn() {
     assert_eq!(named[0], named[1]);
     assert_ne!(named[0], named[2]);
     let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
-    assert_eq!((rider.hears().await.event.text, rider.hears().await.event.text), ("m7".to_owned(), "m8".to_owned()));
+    assert_eq!(
+        (rider.hears().await.event.text, rider.hears().await.event.text),
+        ("m7".to_owned(), "m8".to_owned())
+    );
 }
 
 #[test]
 fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
     provide_crypto();
-    let house = House::open(&[("POSTHOUSE_SERVER__HEADER_TIMEOUT", "1s"), ("POSTHOUSE_SERVER__BODY_TIMEOUT", "1s")]);
+    let house =
+        House::open(&[("POSTHOUSE_SERVER__HEADER_TIMEOUT", "1s"), ("POSTHOUSE_SERVER__BODY_TIMEOUT", "1s")]);
     let address = house.url.trim_start_matches("http://").to_owned();
     let read_all = |mut stream: TcpStream| {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -144,6 +165,14 @@ async fn the_chat_page_is_not_there_for_a_foreign_host_or_origin() {
     assert_eq!(foreign.send().await.unwrap().status().as_u16(), 404);
 }
 
+#[tokio::test]
+async fn a_house_that_is_reached_from_elsewhere_lets_nobody_into_the_chat_uninvited() {
+    provide_crypto();
+    let house = House::open(&[("POSTHOUSE_SERVER__PUBLIC_URL", "https://post.example")]);
+    let page = format!("{}/chat", house.url);
+    assert_eq!(reqwest::get(&page).await.unwrap().status().as_u16(), 404);
+}
+
 fn serve(house: &House) -> (Option<i32>, String) {
     let output = Command::new(BINARY)
         .args(["serve", "--config"])
@@ -158,7 +187,8 @@ fn serve(house: &House) -> (Option<i32>, String) {
 fn a_typo_in_the_configuration_is_named_with_file_line_and_nearest_key() {
     let mut house = House::open(&[]);
     house.stop();
-    std::fs::write(house.folder().join("posthouse.toml"), "[relay]\n# a comment\nack_leese = \"3s\"\n").unwrap();
+    std::fs::write(house.folder().join("posthouse.toml"), "[relay]\n# a comment\nack_leese = \"3s\"\n")
+        .unwrap();
     let (code, words) = serve(&house);
     assert_eq!(code, Some(1));
     for expected in ["posthouse.toml", "3", "ack_leese", "ack_lease"] {
@@ -246,4 +276,24 @@ async fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
     }
     drop(rider);
     assert!(house.stop());
+}
+
+#[test]
+fn a_refused_dial_is_told_in_the_same_breath_as_its_upgrade() {
+    let house = House::open(&[]);
+    let address = house.url.trim_start_matches("http://").to_owned();
+    for _ in 0..10 {
+        let mut dial = TcpStream::connect(&address).unwrap();
+        dial.set_read_timeout(Some(PATIENCE)).unwrap();
+        dial.write_all(
+            b"GET /relay HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+        )
+        .unwrap();
+        let mut first = [0; 1024];
+        let heard = dial.read(&mut first).unwrap();
+        let first = &first[..heard];
+        assert!(first.starts_with(b"HTTP/1.1 101 "), "{}", first.escape_ascii());
+        assert!(first.ends_with(b"\r\n\r\n\x88\x0e\x11\x31unauthorized"), "{}", first.escape_ascii());
+    }
 }

@@ -23,8 +23,17 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let mut answers = vec![
         house
             .does(&[
-                "bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token,
-                "--webhook-secret-file", &webhook_secret,
+                "bot",
+                "create",
+                "telegram",
+                "--id",
+                "7001",
+                "--mode",
+                "webhook",
+                "--token-file",
+                &token,
+                "--webhook-secret-file",
+                &webhook_secret,
             ])
             .to_string(),
     ];
@@ -36,7 +45,12 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     says(&telegram, 7001, 5, "good morning");
     let heard = rider.hears().await;
     answers.push(format!("{:?}", heard.event));
-    for trouble in [Trouble::Unauthorized, Trouble::ServerError { status: 502 }, Trouble::Refuse, Trouble::DropAfterWrite] {
+    for trouble in [
+        Trouble::Unauthorized,
+        Trouble::ServerError { status: 502 },
+        Trouble::Refuse,
+        Trouble::DropAfterWrite,
+    ] {
         telegram.fault(Fault::new(trouble).on("sendMessage").times(2));
         answers.push(format!("{:?}", rider.sends("telegram", "7001", "5", "hello").await));
         telegram.clear_faults();
@@ -47,8 +61,16 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
 
     let client = reqwest::Client::new();
     let door = format!("{}/door/telegram/7001", house.url);
-    for (secret, body) in [("forged", "{}"), (WEBHOOK_SECRET, "not json"), (WEBHOOK_SECRET, "{\"update_id\":1}")] {
-        let answer = client.post(&door).header("x-telegram-bot-api-secret-token", secret).body(body).send().await.unwrap();
+    for (secret, body) in
+        [("forged", "{}"), (WEBHOOK_SECRET, "not json"), (WEBHOOK_SECRET, "{\"update_id\":1}")]
+    {
+        let answer = client
+            .post(&door)
+            .header("x-telegram-bot-api-secret-token", secret)
+            .body(body)
+            .send()
+            .await
+            .unwrap();
         answers.push(format!("{:?} {}", answer.headers().clone(), answer.text().await.unwrap()));
     }
     let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();

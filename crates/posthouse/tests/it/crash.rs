@@ -91,7 +91,10 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_hou
     let said = talking.await.unwrap();
 
     assert!(telegram.until(PATIENCE, |telegram| telegram.deliveries(Some(7001)).pending == 0).await);
-    wait(&seen, |seen| seen.handled.len() as u64 == said && (seen.done.len() + seen.cut_off.len()) as u64 == said).await;
+    wait(&seen, |seen| {
+        seen.handled.len() as u64 == said && (seen.done.len() + seen.cut_off.len()) as u64 == said
+    })
+    .await;
     leave.send(()).unwrap();
     agent.await.unwrap();
 
@@ -105,7 +108,8 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_hou
         *posted.entry(row.text.unwrap_or_default()).or_default() += 1;
     }
     let untrue = seen.done.iter().filter(|text| posted.get(*text) != Some(&1)).count();
-    let cut_off_twice = seen.cut_off.iter().filter(|text| posted.get(*text).copied().unwrap_or(0) > 1).count();
+    let cut_off_twice =
+        seen.cut_off.iter().filter(|text| posted.get(*text).copied().unwrap_or(0) > 1).count();
     println!(
         "{kills} kills, {said} messages, {confirmed} acknowledged: {lost} lost, {twice} handled twice; \
          {} actions reported as done, {untrue} of them not at the platform exactly once; \
@@ -167,7 +171,12 @@ async fn wait(seen: &Mutex<Seen>, enough: impl Fn(&Seen) -> bool) {
     });
     if waited.await.is_err() {
         let seen = seen.lock().unwrap();
-        panic!("stuck: {} handled, {} done, {} cut off", seen.handled.len(), seen.done.len(), seen.cut_off.len());
+        panic!(
+            "stuck: {} handled, {} done, {} cut off",
+            seen.handled.len(),
+            seen.done.len(),
+            seen.cut_off.len()
+        );
     }
 }
 

@@ -97,7 +97,10 @@ impl Delivery {
         });
         // Only until it has passed: `tick` clears it.
         let ready = (self.ready > Moment::default()).then_some(self.ready);
-        [lease, ready, self.suspect.as_ref().map(|(_, until)| *until), self.proving].into_iter().flatten().min()
+        [lease, ready, self.suspect.as_ref().map(|(_, until)| *until), self.proving]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Completes when a read or a commit has.
@@ -118,6 +121,12 @@ impl Delivery {
                 }
             }
         }
+    }
+
+    fn forget_read(&mut self) {
+        self.read.clear();
+        self.reading = None;
+        self.more = false;
     }
 
     /// May the next entry leave? With a window of one the previous must be committed first: that bounds
@@ -183,10 +192,18 @@ impl Socket {
         if delivery.turn != state.turn {
             // Another socket was served in between: what was read before may have been taken since.
             delivery.turn = state.turn;
-            delivery.read.clear();
-            delivery.reading = None;
-            delivery.more = false;
+            delivery.forget_read();
             state.behind = true;
+        }
+        if state.rewound {
+            // Older entries are back in line: begin again once nothing is outstanding.
+            if !delivery.has_nothing_in_flight() {
+                return None;
+            }
+            state.rewound = false;
+            state.behind = true;
+            delivery.forget_read();
+            delivery.cursor = Seq(0);
         }
         loop {
             if !delivery.has_room() {
@@ -199,20 +216,13 @@ impl Socket {
             if delivery.reading.is_some() {
                 return None;
             }
-            if state.rewound {
-                // Older entries are back in line: begin again once nothing is outstanding.
-                if !delivery.has_nothing_in_flight() {
-                    return None;
-                }
-                state.rewound = false;
-                delivery.cursor = Seq(0);
-            }
             if state.behind || delivery.more {
                 if state.behind {
                     state.catch_up();
                 }
                 delivery.more = false;
-                delivery.reading = Some(unread(self.relay.clone(), self.desk.instance.clone(), delivery.cursor));
+                delivery.reading =
+                    Some(unread(self.relay.clone(), self.desk.instance.clone(), delivery.cursor));
                 return None;
             }
             let entry = state.next()?;

@@ -106,8 +106,10 @@ impl Socket {
             return Ok(identities.into_iter().find(|identity| *identity == named));
         }
         let unnamed = hello.platform == UNNAMED;
-        let candidates: Vec<Identity> =
-            identities.into_iter().filter(|identity| unnamed || identity.platform == hello.platform).collect();
+        let candidates: Vec<Identity> = identities
+            .into_iter()
+            .filter(|identity| unnamed || identity.platform == hello.platform)
+            .collect();
         let (built_in, bots): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|identity| self.egress.is_built_in(identity));
         // "Its only bot"; the house's own conversations count only where there is nothing else.

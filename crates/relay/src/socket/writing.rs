@@ -58,10 +58,27 @@ impl Socket {
 
 /// Closes, and lets the peer answer: a connection dropped with something unread is reset, and then the
 /// peer may never see why.
-pub(crate) async fn say_goodbye(stream: &mut WebSocket, timepiece: &Timepiece, code: u16, reason: &'static str) {
+pub(crate) async fn say_goodbye(
+    stream: &mut WebSocket,
+    timepiece: &Timepiece,
+    code: u16,
+    reason: &'static str,
+) {
     let goodbye = async {
         if stream.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await.is_ok() {
             while let Some(Ok(_)) = stream.recv().await {}
+        }
+    };
+    let _ = timepiece.within(CLOSING, goodbye).await;
+}
+
+/// Our close is on the wire already; hears the peer out, and says nothing more.
+pub(crate) async fn await_goodbye(stream: &mut WebSocket, timepiece: &Timepiece) {
+    let goodbye = async {
+        while let Some(Ok(message)) = stream.recv().await {
+            if matches!(message, Message::Close(_)) {
+                return;
+            }
         }
     };
     let _ = timepiece.within(CLOSING, goodbye).await;

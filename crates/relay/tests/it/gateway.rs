@@ -138,8 +138,14 @@ impl Gateway {
         }
     }
 
-    /// Waits for one ping, which is thereby answered.
+    /// Waits for one ping and answers it.
     pub async fn answers_a_ping(&mut self) {
+        self.leaves_a_ping_unanswered().await;
+        self.socket.flush().await.unwrap();
+    }
+
+    /// Waits for one ping. The answer would leave with the next read or write.
+    pub async fn leaves_a_ping_unanswered(&mut self) {
         let reading = async {
             loop {
                 match self.socket.next().await {
@@ -148,8 +154,6 @@ impl Gateway {
                     other => panic!("no ping but {other:?}"),
                 }
             }
-            // The pong leaves with the next write; ours passes behind it.
-            self.socket.flush().await.unwrap();
         };
         tokio::time::timeout(PATIENCE, reading).await.expect("no ping comes");
     }

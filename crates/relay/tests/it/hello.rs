@@ -13,7 +13,9 @@ async fn several_hellos_are_answered_in_order_and_the_first_is_the_default() {
     let heron = house.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
     let mut gateway = heron.dials().await;
     for on in [&discord, &telegram] {
-        gateway.say(json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()})).await;
+        gateway
+            .say(json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()}))
+            .await;
     }
     assert_eq!(gateway.hears().await["descriptor"]["platform"], "discord");
     assert_eq!(gateway.hears().await["descriptor"]["platform"], "telegram");
@@ -139,7 +141,9 @@ async fn a_gateway_that_tells_its_commands_is_newer_and_need_not_settle() {
     let heron = house.heron().await;
     heron.hears_from("one").await;
     let mut gateway = heron.dials().await;
-    gateway.say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "command_manifest": []})).await;
+    gateway
+        .say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "command_manifest": []}))
+        .await;
     assert_eq!(gateway.hears().await["type"], "descriptor");
     gateway.takes("one").await;
     let roster = house.ledger.roster();

@@ -126,6 +126,17 @@ impl House {
         self.clock.wind(by);
     }
 
+    /// Winds until something has come: a pause may begin after a turn of the clock.
+    pub async fn winds_until<T>(&self, coming: impl Future<Output = T>) -> T {
+        let mut coming = std::pin::pin!(coming);
+        loop {
+            self.winds(Duration::from_millis(250));
+            if let Ok(came) = tokio::time::timeout(Duration::from_millis(5), &mut coming).await {
+                return came;
+            }
+        }
+    }
+
     pub async fn has_bot(&self, on: &Identity, shared: bool) {
         let bot = Bot {
             platform: on.platform.clone(),

@@ -1,5 +1,7 @@
 //! An entry taken and not acknowledged (sections 16.3 and 16.4).
 
+use std::time::Duration;
+
 use crate::gateway::{End, Gateway};
 use crate::house::{Agent, House, eventually, seconds};
 
@@ -7,13 +9,22 @@ fn not_acknowledged() -> End {
     End::Closed(1011, "an entry was not acknowledged".to_owned())
 }
 
+/// How long an agent may sit on an entry, and when it is asked whether it is there.
+fn lease() -> Duration {
+    relay::Config::default().ack_lease.0
+}
+
+fn asked_after() -> Duration {
+    lease() - lease() / 6
+}
+
 /// Is handed an entry, answers the house's ping and sits on it until the lease is over.
 async fn sits_on_it(agent: &Agent, mut gateway: Gateway) {
     gateway.hears_inbound().await;
-    agent.house.winds(seconds(25));
+    agent.house.winds(asked_after());
     gateway.answers_a_ping().await;
     gateway.hears_nothing().await;
-    agent.house.winds(seconds(5));
+    agent.house.winds(lease() - asked_after());
     assert_eq!(gateway.ends().await, not_acknowledged());
     eventually(|| !agent.house.relay.presence(&agent.instance).connected).await;
 }
@@ -22,10 +33,12 @@ async fn sits_on_it(agent: &Agent, mut gateway: Gateway) {
 async fn freezes(agent: &Agent) {
     let mut gateway = agent.sits_settled().await;
     gateway.hears_inbound().await;
-    agent.house.winds(seconds(30));
+    agent.house.winds(asked_after());
+    gateway.leaves_a_ping_unanswered().await;
+    agent.house.winds(lease() - asked_after());
     eventually(|| !agent.house.relay.presence(&agent.instance).connected).await;
     agent.house.winds(seconds(2));
-    assert_eq!(gateway.ends().await, not_acknowledged());
+    gateway.dies();
 }
 
 #[tokio::test]
@@ -35,7 +48,7 @@ async fn a_socket_silent_for_the_lease_is_closed_1011_and_the_entry_is_handed_ov
     let entry = heron.hears_from("one").await;
     let mut gateway = heron.sits_settled().await;
     gateway.hears_inbound().await;
-    house.winds(seconds(29));
+    house.winds(lease() - seconds(1));
     gateway.hears_nothing().await;
     house.winds(seconds(1));
     assert_eq!(gateway.ends().await, not_acknowledged());
@@ -81,7 +94,9 @@ async fn an_agent_that_said_something_and_then_froze_does_not_count_either() {
         gateway.hears_inbound().await;
         house.winds(seconds(10));
         gateway.hears_nothing().await;
-        house.winds(seconds(20));
+        house.winds(asked_after() - seconds(10));
+        gateway.leaves_a_ping_unanswered().await;
+        house.winds(lease() - asked_after());
         eventually(|| !house.relay.presence(&heron.instance).connected).await;
         gateway.dies();
     }

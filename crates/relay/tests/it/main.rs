@@ -16,7 +16,7 @@ mod outbound;
 mod recorder;
 mod repeats;
 mod routing;
-mod seats;
 mod seam;
+mod seats;
 mod wake;
 mod weight;

@@ -19,7 +19,11 @@ async fn takes_all(agent: &Agent, window: u16, count: usize) -> Vec<String> {
 }
 
 /// In order of commit, which the traces of the entries do not tell but their seq does.
-async fn kept_in_order(agent: &Agent, writers: usize, each: usize) -> Vec<tokio::task::JoinHandle<Vec<String>>> {
+async fn kept_in_order(
+    agent: &Agent,
+    writers: usize,
+    each: usize,
+) -> Vec<tokio::task::JoinHandle<Vec<String>>> {
     let mut tasks = Vec::new();
     for writer in 0..writers {
         let agent = agent.clone();
@@ -53,8 +57,10 @@ async fn check(window: u16, backlog: usize, writers: usize, each: usize) {
     for task in writing {
         // What one writer kept one after the other came in that order.
         let kept = task.await.unwrap();
-        let places: Vec<usize> =
-            kept.iter().map(|id| heard.iter().position(|heard| heard == id).expect("an entry is lost")).collect();
+        let places: Vec<usize> = kept
+            .iter()
+            .map(|id| heard.iter().position(|heard| heard == id).expect("an entry is lost"))
+            .collect();
         assert!(places.is_sorted());
     }
 }

@@ -82,6 +82,8 @@ async fn a_standby_that_answers_is_promoted_when_the_live_socket_dies() {
     old.takes("one").await;
     heron.hears_from("two").await;
     old.takes("two").await;
+    heron.has_unread(0).await;
+    old.hears_nothing().await;
     house.winds(seconds(60));
     old.hears_nothing().await;
 }

@@ -17,6 +17,9 @@ const kept = {
 };
 
 let agents = [];
+let wanted = kept.get("agent");
+let entered = null;
+let looks = 0;
 let person = null;
 let room = null;
 let stream = null;
@@ -48,7 +51,10 @@ async function call(path, body) {
 const chosen = () => agents.find((agent) => agent.instance_id === at("agent").value);
 
 async function lookAround() {
+  const mine = ++looks;
   const answer = await call("agents");
+  // An older answer may come later, and would not know an agent made since.
+  if (mine !== looks) return;
   agents = answer.agents;
   at("connect").hidden = at("how").hidden = !answer.may_connect;
   if (answer.person !== null) {
@@ -59,7 +65,6 @@ async function lookAround() {
   const names = new Map();
   for (const agent of agents) names.set(agent.name, (names.get(agent.name) ?? 0) + 1);
   const picker = at("agent");
-  const before = picker.value || kept.get("agent");
   picker.replaceChildren(
     ...agents.map((agent) => {
       const twin = names.get(agent.name) > 1 && agent.tenant;
@@ -67,7 +72,7 @@ async function lookAround() {
     }),
   );
   picker.disabled = agents.length === 0;
-  const pick = agents.find((agent) => agent.instance_id === before) ?? agents.find((agent) => agent.connected);
+  const pick = agents.find((agent) => agent.instance_id === wanted) ?? agents.find((agent) => agent.connected);
   if (pick) picker.value = pick.instance_id;
   tell();
 }
@@ -111,13 +116,13 @@ async function enter() {
   busyUntil = 0;
   still();
   const agent = chosen();
+  entered = agent?.instance_id ?? null;
   if (!agent) return tell();
-  kept.set("agent", agent.instance_id);
   try {
-    const entered = await call("rooms", { agent: agent.instance_id, person });
+    const opened = await call("rooms", { agent: agent.instance_id, person });
     if (mine !== visit) return;
-    room = entered.room;
-    for (const line of entered.history) put(line);
+    room = opened.room;
+    for (const line of opened.history) put(line);
     lines.toEnd();
     watch();
     for (const waiting of outbox()) {
@@ -186,7 +191,18 @@ function put(line) {
 }
 
 async function look() {
-  try { await lookAround(); } catch { tell(); }
+  try {
+    await lookAround();
+    // The agent one talked to may be gone, or another wanted.
+    if ((chosen()?.instance_id ?? null) !== entered) enter();
+  } catch {
+    tell();
+  }
+}
+
+function want(agent) {
+  wanted = agent;
+  kept.set("agent", agent);
 }
 
 // The agent at work.
@@ -300,7 +316,10 @@ at("person").addEventListener("change", () => {
   enter();
 });
 at("person").addEventListener("keydown", (event) => event.key === "Enter" && at("person").blur());
-at("agent").addEventListener("change", enter);
+at("agent").addEventListener("change", () => {
+  want(at("agent").value);
+  enter();
+});
 
 // Connecting an agent. What is shown is in the page alone, and gone when the sheet closes.
 
@@ -334,9 +353,8 @@ at("connect-form").addEventListener("submit", async (event) => {
     );
     at("connect-form").hidden = true;
     at("connect-result").hidden = false;
-    await lookAround();
-    at("agent").value = made.instance_id;
-    enter();
+    want(made.instance_id);
+    look();
   } catch (trouble) {
     at("connect-trouble").textContent = trouble.message;
     at("connect-trouble").hidden = false;

@@ -77,7 +77,7 @@ impl House {
             relay,
             timepiece: clock.clone(),
             platforms: Vec::new(),
-            public_url: None,
+            public_url: "http://127.0.0.1:7678".to_owned(),
         });
         House { ledger, edge, agent }
     }
@@ -203,13 +203,4 @@ async fn a_press_is_kept_and_answered_while_the_agent_sleeps() {
     all_confirmed(&scene).await;
     assert_eq!(house.texts().await.last().unwrap(), "yes");
     poller.stop().await;
-}
-
-#[tokio::test]
-async fn a_bot_that_telegram_calls_is_not_polled_for() {
-    let scene = open(Timepiece::wall()).await;
-    let house = House::with(&scene.bot, &scene.clock).await;
-    let stop = CancellationToken::new();
-    scene.telegram.fetch(Arc::new(scene.bot.clone()), house.intake(), stop).await;
-    assert_eq!(scene.stand_in.deliveries(None).pending, 2);
 }

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
-use edge::platform::Platform;
+use edge::platform::{Platform, Settled};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::json;
@@ -53,15 +53,17 @@ async fn door() -> (String, mpsc::UnboundedReceiver<HeaderMap>) {
 async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
     let Scene { stand_in, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     let (url, mut calls) = door().await;
-    telegram.settle_in(&bot, Some(&url)).await.unwrap();
-    telegram.settle_in(&bot, Some(&url)).await.unwrap();
+    assert_eq!(telegram.settle_in(&bot, Some(&url)).await, Ok(Settled::Called));
+    assert_eq!(telegram.settle_in(&bot, Some(&url)).await, Ok(Settled::Called));
     let headers = tokio::time::timeout(LONG, calls.recv()).await.unwrap().unwrap();
     assert_eq!(headers["x-telegram-bot-api-secret-token"], WEBHOOK_SECRET);
     assert!(stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
 
     bot.settings.insert("mode".to_owned(), json!("poll"));
-    telegram.settle_in(&bot, Some(&url)).await.unwrap();
-    telegram.settle_in(&bot, None).await.unwrap();
+    assert_eq!(telegram.settle_in(&bot, Some(&url)).await, Ok(Settled::Fetches));
+    // A house that nobody can call asks, whatever the bot would rather have.
+    bot.settings.insert("mode".to_owned(), json!("webhook"));
+    assert_eq!(telegram.settle_in(&bot, None).await, Ok(Settled::Fetches));
     stand_in.inject(Injection::text(5, "kept until asked for")).unwrap();
     assert_eq!(stand_in.deliveries(None).pending, 1);
 }

@@ -14,7 +14,7 @@ use edge::{Bot, Edge};
 use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
-use ledger::{Identity, Inbox, Ledger, Place, Rooms, Seq};
+use ledger::{Identity, Inbox, Ledger, Place, Room, Rooms, Seq};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, Event, InstanceId, Outcome, Secret};
@@ -27,7 +27,9 @@ use vault::{Keys, Vault};
 /// Longer than anything here takes; only a failing test waits so long.
 const LONG: Duration = Duration::from_secs(20);
 
-pub const PUBLIC: &str = "https://post.example/inn";
+/// The address of a house that only its own machine reaches, and of one that the world does.
+const PRIVATE: &str = "http://127.0.0.1:7678";
+const PUBLIC: &str = "https://post.example/inn";
 
 pub struct House {
     pub web: Arc<Web>,
@@ -114,6 +116,14 @@ impl From {
 
 impl House {
     pub async fn open() -> Self {
+        Self::at(PRIVATE).await
+    }
+
+    pub async fn open_to_the_world() -> Self {
+        Self::at(PUBLIC).await
+    }
+
+    async fn at(public_url: &str) -> Self {
         // Already installed by another test of this process, or by this line.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
@@ -138,7 +148,7 @@ impl House {
             relay: relay.clone(),
             timepiece: clock.clone(),
             platforms: vec![web.clone()],
-            public_url: None,
+            public_url: "http://127.0.0.1:7678".to_owned(),
         });
         let closing = CancellationToken::new();
         let doors = web::routes(Chat {
@@ -148,7 +158,7 @@ impl House {
             relay: relay.clone(),
             enrol: Arc::new(Newcomers(relay.clone())),
             metrics: edge.metrics().clone(),
-            public_url: PUBLIC.into(),
+            public_url: public_url.into(),
             closing: closing.clone(),
         });
         Self { web, clock, closing, ledger, relay, doors }
@@ -185,6 +195,17 @@ impl House {
         let entered =
             self.post(&From::home(), "/chat/api/rooms", json!({"agent": with, "person": person})).await;
         entered.json()["room"].as_str().expect("a room").to_owned()
+    }
+
+    /// A room of somebody who does not come through the page here.
+    pub async fn opens_room(&self, person: &str, with: &InstanceId) -> String {
+        let room = Room {
+            id: format!("web-of-{person}").as_str().into(),
+            instance: with.clone(),
+            person: person.to_owned(),
+            created: self.clock.now(),
+        };
+        self.rooms().enter(room).await.unwrap().id.to_string()
     }
 
     pub async fn says(&self, room: &str, text: &str, nonce: &str) -> Answer {

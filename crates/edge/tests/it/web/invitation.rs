@@ -8,7 +8,7 @@ use super::actors::{From, House};
 
 #[tokio::test]
 async fn an_invited_person_talks_under_the_invitations_name_in_their_own_room_only() {
-    let house = House::open().await;
+    let house = House::open_to_the_world().await;
     let heron = house.enrol("heron").await;
     let token = house.web.invite(&Person::read("ann").unwrap()).await.unwrap();
     let token = token.expose();
@@ -39,7 +39,7 @@ async fn an_invited_person_talks_under_the_invitations_name_in_their_own_room_on
     assert_eq!(said.status, StatusCode::OK);
     assert_eq!(heron.unread().await[0].1.source.user_name.as_deref(), Some("ann"));
 
-    let of_bob = house.enters("bob", &heron.instance).await;
+    let of_bob = house.opens_room("bob", &heron.instance).await;
     let elsewhere = format!("/chat/api/rooms/{of_bob}");
     assert!(
         house
@@ -58,7 +58,7 @@ async fn an_invited_person_talks_under_the_invitations_name_in_their_own_room_on
 
 #[tokio::test]
 async fn a_withdrawn_invitation_is_none() {
-    let house = House::open().await;
+    let house = House::open_to_the_world().await;
     let ann = Person::read("ann").unwrap();
     let first = house.web.invite(&ann).await.unwrap();
     let second = house.web.invite(&ann).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_withdrawn_invitation_is_none() {
 
 #[tokio::test]
 async fn the_ledger_knows_an_invitation_by_its_hash_alone() {
-    let house = House::open().await;
+    let house = House::open_to_the_world().await;
     let token = house.web.invite(&Person::read("ann").unwrap()).await.unwrap();
     let [kept] = &house.rooms().invites().await.unwrap()[..] else { panic!("one invitation") };
     assert_eq!(kept.hash.len(), 64);
