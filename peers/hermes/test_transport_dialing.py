@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from unittest.mock import patch
 
 import pytest
 from gateway.relay.auth import make_upgrade_token
@@ -104,7 +105,10 @@ async def test_a_dial_without_credentials_is_refused(town: Town) -> None:
 async def test_an_expired_token_is_told_apart_from_a_wrong_one(town: Town) -> None:
     agent = town.agent()
     wire = line(agent, reconnect=False)
-    old = make_upgrade_token(agent.gateway_id, agent.secret, ttl_seconds=-3600)
+    # Minted an hour ago. (A lifetime of zero or less would mean "never expires".)
+    with patch("gateway.relay.auth.time") as clock:
+        clock.time.return_value = time.time() - 3600
+        old = make_upgrade_token(agent.gateway_id, agent.secret)
     wire._upgrade_headers = lambda: {"Authorization": f"Bearer {old}"}
     assert await _refused(wire) == (4401, "expired")
 

@@ -169,11 +169,13 @@ fn handed_out(paper: &Paper, made: &Value, what: &str) -> anyhow::Result<()> {
     let (name, tenant, id) = (cell(&made["name"]), cell(&made["tenant"]), cell(&made["instance_id"]));
     let mut text = format!("agent {name} of tenant {tenant} ({id}) {what}.\n\n");
     text.push_str("The environment for it; the secret is shown this once:\n\n");
-    // The order in which one reads them, not that of the letters.
-    for variable in ["URL", "ID", "SECRET", "PLATFORMS", "BOT_IDS"] {
-        let variable = format!("GATEWAY_RELAY_{variable}");
-        if let Some(value) = made["env"][&variable].as_str() {
-            text.push_str(&format!("{variable}={}\n", for_a_shell(value)));
+    let env = made["env"].as_object().cloned().unwrap_or_default();
+    // The order in which one reads them, not that of the letters; then whatever else there is.
+    let first = ["URL", "ID", "SECRET", "PLATFORMS", "BOT_IDS"].map(|name| format!("GATEWAY_RELAY_{name}"));
+    let rest = env.keys().filter(|name| !first.contains(name));
+    for name in first.iter().chain(rest) {
+        if let Some(value) = env.get(name).and_then(Value::as_str) {
+            text.push_str(&format!("{name}={}\n", for_a_shell(value)));
         }
     }
     paper.text(&text)

@@ -1,1 +1,138 @@
+//! Lines inside messages, whatever a peer may send (sections 4, 5 and 22; bad input).
 
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::gateway::End;
+use crate::house::House;
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn many_lines_in_one_message_and_one_line_over_many() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    let ask = |request: &str| {
+        format!("{}\n", json!({"type": "outbound", "requestId": request, "action": {"op": "x"}}))
+    };
+    let many = format!("\n\r\n  \n{}{}\n{}", ask("r1"), ask("r2"), ask("r3"));
+    gateway.say_raw(Message::text(many)).await;
+    for request in ["r1", "r2", "r3"] {
+        gateway.hears_result(request).await;
+    }
+    for piece in ask("r4é").as_bytes().chunks(3) {
+        gateway.say_raw(Message::binary(piece.to_vec())).await;
+    }
+    gateway.hears_result("r4é").await;
+}
+
+#[tokio::test]
+async fn noise_is_ignored_and_the_socket_stays() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    let noise: [&[u8]; 14] = [
+        b"\xff\xfe\x00\x01\n",
+        b"not json\n",
+        b"{\n",
+        b"[]\n",
+        b"1\n",
+        b"null\n",
+        b"\"hello\"\n",
+        b"{}\n",
+        b"{\"type\":7}\n",
+        b"{\"type\":\"levitate\"}\n",
+        b"{\"type\":\"hello\"}\n",
+        b"{\"type\":\"hello\",\"platform\":5,\"botId\":{}}\n",
+        b"{\"type\":\"inbound_ack\",\"bufferId\":5}\n",
+        b"{\"type\":\"interrupt\"}\n",
+    ];
+    for bytes in noise {
+        gateway.say_raw(Message::binary(bytes.to_vec())).await;
+    }
+    gateway.say_raw(Message::text("[".repeat(100_000) + "\n")).await;
+    gateway.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn frames_of_the_wrong_direction_are_ignored() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    house.says(&heron.bots[0], "c1", "hi").await;
+    let mut gateway = heron.sits().await;
+    for frame in [
+        json!({"type": "descriptor", "descriptor": {}}),
+        json!({"type": "inbound", "event": {"text": "me"}, "bufferId": "x"}),
+        json!({"type": "outbound_result", "requestId": "r1", "result": {"success": true}}),
+        json!({"type": "interrupt_inbound", "session_key": "agent:main:telegram:dm:c1", "chat_id": "c1"}),
+        json!({"type": "passthrough_forward", "forward": {}}),
+        json!({"type": "going_idle_ack"}),
+    ] {
+        gateway.say(frame).await;
+    }
+    gateway.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_line_of_four_mebibytes_is_taken_and_a_longer_one_closes_1009() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    let frame = |filler: usize| {
+        let filler = "x".repeat(filler);
+        format!(
+            "{}\n",
+            json!({"type": "outbound", "requestId": "r1", "action": {"op": "x"}, "filler": filler})
+        )
+    };
+    let short = frame(0).len();
+    gateway.say_raw(Message::text(frame(4 * MEBIBYTE + 1 - short))).await;
+    gateway.hears_result("r1").await;
+    gateway.say_raw(Message::text(frame(4 * MEBIBYTE + 2 - short))).await;
+    assert_eq!(gateway.ends().await, End::Closed(1009, "line too long".to_owned()));
+}
+
+#[tokio::test]
+async fn a_line_that_never_ends_closes_1009() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    for _ in 0..9 {
+        gateway.say_raw(Message::text("x".repeat(MEBIBYTE / 2))).await;
+    }
+    assert_eq!(gateway.ends().await, End::Closed(1009, "line too long".to_owned()));
+}
+
+#[tokio::test]
+async fn a_message_of_very_many_tiny_lines_is_worked_off() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    gateway.say_raw(Message::text("{}\n".repeat(MEBIBYTE / 3))).await;
+    gateway.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn an_event_of_three_mebibytes_arrives_whole_in_messages_of_at_most_512_kib() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let text = "é😀".repeat(MEBIBYTE / 2);
+    heron.hears_from(&text).await;
+    let mut gateway = heron.sits_settled().await;
+    let (heard, entry) = gateway.hears_inbound().await;
+    assert!(heard == text, "the text was changed on its way");
+    assert!(gateway.longest <= 512 * 1024, "{}", gateway.longest);
+    gateway.acknowledges(&entry).await;
+    heron.has_unread(0).await;
+}
+
+#[tokio::test]
+async fn texts_with_line_breaks_and_controls_are_one_line() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let text = "a\nb\r\n\u{0}\u{1}\u{2028}\"\\c";
+    heron.hears_from(text).await;
+    let mut gateway = heron.sits_settled().await;
+    assert_eq!(gateway.hears_inbound().await.0, text);
+}

@@ -210,13 +210,7 @@ async fn a_result_finds_the_gateways_next_socket_when_the_first_dropped() {
     eventually(|| !house.relay.presence(&heron.instance).connected).await;
     // Done while nobody is there.
     house.winds(seconds(5));
-    let action = house.egress.orders().remove(0).id;
-    let finished = async {
-        while house.ledger.traces().story_of_action_is_open(&action).await {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(crate::house::PATIENCE, finished).await.unwrap();
+    is_noted(&heron).await;
     let mut back = heron.sits_with_window(1).await;
     assert_eq!(back.hears_result("r1").await["success"], true);
     back.hears_nothing().await;
@@ -270,8 +264,7 @@ async fn an_outcome_the_ledger_could_not_note_is_still_told_truly() {
     gateway.sends("r1", "c1", "done").await;
     house.egress.has_begun(1).await;
     // A disk that is full from now on.
-    house.ledger.limit_pages(1).await.unwrap();
-    fill(&house, &heron).await;
+    fill(&house).await;
     house.winds(seconds(5));
     assert_eq!(gateway.hears_result("r1").await["success"], true);
     // And what cannot even be begun is not done.
@@ -281,17 +274,22 @@ async fn an_outcome_the_ledger_could_not_note_is_still_told_truly() {
     assert_eq!(house.egress.texts("c1"), ["done"]);
     // Once there is room again the noting is made up for.
     house.ledger.limit_pages(u32::MAX / 2).await.unwrap();
+    house.winds(seconds(1));
+    is_noted(&heron).await;
+}
+
+/// The first request is remembered as done.
+async fn is_noted(heron: &Agent) {
     let noted = async {
         loop {
-            house.winds(seconds(1));
-            let begun = house.ledger.outbox().begin(request(&heron)).await.unwrap();
+            let begun = heron.house.ledger.outbox().begin(request(heron)).await.unwrap();
             if matches!(&begun, Begun::Finished { outcome, .. } if outcome.success) {
                 return;
             }
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::house::PATIENCE, noted).await.unwrap();
+    tokio::time::timeout(crate::house::PATIENCE, noted).await.expect("it is not noted");
 }
 
 fn request(heron: &Agent) -> ledger::Request {
@@ -308,19 +306,16 @@ fn request(heron: &Agent) -> ledger::Request {
     }
 }
 
-/// Appends until the ledger refuses.
-async fn fill(house: &House, heron: &Agent) {
-    let on = &heron.bots[0];
+/// Lets another agent's messages fill the disk.
+async fn fill(house: &House) {
+    let on = bot("discord", "filler");
+    let filler = house.enrol("acme", "filler", std::slice::from_ref(&on)).await;
+    house.ledger.limit_pages(1).await.unwrap();
     for number in 0.. {
-        let event = crate::house::message(on, "filler", &"x".repeat(50_000));
-        let to = house
-            .relay
-            .route(on, relay::Bearings { source: &event.source, path: None })
-            .await
-            .unwrap()
-            .unwrap();
+        let event = crate::house::message(&on, "filler", &"x".repeat(50_000));
+        let to = ledger::RouteTo { tenant: "acme".into(), instance: filler.instance.clone() };
         let dedup = format!("filler-{number}").into();
-        if house.relay.admit(&to, on, event, dedup, true, house.clock.now()).await.is_err() {
+        if house.relay.admit(&to, &on, event, dedup, true, house.clock.now()).await.is_err() {
             return;
         }
     }
