@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -91,8 +92,7 @@ class ScriptedModel:
         self._released: set[str] = set()
         self._numbers = itertools.count(1)
         self.turns: list[Turn] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
 
     @property
@@ -211,6 +211,15 @@ class ScriptedModel:
     def report(self) -> list[dict[str, Any]]:
         with self._changed:
             return [{"text": t.text, "side": t.side, "answer": t.answer} for t in self.turns]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Agents are killed here; a connection that broke with one is nothing to report."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:

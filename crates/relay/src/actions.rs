@@ -166,6 +166,10 @@ impl Relay {
         let left = || deadline.since(self.0.timepiece.now());
         // Nobody knows; the words make a stock agent give up rather than send it again.
         let unknown = || Outcome::failed(format!("{op} timed out"));
+        // It waited behind others for too long: whatever is begun now would end unseen.
+        if left().is_zero() {
+            return unknown();
+        }
         let order = match self.0.timepiece.within(left(), self.begin(asked, deadline)).await {
             Ok(Ok(order)) => order,
             Ok(Err(Stop::Refused(outcome))) => return outcome,

@@ -78,6 +78,13 @@ impl House {
         self.child = Some(child);
     }
 
+    /// Starts again under another public address on the same port.
+    pub fn moves_to(&mut self, public_url: &str) {
+        self.url = public_url.to_owned();
+        self.env.push(("POSTHOUSE_SERVER__PUBLIC_URL".to_owned(), public_url.to_owned()));
+        self.start();
+    }
+
     /// SIGKILL: no goodbye of any kind.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

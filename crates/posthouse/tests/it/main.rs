@@ -4,5 +4,7 @@ mod arrows;
 mod bad_input;
 mod canaries;
 mod crash;
+mod doors;
 mod house;
+mod story;
 mod talk;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthouse_agent::{
     Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
 };
-use posthouse_wire::{Action, ChatId, Outcome, Secret, SessionKey};
+use posthouse_wire::{Action, ChatId, MessageId, Outcome, Secret, SessionKey};
 use serde_json::Value;
 use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
 use tokio::sync::mpsc;
@@ -85,14 +85,24 @@ impl Rider {
         tokio::time::timeout(PATIENCE, self.heard.recv()).await.expect("nothing was heard").unwrap()
     }
 
+    pub fn has_heard_nothing(&mut self) -> bool {
+        self.heard.try_recv().is_err()
+    }
+
     pub async fn sends(&self, platform: &str, bot: &str, chat: &str, text: &str) -> Outcome {
+        self.asks(platform, bot, message(chat, text, None)).await
+    }
+
+    pub async fn replies(&self, platform: &str, bot: &str, chat: &str, text: &str, to: MessageId) -> Outcome {
+        self.asks(platform, bot, message(chat, text, Some(to))).await
+    }
+
+    pub async fn asks(&self, platform: &str, bot: &str, action: Action) -> Outcome {
         let tag = Tag { platform: Some(platform.into()), bot_id: Some(bot.into()) };
-        let action = Action::Send {
-            chat_id: chat.into(),
-            content: text.to_owned(),
-            reply_to: None,
-            metadata: Default::default(),
-        };
         self.line.send_outbound(action, &tag).await
     }
+}
+
+fn message(chat: &str, text: &str, reply_to: Option<MessageId>) -> Action {
+    Action::Send { chat_id: chat.into(), content: text.to_owned(), reply_to, metadata: Default::default() }
 }

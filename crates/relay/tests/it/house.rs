@@ -16,7 +16,7 @@ use relay::{Admission, Bearings, Caller, Config, Enrolment, Parts, Relay};
 use vault::{Keys, Vault};
 
 use crate::gateway::Gateway;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Reluctant};
 
 /// The key of every test's vault, so that a folder can be opened again.
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -29,6 +29,7 @@ pub struct House {
     pub ledger: Ledger,
     pub clock: Timepiece,
     pub egress: Arc<Recorder>,
+    pub outbox: Arc<Reluctant>,
     pub address: SocketAddr,
     said: Arc<AtomicU64>,
 }
@@ -96,10 +97,11 @@ impl House {
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
+        let outbox = Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into() });
         let relay = Relay::new(Parts {
             config,
             inbox: ledger.inbox(),
-            outbox: ledger.outbox(),
+            outbox: outbox.clone(),
             roster: ledger.roster(),
             traces: ledger.traces(),
             keyring: vault.keyring(),
@@ -119,7 +121,7 @@ impl House {
         });
         // The loops listen before the first test says anything.
         tokio::task::yield_now().await;
-        Self { relay, ledger, clock, egress, address, said: Arc::default() }
+        Self { relay, ledger, clock, egress, outbox, address, said: Arc::default() }
     }
 
     pub fn winds(&self, by: Duration) {

@@ -1,12 +1,13 @@
 //! Plays the platforms: writes down what it is asked to carry and answers as it was told to.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use ledger::Identity;
+use ledger::{Begun, Fault, Identity, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{Action, ChatId, Descriptor, MessageId, Outcome};
+use posthouse_wire::{Action, ActionId, ChatId, Descriptor, MessageId, Outcome};
 use relay::{Carried, Egress, Order};
 
 use crate::house::eventually;
@@ -84,5 +85,35 @@ impl Egress for Recorder {
             Some(Habit::Panics) => panic!("a platform's code broke"),
         };
         Carried { outcome, posted: Some(self.clock.now()) }
+    }
+}
+
+/// An outbox on a disk that may be full.
+pub struct Reluctant {
+    pub inner: Arc<dyn Outbox>,
+    pub is_full: AtomicBool,
+}
+
+impl Reluctant {
+    fn room(&self) -> Result<(), Fault> {
+        if self.is_full.load(Ordering::SeqCst) { Err(Fault::Full) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Outbox for Reluctant {
+    async fn begin(&self, request: Request) -> Result<Begun, Fault> {
+        self.room()?;
+        self.inner.begin(request).await
+    }
+
+    async fn finish(
+        &self,
+        action: &ActionId,
+        outcome: &Outcome,
+        posted: Option<Moment>,
+    ) -> Result<(), Fault> {
+        self.room()?;
+        self.inner.finish(action, outcome, posted).await
     }
 }

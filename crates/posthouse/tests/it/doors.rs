@@ -1,0 +1,97 @@
+//! Where the doors are and who opens them.
+
+use std::sync::Arc;
+
+use posthouse_agent::{RelayTransport, Settings, WebSocketTransport};
+use posthouse_wire::Secret;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::house::House;
+use crate::talk::provide_crypto;
+
+/// A certificate for loopback that nobody trusts but these tests.
+const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../posthouse-agent/tests/it/loopback.cert.pem");
+const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../posthouse-agent/tests/it/loopback.key.pem");
+
+async fn status(url: String) -> u16 {
+    reqwest::get(url).await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn health_is_open_and_metrics_want_the_admin_token() {
+    provide_crypto();
+    let house = House::open(&[]);
+    assert_eq!(status(format!("{}/healthz", house.url)).await, 200);
+    assert_eq!(status(format!("{}/readyz", house.url)).await, 200);
+    assert_eq!(status(format!("{}/metrics", house.url)).await, 401);
+    let token = std::fs::read_to_string(house.folder().join("admin.token")).unwrap();
+    let metrics = reqwest::Client::new().get(format!("{}/metrics", house.url)).bearer_auth(token.trim());
+    let text = metrics.send().await.unwrap().text().await.unwrap();
+    for family in ["posthouse_relay_sockets", "posthouse_relay_entries_kept_total"] {
+        assert!(text.contains(family), "{text}");
+    }
+    let open = House::open(&[("POSTHOUSE_METRICS__OPEN", "true")]);
+    assert_eq!(status(format!("{}/metrics", open.url)).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_mounted_under_the_path_of_the_public_address() {
+    provide_crypto();
+    let mut house = House::open(&[]);
+    let bare = house.url.clone();
+    house.stop();
+    house.moves_to(&format!("{bare}/inn"));
+    assert_eq!(status(format!("{bare}/inn/healthz")).await, 200);
+    assert_eq!(status(format!("{bare}/healthz")).await, 404);
+    assert_eq!(status(format!("{bare}/inn/chat")).await, 200);
+    house.does(&["tenant", "create", "acme"]);
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    assert_eq!(heron["env"]["GATEWAY_RELAY_URL"], format!("{bare}/inn"));
+    let line = WebSocketTransport::new(settings(&heron)).unwrap();
+    line.connect().await.unwrap();
+    assert_eq!(line.handshake().await.unwrap().platform, "web");
+    line.disconnect().await;
+}
+
+fn settings(agent: &serde_json::Value) -> Settings {
+    let text = |name: &str| agent["env"][name].as_str().unwrap().to_owned();
+    Settings::new(
+        text("GATEWAY_RELAY_URL"),
+        text("GATEWAY_RELAY_ID").as_str(),
+        Secret::new(text("GATEWAY_RELAY_SECRET")),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_house_speaks_tls_with_certificate_files_and_an_agent_dials_in_over_it() {
+    provide_crypto();
+    let mut house =
+        House::open(&[("POSTHOUSE_SERVER__TLS__CERT", CERT), ("POSTHOUSE_SERVER__TLS__KEY", KEY)]);
+    house.stop();
+    let secure = house.url.replace("http://", "https://");
+    house.moves_to(&secure);
+    let pem = std::fs::read(CERT).unwrap();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([reqwest::Certificate::from_pem(&pem).unwrap()])
+        .build()
+        .unwrap();
+    let answer = client.get(format!("{secure}/healthz")).send().await.unwrap();
+    assert_eq!(answer.text().await.unwrap(), "ok\n");
+    assert!(reqwest::get(format!("{secure}/healthz")).await.is_err(), "a stranger does not trust it");
+
+    let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap();
+    let post = |path: &str, body: serde_json::Value| {
+        client.post(format!("{secure}{path}")).bearer_auth(admin.trim()).json(&body).send()
+    };
+    post("/admin/tenants", serde_json::json!({"name": "acme"})).await.unwrap();
+    let heron = post("/admin/agents", serde_json::json!({"name": "heron", "tenant": "acme"})).await.unwrap();
+    let heron: serde_json::Value = heron.json().await.unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let line = WebSocketTransport::new(settings(&heron).tls(Arc::new(tls))).unwrap();
+    line.connect().await.unwrap();
+    assert_eq!(line.handshake().await.unwrap().platform, "web");
+    line.disconnect().await;
+}

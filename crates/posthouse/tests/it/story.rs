@@ -1,0 +1,92 @@
+//! One id, whole story; and one bot, two tenants.
+
+use posthouse_wire::{Action, MessageId};
+use stand_ins::telegram::{Injection, Telegram};
+
+use crate::house::House;
+use crate::talk::{Rider, is_told, says, telegram};
+
+/// A house with one bot of the stand-in's, shared or owned by whoever is made with it.
+async fn with_bot(shared: bool) -> (House, Telegram) {
+    let telegram = telegram(&["7001:token@posty_bot"]).await;
+    let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    let token = house.secret_file("token", "7001:token");
+    let mut words =
+        vec!["bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token];
+    if shared {
+        words.push("--shared");
+    }
+    house.does(&words);
+    (house, telegram)
+}
+
+fn steps(story: &serde_json::Value) -> Vec<String> {
+    let steps = story["steps"].as_array().unwrap();
+    steps.iter().map(|step| step["what"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_and_its_answer_are_told_step_by_step_without_a_word_of_theirs() {
+    let (house, telegram) = with_bot(false).await;
+    house.does(&["tenant", "create", "acme"]);
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    says(&telegram, 7001, 5, "where is my parcel");
+    let heard = rider.hears().await;
+    let message = heard.event.message_id.clone().unwrap();
+    let outcome = rider.replies("telegram", "7001", "5", "in the barn", message.clone()).await;
+    let answer: MessageId = outcome.message_id.unwrap();
+    assert!(is_told(&telegram, 5, "in the barn").await);
+
+    let entry = heard.entry.unwrap().to_string();
+    let told = house.does(&["message", "trace", &entry]);
+    assert_eq!(told["items"][0]["id"], entry);
+    assert_eq!(
+        steps(&told["items"][0]),
+        ["accepted", "durable", "handed to seat", "acknowledged", "answered"]
+    );
+    let action = told["items"][0]["linked"][0].as_str().unwrap().to_owned();
+    let acted = house.does(&["message", "trace", &action]);
+    assert_eq!(steps(&acted["items"][0]), ["accepted", "posted", "done"]);
+    assert_eq!(acted["items"][0]["linked"][0], entry);
+    for (chat, message, expected) in [("5", &message, &entry), ("5", &answer, &action)] {
+        let found = house.does(&["message", "trace", &format!("telegram:{chat}:{message}")]);
+        assert_eq!(found["items"][0]["id"], *expected);
+    }
+    let all = format!("{told}{acted}");
+    assert!(!all.contains("parcel") && !all.contains("barn"), "{all}");
+    assert!(!house.tries(&["message", "trace", "ent_00000000000000000000000000000000"]).status.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tenants_on_one_bot_are_told_apart_by_the_events_own_chat() {
+    let (house, telegram) = with_bot(true).await;
+    let mut riders = Vec::new();
+    for (tenant, name, chat) in [("acme", "heron", "5"), ("globex", "otter", "6")] {
+        house.does(&["tenant", "create", tenant]);
+        let agent = house.does(&["agent", "create", name, "--tenant", tenant]);
+        let instance = agent["instance_id"].as_str().unwrap();
+        house.does(&["route", "create", "telegram:7001", &format!("chat:{chat}"), instance]);
+        riders.push(Rider::dial(&house, &agent, &[("telegram", "7001")]).await);
+    }
+    // The same bot, token, door and connection bring all three; the last has no route at all.
+    says(&telegram, 7001, 6, "for otter");
+    says(&telegram, 7001, 5, "for heron");
+    telegram.inject(Injection::text(7, "for nobody").to_bot(7001)).unwrap();
+    says(&telegram, 7001, 5, "for heron again");
+    let (mut heron, mut otter) = (riders.remove(0), riders.remove(0));
+    assert_eq!(heron.hears().await.event.text, "for heron");
+    assert_eq!(heron.hears().await.event.text, "for heron again");
+    assert_eq!(otter.hears().await.event.text, "for otter");
+    assert!(otter.has_heard_nothing() && heron.has_heard_nothing());
+
+    // Nor can either reach the other's chat, or one that nobody has; all refusals are alike.
+    let foreign = heron.sends("telegram", "7001", "6", "psst").await;
+    let nobodys = heron.sends("telegram", "7001", "7", "psst").await;
+    assert_eq!(foreign.code.as_deref(), Some("egress_declined"));
+    assert_eq!(foreign, nobodys);
+    assert!(heron.sends("telegram", "7001", "5", "hello").await.success);
+    assert!(otter.sends("telegram", "7001", "6", "hello").await.success);
+    let info = Action::GetChatInfo { chat_id: "6".into() };
+    assert_eq!(heron.asks("telegram", "7001", info).await, foreign);
+}
