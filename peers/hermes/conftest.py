@@ -1,4 +1,4 @@
-"""Fixtures: one Telegram and one house for a module; agents, bots and chats are fresh for each test."""
+"""Fixtures: one Telegram, one house and one stock gateway for a module; agents, bots and chats are fresh."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
 
 from child import posthouse  # noqa: E402
 from house import Agent, House  # noqa: E402
+from scene import AFTER_A_DEATH_S, Scene  # noqa: E402
 from scripted_model import ScriptedModel  # noqa: E402
+from stock_gateway import Gateway  # noqa: E402
 from telegram_stand_in import TOKEN_SECRET, Telegram  # noqa: E402
 from waiting import until  # noqa: E402
 
@@ -98,3 +100,29 @@ def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as scripted:
         yield scripted
+
+
+@pytest.fixture(scope="module")
+def stage(town: Town, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    agent = town.agent()
+    home = tmp_path_factory.mktemp("hermes")
+    gateway = Gateway(home, agent.env, model.base_url)
+    try:
+        yield Scene(town, agent, model, gateway)
+    finally:
+        gateway.kill()
+
+
+@pytest.fixture
+def scene(stage: Scene) -> Iterator[Scene]:
+    """Everything is up and the agent is on the line, whatever the test before has done."""
+    stage.model.forget_rules()
+    if not stage.town.house.running():
+        stage.town.house.serve()
+    stage.gateway.thaw()
+    if not stage.gateway.running():
+        stage.gateway.start()
+    stage.connected()
+    until("the inbox is empty", lambda: stage.unread() == 0, AFTER_A_DEATH_S)
+    yield stage
+    stage.model.forget_rules()

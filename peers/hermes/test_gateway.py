@@ -7,106 +7,16 @@ what arrives during a turn into one next turn.
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Iterator
 
-import pytest
-
-from account import PONG, Account
-from conftest import Town
-from house import Agent
-from scripted_model import ScriptedModel
-from stock_gateway import Gateway
+from scene import AFTER_A_DEATH_S, Chat, Scene, number
 from telegram_stand_in import TOKEN_SECRET
 from waiting import until
 from web_chat import Page
 
 # Short enough that a freeze outlasts it, long enough for a gateway that is merely busy importing.
 SETTINGS = {"relay__ack_lease": "6s"}
-# A stock gateway whose send was never answered waits 30 s before the chat goes on.
-AFTER_A_DEATH_S = 120.0
-_numbers = itertools.count(1)
-
-
-@dataclass
-class Chat:
-    """One person in one chat with the agent, and what they wrote."""
-
-    town: Town
-    agent: Agent
-    model: ScriptedModel
-    id: int
-    written: list[str] = field(default_factory=list)
-    updates: list[int] = field(default_factory=list)
-
-    def ping(self, count: int = 1) -> list[str]:
-        """Writes numbered messages; returns when the platform was told that they are taken."""
-        numbers = [self.inject() for _ in range(count)]
-        until("the updates are taken", lambda: set(self.updates) <= self.town.telegram.confirmed(), 60)
-        return numbers
-
-    def inject(self) -> str:
-        number = str(next(_numbers))
-        bot = self.town.bots[self.agent.instance_id]
-        self.updates.append(self.town.telegram.inject(bot, self.id, f"ping {number}")["update_id"])
-        self.written.append(number)
-        return number
-
-    def answered(self) -> list[str]:
-        return [n for text in self.town.telegram.sent(self.id) for n in PONG.findall(text)]
-
-    def wait_answered(self, numbers: list[str], timeout: float = 60.0) -> None:
-        until(f"answers to {numbers}", lambda: set(numbers) <= set(self.answered()), timeout, 0.2)
-
-    def account(self) -> Account:
-        return Account(list(self.written), list(self.model.turns), self.town.telegram.sent(self.id))
-
-
-@dataclass
-class Scene:
-    town: Town
-    agent: Agent
-    model: ScriptedModel
-    gateway: Gateway
-
-    def chat(self) -> Chat:
-        return Chat(self.town, self.agent, self.model, self.town.chat())
-
-    def connected(self, connected: bool = True) -> None:
-        self.town.house.wait_connected(self.agent, connected)
-
-    def unread(self) -> int:
-        return self.town.house.unread(self.agent)
-
-
-@pytest.fixture(scope="module")
-def stage(town: Town, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    agent = town.agent()
-    home: Path = tmp_path_factory.mktemp("hermes")
-    gateway = Gateway(home, agent.env, model.base_url)
-    try:
-        yield Scene(town, agent, model, gateway)
-    finally:
-        gateway.kill()
-
-
-@pytest.fixture
-def scene(stage: Scene) -> Iterator[Scene]:
-    """Everything is up and the agent is on the line, whatever the test before has done."""
-    stage.model.forget_rules()
-    if not stage.town.house.running():
-        stage.town.house.serve()
-    stage.gateway.thaw()
-    if not stage.gateway.running():
-        stage.gateway.start()
-    stage.connected()
-    until("the inbox is empty", lambda: stage.unread() == 0, AFTER_A_DEATH_S)
-    yield stage
-    stage.model.forget_rules()
 
 
 def test_it_holds_a_conversation(scene: Scene) -> None:
@@ -121,11 +31,10 @@ def test_it_holds_a_conversation(scene: Scene) -> None:
 def test_a_turn_with_a_tool_call_is_answered_once(scene: Scene) -> None:
     chat = scene.chat()
     todo = {"todos": [{"id": "1", "content": "look", "status": "completed"}]}
-    number = str(next(_numbers))
-    scene.model.rule(rf"^look {number}$", f"seen {number}", tool="todo", arguments=todo)
-    scene.town.writes(scene.agent, chat.id, f"look {number}")
-    scene.town.telegram.said(chat.id, f"seen {number}")
-    assert [text for text in scene.town.telegram.sent(chat.id) if "seen" in text] == [f"seen {number}"]
+    scene.model.rule(r"^look around$", "seen it", tool="todo", arguments=todo)
+    scene.town.writes(scene.agent, chat.id, "look around")
+    scene.town.telegram.said(chat.id, "seen it")
+    assert [text for text in scene.town.telegram.sent(chat.id) if "seen" in text] == ["seen it"]
 
 
 def test_ten_messages_are_answered_in_order(scene: Scene) -> None:
@@ -250,8 +159,8 @@ def test_a_house_killed_under_load_loses_nothing_it_has_taken(scene: Scene) -> N
     written = {update for chat in chats for update in chat.updates}
     until("every update is taken", lambda: written <= scene.town.telegram.confirmed(), 60, 0.2)
     until("nothing unread", lambda: scene.unread() == 0, AFTER_A_DEATH_S, 0.2)
-    for chat, number in zip(chats, last):
-        chat.wait_answered([number], AFTER_A_DEATH_S)
+    for chat, awaited in zip(chats, last):
+        chat.wait_answered([awaited], AFTER_A_DEATH_S)
     accounts = [chat.account() for chat in chats]
     for account in accounts:
         account.every_message_became_a_turn_in_order()
@@ -261,7 +170,7 @@ def test_a_house_killed_under_load_loses_nothing_it_has_taken(scene: Scene) -> N
         # turn then running, and of the one that it had joined from what arrived meanwhile.
         swallowed = account.swallowed(down)
         assert all(swallowed.count(window) <= 2 for window in down), swallowed
-    repeated = [number for account in accounts for number in account.repeated()]
+    repeated = [again for account in accounts for again in account.repeated()]
     lost = [len(account.swallowed(down)) for account in accounts]
     print(f"{kills} kills, {len(written)} messages: repeated {repeated}, turns whose answer was swallowed {lost}")
     assert len(repeated) <= kills, f"{kills} kills repeated {repeated}"
@@ -271,13 +180,13 @@ def test_in_the_page_its_untagged_answers_reach_the_page_and_not_telegram(scene:
     chat = scene.chat()
     chat.wait_answered(chat.ping())
     posts = len(scene.town.telegram.rows())
-    numbers = [str(next(_numbers)) for _ in range(3)]
+    numbers = [number() for _ in range(3)]
     with Page(scene.town.house, scene.agent, "Ann") as page, Page(scene.town.house, scene.agent, "Bea") as other:
-        for number in numbers:
-            page.say(f"ping {number}")
-            page.sees(f"pong {number}")
+        for one in numbers:
+            page.say(f"ping {one}")
+            page.sees(f"pong {one}")
         # The whole page, not only the numbers: a stock agent likes to add notices of its own.
-        assert page.answers() == [f"pong {number}" for number in numbers]
+        assert page.answers() == [f"pong {one}" for one in numbers]
         assert page.history() == page.answers() and not other.answers()
         assert len(scene.town.telegram.rows()) == posts, "something of the page went to Telegram"
         # And Telegram's answers still go to Telegram.

@@ -123,10 +123,10 @@ impl Relay {
             let why = match self.0.roster.bot(&identity.platform, &identity.bot).await? {
                 None => Some("there is no such bot"),
                 Some(bot) if bot.shared => Some("it is shared: make routes to it instead"),
-                Some(_) => match self.0.roster.route(identity, &[Discriminator::Any]).await? {
-                    Some(_) => Some("it belongs to another agent"),
-                    None => None,
-                },
+                Some(_) => {
+                    let owner = self.0.roster.route(identity, &[Discriminator::Any]).await?;
+                    owner.map(|_| "it belongs to another agent")
+                }
             };
             if let Some(why) = why {
                 return Ok(Some(NotEnrolled::BadBot(identity.clone(), why)));

@@ -188,7 +188,7 @@ mod tests {
         let mut now = Moment::from_seconds(1_000);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            assert_eq!(rouse.take_due(now, MINUTE, 15 * MINUTE), [heron.clone()]);
+            assert_eq!(rouse.take_due(now, MINUTE, 15 * MINUTE), std::slice::from_ref(&heron));
             assert!(rouse.take_due(now, MINUTE, 15 * MINUTE).is_empty());
             let next = rouse.earliest().unwrap();
             pauses.push(next.since(now).as_secs() / 60);

@@ -71,7 +71,13 @@ enum Ending {
 
 use Ending::{Close, Gone};
 
-pub(crate) async fn serve(relay: Relay, egress: Arc<dyn Egress>, holder: Holder, stream: WebSocket) {
+/// Not an `async fn`, which would keep room for its arguments beside the socket for as long as it lives.
+pub(crate) fn serve(
+    relay: Relay,
+    egress: Arc<dyn Egress>,
+    holder: Holder,
+    stream: WebSocket,
+) -> impl Future<Output = ()> + Send {
     let now = relay.0.timepiece.now();
     let id = relay.0.sockets.fetch_add(1, Ordering::Relaxed);
     relay.0.metrics.sockets.inc();
@@ -93,9 +99,11 @@ pub(crate) async fn serve(relay: Relay, egress: Arc<dyn Egress>, holder: Holder,
         pinged: now,
         asked: now,
     };
-    let ending = socket.run().await;
-    socket.leave(ending).await;
-    drop(tracked);
+    async move {
+        let ending = socket.run().await;
+        Box::pin(socket.leave(ending)).await;
+        drop(tracked);
+    }
 }
 
 impl Socket {
@@ -296,7 +304,7 @@ impl Socket {
         })
     }
 
-    async fn leave(mut self, ending: Ending) {
+    async fn leave(&mut self, ending: Ending) {
         if let Some(seated) = self.seated.take() {
             // Our own shutdown never counts against an entry.
             let counts = ending == Gone && !self.relay.0.closing.is_cancelled();
@@ -322,5 +330,22 @@ async fn progress(seated: &mut Option<Box<Seated>>) {
     match seated {
         Some(seated) => seated.delivery.progress().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight_of<F: Future>(_: impl Fn(Relay, Arc<dyn Egress>, Holder, WebSocket) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_socket_weighs_little() {
+        let (task, seated) = (weight_of(serve), size_of::<Seated>());
+        let codec = size_of::<WebSocket>();
+        println!("a socket's task: {task} bytes, {codec} of them the codec's, and {seated} once it is seated");
+        assert!(task + seated < 2048, "{task} and {seated} bytes for every idle agent");
     }
 }

@@ -117,17 +117,12 @@ impl Gateway {
         }
     }
 
-    /// Reads until the socket ends.
+    /// The socket ends, and nothing comes before that.
     pub async fn ends(&mut self) -> End {
-        let reading = async {
-            loop {
-                match self.next().await {
-                    Ok(frame) => panic!("it goes on: {frame}"),
-                    Err(end) => return end,
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, reading).await.expect("the socket does not end")
+        match tokio::time::timeout(PATIENCE, self.next()).await.expect("the socket does not end") {
+            Ok(frame) => panic!("it goes on: {frame}"),
+            Err(end) => end,
+        }
     }
 
     /// Answers the pings that wait, and those that come while `until` is not done.

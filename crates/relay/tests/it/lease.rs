@@ -194,7 +194,7 @@ async fn a_dead_letter_sent_again_comes_at_its_old_place() {
     for _ in 0..3 {
         inbox.set_back(&heron.instance, &first, ledger::Setback::Poison).await.unwrap();
     }
-    assert_eq!(heron.dead_letters().await, [first.clone()]);
+    assert_eq!(heron.dead_letters().await, std::slice::from_ref(&first));
     heron.hears_from("second").await;
     heron.hears_from("third").await;
     let mut gateway = heron.sits_settled().await;

@@ -154,3 +154,31 @@ async fn a_backlog_is_not_missed_by_a_socket_that_takes_over_while_the_old_one_i
     }
     assert!(heron.dead_letters().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_revocation_whose_word_was_missed_is_found_out() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let other = heron.with_another_gateway("gw-other").await;
+    let (mut ended, mut good) = (heron.sits().await, other.sits().await);
+    assert!(house.relay.keyring().revoke(&heron.gateway).await.unwrap());
+    // More than a listener can fall behind by.
+    for _ in 0..2_000 {
+        house.relay.roster_changed();
+    }
+    assert_eq!(ended.ends().await, End::Closed(4401, "unauthorized".to_owned()));
+    good.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_credential_that_ended_between_dial_and_hello_gets_no_seat() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut late = heron.dials().await;
+    late.hears_nothing().await;
+    assert!(house.relay.keyring().revoke(&heron.gateway).await.unwrap());
+    heron.hears_from("not for it").await;
+    late.says_hello(&heron.bots[0]).await;
+    assert_eq!(late.ends().await, End::Closed(4401, "unauthorized".to_owned()));
+    assert_eq!(heron.unread().await, 1);
+}

@@ -1,0 +1,76 @@
+"""Somebody writes to the whole stock gateway: one chat, and everybody in it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from account import PONG, Account
+from house import Agent
+from scripted_model import ScriptedModel
+from stock_gateway import Gateway
+from waiting import until
+
+if TYPE_CHECKING:
+    from conftest import Town
+
+# A stock gateway whose send was never answered waits 30 s before the chat goes on.
+AFTER_A_DEATH_S = 120.0
+_numbers = itertools.count(1)
+
+
+def number() -> str:
+    """One that no message had before."""
+    return str(next(_numbers))
+
+
+@dataclass
+class Chat:
+    """One person in one chat with the agent, and what they wrote."""
+
+    town: Town
+    agent: Agent
+    model: ScriptedModel
+    id: int
+    written: list[str] = field(default_factory=list)
+    updates: list[int] = field(default_factory=list)
+
+    def ping(self, count: int = 1) -> list[str]:
+        """Writes numbered messages; returns when the platform was told that they are taken."""
+        numbers = [self.inject() for _ in range(count)]
+        until("the updates are taken", lambda: set(self.updates) <= self.town.telegram.confirmed(), 60)
+        return numbers
+
+    def inject(self) -> str:
+        new = number()
+        bot = self.town.bots[self.agent.instance_id]
+        self.updates.append(self.town.telegram.inject(bot, self.id, f"ping {new}")["update_id"])
+        self.written.append(new)
+        return new
+
+    def answered(self) -> list[str]:
+        return [n for text in self.town.telegram.sent(self.id) for n in PONG.findall(text)]
+
+    def wait_answered(self, numbers: list[str], timeout: float = 60.0) -> None:
+        until(f"answers to {numbers}", lambda: set(numbers) <= set(self.answered()), timeout, 0.2)
+
+    def account(self) -> Account:
+        return Account(list(self.written), list(self.model.turns), self.town.telegram.sent(self.id))
+
+
+@dataclass
+class Scene:
+    town: Town
+    agent: Agent
+    model: ScriptedModel
+    gateway: Gateway
+
+    def chat(self) -> Chat:
+        return Chat(self.town, self.agent, self.model, self.town.chat())
+
+    def connected(self, connected: bool = True) -> None:
+        self.town.house.wait_connected(self.agent, connected)
+
+    def unread(self) -> int:
+        return self.town.house.unread(self.agent)
