@@ -118,8 +118,9 @@ pub trait Inbox: Send + Sync {
     async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault>;
     /// Counts a setback; true when the entry thereby became a dead letter.
     async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault>;
-    /// Drops the oldest entries until the inbox holds at most `keep`; returns what went.
-    async fn drop_oldest(&self, of: &InstanceId, keep: Unread) -> Result<Unread, Fault>;
+    /// Drops the oldest entries until at least `surplus` is gone, in entries and in bytes; returns what
+    /// went. It costs what it drops, however much is kept.
+    async fn drop_oldest(&self, of: &InstanceId, surplus: Unread) -> Result<Unread, Fault>;
     async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault>;
     /// Puts a dead letter back in line, at its old place, to be kept as long again as a new one. Nothing
     /// when there is no such letter; repeating is harmless.

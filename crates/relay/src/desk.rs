@@ -85,6 +85,9 @@ pub(crate) struct State {
     pub seen_newer: bool,
     /// How much lies in the inbox, once it was counted.
     pub unread: Option<Unread>,
+    pub counted: Moment,
+    /// Somebody is dropping what is too much.
+    pub making_room: bool,
     /// Requests that are being acted on, and the socket that asked last.
     pub running: HashMap<(GatewayId, RequestId), u64>,
     /// Finished results whose socket had gone, by gateway.

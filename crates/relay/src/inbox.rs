@@ -1,5 +1,7 @@
 //! Keep until acknowledged.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use ledger::{Acknowledgement, Append, Appended, Entry, Identity, RouteTo, Sighting, Unread};
 use posthouse_time::Moment;
@@ -8,6 +10,9 @@ use posthouse_wire::{ChatId, DedupKey, EntryId, Event, InstanceId, session_key};
 use crate::desk::Desk;
 use crate::gate::{self, Admission};
 use crate::{Fault, Relay};
+
+/// How long a count of an inbox is believed before something is dropped from it.
+const RECOUNT: Duration = Duration::from_secs(60);
 
 impl Relay {
     /// Lets an event in and keeps it. When this resolves it survives power loss.
@@ -99,31 +104,52 @@ impl Relay {
 
     /// An inbox holds so much and no more; the oldest go first, and are counted.
     async fn make_room(&self, of: &InstanceId) -> Result<(), Fault> {
-        let keep = Unread { entries: self.0.config.inbox_entries, bytes: self.0.config.inbox_bytes };
         let desk = self.desk(of);
-        let known = desk.state.lock().unread;
-        let held = match known {
-            Some(held) => held,
-            None => {
-                let counted = self.0.inbox.size(of).await?;
-                *desk.state.lock().unread.get_or_insert(counted)
-            }
-        };
-        if held.entries <= keep.entries && held.bytes <= keep.bytes {
-            return Ok(());
-        }
-        let gone = self.0.inbox.drop_oldest(of, keep).await?;
+        let Some(surplus) = self.surplus(&desk).await? else { return Ok(()) };
+        let dropped = self.0.inbox.drop_oldest(of, surplus).await;
+        let mut state = desk.state.lock();
+        state.making_room = false;
+        let gone = dropped?;
+        state.forgotten(gone);
         if gone.entries > 0 {
             self.0.metrics.entries_dropped.inc_by(gone.entries.unsigned_abs());
             tracing::warn!(instance.id = %of, entries = gone.entries, "an inbox was full: its oldest entries were dropped");
         }
-        let mut state = desk.state.lock();
-        state.forgotten(gone);
-        if gone.entries == 0 {
-            // The ledger has less than we thought: dead letters and lapsed entries leave without a word.
-            state.unread = None;
-        }
         Ok(())
+    }
+
+    /// What is too much, for the one caller that shall drop it; nothing while there is room or while
+    /// another does.
+    async fn surplus(&self, desk: &Desk) -> Result<Option<Unread>, Fault> {
+        let most = Unread { entries: self.0.config.inbox_entries, bytes: self.0.config.inbox_bytes };
+        let over = |held: Unread| Unread {
+            entries: (held.entries - most.entries).max(0),
+            bytes: (held.bytes - most.bytes).max(0),
+        };
+        let now = self.0.timepiece.now();
+        {
+            let mut state = desk.state.lock();
+            if let Some(held) = state.unread {
+                if over(held) == Unread::default() || state.making_room {
+                    return Ok(None);
+                }
+                if now < state.counted + RECOUNT {
+                    state.making_room = true;
+                    return Ok(Some(over(held)));
+                }
+            }
+        }
+        // Counted for the first time, or again: dead letters and lapsed entries leave without a word, and
+        // nothing may be dropped on the strength of an old count.
+        let counted = self.0.inbox.size(&desk.instance).await?;
+        let mut state = desk.state.lock();
+        state.unread = Some(counted);
+        state.counted = now;
+        if over(counted) == Unread::default() || state.making_room {
+            return Ok(None);
+        }
+        state.making_room = true;
+        Ok(Some(over(counted)))
     }
 }
 

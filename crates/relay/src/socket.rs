@@ -345,7 +345,9 @@ mod tests {
     fn an_idle_socket_weighs_little() {
         let (task, seated) = (weight_of(serve), size_of::<Seated>());
         let codec = size_of::<WebSocket>();
-        println!("a socket's task: {task} bytes, {codec} of them the codec's, and {seated} once it is seated");
+        println!(
+            "a socket's task: {task} bytes, {codec} of them the codec's, and {seated} once it is seated"
+        );
         assert!(task + seated < 2048, "{task} and {seated} bytes for every idle agent");
     }
 }

@@ -167,12 +167,9 @@ impl Inbox for Sqlite {
         .await
     }
 
-    async fn drop_oldest(&self, of: &InstanceId, keep: Unread) -> Result<Unread, Fault> {
+    async fn drop_oldest(&self, of: &InstanceId, surplus: Unread) -> Result<Unread, Fault> {
         let (of, timepiece) = (of.clone(), self.timepiece.clone());
         self.write(move |db| {
-            let mut held = db
-                .prepare_cached("SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE instance = ?1 AND fate IS NULL")?
-                .query_row([of.as_str()], |row| unread(row, 0))?;
             let mut gone = Unread::default();
             let mut oldest = db.prepare_cached(
                 "SELECT seq, size FROM entries WHERE instance = ?1 AND fate IS NULL ORDER BY seq LIMIT 1",
@@ -180,12 +177,11 @@ impl Inbox for Sqlite {
             let mut drop_one = db.prepare_cached(
                 "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2, counted = ?2 WHERE seq = ?1",
             )?;
-            while held.entries > keep.entries || held.bytes > keep.bytes {
-                let next = oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            while gone.entries < surplus.entries || gone.bytes < surplus.bytes {
+                let next =
+                    oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
                 let Some((seq, size)): Option<(i64, i64)> = next else { break };
                 drop_one.execute(params![seq, timepiece.now().millis()])?;
-                held.entries -= 1;
-                held.bytes -= size;
                 gone.entries += 1;
                 gone.bytes += size;
             }
