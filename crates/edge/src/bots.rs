@@ -1,6 +1,7 @@
 //! The bots of this house, with their secrets in hand.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use ledger::{Identity, Roster};
@@ -39,20 +40,27 @@ pub struct Bots {
     roster: Arc<dyn Roster>,
     vault: Vault,
     open: Arc<DashMap<Identity, Arc<Bot>>>,
+    /// Counts how often all were forgotten.
+    forgotten: Arc<AtomicU64>,
 }
 
 impl Bots {
     pub(crate) fn new(roster: Arc<dyn Roster>, vault: Vault) -> Self {
-        Self { roster, vault, open: Arc::default() }
+        Self { roster, vault, open: Arc::default(), forgotten: Arc::default() }
     }
 
     pub async fn find(&self, identity: &Identity) -> Result<Option<Arc<Bot>>, Fault> {
         if let Some(bot) = self.open.get(identity) {
             return Ok(Some(Arc::clone(&bot)));
         }
+        let before = self.forgotten.load(Ordering::SeqCst);
         let Some(record) = self.roster.bot(&identity.platform, &identity.bot).await? else { return Ok(None) };
         let bot = Arc::new(self.opened(record).await?);
         self.open.insert(identity.clone(), Arc::clone(&bot));
+        // Changed while it was opened: a bot that is gone must not be remembered.
+        if self.forgotten.load(Ordering::SeqCst) != before {
+            self.open.remove(identity);
+        }
         Ok(Some(bot))
     }
 
@@ -64,7 +72,9 @@ impl Bots {
         Ok(bots)
     }
 
+    /// The count goes first, so that whoever opens one meanwhile notices.
     pub(crate) fn forget_all(&self) {
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.open.clear();
     }
 

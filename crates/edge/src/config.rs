@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::telegram::Telegram;
+
 /// `[platforms]` in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -14,13 +16,13 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelegramConfig {
-    /// Where the Bot API is; a stand-in on loopback can play it. Default https://api.telegram.org
+    /// Where the Bot API is; a stand-in on loopback can play it. Default `https://api.telegram.org`.
     pub api_base_url: String,
 }
 
 impl Default for TelegramConfig {
     fn default() -> Self {
-        Self { api_base_url: "https://api.telegram.org".to_owned() }
+        Self { api_base_url: Telegram::API_BASE.to_owned() }
     }
 }
 

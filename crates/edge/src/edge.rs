@@ -152,13 +152,26 @@ impl Edge {
         });
     }
 
+    /// Ends a bot's source, if it has one.
+    pub(crate) fn stop(&self, bot: &Identity) {
+        if let Some(source) = self.0.fetching.lock().remove(bot) {
+            source.cancel();
+        }
+    }
+
     /// Tries until the platform has taken it: a bot whose webhook was never set would stay deaf.
     async fn settle_in(&self, platform: &Arc<dyn Platform>, bot: &Bot) -> Settled {
         let door = self.door(bot);
         let mut pause = FIRST_PAUSE;
         loop {
             match platform.settle_in(bot, door.as_deref()).await {
-                Ok(settled) => return settled,
+                Ok(settled) => {
+                    if !platform.needs().is_empty() {
+                        let how = if settled == Settled::Called { "calls us" } else { "is asked" };
+                        tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is settled in: its platform {how}");
+                    }
+                    return settled;
+                }
                 Err(trouble) => {
                     tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "a bot could not be settled in");
                     self.0.timepiece.after(pause).await;

@@ -97,6 +97,8 @@ impl Edge {
             tracing::warn!(bot.id = %bot.id, %trouble, "the platform could not be told that a bot left");
         }
         let removed = self.0.roster.remove_bot(&identity.platform, &identity.bot).await?;
+        // At once: one of the same name that is made next must not find this one's source running.
+        self.stop(identity);
         self.0.relay.roster_changed();
         Ok(removed)
     }

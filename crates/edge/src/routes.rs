@@ -42,12 +42,17 @@ async fn deliver(
 ) -> Response {
     // The path selects one bot, and so the key; never the tenant.
     let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
-    let (Some(platform), Ok(found)) =
-        (edge.platform(&door.platform).cloned(), edge.bots().find(&identity).await)
-    else {
+    let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let Some(bot) = found else { return StatusCode::NOT_FOUND.into_response() };
+    let bot = match edge.bots().find(&identity).await {
+        Ok(Some(bot)) => bot,
+        Ok(None) => return StatusCode::NOT_FOUND.into_response(),
+        Err(fault) => {
+            tracing::error!(%fault, platform = platform.name(), "could not open the bot of a delivery");
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+    };
     let raw = Raw {
         method,
         rest: door.rest,

@@ -196,10 +196,12 @@ pub fn is_bot_id(text: &str) -> bool {
 }
 
 fn minted(prefix: &str, now_ms: i64) -> String {
+    let mut random = [0; 10];
+    // A generator of this process's own: a system call for every id would be felt on the hot path.
+    aws_lc_rs::rand::fill(&mut random)
+        .expect("the generator fails only when the system has no entropy at all");
     let millis = u64::try_from(now_ms).unwrap_or(0);
-    let nanos = u32::try_from(millis % 1000).unwrap_or(0) * 1_000_000;
-    let timestamp = uuid::Timestamp::from_unix(uuid::NoContext, millis / 1000, nanos);
-    prefixed(prefix, Uuid::new_v7(timestamp))
+    prefixed(prefix, uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
 }
 
 fn prefixed(prefix: &str, uuid: Uuid) -> String {

@@ -54,8 +54,9 @@ where
     D: de::Deserializer<'de>,
     T: DeserializeOwned + Default,
 {
-    let raw = <Box<RawValue> as de::Deserialize>::deserialize(from)?;
-    Ok(field(Some(&raw)).unwrap_or_default())
+    // Borrowed, not boxed: an event has two dozen such fields.
+    let raw = <&RawValue as de::Deserialize>::deserialize(from)?;
+    Ok(field(Some(raw)).unwrap_or_default())
 }
 
 /// Like [`or_default`] for objects.
@@ -64,8 +65,8 @@ where
     D: de::Deserializer<'de>,
     T: DeserializeOwned + Default,
 {
-    let raw = <Box<RawValue> as de::Deserialize>::deserialize(from)?;
-    Ok(object(Some(&raw)).unwrap_or_default())
+    let raw = <&RawValue as de::Deserialize>::deserialize(from)?;
+    Ok(object(Some(raw)).unwrap_or_default())
 }
 
 /// Like [`each`] for lists of objects.

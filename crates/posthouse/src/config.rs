@@ -234,9 +234,19 @@ impl Config {
 
     /// The one address that is handed out, given where the house really listens.
     pub fn public_url(&self, at: SocketAddr) -> String {
-        if let Some(url) = &self.server.public_url {
-            return url.clone();
+        self.server.public_url.clone().unwrap_or_else(|| self.listening_url(at))
+    }
+
+    /// Where an operator on this machine finds the house. The public address may lead through somebody's
+    /// proxy, or nowhere yet; only a certificate makes it necessary, since that is for its name.
+    pub fn local_url(&self, at: SocketAddr) -> String {
+        match self.server.tls {
+            Some(_) => self.public_url(at),
+            None => self.listening_url(at) + &self.prefix(),
         }
+    }
+
+    fn listening_url(&self, at: SocketAddr) -> String {
         // Listening everywhere is no place to call; this machine is.
         let ip = match at.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

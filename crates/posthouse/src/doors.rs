@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use console::AdminToken;
 use futures_util::StreamExt;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::CONTENT_TYPE;
 use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -65,7 +65,7 @@ async fn readyz(State(porter): State<Porter>) -> Response {
 
 async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
     if !porter.metrics_open && !porter.admin.admits_request(request.headers()) {
-        return (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")]).into_response();
+        return console::unauthorized();
     }
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &porter.metrics) {

@@ -186,15 +186,18 @@ impl House {
         });
 
         let url_file = folder.join("house.url");
-        write_private(&url_file, &format!("{url}\n"), true)?;
+        write_private(&url_file, &format!("{}\n", config.local_url(address)), true)?;
+        tracing::info!(listen = %address, dir = %folder.display(), "the house is open at {url}");
         Ok(Self { relay, edge, url, stop, serving, ledger, url_file })
     }
 
     /// Stops accepting, drains, acknowledgements first, closes every socket with 1012.
     pub async fn close(self) {
+        tracing::info!("the house is closing");
         let closing = async {
-            self.edge.close();
+            // First, so that no loop that ends now is taken for a fallen one.
             self.stop.cancel();
+            self.edge.close();
             self.relay.close().await;
             let _ = self.serving.await;
         };

@@ -8,16 +8,16 @@ use axum::Router;
 use axum::body::Body;
 use errand::Cidr;
 use http::{HeaderMap, Request};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use relay::{Caller, LastWord, Speaking};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// How a listener behaves.
@@ -36,11 +36,11 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Serves `doors` until `stop`, then lets requests under way finish.
 pub async fn serve(listener: TcpListener, doors: Router, settings: Settings, stop: CancellationToken) {
     let connections = Arc::new(Semaphore::new(settings.max_connections));
-    let graceful = GracefulShutdown::new();
-    let mut http = Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
-    http.http2().timer(TokioTimer::new()).max_concurrent_streams(64);
-    let http = Arc::new(http);
+    // HTTP/1.1 alone. Whoever also takes HTTP/2 waits for a connection's first bytes without limit, and
+    // an idle one has none either: a stranger could hold every place for ever.
+    let mut http = Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+    let under_way = TaskTracker::new();
     let settings = Arc::new(settings);
     loop {
         let (stream, peer) = tokio::select! {
@@ -58,48 +58,57 @@ pub async fn serve(listener: TcpListener, doors: Router, settings: Settings, sto
         // More than allowed: closed at once, before it costs anything.
         let Ok(place) = Arc::clone(&connections).try_acquire_owned() else { continue };
         let _ = stream.set_nodelay(true);
-        let (doors, settings, http, watcher) =
-            (doors.clone(), Arc::clone(&settings), Arc::clone(&http), graceful.watcher());
-        tokio::spawn(async move {
-            let _place = place;
-            match settings.tls.clone() {
-                None => connection(stream, peer, doors, &settings, &http, watcher).await,
+        let guest = Guest { peer, place, settings: Arc::clone(&settings), stop: stop.clone() };
+        let (doors, http) = (doors.clone(), http.clone());
+        under_way.spawn(async move {
+            match guest.settings.tls.clone() {
+                None => guest.serve(stream, doors, &http).await,
                 Some(tls) => {
-                    let handshake = tokio::time::timeout(settings.header_timeout, tls.accept(stream));
+                    let handshake = tokio::time::timeout(guest.settings.header_timeout, tls.accept(stream));
                     if let Ok(Ok(stream)) = handshake.await {
-                        connection(stream, peer, doors, &settings, &http, watcher).await;
+                        guest.serve(stream, doors, &http).await;
                     }
                 }
             }
         });
     }
     drop(listener);
-    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+    under_way.close();
+    let _ = tokio::time::timeout(GRACE, under_way.wait()).await;
 }
 
-async fn connection<S>(
-    stream: S,
+/// Somebody who was let in.
+struct Guest {
     peer: SocketAddr,
-    doors: Router,
-    settings: &Arc<Settings>,
-    http: &Builder<TokioExecutor>,
-    watcher: hyper_util::server::graceful::Watcher,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let settings = Arc::clone(settings);
-    let last_word = LastWord::default();
-    let stream = Speaking::new(stream, last_word.clone());
-    let service = doors.map_request(move |mut request: Request<hyper::body::Incoming>| {
-        let caller = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
-        request.extensions_mut().insert(Caller(caller));
-        request.extensions_mut().insert(last_word.clone());
-        request.map(Body::new)
-    });
-    let serving =
-        http.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
-    // A peer's broken connection is the peer's business.
-    let _ = watcher.watch(serving.into_owned()).await;
+    place: OwnedSemaphorePermit,
+    settings: Arc<Settings>,
+    stop: CancellationToken,
+}
+
+impl Guest {
+    async fn serve<S>(self, stream: S, doors: Router, http: &Builder)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Guest { peer, place, settings, stop } = self;
+        let last_word = LastWord::default();
+        // A socket outlives the request that opened it, and keeps its place as long.
+        let stream = Speaking::new(stream, last_word.clone(), place);
+        let service = doors.map_request(move |mut request: Request<hyper::body::Incoming>| {
+            let caller = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
+            request.extensions_mut().insert(Caller(caller));
+            request.extensions_mut().insert(last_word.clone());
+            request.map(Body::new)
+        });
+        let serving = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let mut serving = std::pin::pin!(serving.with_upgrades());
+        // A peer's broken connection is the peer's business.
+        tokio::select! {
+            _ = serving.as_mut() => return,
+            () = stop.cancelled() => serving.as_mut().graceful_shutdown(),
+        }
+        let _ = serving.await;
+    }
 }
 
 /// Who calls: the peer, or whom a trusted proxy says it called for. The list is read from its end, so
@@ -139,7 +148,7 @@ pub fn tls(cert: &std::path::Path, key: &std::path::Path) -> anyhow::Result<TlsA
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .context("the certificate and its key do not fit together")?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

@@ -22,8 +22,12 @@ use crate::{Fault, Relay};
 /// Requests of one chat that may wait for their turn.
 const WAITING: usize = 256;
 
-/// Requests of one agent that may be under way.
+/// Requests of one agent that may be under way, and what they may weigh together: each may be as long as
+/// the longest line.
 const RUNNING: usize = 2048;
+const RUNNING_BYTES: usize = 32 * 1024 * 1024;
+/// The longest request id; it is kept for as long as its answer is remembered.
+const LONGEST_ID: usize = 256;
 /// How long an answer waits for its record once the action has ended.
 const NOTED_WITHIN: Duration = Duration::from_secs(3);
 /// Between two tries to note how an action ended while the ledger refuses.
@@ -63,6 +67,8 @@ pub(crate) struct Asking<'a> {
     /// It announced our SDK.
     pub is_ours: bool,
     pub egress: &'a Arc<dyn Egress>,
+    /// How long the line was that it asked with.
+    pub weight: usize,
 }
 
 /// One request and who asked.
@@ -71,6 +77,7 @@ struct Asked {
     advertised: Vec<Identity>,
     egress: Arc<dyn Egress>,
     outbound: Outbound,
+    weight: usize,
     received: Moment,
 }
 
@@ -90,13 +97,16 @@ impl Relay {
     /// Takes a request on; its answer finds its own way to the agent, whatever becomes of the socket.
     /// What needs no work is answered at once, by the caller.
     pub(crate) fn act(&self, asking: Asking<'_>, outbound: Outbound) -> Option<Outcome> {
-        let Asking { socket, desk, holder, advertised, is_ours, egress } = asking;
+        let Asking { socket, desk, holder, advertised, is_ours, egress, weight } = asking;
         // An agent of our SDK asks for all of it, which says nothing about a stock one that may dial in
         // with the same credential tomorrow.
         if !is_ours && shows_newer(&outbound.action) {
             self.saw_newer(desk);
         }
         let refusal = match &outbound.action {
+            _ if outbound.request_id.as_str().len() > LONGEST_ID => {
+                Some(Outcome::failed(format!("malformed request: its id is longer than {LONGEST_ID} bytes")))
+            }
             Action::Unsupported { op, missing: Some(field) } => {
                 Some(Outcome::failed(format!("malformed {op}: no {field}")))
             }
@@ -121,10 +131,11 @@ impl Relay {
                 *asked_by = socket;
                 return None;
             }
-            if state.running.len() >= RUNNING {
+            if state.running.len() >= RUNNING || state.running_bytes + weight > RUNNING_BYTES {
                 return Some(Outcome::failed("rate limit: too many requests are under way"));
             }
             state.running.insert(running.clone(), socket);
+            state.running_bytes += weight;
         }
         let lane = (outbound.platform.clone(), outbound.bot_id.clone(), Towards::of(&outbound.action));
         let asked = Asked {
@@ -132,12 +143,15 @@ impl Relay {
             advertised: advertised.to_vec(),
             egress: Arc::clone(egress),
             received: self.0.timepiece.now(),
+            weight,
             outbound,
         };
         let (relay, at) = (self.clone(), Arc::clone(desk));
         let job: Job = Box::pin(async move { relay.answer(&at, asked).await });
         if desk.lanes.enter(self, desk, lane, job).is_err() {
-            desk.state.lock().running.remove(&running);
+            let mut state = desk.state.lock();
+            state.running.remove(&running);
+            state.running_bytes -= weight;
             return Some(Outcome::failed("rate limit: too many requests wait for this chat"));
         }
         None
@@ -149,6 +163,7 @@ impl Relay {
         let (gateway, request_id) = (asked.holder.gateway, asked.outbound.request_id);
         let mut state = desk.state.lock();
         let asked_by = state.running.remove(&(gateway.clone(), request_id.clone())).unwrap_or_default();
+        state.running_bytes -= asked.weight;
         let line = ToGateway::OutboundResult { request_id, result: outcome }.line();
         state.answer(asked_by, &gateway, line, self.0.timepiece.now());
     }

@@ -96,9 +96,6 @@ impl Relay {
     pub(crate) async fn judge(&self, headers: &HeaderMap, caller: Option<Caller>) -> Result<Verdict, Fault> {
         let address = caller.map(|caller| caller.0);
         let now = self.0.timepiece.now();
-        if self.0.refusals.is_barred(address, now) {
-            return Ok(Verdict::Barred);
-        }
         let presented = bearer(headers).unwrap_or_default();
         let leeway = i64::try_from(self.0.config.token_leeway.0.as_secs()).unwrap_or(i64::MAX);
         let reason = match self.0.keyring.judge(presented).await? {
@@ -110,6 +107,10 @@ impl Relay {
             Standing::Expired { .. } => "expired",
             Standing::Refused => "unauthorized",
         };
+        // Only now: many agents may call from behind one address, and one of them must not lock out the rest.
+        if self.0.refusals.is_barred(address, now) {
+            return Ok(Verdict::Barred);
+        }
         let count = self.0.refusals.count(token::claimed_gateway(presented), address, now);
         if count > BAR_AFTER {
             return Ok(Verdict::Barred);

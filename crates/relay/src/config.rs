@@ -71,3 +71,22 @@ impl Config {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lease_outlasts_every_silence_in_the_vectors() {
+        let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors");
+        let folder = std::env::var("POSTHOUSE_VECTORS").unwrap_or_else(|_| ours.to_owned());
+        let read = |folder: &str| std::fs::read_to_string(format!("{folder}/stock_habits.json"));
+        // A truth of our own, which other collections need not have.
+        let text = read(&folder).or_else(|_| read(ours)).unwrap();
+        let habits: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let lease = Config::default().ack_lease.0.as_secs_f64();
+        for case in habits["cases"].as_array().unwrap() {
+            assert!(case["seconds"].as_f64().unwrap() < lease, "{case}");
+        }
+    }
+}

@@ -90,6 +90,8 @@ pub(crate) struct State {
     pub making_room: bool,
     /// Requests that are being acted on, and the socket that asked last.
     pub running: HashMap<(GatewayId, RequestId), u64>,
+    /// What those weigh together.
+    pub running_bytes: usize,
     /// Finished results whose socket had gone, by gateway.
     owed: VecDeque<(GatewayId, Moment, String)>,
 }

@@ -33,7 +33,7 @@ pub struct Enrolled {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEnrolled {
     #[error(
-        "`{0}` is no name: letters, digits, dot, dash and underscore, at most 64, beginning with a letter or digit"
+        "`{0}` is no name: letters, digits, dot, dash and underscore, at most 64, beginning with a letter or digit, and not like an id with ten_ or inst_"
     )]
     BadName(String),
     #[error("there is no tenant `{0}`")]
@@ -49,7 +49,8 @@ pub enum NotEnrolled {
 impl Relay {
     /// Makes a tenant. Nothing when the name is taken.
     pub async fn create_tenant(&self, name: &str) -> Result<Result<Option<Tenant>, NotEnrolled>, Fault> {
-        if !is_name(name) {
+        // A tenant is found by name or id: no name may be mistaken for another's id.
+        if !is_name(name) || name.starts_with("ten_") {
             return Ok(Err(NotEnrolled::BadName(name.to_owned())));
         }
         let now = self.0.timepiece.now();
@@ -115,6 +116,7 @@ impl Relay {
         let secret = self.0.keyring.issue(&gateway, &instance.id).await?;
         let secret = secret.ok_or(vault::Fault::Broken)?;
         self.roster_changed();
+        tracing::info!(tenant.id = %tenant.id, instance.id = %instance.id, "agent {} was enrolled", instance.name);
         Ok(Ok(Enrolled { tenant, instance, gateway, secret, bots: wanted.bots }))
     }
 
@@ -148,13 +150,18 @@ impl Relay {
 
     /// Gives an agent a fresh secret (or another credential); the old one stays good for a day.
     pub async fn rotate(&self, gateway: &GatewayId, of: &InstanceId) -> Result<Option<Secret>, Fault> {
-        Ok(self.0.keyring.issue(gateway, of).await?)
+        let secret = self.0.keyring.issue(gateway, of).await?;
+        if secret.is_some() {
+            tracing::info!(instance.id = %of, gateway.id = %gateway, "a credential got a new secret");
+        }
+        Ok(secret)
     }
 
     /// Ends a credential: its sockets close with 4401, further dials are refused.
     pub async fn revoke(&self, gateway: &GatewayId) -> Result<bool, Fault> {
         let known = self.0.keyring.revoke(gateway).await?;
         self.0.bus.tell(Word::Revoked { gateway: gateway.to_string() });
+        tracing::info!(gateway.id = %gateway, "a credential was revoked");
         Ok(known)
     }
 
@@ -173,6 +180,7 @@ impl Relay {
             self.0.roster.remove_bot(&identity.platform, &identity.bot).await?;
         }
         self.0.bus.tell(Word::Removed { instance: instance.to_string() });
+        tracing::info!(instance.id = %instance, "an agent was removed");
         Ok(removed)
     }
 }

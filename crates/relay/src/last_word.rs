@@ -35,11 +35,13 @@ pub struct Speaking<S> {
     said: bool,
     /// The answer and the word behind it, until the peer has taken them.
     unsent: BytesMut,
+    _held: Box<dyn Send + Sync>,
 }
 
 impl<S: AsyncWrite + Unpin> Speaking<S> {
-    pub fn new(stream: S, word: LastWord) -> Self {
-        Self { stream, word, said: false, unsent: BytesMut::new() }
+    /// What is `held` is let go with the connection, upgraded or not.
+    pub fn new(stream: S, word: LastWord, held: impl Send + Sync + 'static) -> Self {
+        Self { stream, word, said: false, unsent: BytesMut::new(), _held: Box::new(held) }
     }
 
     /// Takes the whole answer, if there is a word to say after it.
@@ -156,7 +158,7 @@ mod tests {
 
     async fn written(at_most: usize) -> Vec<Vec<u8>> {
         let word = LastWord::default();
-        let mut stream = Speaking::new(Wire { writes: Vec::new(), at_most }, word.clone());
+        let mut stream = Speaking::new(Wire { writes: Vec::new(), at_most }, word.clone(), ());
         stream.write_all(b"before ").await.unwrap();
         word.close(4401, "expired");
         stream.write_all(b"answer ").await.unwrap();
@@ -177,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_without_a_last_word_is_left_alone() {
         let (near, mut far) = tokio::io::duplex(64);
-        let mut stream = Speaking::new(near, LastWord::default());
+        let mut stream = Speaking::new(near, LastWord::default(), ());
         stream.write_all(b"answer").await.unwrap();
         drop(stream);
         let mut heard = Vec::new();

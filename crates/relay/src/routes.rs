@@ -45,8 +45,9 @@ async fn dial(
     };
     // The buffers are what an idle socket weighs; the codec's own default is 128 KiB a socket.
     let upgrade = upgrade
-        .read_buffer_size(4096)
-        .write_buffer_size(0)
+        .read_buffer_size(2048)
+        // Only a threshold: frames fed together leave in one write, and an idle socket holds nothing.
+        .write_buffer_size(32 * 1024)
         .max_write_buffer_size(8 * 1024 * 1024)
         .max_message_size(LARGEST)
         .max_frame_size(LARGEST);

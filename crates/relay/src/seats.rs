@@ -24,12 +24,20 @@ pub struct Presence {
 /// Never for anything but a credential that is not good: it disables a stock agent (contract section 3.2).
 pub(crate) const UNAUTHORIZED: (u16, &str) = (4401, "unauthorized");
 
+/// Sockets of one credential. Two happen in normal life; a swarm would take every other agent's place.
+const SOCKETS: usize = 16;
+
 impl Relay {
     /// A connection whose credential is good. It is known from here on, so that it can be told to close.
     pub(crate) fn arrive(&self, holder: &Holder, socket: u64, bell: Arc<Notify>) -> Arc<Desk> {
         let desk = self.desk(&holder.instance);
-        let seat = Seat::arriving(socket, holder.gateway.clone(), self.0.timepiece.now(), bell);
-        desk.state.lock().seats.push(seat);
+        let mut seat = Seat::arriving(socket, holder.gateway.clone(), self.0.timepiece.now(), bell);
+        let mut state = desk.state.lock();
+        if state.seats.iter().filter(|seat| seat.gateway == holder.gateway).count() >= SOCKETS {
+            seat.close(1013, "too many sockets");
+        }
+        state.seats.push(seat);
+        drop(state);
         desk
     }
 

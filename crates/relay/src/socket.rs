@@ -159,12 +159,12 @@ impl Socket {
         };
         // One line at a time: a message of a million tiny lines must not become a million frames at once.
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let mut frame = Err(Unread::Ignored);
+            let (mut frame, mut weight) = (Err(Unread::Ignored), 0);
             self.lines
-                .push(piece, |line| frame = FromGateway::read(line))
+                .push(piece, |line| (frame, weight) = (FromGateway::read(line), line.len()))
                 .map_err(|_| Close { code: 1009, reason: "line too long" })?;
             match frame {
-                Ok(frame) => self.frame(frame).await?,
+                Ok(frame) => self.frame(frame, weight).await?,
                 Err(Unread::Answerable { request_id }) => {
                     let result = Outcome::failed("malformed request: no readable action");
                     self.send(&ToGateway::OutboundResult { request_id, result }.line()).await?;
@@ -176,7 +176,7 @@ impl Socket {
         Ok(())
     }
 
-    async fn frame(&mut self, frame: FromGateway) -> Result<(), Ending> {
+    async fn frame(&mut self, frame: FromGateway, weight: usize) -> Result<(), Ending> {
         match frame {
             FromGateway::Hello(hello) => self.hello(hello).await,
             FromGateway::InboundAck { entry } => {
@@ -192,6 +192,7 @@ impl Socket {
                     advertised: self.seated.as_ref().map_or(&[][..], |seated| &seated.advertised),
                     is_ours: self.seated.as_ref().is_some_and(|seated| seated.is_ours),
                     egress: &self.egress,
+                    weight,
                 };
                 let request_id = outbound.request_id.clone();
                 match self.relay.act(asking, outbound) {
@@ -313,6 +314,13 @@ impl Socket {
             // The entry is set back before another socket can be handed it.
             if let Some(entry) = lost {
                 self.set_back(&entry, ledger::Setback::Loss).await;
+            }
+            let (instance, gateway) = (&self.holder.instance, &self.holder.gateway);
+            match &ending {
+                Gone => tracing::info!(instance.id = %instance, gateway.id = %gateway, "an agent hung up"),
+                Close { code, reason } => {
+                    tracing::info!(instance.id = %instance, gateway.id = %gateway, code, "an agent's socket is closed: {reason}");
+                }
             }
         }
         self.relay.stand(&self.desk, self.id);

@@ -67,8 +67,10 @@ async fn tenants_are_made_once_and_removed_when_empty() {
     assert!(made["tenant_id"].as_str().unwrap().starts_with("ten_"));
     let again = Some(json!({ "name": "acme" }));
     assert_eq!(house.refuses(Method::POST, "/admin/tenants", again).await, (409, "taken".to_owned()));
-    let bad = Some(json!({ "name": "a/b" }));
-    assert_eq!(house.refuses(Method::POST, "/admin/tenants", bad).await, (422, "bad_name".to_owned()));
+    for bad in [json!("a/b"), made["tenant_id"].clone()] {
+        let bad = Some(json!({ "name": bad }));
+        assert_eq!(house.refuses(Method::POST, "/admin/tenants", bad).await, (422, "bad_name".to_owned()));
+    }
     assert_eq!(house.gets("/admin/tenants").await["items"][0]["name"], "acme");
 
     let heron = house.makes("/admin/agents", json!({ "tenant": "acme", "name": "heron" })).await;

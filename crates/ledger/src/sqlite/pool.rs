@@ -25,7 +25,7 @@ impl Pool {
                 OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
             )?;
             db.busy_timeout(std::time::Duration::from_secs(5))?;
-            db.pragma_update(None, "cache_size", -4_000)?;
+            db.pragma_update(None, "cache_size", -1_000)?;
             db.set_prepared_statement_cache_capacity(64);
             connections.push(db);
         }

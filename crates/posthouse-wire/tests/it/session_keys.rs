@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::vectors::{cases, text};
 
 fn source(case: &Value) -> Source {
-    serde_json::from_value(case["source"].clone()).unwrap()
+    serde_json::from_str(&case["source"].to_string()).unwrap()
 }
 
 fn options(case: &Value) -> Options {
@@ -94,7 +94,7 @@ fn interaction_keys_of_the_vectors_are_plausible_for_the_normalized_event() {
         let thread = json!({"platform": "discord", "chat_id": chat, "user_id": seen["user_id"],
             "chat_type": if direct { "dm" } else { "thread" }, "thread_id": (!direct).then_some(chat)});
         for source in [group, thread] {
-            let source: Source = serde_json::from_value(source).unwrap();
+            let source: Source = serde_json::from_str(&source.to_string()).unwrap();
             let keys = session_key::plausible_of_interaction(&source);
             assert!(keys.contains(&SessionKey::new(key)), "{}: {keys:?}", case["id"]);
             assert!(keys.contains(&session_key::stock(&source, &Options::default()).unwrap()));
@@ -104,8 +104,8 @@ fn interaction_keys_of_the_vectors_are_plausible_for_the_normalized_event() {
 
 #[test]
 fn a_top_level_direct_message_may_be_a_thread_of_its_own() {
-    let source: Source = serde_json::from_value(
-        json!({"platform": "slack", "chat_id": "D1", "chat_type": "dm", "message_id": "17.4", "scope_id": "T1"}),
+    let source: Source = serde_json::from_str(
+        r#"{"platform": "slack", "chat_id": "D1", "chat_type": "dm", "message_id": "17.4", "scope_id": "T1"}"#,
     )
     .unwrap();
     let keys = session_key::plausible(&source);
@@ -115,7 +115,7 @@ fn a_top_level_direct_message_may_be_a_thread_of_its_own() {
 #[test]
 fn events_without_a_platform_a_type_a_place_or_a_foldable_id_are_not_deliverable() {
     let check = |source: Value, expected: Result<(), Undeliverable>| {
-        let source: Source = serde_json::from_value(source.clone()).unwrap();
+        let source: Source = serde_json::from_str(&source.to_string()).unwrap();
         assert_eq!(source.deliverable(), expected, "{source:?}");
     };
     check(json!({"platform": "web", "chat_id": "r1", "chat_type": "dm"}), Ok(()));

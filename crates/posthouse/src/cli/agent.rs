@@ -121,7 +121,7 @@ impl Command {
             Command::Rotate { which, gateway } => {
                 let body = json!({ "gateway_id": gateway });
                 let rotated = client.post(&["agents", &which.agent, "rotate"], &which.query(), &body).await?;
-                handed_out(paper, &rotated, "has a new secret; the old one stays good for a day")
+                handed_out(paper, &rotated, "has a new secret; one that it replaces stays good for a day")
             }
             Command::Revoke { which, gateway } => {
                 let body = json!({ "gateway_id": gateway });

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
+use posthouse_agent::RelayTransport;
 use serde_json::json;
 
 use crate::house::{BINARY, House};
@@ -110,43 +111,77 @@ fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
     let read_all = |mut stream: TcpStream| {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        answer
+        let ended = match stream.read_to_string(&mut answer) {
+            Ok(_) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        };
+        (answer, ended)
     };
-    let mut slow_headers = TcpStream::connect(&address).unwrap();
-    slow_headers.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").unwrap();
-    let answer = read_all(slow_headers);
-    assert!(!answer.contains("200 OK"), "{answer}");
+    // Nothing at all, half a preface and a whole one of HTTP/2, half a request.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for beginning in [b"".as_slice(), b"PRI * HT", preface, b"GET /healthz HTTP/1.1\r\nHost: loc"] {
+        let mut slow = TcpStream::connect(&address).unwrap();
+        slow.write_all(beginning).unwrap();
+        let (answer, ended) = read_all(slow);
+        assert!(ended, "{} keeps its place", beginning.escape_ascii());
+        assert!(!answer.contains("200 OK"), "{answer}");
+    }
     let mut slow_body = TcpStream::connect(&address).unwrap();
     slow_body
         .write_all(b"POST /door/telegram/7001 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{")
         .unwrap();
-    let answer = read_all(slow_body);
+    let (answer, _) = read_all(slow_body);
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+/// Asks whether the house is well, and leaves the connection open.
+fn ask(stream: &mut TcpStream) -> Option<String> {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    // The body is `ok` and a line break; what comes after it would be the next answer.
+    while !answer.ends_with(b"\r\n\r\nok\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).ok()?;
+        answer.push(byte[0]);
+    }
+    Some(String::from_utf8_lossy(&answer[..15]).into_owned())
 }
 
 #[test]
 fn connections_past_the_limit_are_closed_at_once_and_the_others_stay() {
     let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
     let address = house.url.trim_start_matches("http://").to_owned();
-    let ask = |stream: &mut TcpStream| {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
-        let mut answer = Vec::new();
-        // The body is `ok` and a line break; what comes after it would be the next answer.
-        while !answer.ends_with(b"\r\n\r\nok\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).ok()?;
-            answer.push(byte[0]);
-        }
-        Some(String::from_utf8_lossy(&answer[..15]).into_owned())
-    };
     let mut held: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&address).unwrap()).collect();
     for stream in &mut held {
         assert_eq!(ask(stream).as_deref(), Some("HTTP/1.1 200 OK"));
     }
     assert_eq!(ask(&mut TcpStream::connect(&address).unwrap()), None);
     assert_eq!(ask(&mut held[0]).as_deref(), Some("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
+    provide_crypto();
+    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
+    let address = house.url.trim_start_matches("http://").to_owned();
+    house.does(&["tenant", "create", "acme"]);
+    // Commands need a place too, so they come first.
+    let agents =
+        ["heron", "otter", "robin"].map(|name| house.does(&["agent", "create", name, "--tenant", "acme"]));
+    let mut lines = Vec::new();
+    for agent in &agents {
+        lines.push(Rider::dial(&house, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
+    }
+    assert_eq!(ask(&mut TcpStream::connect(&address).unwrap()), None);
+    lines.pop().unwrap().line.disconnect().await;
+    let again = || ask(&mut TcpStream::connect(&address).unwrap()).is_some();
+    let freed = async {
+        while !again() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("a place that was left stays taken");
 }
 
 #[tokio::test]
@@ -171,6 +206,8 @@ async fn a_house_that_is_reached_from_elsewhere_lets_nobody_into_the_chat_uninvi
     let house = House::open(&[("POSTHOUSE_SERVER__PUBLIC_URL", "https://post.example")]);
     let page = format!("{}/chat", house.url);
     assert_eq!(reqwest::get(&page).await.unwrap().status().as_u16(), 404);
+    // Its operator need not go out and come in again by the public address.
+    house.does(&["tenant", "create", "acme"]);
 }
 
 fn serve(house: &House) -> (Option<i32>, String) {

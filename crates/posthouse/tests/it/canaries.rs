@@ -107,6 +107,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
 
     let log = house.log.lock().unwrap().clone();
     assert!(log.len() > 1_000, "the log was meant to be talkative");
+    assert!(!log.contains("has fallen"), "a clean stop is no fall: {}", line_with(&log, "has fallen"));
     let vault_key = std::fs::read_to_string(house.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     let canaries = [TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key];

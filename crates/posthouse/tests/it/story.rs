@@ -90,3 +90,23 @@ async fn two_tenants_on_one_bot_are_told_apart_by_the_events_own_chat() {
     let info = Action::GetChatInfo { chat_id: "6".into() };
     assert_eq!(heron.asks("telegram", "7001", info).await, foreign);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bot_made_anew_under_its_old_id_hears_with_its_new_token() {
+    let telegram = telegram(&["7001:old@posty_bot", "7002:new@other_bot"]).await;
+    let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    house.does(&["tenant", "create", "acme"]);
+    for (name, token) in [("old", "7001:old"), ("new", "7002:new")] {
+        let token = house.secret_file(name, token);
+        house.does(&["bot", "create", "telegram", "--id", "desk", "--mode", "poll", "--token-file", &token]);
+        if name == "old" {
+            house.does(&["bot", "remove", "telegram:desk"]);
+        }
+    }
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:desk"]);
+    let mut rider = Rider::dial(&house, &heron, &[("telegram", "desk")]).await;
+    says(&telegram, 7002, 5, "good morning");
+    assert_eq!(rider.hears().await.event.text, "good morning");
+    assert!(rider.sends("telegram", "desk", "5", "and to you").await.success);
+    assert!(is_told(&telegram, 5, "and to you").await);
+}

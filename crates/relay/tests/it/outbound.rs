@@ -258,6 +258,31 @@ async fn too_many_requests_for_one_chat_are_refused_in_words() {
 }
 
 #[tokio::test]
+async fn requests_that_weigh_too_much_together_are_refused_until_some_are_answered() {
+    let house = House::open().await;
+    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let later = house.clock.now() + seconds(5);
+    house.egress.in_chat("c1", Habit::Until(later));
+    let long = "x".repeat(3 * 1024 * 1024);
+    for number in 0..11 {
+        gateway.sends(&format!("r{number}"), "c1", &long).await;
+    }
+    let refused = gateway.hears_result("r10").await;
+    assert!(refused["error"].as_str().unwrap().starts_with("rate limit"), "{refused}");
+    house.winds(seconds(5));
+    for number in 0..10 {
+        assert_eq!(gateway.hears_result(&format!("r{number}")).await["success"], true);
+    }
+    gateway.sends("r11", "c1", &long).await;
+    assert_eq!(gateway.hears_result("r11").await["success"], true);
+    // An id is kept longer than its request, so it has a limit of its own.
+    let id = "r".repeat(257);
+    gateway.sends(&id, "c1", "hi").await;
+    let refused = gateway.hears_result(&id).await;
+    assert!(refused["error"].as_str().unwrap().starts_with("malformed request"), "{refused}");
+}
+
+#[tokio::test]
 async fn an_outcome_the_ledger_could_not_note_is_still_told_truly() {
     let house = House::open().await;
     let (heron, mut gateway) = in_chats(&house, &["c1"]).await;

@@ -182,3 +182,18 @@ async fn a_credential_that_ended_between_dial_and_hello_gets_no_seat() {
     assert_eq!(late.ends().await, End::Closed(4401, "unauthorized".to_owned()));
     assert_eq!(heron.unread().await, 1);
 }
+
+#[tokio::test]
+async fn a_swarm_of_sockets_of_one_credential_is_told_to_try_later() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        held.push(heron.dials().await);
+    }
+    let mut surplus = heron.dials().await;
+    assert_eq!(surplus.ends().await, End::Closed(1013, "too many sockets".to_owned()));
+    held.pop().unwrap().says_goodbye().await;
+    eventually(|| house.relay.presence(&heron.instance).sockets == 15).await;
+    held.push(heron.sits().await);
+}
