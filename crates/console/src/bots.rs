@@ -70,6 +70,8 @@ pub(crate) struct ShownBot {
     secrets: Vec<String>,
     /// Where the platform delivers to it; null when the platform cannot reach this house.
     door: Option<String>,
+    /// The house asks the platform for its events, by choice or for want of a door.
+    polls: bool,
     /// The agent that an owned bot belongs to.
     instance_id: Option<String>,
     routes: usize,
@@ -88,12 +90,14 @@ impl Parts {
             .filter(|route| route.platform == identity.platform && route.bot == identity.bot)
             .collect();
         let owner = own.iter().find(|route| route.discriminator == Discriminator::Any);
-        let polls = open.as_ref().is_some_and(|bot| bot.setting("mode") == Some("poll"));
+        let wants_poll = open.as_ref().is_some_and(|bot| bot.setting("mode") == Some("poll"));
+        let door = open.filter(|_| !wants_poll).and_then(|bot| self.edge.door(&bot));
         Ok(ShownBot {
             shared: record.shared,
             settings: serde_json::from_str(&record.settings).unwrap_or_default(),
             secrets,
-            door: open.filter(|_| !polls).and_then(|bot| self.edge.door(&bot)),
+            polls: door.is_none() && !self.is_built_in(&identity.platform),
+            door,
             instance_id: owner.map(|route| route.instance.to_string()),
             routes: own.len(),
             created_at: record.created.to_string(),

@@ -162,6 +162,9 @@ impl Edge {
     /// Tries until the platform has taken it: a bot whose webhook was never set would stay deaf.
     async fn settle_in(&self, platform: &Arc<dyn Platform>, bot: &Bot) -> Settled {
         let door = self.door(bot);
+        if door.is_none() && bot.setting("mode") == Some("webhook") {
+            tracing::warn!(bot.id = %bot.id, platform = platform.name(), "nobody can call this house: the bot polls instead; set server.public_url to an https address");
+        }
         let mut pause = FIRST_PAUSE;
         loop {
             match platform.settle_in(bot, door.as_deref()).await {

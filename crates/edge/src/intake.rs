@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ledger::{Appended, Identity};
 use posthouse_wire::{EntryId, session_key};
-use relay::{Admission, Bearings, Relay};
+use relay::{Admission, Bearings, Entrant, Relay};
 use vault::Vault;
 
 use crate::Fault;
 use crate::bots::Bot;
 use crate::metrics::Metrics;
-use crate::platform::{Arrival, Platform, Raw, Reading, Refusal, Reply};
+use crate::platform::{Arrival, Moved, Platform, Raw, Reading, Refusal, Reply};
 
 /// Takes arrivals in. Shared by webhooks, pollers and the house's own page.
 #[derive(Clone)]
@@ -74,6 +74,11 @@ impl Intake {
             self.relay.tasks().spawn(async move { platform.be_courteous(&bot, courtesy).await });
         }
         let on = bot.identity();
+        for Moved { from, to } in &reading.moved {
+            if self.relay.roster().move_chat(&on, from, to).await? {
+                self.relay.roster_changed();
+            }
+        }
         let mut entries = Vec::with_capacity(reading.arrivals.len());
         for arrival in reading.arrivals {
             if let Some(entry) = self.keep(platform.name(), &on, arrival).await? {
@@ -89,13 +94,18 @@ impl Intake {
         on: &Identity,
         arrival: Arrival,
     ) -> Result<Option<EntryId>, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, references: _, received } = arrival;
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
         let Some(route) = self.relay.route(on, bearings).await? else {
             self.metrics.ignored(platform, "no_route");
             return Ok(None);
         };
         if !capabilities.is_empty() {
+            // A repeat binds nothing again: it would fill up what was meant to be used once.
+            if let Some(entry) = self.relay.inbox().known(on, &dedup).await? {
+                self.metrics.ignored(platform, "repeat");
+                return Ok(Some(entry));
+            }
             // Bind first. A crash after this line leaves a capability that lapses unused; the other
             // order would show an agent a session it cannot follow up.
             let keys = session_key::plausible_of_interaction(&event.source);
@@ -103,7 +113,8 @@ impl Intake {
         }
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
-        match self.relay.admit(&route, on, event, dedup, addressed, received).await? {
+        let entrant = Entrant { event, dedup, addressed, references, accepted: received };
+        match self.relay.admit(&route, on, entrant).await? {
             Admission::Kept(Appended::Kept(entry)) => {
                 self.metrics.kept(platform);
                 Ok(Some(entry))

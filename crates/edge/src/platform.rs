@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use ledger::Uses;
 use posthouse_time::Moment;
-use posthouse_wire::{DedupKey, Descriptor, Event};
+use posthouse_wire::{ChatId, DedupKey, Descriptor, Event};
 use relay::{Carried, Order};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
@@ -56,11 +56,20 @@ pub struct Arrival {
 #[derive(Default)]
 pub struct Reading {
     pub arrivals: Vec<Arrival>,
+    /// Chats that go on under another id.
+    pub moved: Vec<Moved>,
     pub reply: Reply,
     /// What the platform wants done at the edge, promptly and whatever the agent does.
     pub courtesies: Vec<Courtesy>,
     /// Events that were read and are no turn, by reason.
     pub ignored: Vec<&'static str>,
+}
+
+/// A chat that the platform gave a new id: the same people, and from now on the only id that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub from: ChatId,
+    pub to: ChatId,
 }
 
 /// Something owed to the platform itself, such as the acknowledgement of a button press.

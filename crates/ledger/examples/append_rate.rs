@@ -47,6 +47,7 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64) -> Result<(), Fault> {
             message: Some(message.as_str().into()),
             dedup: message.into(),
             event: event.clone(),
+            references: Vec::new(),
             accepted: now,
             sighting: None,
         };

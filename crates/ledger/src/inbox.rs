@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
 };
 
-use crate::Fault;
+use crate::{Fault, Identity};
 
 /// The order of entries inside one inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +26,8 @@ pub struct Append {
     pub dedup: DedupKey,
     /// The event as JSON, ready for the wire.
     pub event: Bytes,
+    /// What the platform calls each of the event's attachments. Never on the wire.
+    pub references: Vec<String>,
     /// When it came through the door.
     pub accepted: Moment,
     /// What to remember about its conversation; nothing when that was remembered a moment ago.
@@ -62,6 +64,8 @@ pub struct Entry {
     pub seq: Seq,
     pub instance: InstanceId,
     pub event: Bytes,
+    /// For the house's own code, which fetches attachments by them; nobody else is told.
+    pub references: Vec<String>,
 }
 
 /// How much lies in an inbox.
@@ -108,6 +112,8 @@ pub struct DeadLetter {
 pub trait Inbox: Send + Sync {
     /// Keeps an event once: the same `dedup` of the same bot again returns the first entry's id.
     async fn append(&self, append: Append) -> Result<Appended, Fault>;
+    /// The entry that an append under this key would find already there.
+    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault>;
     /// Oldest first, from after `after`. Entries stay until acknowledged.
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault>;
     async fn size(&self, of: &InstanceId) -> Result<Unread, Fault>;

@@ -211,6 +211,10 @@ pub trait Roster: Send + Sync {
         bot: &BotId,
         which: &Discriminator,
     ) -> Result<Removed, Fault>;
+    /// A chat goes on under a new id: its routes are rewritten, and whose the old one was may reach the
+    /// new. What there already is for the new id stays and wins; repeating is harmless.
+    /// True when a route was changed.
+    async fn move_chat(&self, on: &Identity, from: &ChatId, to: &ChatId) -> Result<bool, Fault>;
     /// The first of `candidates` that has a route on this bot.
     async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault>;
     /// The pairs that routes lead to this instance, oldest first.

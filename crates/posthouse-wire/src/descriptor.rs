@@ -114,14 +114,6 @@ impl Descriptor {
         })
     }
 
-    /// Whether `op` may be sent here. An empty list means the four that every connector has.
-    pub fn supports(&self, op: &str) -> bool {
-        if self.supported_ops.is_empty() {
-            return matches!(op, "send" | "edit" | "typing" | "follow_up");
-        }
-        self.supported_ops.iter().any(|known| known == op)
-    }
-
     pub fn supports_code_blocks(&self) -> bool {
         !matches!(self.markdown_dialect.as_str(), "" | "plain")
     }

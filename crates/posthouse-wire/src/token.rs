@@ -32,16 +32,6 @@ pub enum Verdict {
     Refused,
 }
 
-impl Verdict {
-    /// The door's leeway: a token that is late by no more than `seconds` counts as good.
-    pub fn with_leeway(self, seconds: i64) -> Self {
-        match self {
-            Verdict::Expired { gateway, late_seconds } if late_seconds <= seconds => Verdict::Good(gateway),
-            verdict => verdict,
-        }
-    }
-}
-
 /// Makes the token that a gateway presents when it dials. A life of zero or less means that it never ends.
 pub fn mint(gateway: &GatewayId, secret: &Secret, ttl_seconds: i64, now_s: i64) -> String {
     let expires = if ttl_seconds > 0 { now_s.saturating_add(ttl_seconds) } else { 0 };

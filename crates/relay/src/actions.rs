@@ -11,7 +11,7 @@ use ledger::{Begun, Generation, Identity, Request};
 use parking_lot::Mutex;
 use posthouse_time::Moment;
 use posthouse_wire::frame::Outbound;
-use posthouse_wire::{Action, ActionId, BotId, ChatId, Outcome, Platform, SessionKey, ToGateway};
+use posthouse_wire::{Action, ActionId, ChatId, Outcome, Platform, SessionKey, ToGateway};
 use vault::Holder;
 
 use crate::desk::Desk;
@@ -33,11 +33,11 @@ const NOTED_WITHIN: Duration = Duration::from_secs(3);
 /// Between two tries to note how an action ended while the ledger refuses.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// One lane per chat: what is asked for one chat happens in order, different chats side by side.
+/// One lane per chat: what is asked for one chat happens in order, different chats side by side. A chat
+/// goes by its id alone, since a request need not say which bot it means; namesakes share a lane.
 #[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<LaneKey, VecDeque<Job>>>);
+pub(crate) struct Lanes(Mutex<HashMap<Towards, VecDeque<Job>>>);
 
-type LaneKey = (Option<Platform>, Option<BotId>, Towards);
 type Job = BoxFuture<'static, ()>;
 
 /// Whom an action is for, as far as its order goes.
@@ -137,7 +137,7 @@ impl Relay {
             state.running.insert(running.clone(), socket);
             state.running_bytes += weight;
         }
-        let lane = (outbound.platform.clone(), outbound.bot_id.clone(), Towards::of(&outbound.action));
+        let lane = Towards::of(&outbound.action);
         let asked = Asked {
             holder: holder.clone(),
             advertised: advertised.to_vec(),
@@ -343,7 +343,7 @@ fn shows_newer(action: &Action) -> bool {
 struct Full;
 
 impl Lanes {
-    fn enter(&self, relay: &Relay, desk: &Arc<Desk>, lane: LaneKey, job: Job) -> Result<(), Full> {
+    fn enter(&self, relay: &Relay, desk: &Arc<Desk>, lane: Towards, job: Job) -> Result<(), Full> {
         let mut lanes = self.0.lock();
         if let Some(waiting) = lanes.get_mut(&lane) {
             if waiting.len() >= WAITING {
@@ -365,7 +365,7 @@ impl Lanes {
         Ok(())
     }
 
-    fn next(&self, lane: &LaneKey) -> Option<Job> {
+    fn next(&self, lane: &Towards) -> Option<Job> {
         let mut lanes = self.0.lock();
         let job = lanes.get_mut(lane).and_then(VecDeque::pop_front);
         if job.is_none() {

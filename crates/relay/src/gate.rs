@@ -1,7 +1,22 @@
 //! May this pass in?
 
 use ledger::Appended;
-use posthouse_wire::Event;
+use posthouse_time::Moment;
+use posthouse_wire::{DedupKey, Event};
+
+/// An event at the gate, with what is known of it besides.
+#[derive(Clone)]
+pub struct Entrant {
+    pub event: Event,
+    /// The platform's own word for "the same again".
+    pub dedup: DedupKey,
+    /// Meant for us, which in a crowd is what makes it a turn.
+    pub addressed: bool,
+    /// What the platform calls the event's attachments; kept beside it and handed to nobody.
+    pub references: Vec<String>,
+    /// When it came through the door.
+    pub accepted: Moment,
+}
 
 /// What became of an event at the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]

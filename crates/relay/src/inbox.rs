@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::{Acknowledgement, Append, Appended, Entry, Identity, RouteTo, Sighting, Unread};
-use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DedupKey, EntryId, Event, InstanceId, session_key};
+use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
 use crate::desk::Desk;
-use crate::gate::{self, Admission};
+use crate::gate::{self, Admission, Entrant};
 use crate::{Fault, Relay};
 
 /// How long a count of an inbox is believed before something is dropped from it.
@@ -16,15 +15,8 @@ const RECOUNT: Duration = Duration::from_secs(60);
 
 impl Relay {
     /// Lets an event in and keeps it. When this resolves it survives power loss.
-    pub async fn admit(
-        &self,
-        to: &RouteTo,
-        on: &Identity,
-        event: Event,
-        dedup: DedupKey,
-        addressed: bool,
-        accepted: Moment,
-    ) -> Result<Admission, Fault> {
+    pub async fn admit(&self, to: &RouteTo, on: &Identity, entrant: Entrant) -> Result<Admission, Fault> {
+        let Entrant { event, dedup, addressed, references, accepted } = entrant;
         if let Some(reason) = gate::refusal(&event, addressed) {
             return Ok(Admission::Refused(reason));
         }
@@ -45,6 +37,7 @@ impl Relay {
                 event: Bytes::from(
                     serde_json::to_vec(&event).expect("an event holds only texts and numbers"),
                 ),
+                references,
                 accepted,
                 sighting: fresh.then(|| Sighting {
                     scope: event.source.scope_id.clone(),

@@ -31,7 +31,7 @@ pub use config::Config;
 pub use egress::{Carried, Egress, Order};
 pub use enrol::{Enrolled, Enrolment, NotEnrolled};
 pub use fault::Fault;
-pub use gate::Admission;
+pub use gate::{Admission, Entrant};
 pub use last_word::{LastWord, Speaking};
 pub use metrics::Metrics;
 pub use relay::{Parts, Relay, RosterWatch};

@@ -31,6 +31,15 @@ async fn a_bot_is_tried_with_its_platform_and_shown_without_its_secrets() {
 }
 
 #[tokio::test]
+async fn a_bot_that_wants_to_be_called_where_nobody_can_call_is_made_and_said_to_poll() {
+    let house = House::open().await;
+    let body = json!({ "platform": "pigeon", "mode": "webhook", "secrets": { "token": TOKEN } });
+    let made = house.makes("/admin/bots", body).await;
+    assert_eq!((&made["door"], &made["polls"]), (&json!(null), &json!(true)));
+    assert_eq!(made["settings"]["mode"], "webhook");
+}
+
+#[tokio::test]
 async fn a_bot_that_cannot_be_is_refused_and_its_secret_not_repeated() {
     let (house, _) = House::settled().await;
     for (body, refusal) in [

@@ -141,6 +141,7 @@ impl House {
                 message: Some(message.into()),
                 dedup: format!("{chat}/{message}").into(),
                 event: Bytes::from(event),
+                references: Vec::new(),
                 accepted: Moment::from_seconds(1_765_000_000),
                 sighting: None,
             })

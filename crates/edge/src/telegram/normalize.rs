@@ -9,7 +9,7 @@ use posthouse_wire::{DedupKey, Event, MessageId, MessageType, Secret, Source};
 use vault::Captured;
 
 use crate::bots::Bot;
-use crate::platform::{Arrival, Courtesy, Reading, Refusal, Verified, once};
+use crate::platform::{Arrival, Courtesy, Moved, Reading, Refusal, Verified, once};
 
 use super::update::{CallbackQuery, Head, Message, Replied, Update, User, full_name};
 use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, Us};
@@ -72,6 +72,9 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn message(&self, message: &Message<'_>) -> Reading {
+        if let Some(moved) = moved(message) {
+            return Reading { moved: vec![moved], ..ignored("migration") };
+        }
         let arrival = self.told_by(message).and_then(|()| self.arrival(message));
         match arrival {
             Ok(arrival) => Reading { arrivals: vec![arrival], ..Reading::default() },
@@ -104,7 +107,8 @@ impl Scene<'_> {
         let speech = match (speech, &attached) {
             (Some(speech), _) => speech,
             (None, Some(_)) => Speech::default(),
-            (None, None) => Speech::said(bracketed(message).ok_or(service(message))?),
+            // Joins, pins, new titles and the like are no turns.
+            (None, None) => Speech::said(bracketed(message).ok_or("service")?),
         };
         if speech.for_another {
             return Err("not_addressed");
@@ -277,9 +281,15 @@ fn bracketed(message: &Message<'_>) -> Option<String> {
     message.dice.as_ref().map(|dice| format!("[dice {}: {}]", &*dice.emoji, dice.value))
 }
 
-/// Joins, pins, new titles and the like are no turns.
-fn service(message: &Message<'_>) -> &'static str {
-    if message.migrate_to_chat_id.is_some() { "migration" } else { "service" }
+/// A group that became a supergroup. It is told in both, and each word is enough.
+fn moved(message: &Message<'_>) -> Option<Moved> {
+    let here = message.chat.id;
+    let (from, to) = match (message.migrate_to_chat_id, message.migrate_from_chat_id) {
+        (Some(to), _) => (here, to),
+        (None, Some(from)) => (from, here),
+        (None, None) => return None,
+    };
+    Some(Moved { from: from.to_string().into(), to: to.to_string().into() })
 }
 
 #[cfg(test)]

@@ -100,7 +100,8 @@ pub(super) struct Message<'a> {
 
     pub web_app_data: Option<IgnoredAny>,
     pub passport_data: Option<IgnoredAny>,
-    pub migrate_to_chat_id: Option<IgnoredAny>,
+    pub migrate_to_chat_id: Option<i64>,
+    pub migrate_from_chat_id: Option<i64>,
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthouse_time::Moment;
-use posthouse_wire::{EntryId, InstanceId};
+use posthouse_wire::{BotId, DedupKey, EntryId, InstanceId, Platform};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
@@ -12,6 +12,7 @@ use crate::inbox::{
     Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, LOST, POISONED, Seq, Setback, Sighting,
     Unread,
 };
+use crate::roster::Identity;
 
 #[async_trait]
 impl Inbox for Sqlite {
@@ -19,6 +20,7 @@ impl Inbox for Sqlite {
         let timepiece = self.timepiece.clone();
         let follower = self.follower.get().cloned();
         let (instance, event) = (append.to.clone(), append.event.clone());
+        let references = append.references.clone();
         let (appended, _) = self
             .write_then(
                 move |db| {
@@ -28,8 +30,8 @@ impl Inbox for Sqlite {
                     let kept = db
                         .prepare_cached(
                             "INSERT INTO entries
-                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable)
-                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11)
+                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable, refs)
+                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12)
                              ON CONFLICT DO NOTHING",
                         )?
                         .execute(params![
@@ -44,17 +46,11 @@ impl Inbox for Sqlite {
                             append.event.len() as i64,
                             append.accepted.millis(),
                             now.millis(),
+                            listed(&append.references),
                         ])?;
                     if kept == 0 {
-                        let first = db
-                            .prepare_cached(
-                                "SELECT id FROM entries WHERE dedup = ?1 AND bot = ?2 AND platform = ?3",
-                            )?
-                            .query_row(
-                                [append.dedup.as_str(), append.bot.as_str(), append.platform.as_str()],
-                                |row| row.get(0),
-                            )?;
-                        return Ok((Appended::Known(EntryId::from_bytes(first)), None));
+                        let first = known(db, &append.platform, &append.bot, &append.dedup)?;
+                        return Ok((Appended::Known(first), None));
                     }
                     let seq = Seq(db.last_insert_rowid());
                     if let Some(sighting) = &append.sighting {
@@ -64,7 +60,7 @@ impl Inbox for Sqlite {
                 },
                 move |(appended, seq)| {
                     if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
-                        hear(&Entry { id: id.clone(), seq: *seq, instance, event });
+                        hear(&Entry { id: id.clone(), seq: *seq, instance, event, references });
                     }
                 },
             )
@@ -72,11 +68,16 @@ impl Inbox for Sqlite {
         Ok(appended)
     }
 
+    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
+        let (on, dedup) = (on.clone(), dedup.clone());
+        self.read(move |db| known(db, &on.platform, &on.bot, &dedup).optional()).await
+    }
+
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault> {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT seq, id, event FROM entries
+                "SELECT seq, id, refs, event FROM entries
                  WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
             )?
             .query_map(params![of.as_str(), after.0, at_most], |row| {
@@ -84,7 +85,8 @@ impl Inbox for Sqlite {
                     seq: Seq(row.get(0)?),
                     id: EntryId::from_bytes(row.get(1)?),
                     instance: of.clone(),
-                    event: Bytes::from(row.get::<_, Vec<u8>>(2)?),
+                    references: unlisted(row.get(2)?),
+                    event: Bytes::from(row.get::<_, Vec<u8>>(3)?),
                 })
             })?
             .collect()
@@ -124,7 +126,7 @@ impl Inbox for Sqlite {
                 "SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
             )?;
             let mut forget = db.prepare_cached(
-                "UPDATE entries SET fate = 'acknowledged', event = NULL, handed = ?2, ended = ?3 WHERE seq = ?1",
+                "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, handed = ?2, ended = ?3 WHERE seq = ?1",
             )?;
             for Acknowledgement { entry, handed } in &taken {
                 let Some(id) = entry.bytes() else { continue };
@@ -175,7 +177,7 @@ impl Inbox for Sqlite {
                 "SELECT seq, size FROM entries WHERE instance = ?1 AND fate IS NULL ORDER BY seq LIMIT 1",
             )?;
             let mut drop_one = db.prepare_cached(
-                "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2, counted = ?2 WHERE seq = ?1",
+                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2, counted = ?2 WHERE seq = ?1",
             )?;
             while gone.entries < surplus.entries || gone.bytes < surplus.bytes {
                 let next =
@@ -239,6 +241,23 @@ impl Inbox for Sqlite {
 
 fn unread(row: &Row<'_>, at: usize) -> rusqlite::Result<Unread> {
     Ok(Unread { entries: row.get(at)?, bytes: row.get(at + 1)? })
+}
+
+fn known(db: &Connection, platform: &Platform, bot: &BotId, dedup: &DedupKey) -> rusqlite::Result<EntryId> {
+    db.prepare_cached("SELECT id FROM entries WHERE dedup = ?1 AND bot = ?2 AND platform = ?3")?
+        .query_row([dedup.as_str(), bot.as_str(), platform.as_str()], |row| {
+            row.get(0).map(EntryId::from_bytes)
+        })
+}
+
+/// Most events have no attachments, and then nothing is written.
+fn listed(references: &[String]) -> Option<String> {
+    (!references.is_empty()).then(|| serde_json::json!(references).to_string())
+}
+
+/// A list that cannot be read costs the attachments, not the words that came with them.
+fn unlisted(refs: Option<String>) -> Vec<String> {
+    refs.and_then(|refs| serde_json::from_str(&refs).ok()).unwrap_or_default()
 }
 
 fn sight(db: &Connection, append: &Append, sighting: &Sighting) -> rusqlite::Result<()> {

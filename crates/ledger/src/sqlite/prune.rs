@@ -82,7 +82,8 @@ const ENTRY_AT: &str = "SELECT counted FROM entries WHERE seq <= ?1 ORDER BY seq
 const ACTION_AT: &str = "SELECT received FROM actions WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
 
 /// The row stays, and says that it was dropped, for as long again.
-const LATE: &str = "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?3, counted = ?3 WHERE seq IN
+const LATE: &str =
+    "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?3, counted = ?3 WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
      WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IS NULL ORDER BY counted LIMIT ?2)";
 

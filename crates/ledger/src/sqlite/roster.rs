@@ -1,9 +1,11 @@
+mod chats;
 mod rows;
 
 use async_trait::async_trait;
 use posthouse_wire::{BotId, ChatId, InstanceId, Platform, SessionKey, TenantId};
 use rusqlite::{OptionalExtension, params};
 
+use chats::{may_reach, move_chat};
 use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
 use super::Sqlite;
@@ -144,7 +146,7 @@ impl Roster for Sqlite {
             for whose in ["fate IS NULL", "fate = 'dead'"] {
                 db.execute(
                     &format!(
-                        "UPDATE entries SET fate = 'dropped', event = NULL, ended = ?2, counted = ?2
+                        "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2, counted = ?2
                          WHERE instance = ?1 AND {whose}"
                     ),
                     params![id.as_str(), now.millis()],
@@ -315,6 +317,11 @@ impl Roster for Sqlite {
         .await
     }
 
+    async fn move_chat(&self, on: &Identity, from: &ChatId, to: &ChatId) -> Result<bool, Fault> {
+        let (on, from, to) = (on.clone(), from.clone(), to.clone());
+        self.write(move |db| move_chat(db, &on, &from, &to)).await
+    }
+
     async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault> {
         let (on, candidates) = (on.clone(), candidates.to_vec());
         self.read(move |db| {
@@ -343,25 +350,7 @@ impl Roster for Sqlite {
 
     async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault> {
         let (from, on, chat) = (from.clone(), on.clone(), chat.clone());
-        self.read(move |db| {
-            // What led here once may lead elsewhere by now, and then the chat is the other's.
-            if let Some(owner) = route_to(db, &on, &Discriminator::Chat(chat.clone()))? {
-                return Ok(owner.instance == from);
-            }
-            if route_to(db, &on, &Discriminator::Any)?.is_some_and(|owner| owner.instance != from) {
-                return Ok(false);
-            }
-            // A scope's route that was there when the chat came here gave way to a more particular one,
-            // such as its parent's; one made since has taken the chat along.
-            db.prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM chats WHERE instance = ?1 AND chat = ?2 AND platform = ?3 AND bot = ?4
-                   AND NOT EXISTS (SELECT 1 FROM routes
-                     WHERE platform = ?3 AND bot = ?4 AND kind = 'scope' AND value = chats.scope
-                       AND instance <> ?1 AND created > chats.seen))",
-            )?
-            .query_row([from.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
-        })
-        .await
+        self.read(move |db| may_reach(db, &from, &on, &chat)).await
     }
 
     async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault> {

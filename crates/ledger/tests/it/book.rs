@@ -87,6 +87,7 @@ impl Book {
             message: Some(word.into()),
             dedup: word.into(),
             event: Bytes::from(word.to_owned()),
+            references: Vec::new(),
             accepted: self.clock.now(),
             sighting: None,
         }

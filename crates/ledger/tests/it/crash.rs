@@ -42,6 +42,7 @@ async fn child_that_writes_until_it_is_killed() {
                         message: None,
                         dedup: format!("{}-{writer}-{number}-{}", std::process::id(), now.millis()).into(),
                         event: Bytes::from_static(b"words"),
+                        references: Vec::new(),
                         accepted: now,
                         sighting: None,
                     };

@@ -142,6 +142,7 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                         message: Some(key.as_str().into()),
                         dedup: key.into(),
                         event: Bytes::from(vec![b'x'; 1500]),
+                        references: Vec::new(),
                         accepted: Timepiece::wall().now(),
                         sighting: None,
                     };

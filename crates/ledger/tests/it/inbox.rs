@@ -4,6 +4,8 @@ use ledger::{Append, Appended, Seq, Unread};
 use parking_lot::Mutex;
 use posthouse_wire::EntryId;
 
+use crate::book::{days, on};
+
 const HERON: &str = "inst_heron";
 const OTTER: &str = "inst_otter";
 
@@ -18,6 +20,29 @@ stories! {
         let late = book.ledger.inbox().append(book.letter(HERON, "one")).await.unwrap();
         assert_eq!(late, Appended::Known(first), "a repeat of what was taken is a repeat still");
         assert!(book.unread(HERON).await.is_empty());
+    }
+
+    async fn a_key_is_known_from_its_first_entry_on_to_its_own_bot(book) {
+        let inbox = book.ledger.inbox();
+        assert_eq!(inbox.known(&on("tb"), &"one".into()).await.unwrap(), None);
+        let first = book.keeps(HERON, "one").await;
+        assert_eq!(inbox.known(&on("tb"), &"one".into()).await.unwrap(), Some(first.clone()));
+        assert_eq!(inbox.known(&on("other"), &"one".into()).await.unwrap(), None);
+        book.acknowledges(HERON, &[&first]).await;
+        assert_eq!(inbox.known(&on("tb"), &"one".into()).await.unwrap(), Some(first));
+    }
+
+    async fn what_a_platform_calls_its_attachments_lies_beside_the_event(book) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hearing = Arc::clone(&heard);
+        book.ledger.inbox().follow(Arc::new(move |entry| hearing.lock().push(entry.references.clone())));
+        let references = vec!["telegram:file:A\"1".to_owned(), "telegram:file:B".to_owned()];
+        book.keeps_letter(Append { references: references.clone(), ..book.letter(HERON, "pictures") }).await;
+        book.keeps(HERON, "words").await;
+        let unread = book.ledger.inbox().unread(&HERON.into(), Seq(0), 10).await.unwrap();
+        let kept: Vec<_> = unread.into_iter().map(|entry| entry.references).collect();
+        assert_eq!(kept, [references, Vec::new()]);
+        assert_eq!(*heard.lock(), kept);
     }
 
     async fn two_bots_may_count_their_events_alike(book) {
@@ -142,4 +167,32 @@ stories! {
         let kept = book.ledger.inbox().unread(&HERON.into(), Seq(0), 10).await.unwrap();
         assert!(kept.iter().map(|entry| entry.event.to_vec()).eq(events));
     }
+}
+
+#[tokio::test]
+async fn the_names_of_attachments_go_with_their_event() {
+    let book = crate::book::Book::in_a_folder().await;
+    let heron = book.enrols("acme", "heron").await;
+    let mut kept = Vec::new();
+    for word in ["taken", "dropped", "late"] {
+        let references = vec!["telegram:file:canary".to_owned()];
+        kept.push(book.keeps_letter(Append { references, ..book.letter(heron.as_str(), word) }).await);
+    }
+    let named = || -> i64 {
+        let count = "SELECT count(*) FROM entries WHERE refs LIKE '%canary%'";
+        book.beside().query_row(count, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(named(), 3);
+    book.acknowledges(heron.as_str(), &[&kept[0]]).await;
+    assert_eq!(named(), 2);
+    let surplus = Unread { entries: 1, bytes: 0 };
+    book.ledger.inbox().drop_oldest(&heron, surplus).await.unwrap();
+    assert_eq!(named(), 1);
+    book.winds(days(8));
+    book.prunes().await;
+    assert_eq!(named(), 0);
+    let references = vec!["telegram:file:canary".to_owned()];
+    book.keeps_letter(Append { references, ..book.letter(heron.as_str(), "removed") }).await;
+    book.ledger.roster().remove_instance(&heron).await.unwrap();
+    assert_eq!(named(), 0);
 }

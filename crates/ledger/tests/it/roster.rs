@@ -167,6 +167,76 @@ stories! {
         assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
     }
 
+    async fn a_chat_that_moved_is_still_its_agents(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("tb", true).await;
+        book.bot("other", true).await;
+        book.routes("tb", "chat:chat-1", &heron).await;
+        book.routes("other", "chat:chat-1", &otter).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key"])).await;
+        let (roster, old, new) = (book.ledger.roster(), "chat-1".into(), "chat-2".into());
+        assert!(roster.move_chat(&on("tb"), &old, &new).await.unwrap());
+        assert_eq!(book.owner("tb", &["chat:chat-2"]).await, Some(heron.clone()));
+        assert_eq!(book.owner("tb", &["chat:chat-1"]).await, None);
+        assert_eq!(book.owner("other", &["chat:chat-1"]).await, Some(otter.clone()), "another bot's chat");
+        assert_eq!(roster.last_identity(&heron, &new).await.unwrap(), Some(on("tb")));
+        assert!(roster.may_reach(&heron, &on("tb"), &new).await.unwrap());
+        assert!(!roster.may_reach(&heron, &on("tb"), &old).await.unwrap(), "a way around the route");
+        assert!(!roster.may_reach(&otter, &on("tb"), &new).await.unwrap());
+
+        let routes = roster.routes().await.unwrap();
+        assert!(!roster.move_chat(&on("tb"), &old, &new).await.unwrap(), "told again");
+        assert!(!roster.move_chat(&on("tb"), &new, &new).await.unwrap());
+        assert_eq!(roster.routes().await.unwrap(), routes);
+    }
+
+    async fn a_chat_that_moves_takes_nothing_from_whoever_has_the_new_id(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("tb", true).await;
+        book.routes("tb", "chat:chat-1", &heron).await;
+        book.routes("tb", "chat:chat-2", &otter).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key"])).await;
+        let (roster, new) = (book.ledger.roster(), "chat-2".into());
+        assert!(roster.move_chat(&on("tb"), &"chat-1".into(), &new).await.unwrap());
+        assert_eq!(book.owner("tb", &["chat:chat-2"]).await, Some(otter.clone()));
+        assert_eq!(book.owner("tb", &["chat:chat-1"]).await, None);
+        assert!(roster.may_reach(&otter, &on("tb"), &new).await.unwrap());
+        for chat in ["chat-1", "chat-2"] {
+            assert!(!roster.may_reach(&heron, &on("tb"), &chat.into()).await.unwrap());
+        }
+    }
+
+    async fn a_chat_that_moves_lets_nobody_in_who_had_it_before(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("umbrella", "otter").await;
+        book.bot("tb", true).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key"])).await;
+        book.routes("tb", "chat:chat-1", &otter).await;
+        let roster = book.ledger.roster();
+        roster.move_chat(&on("tb"), &"chat-1".into(), &"chat-2".into()).await.unwrap();
+        for chat in ["chat-1", "chat-2"] {
+            assert!(!roster.may_reach(&heron, &on("tb"), &chat.into()).await.unwrap());
+            assert_eq!(roster.last_identity(&heron, &chat.into()).await.unwrap(), None);
+        }
+    }
+
+    async fn an_owned_bots_chat_that_moved_is_answered_under_either_id(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.bot("tb", false).await;
+        book.routes("tb", "*", &heron).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key"])).await;
+        let roster = book.ledger.roster();
+        for _ in 0..2 {
+            let moved = roster.move_chat(&on("tb"), &"chat-1".into(), &"chat-2".into()).await.unwrap();
+            assert!(!moved, "its one route is for everything");
+        }
+        for chat in ["chat-1", "chat-2"] {
+            assert!(roster.may_reach(&heron, &on("tb"), &chat.into()).await.unwrap());
+        }
+    }
+
     async fn an_owned_bot_that_changes_hands_takes_its_chats_along(book) {
         let heron = book.enrols("acme", "heron").await;
         let otter = book.enrols("umbrella", "otter").await;

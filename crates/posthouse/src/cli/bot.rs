@@ -141,6 +141,7 @@ fn show(paper: &Paper, bot: &Value) -> anyhow::Result<()> {
         ("agent", "instance_id"),
         ("routes", "routes"),
         ("door", "door"),
+        ("polls", "polls"),
         ("secrets", "secrets"),
         ("settings", "settings"),
         ("created", "created_at"),

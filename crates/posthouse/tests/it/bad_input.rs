@@ -8,7 +8,7 @@ use posthouse_agent::RelayTransport;
 use serde_json::json;
 
 use crate::house::{BINARY, House};
-use crate::talk::{PATIENCE, Rider, provide_crypto, says, telegram};
+use crate::talk::{PATIENCE, Rider, make_bot, provide_crypto, says, telegram};
 
 const SECRET: &str = "webhook_secret_of_7001";
 
@@ -21,22 +21,9 @@ async fn with_bot(
     let folder = disk.unwrap_or(dir.path()).join("house");
     let house =
         House::open_at(dir, folder, &[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-    let token = house.secret_file("token", "7001:token");
     let secret = house.secret_file("secret", SECRET);
     house.does(&["tenant", "create", "acme"]);
-    house.does(&[
-        "bot",
-        "create",
-        "telegram",
-        "--id",
-        "7001",
-        "--mode",
-        "webhook",
-        "--token-file",
-        &token,
-        "--webhook-secret-file",
-        &secret,
-    ]);
+    make_bot(&house, "7001", "7001:token", &["--mode", "webhook", "--webhook-secret-file", &secret]);
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     (house, telegram, heron)
 }

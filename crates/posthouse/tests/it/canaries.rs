@@ -5,7 +5,7 @@ use std::process::Command;
 use stand_ins::telegram::{Fault, Trouble};
 
 use crate::house::{BINARY, House, files};
-use crate::talk::{Rider, is_told, says, telegram};
+use crate::talk::{Rider, is_told, make_bot, says, telegram};
 
 const TOKEN: &str = "7001:CANARY-bot-token";
 const WEBHOOK_SECRET: &str = "CANARY_webhook_secret_0123456789";
@@ -17,26 +17,10 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
         ("POSTHOUSE_LOG__LEVEL", "trace"),
     ]);
-    let token = house.secret_file("token", TOKEN);
-    let webhook_secret = house.secret_file("webhook-secret", WEBHOOK_SECRET);
+    let secret = house.secret_file("webhook-secret", WEBHOOK_SECRET);
     house.does(&["tenant", "create", "acme"]);
-    let mut answers = vec![
-        house
-            .does(&[
-                "bot",
-                "create",
-                "telegram",
-                "--id",
-                "7001",
-                "--mode",
-                "webhook",
-                "--token-file",
-                &token,
-                "--webhook-secret-file",
-                &webhook_secret,
-            ])
-            .to_string(),
-    ];
+    let made = make_bot(&house, "7001", TOKEN, &["--mode", "webhook", "--webhook-secret-file", &secret]);
+    let mut answers = vec![made.to_string()];
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     let gateway_secret = heron["secret"].as_str().unwrap().to_owned();
 

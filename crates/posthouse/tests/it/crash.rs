@@ -9,7 +9,7 @@ use posthouse_wire::Secret;
 use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
 
 use crate::house::House;
-use crate::talk::provide_crypto;
+use crate::talk::{make_bot, provide_crypto};
 
 const CHATS: i64 = 8;
 /// Messages under way at a time: enough that every kill hits something.
@@ -47,9 +47,8 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_hou
         .unwrap(),
     );
     let mut house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-    let token = house.secret_file("token", "7001:crash-test-token");
     house.does(&["tenant", "create", "acme"]);
-    house.does(&["bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token]);
+    make_bot(&house, "7001", "7001:crash-test-token", &["--mode", "webhook"]);
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
 
     let seen = Arc::new(Mutex::new(Seen::default()));

@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -95,10 +97,21 @@ impl House {
 
     /// SIGTERM; true when it ended by itself with exit code 0.
     pub fn stop(&mut self) -> bool {
+        self.stops_within(Duration::from_secs(15))
+    }
+
+    /// The same, but it is an error to take longer.
+    pub fn stops_within(&mut self, limit: Duration) -> bool {
         let Some(mut child) = self.child.take() else { return false };
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        child.wait().unwrap().success()
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::TERM).unwrap();
+        let (tell, ended) = mpsc::channel();
+        std::thread::spawn(move || tell.send(child.wait()));
+        let Ok(status) = ended.recv_timeout(limit) else {
+            let _ = kill_process(pid, Signal::KILL);
+            panic!("still there {limit:?} after SIGTERM\n{}", self.log.lock().unwrap());
+        };
+        status.unwrap().success()
     }
 
     /// One command against this house, its answer as JSON.

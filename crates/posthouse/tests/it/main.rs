@@ -6,6 +6,7 @@
 mod arrows;
 mod bad_input;
 mod canaries;
+mod closing;
 mod crash;
 mod doors;
 mod house;

@@ -4,19 +4,14 @@ use posthouse_wire::{Action, MessageId};
 use stand_ins::telegram::{Injection, Telegram};
 
 use crate::house::House;
-use crate::talk::{Rider, is_told, says, telegram};
+use crate::talk::{Rider, is_told, make_bot, says, telegram};
 
 /// A house with one bot of the stand-in's, shared or owned by whoever is made with it.
 async fn with_bot(shared: bool) -> (House, Telegram) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
     let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-    let token = house.secret_file("token", "7001:token");
-    let mut words =
-        vec!["bot", "create", "telegram", "--id", "7001", "--mode", "webhook", "--token-file", &token];
-    if shared {
-        words.push("--shared");
-    }
-    house.does(&words);
+    let words: &[&str] = if shared { &["--mode", "webhook", "--shared"] } else { &["--mode", "webhook"] };
+    make_bot(&house, "7001", "7001:token", words);
     (house, telegram)
 }
 
@@ -97,8 +92,7 @@ async fn a_bot_made_anew_under_its_old_id_hears_with_its_new_token() {
     let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
     house.does(&["tenant", "create", "acme"]);
     for (name, token) in [("old", "7001:old"), ("new", "7002:new")] {
-        let token = house.secret_file(name, token);
-        house.does(&["bot", "create", "telegram", "--id", "desk", "--mode", "poll", "--token-file", &token]);
+        make_bot(&house, "desk", token, &["--mode", "poll"]);
         if name == "old" {
             house.does(&["bot", "remove", "telegram:desk"]);
         }

@@ -33,6 +33,13 @@ pub async fn telegram(tokens: &[&str]) -> Telegram {
     .unwrap()
 }
 
+/// Makes a bot of the stand-in's; `more` are further words of the command.
+pub fn make_bot(house: &House, id: &str, token: &str, more: &[&str]) -> Value {
+    let token = house.secret_file("token", token);
+    let words = ["bot", "create", "telegram", "--id", id, "--token-file", &token];
+    house.does(&[&words, more].concat())
+}
+
 /// Somebody writes to a bot in their own chat with it.
 pub fn says(telegram: &Telegram, bot: i64, chat: i64, text: &str) {
     telegram.inject(Injection::text(chat, text).to_bot(bot)).unwrap();

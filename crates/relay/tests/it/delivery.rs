@@ -1,5 +1,6 @@
 //! Keep, hand over, forget (section 16.3).
 
+use ledger::Seq;
 use serde_json::json;
 
 use crate::house::{House, bot, eventually};
@@ -158,8 +159,14 @@ async fn the_same_event_again_is_kept_once() {
     let to = house.relay.route(on, bearings).await.unwrap().unwrap();
     let mut kept = Vec::new();
     for _ in 0..2 {
-        let now = house.clock.now();
-        let admission = house.relay.admit(&to, on, event.clone(), "same".into(), true, now).await.unwrap();
+        let entrant = relay::Entrant {
+            event: event.clone(),
+            dedup: "same".into(),
+            addressed: true,
+            references: Vec::new(),
+            accepted: house.clock.now(),
+        };
+        let admission = house.relay.admit(&to, on, entrant).await.unwrap();
         let relay::Admission::Kept(appended) = admission else { panic!("refused") };
         kept.push(appended.entry().clone());
     }
@@ -167,4 +174,38 @@ async fn the_same_event_again_is_kept_once() {
     let mut gateway = heron.sits_settled().await;
     gateway.takes("once").await;
     gateway.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let on = &heron.bots[0];
+    let inbox = house.ledger.inbox();
+    let mut seated = None;
+    for text in ["to one who sleeps", "to one who listens"] {
+        let event = crate::house::message(on, "c1", text);
+        let bearings = relay::Bearings { source: &event.source, path: None };
+        let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+        let entrant = relay::Entrant {
+            event,
+            dedup: text.into(),
+            addressed: true,
+            references: vec!["telegram:file:canary".to_owned()],
+            accepted: house.clock.now(),
+        };
+        house.relay.admit(&to, on, entrant).await.unwrap();
+        let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();
+        assert_eq!(kept[0].references, ["telegram:file:canary"]);
+        if seated.is_none() {
+            seated = Some(heron.sits_settled().await);
+        }
+        let gateway = seated.as_mut().unwrap();
+        let frame = gateway.hears().await;
+        assert_eq!(frame["event"]["text"], text);
+        assert!(!frame.to_string().contains("canary"), "{frame}");
+        gateway.acknowledges(frame["bufferId"].as_str().unwrap()).await;
+        heron.has_unread(0).await;
+        assert!(inbox.unread(&heron.instance, Seq(0), 10).await.unwrap().is_empty());
+    }
 }

@@ -12,7 +12,7 @@ use errand::Errand;
 use ledger::{Bot, Created, Discriminator, Identity, Ledger, Place, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
-use relay::{Admission, Bearings, Caller, Config, Enrolment, Parts, Relay};
+use relay::{Admission, Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay};
 use vault::{Keys, Vault};
 
 use crate::gateway::Gateway;
@@ -199,7 +199,9 @@ impl House {
         let bearings = Bearings { source: &event.source, path };
         let to = self.relay.route(on, bearings).await.unwrap()?;
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
-        match self.relay.admit(&to, on, event, dedup, false, self.clock.now()).await.unwrap() {
+        let accepted = self.clock.now();
+        let entrant = Entrant { event, dedup, addressed: false, references: Vec::new(), accepted };
+        match self.relay.admit(&to, on, entrant).await.unwrap() {
             Admission::Kept(kept) => Some(kept.entry().clone()),
             Admission::Refused(_) => None,
         }

@@ -56,6 +56,32 @@ async fn what_is_asked_for_one_chat_happens_in_order() {
 }
 
 #[tokio::test]
+async fn the_order_of_a_chat_holds_whether_or_not_a_request_names_its_bot() {
+    let house = House::open().await;
+    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let later = house.clock.now() + seconds(5);
+    house.egress.in_chat("c1", Habit::Until(later));
+    for (request, tag) in [
+        ("r0", json!({"platform": "telegram", "botId": "7001"})),
+        ("r1", json!({})),
+        ("r2", json!({"platform": "telegram"})),
+    ] {
+        let mut frame = json!({"type": "outbound", "requestId": request,
+            "action": {"op": "send", "chat_id": "c1", "content": request}});
+        frame.as_object_mut().unwrap().extend(tag.as_object().unwrap().clone());
+        gateway.say(frame).await;
+    }
+    house.egress.has_begun(1).await;
+    gateway.hears_nothing().await;
+    assert_eq!(house.egress.texts("c1"), ["r0"]);
+    house.winds(seconds(5));
+    for request in ["r0", "r1", "r2"] {
+        assert_eq!(gateway.hears_result(request).await["success"], true);
+    }
+    assert_eq!(house.egress.texts("c1"), ["r0", "r1", "r2"]);
+}
+
+#[tokio::test]
 async fn one_hanging_chat_holds_up_no_other() {
     let house = House::open().await;
     let (_, mut gateway) = in_chats(&house, &["c1", "c2"]).await;

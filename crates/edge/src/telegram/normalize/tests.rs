@@ -120,6 +120,7 @@ fn what_is_no_turn_is_ignored_with_a_reason() {
         (json!({"update_id": 1}), "unknown"),
         (json!({"update_id": 1, "message": message(json!({"new_chat_title": "x"}))}), "service"),
         (json!({"update_id": 1, "message": message(json!({"migrate_to_chat_id": -1009}))}), "migration"),
+        (json!({"update_id": 1, "message": message(json!({"migrate_from_chat_id": -7}))}), "migration"),
         (json!({"update_id": 1, "message": message(json!({"web_app_data": {"data": "x"}}))}), "private_data"),
         (
             json!({"update_id": 1, "message": message(json!({"text": "x", "from": {"id": 666, "is_bot": true}}))}),

@@ -4,93 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edge::platform::Platform;
-use edge::{Bot, Edge, Intake};
-use ledger::{Discriminator, Generation, Instance, Ledger, Place, Route, Seq, Tenant};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{Event, InstanceId};
 use serde_json::json;
 use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use vault::{Keys, Vault};
 
 use super::actors::{LONG, Scene, open};
-
-/// A house with one agent that owns the bot.
-struct House {
-    ledger: Ledger,
-    edge: Edge,
-    agent: InstanceId,
-}
-
-impl House {
-    async fn with(bot: &Bot, clock: &Timepiece) -> House {
-        let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
-        let roster = ledger.roster();
-        let (tenant, agent) = ("ten_1".into(), InstanceId::new("inst_1"));
-        roster
-            .create_tenant(Tenant { id: "ten_1".into(), name: "t".into(), created: Moment::default() })
-            .await
-            .unwrap();
-        let instance = Instance {
-            id: agent.clone(),
-            tenant,
-            name: "heron".into(),
-            wake_url: None,
-            generation: Generation::Auto,
-            idle: false,
-            created: Moment::default(),
-        };
-        roster.create_instance(instance).await.unwrap();
-        let record = ledger::Bot {
-            platform: bot.platform.clone(),
-            id: bot.id.clone(),
-            shared: false,
-            settings: "{}".into(),
-            created: Moment::default(),
-        };
-        roster.create_bot(record).await.unwrap();
-        let route = Route {
-            platform: bot.platform.clone(),
-            bot: bot.id.clone(),
-            discriminator: Discriminator::Any,
-            instance: agent.clone(),
-            created: Moment::default(),
-        };
-        roster.create_route(route).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
-        let relay = relay::Relay::new(relay::Parts {
-            config: relay::Config::default(),
-            inbox: ledger.inbox(),
-            outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: bus::Bus::local(),
-            errand: errand::Errand::new(errand::Config::default()),
-            timepiece: clock.clone(),
-        });
-        let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            vault,
-            relay,
-            timepiece: clock.clone(),
-            platforms: Vec::new(),
-            public_url: "http://127.0.0.1:7678".to_owned(),
-        });
-        House { ledger, edge, agent }
-    }
-
-    fn intake(&self) -> Intake {
-        self.edge.intake().clone()
-    }
-
-    async fn texts(&self) -> Vec<String> {
-        let unread = self.ledger.inbox().unread(&self.agent, Seq(0), 1000).await.unwrap();
-        unread.iter().map(|entry| serde_json::from_slice::<Event>(&entry.event).unwrap().text).collect()
-    }
-}
+use super::house::House;
 
 struct Poller {
     stop: CancellationToken,

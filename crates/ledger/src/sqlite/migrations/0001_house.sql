@@ -98,7 +98,8 @@ CREATE INDEX capability_keys_capability ON capability_keys (capability);
 -- What came in. A row outlives its event: it is the trace, and its dedup key the memory of repeats.
 
 -- `counted` is the moment from which its keeping is counted: when it was accepted, dropped or put
--- back in line. `event` comes last, so that reading the rest of a row never walks through a long one.
+-- back in line. `refs` is what its platform calls the attachments, as a JSON list, and goes with the
+-- event. `event` comes last, so that reading the rest of a row never walks through a long one.
 CREATE TABLE entries (
   seq          INTEGER PRIMARY KEY,
   id           BLOB NOT NULL,
@@ -117,6 +118,7 @@ CREATE TABLE entries (
   fate         TEXT,
   poisoned     INTEGER NOT NULL DEFAULT 0,
   lost         INTEGER NOT NULL DEFAULT 0,
+  refs         TEXT,
   event        BLOB
 ) STRICT;
 CREATE UNIQUE INDEX entries_id ON entries (id);

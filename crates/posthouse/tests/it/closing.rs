@@ -1,0 +1,91 @@
+//! The house is asked to go while much is under way.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use posthouse_wire::{GatewayId, Secret, token};
+use serde_json::{Value, json};
+use stand_ins::telegram::{Fault, Trouble};
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+use crate::house::House;
+use crate::talk::{PATIENCE, make_bot, says, telegram};
+
+/// A socket as the house has it, with no agent behind it that would tidy up.
+struct Line(WebSocketStream<TcpStream>);
+
+impl Line {
+    async fn dial(house: &House, agent: &Value) -> Self {
+        let gateway = GatewayId::new(agent["gateway_id"].as_str().unwrap());
+        let token = token::mint(&gateway, &Secret::new(agent["secret"].as_str().unwrap()), 0, 0);
+        let address = house.url.trim_start_matches("http://");
+        let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
+        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+        let mut line = Self(socket);
+        // One that says how much it takes is given it at once.
+        let hello =
+            json!({"type": "hello", "platform": "telegram", "botId": "7001", "client": "sdk", "window": 8});
+        line.says(hello).await;
+        assert_eq!(line.hears().await["type"], "descriptor");
+        line
+    }
+
+    async fn says(&mut self, frame: Value) {
+        self.0.send(Message::text(format!("{frame}\n"))).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Message {
+        let next = tokio::time::timeout(PATIENCE, self.0.next());
+        next.await.expect("nothing was heard").expect("it ended without a word").unwrap()
+    }
+
+    /// The next frame; each comes in a message of its own here.
+    async fn hears(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.next().await {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    /// The code it is closed with, whatever is said before.
+    async fn close_code(mut self) -> u16 {
+        loop {
+            if let Message::Close(close) = self.next().await {
+                return close.expect("it is closed without a code").code.into();
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_house_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_agent_owes_an_ack() {
+    let telegram = telegram(&["7001:token@posty_bot"]).await;
+    let mut house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    house.does(&["tenant", "create", "acme"]);
+    make_bot(&house, "7001", "7001:token", &[]);
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    let mut line = Line::dial(&house, &heron).await;
+    says(&telegram, 7001, 5, "are you there");
+    let heard = line.hears().await;
+    assert_eq!(heard["event"]["text"], "are you there");
+    telegram.fault(Fault::new(Trouble::Hang).on("sendMessage"));
+    let action = json!({"op": "send", "chat_id": "5", "content": "one moment"});
+    line.says(json!({"type": "outbound", "requestId": "r1", "action": action})).await;
+    assert!(telegram.until(PATIENCE, |telegram| telegram.hanging() == 1).await);
+
+    let stopping = tokio::task::spawn_blocking(move || (house.stops_within(Duration::from_secs(10)), house));
+    assert_eq!(line.close_code().await, 1012);
+    let (clean, mut house) = stopping.await.unwrap();
+    assert!(clean, "a clean stop exits 0");
+
+    // What was not acknowledged is still there.
+    house.start();
+    let again = Line::dial(&house, &heron).await.hears().await;
+    assert_eq!((&again["event"]["text"], &again["bufferId"]), (&heard["event"]["text"], &heard["bufferId"]));
+}
