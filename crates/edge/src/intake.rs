@@ -100,20 +100,21 @@ impl Intake {
             self.metrics.ignored(platform, "no_route");
             return Ok(None);
         };
-        if !capabilities.is_empty() {
+        event.bot_id = Some(on.bot.clone());
+        event.received_at = Some(received.to_string());
+        let entrant = Entrant { event, dedup, addressed, references, accepted: received };
+        // What is refused at the gate below leaves nothing behind.
+        if !capabilities.is_empty() && entrant.refusal().is_none() {
             // A repeat binds nothing again: it would fill up what was meant to be used once.
-            if let Some(entry) = self.relay.inbox().known(on, &dedup).await? {
+            if let Some(entry) = self.relay.inbox().known(on, &entrant.dedup).await? {
                 self.metrics.ignored(platform, "repeat");
                 return Ok(Some(entry));
             }
             // Bind first. A crash after this line leaves a capability that lapses unused; the other
             // order would show an agent a session it cannot follow up.
-            let keys = session_key::plausible_of_interaction(&event.source);
+            let keys = session_key::plausible_of_interaction(&entrant.event.source);
             self.vault.bind(&route.tenant, &route.instance, &keys, capabilities).await?;
         }
-        event.bot_id = Some(on.bot.clone());
-        event.received_at = Some(received.to_string());
-        let entrant = Entrant { event, dedup, addressed, references, accepted: received };
         match self.relay.admit(&route, on, entrant).await? {
             Admission::Kept(Appended::Kept(entry)) => {
                 self.metrics.kept(platform);

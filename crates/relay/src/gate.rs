@@ -31,8 +31,14 @@ fn is_crowd(chat_type: &str) -> bool {
     matches!(chat_type, "group" | "thread" | "forum" | "room")
 }
 
-/// Why an event is not let in, if it is not.
-pub(crate) fn refusal(event: &Event, addressed: bool) -> Option<&'static str> {
+impl Entrant {
+    /// Why it is not let in, if it is not.
+    pub fn refusal(&self) -> Option<&'static str> {
+        refusal(&self.event, self.addressed)
+    }
+}
+
+fn refusal(event: &Event, addressed: bool) -> Option<&'static str> {
     if is_crowd(&event.source.chat_type) && !addressed {
         return Some("not_addressed");
     }

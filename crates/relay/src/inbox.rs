@@ -7,7 +7,7 @@ use ledger::{Acknowledgement, Append, Appended, Entry, Identity, RouteTo, Sighti
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
 use crate::desk::Desk;
-use crate::gate::{self, Admission, Entrant};
+use crate::gate::{Admission, Entrant};
 use crate::{Fault, Relay};
 
 /// How long a count of an inbox is believed before something is dropped from it.
@@ -16,10 +16,10 @@ const RECOUNT: Duration = Duration::from_secs(60);
 impl Relay {
     /// Lets an event in and keeps it. When this resolves it survives power loss.
     pub async fn admit(&self, to: &RouteTo, on: &Identity, entrant: Entrant) -> Result<Admission, Fault> {
-        let Entrant { event, dedup, addressed, references, accepted } = entrant;
-        if let Some(reason) = gate::refusal(&event, addressed) {
+        if let Some(reason) = entrant.refusal() {
             return Ok(Admission::Refused(reason));
         }
+        let Entrant { event, dedup, references, accepted, .. } = entrant;
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
         let print = fingerprint(on, &event);
