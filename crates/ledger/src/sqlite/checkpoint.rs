@@ -13,11 +13,12 @@ use rusqlite::{Connection, OpenFlags};
 use crate::Fault;
 
 /// Log pages between two passes of the copying thread.
-const STRIDE: i64 = 1_000;
-/// Log pages past which the writer closes the last gap itself, so that the log starts over.
-const LONG: i64 = 6_000;
+const STRIDE: i64 = 8_000;
+/// Log pages past which the writer closes the last gap itself, so that the log starts over. Not sooner:
+/// a log that starts over empties every connection's page cache, the writer's too.
+const LONG: i64 = 24_000;
 /// Log pages past which the writer also waits for readers, whose snapshots keep the log from starting over.
-const TOO_LONG: i64 = 12_000;
+const TOO_LONG: i64 = 32_000;
 /// How long it waits for them. A backup reads longer than that, and the log grows meanwhile.
 const PATIENCE: Duration = Duration::from_millis(50);
 
