@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     pub timepiece: Timepiece,
     pub metrics: Arc<Metrics>,
     pub desks: DashMap<InstanceId, Arc<Desk>>,
-    pub routes: Cache<(Identity, Vec<Discriminator>), RouteTo>,
+    pub routes: Cache<(u64, Identity, Vec<Discriminator>), RouteTo>,
     /// Conversations remembered lately, with the identity they were last seen under.
     pub sighted: Cache<(InstanceId, ChatId), u64>,
     pub refusals: Refusals,
@@ -195,7 +195,8 @@ impl Relay {
         self.0.bus.tell(Word::RosterChanged);
     }
 
-    /// The version goes first: whoever read before it and remembers after it notices (see `route`).
+    /// Nobody finds what was remembered under an earlier version (see `route`); letting go of it only
+    /// makes room.
     fn forget_roster(&self) {
         self.0.roster_version.send_modify(|version| *version += 1);
         self.0.routes.invalidate_all();

@@ -28,26 +28,23 @@ impl Bearings<'_> {
 impl Relay {
     /// Where an event that came to this bot goes. Nothing when no route was made for it.
     pub async fn route(&self, on: &Identity, bearings: Bearings<'_>) -> Result<Option<RouteTo>, Fault> {
-        let whole = (on.clone(), vec![Discriminator::Any]);
+        // Remembered under the roster as it was when it was asked: what was read before a change can not
+        // be found after it.
+        let version = *self.0.roster_version.borrow();
+        let whole = (version, on.clone(), vec![Discriminator::Any]);
         if let Some(known) = self.0.routes.get(&whole) {
             return Ok(Some(known));
         }
-        // Remembered under all of an event's bearings: two tenants' scopes or paths may hold the same chat.
-        let particular = (on.clone(), bearings.discriminators());
+        // And under all of an event's bearings: two tenants' scopes or paths may hold the same chat.
+        let particular = (version, on.clone(), bearings.discriminators());
         if let Some(known) = self.0.routes.get(&particular) {
             return Ok(Some(known));
         }
-        let version = *self.0.roster_version.borrow();
-        let found = self.0.roster.route(on, &particular.1).await?;
+        let found = self.0.roster.route(on, &particular.2).await?;
         if let Some(found) = &found {
             // An owned bot has its one route for everything; a shared one is remembered chat by chat.
-            let owned = self.0.roster.route(on, &whole.1).await?.is_some();
-            let key = if owned { whole } else { particular };
-            self.0.routes.insert(key.clone(), found.clone());
-            // Changed while it was read: what was found may lead to somebody else by now.
-            if *self.0.roster_version.borrow() != version {
-                self.0.routes.invalidate(&key);
-            }
+            let owned = self.0.roster.route(on, &whole.2).await?.is_some();
+            self.0.routes.insert(if owned { whole } else { particular }, found.clone());
         }
         Ok(found)
     }
