@@ -11,12 +11,12 @@ use crate::outbox::{Begun, Outbox, Request};
 impl Outbox for Sqlite {
     async fn begin(&self, request: Request) -> Result<Begun, Fault> {
         let timepiece = self.timepiece.clone();
+        let answers = self.answered(&request).await?;
         self.write(move |db| {
             if let Some(earlier) = earlier(db, &request)? {
                 return Ok(earlier);
             }
             let action = ActionId::mint(timepiece.now().millis());
-            let answers = answered(db, &request)?;
             db.prepare_cached(
                 "INSERT INTO actions (id, gateway, request, instance, op, platform, bot, chat, answers, received)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
@@ -79,16 +79,31 @@ fn earlier(db: &Connection, request: &Request) -> rusqlite::Result<Option<Begun>
         .optional()
 }
 
-/// The entry that an action answers, known when the action says which message it replies to.
-fn answered(db: &Connection, request: &Request) -> rusqlite::Result<Option<[u8; 16]>> {
-    let (Some(chat), Some(message)) = (&request.chat, &request.reply_to) else { return Ok(None) };
-    db.prepare_cached(
-        "SELECT id FROM entries WHERE chat = ?1 AND message = ?2 AND instance = ?3 AND platform = ?4
-         ORDER BY seq DESC LIMIT 1",
-    )?
-    .query_row(
-        [chat.as_str(), message.as_str(), request.instance.as_str(), request.platform.as_str()],
-        |row| row.get(0),
-    )
-    .optional()
+/// How far back the answered entry is looked for. An index on chat and message would find it for ever,
+/// and cost every message a page of its own in the log.
+const RECENT: i64 = 4_096;
+
+impl Sqlite {
+    /// The entry that an action answers: known when the action says which message it replies to and that
+    /// is among the latest. Read apart from the writer, whom it would hold up.
+    async fn answered(&self, request: &Request) -> Result<Option<[u8; 16]>, Fault> {
+        let (Some(chat), Some(message)) = (request.chat.clone(), request.reply_to.clone()) else {
+            return Ok(None);
+        };
+        let (instance, platform) = (request.instance.clone(), request.platform.clone());
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT id FROM entries
+                 WHERE seq > (SELECT max(seq) FROM entries) - ?5
+                   AND chat = ?1 AND message = ?2 AND instance = ?3 AND platform = ?4
+                 ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row(
+                params![chat.as_str(), message.as_str(), instance.as_str(), platform.as_str(), RECENT],
+                |row| row.get(0),
+            )
+            .optional()
+        })
+        .await
+    }
 }

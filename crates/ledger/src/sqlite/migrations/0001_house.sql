@@ -125,7 +125,6 @@ CREATE UNIQUE INDEX entries_id ON entries (id);
 -- An event's id is its platform's word about one bot: two bots may well say the same.
 CREATE UNIQUE INDEX entries_dedup ON entries (dedup, bot, platform) WHERE dedup IS NOT NULL;
 CREATE INDEX entries_unread ON entries (instance, seq, size) WHERE fate IS NULL;
-CREATE INDEX entries_message ON entries (chat, message) WHERE message IS NOT NULL;
 CREATE INDEX entries_dead ON entries (ended) WHERE fate = 'dead';
 -- Oldest first, those whose repeats are still recognised apart from the rest: what lets pruning stop
 -- at the first row that is not due.
