@@ -80,7 +80,7 @@ fn earlier(db: &Connection, request: &Request) -> rusqlite::Result<Option<Begun>
 }
 
 /// How far back the answered entry is looked for. An index on chat and message would find it for ever,
-/// and cost every message a page of its own in the log.
+/// and be written for every message that nobody answers.
 const RECENT: i64 = 4_096;
 
 impl Sqlite {
