@@ -18,6 +18,8 @@ pub enum Word {
     Interrupt { instance: String, session_key: String, chat: String },
     /// A dead letter of this agent is back in line.
     Redriven { instance: String },
+    /// An agent has dialed in.
+    Arrived { instance: String },
 }
 
 /// Words that may wait for one slow listener; past that it misses the oldest.

@@ -1,6 +1,7 @@
 //! Agents: made, shown, changed, removed.
 
 pub(crate) mod credentials;
+mod papers;
 
 use std::collections::HashMap;
 
@@ -40,6 +41,9 @@ pub(crate) struct NewAgent {
     name: String,
     #[serde(default)]
     wake_url: Option<String>,
+    /// Where alone it may ask to be called back.
+    #[serde(default)]
+    callback_url: Option<String>,
     /// `PLATFORM:ID` of owned bots.
     #[serde(default)]
     bots: Vec<String>,
@@ -51,6 +55,9 @@ pub(crate) struct Change {
     /// Null takes it away; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     wake_url: Option<Option<String>>,
+    /// Likewise.
+    #[serde(default, deserialize_with = "said")]
+    callback_url: Option<Option<String>>,
 }
 
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
@@ -72,6 +79,7 @@ pub(crate) struct ShownAgent {
     bots: Vec<ShownIdentity>,
     gateways: Vec<String>,
     wake_url: Option<String>,
+    callback_url: Option<String>,
     generation: &'static str,
     created_at: String,
 }
@@ -150,6 +158,7 @@ impl Parts {
                 .collect(),
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
+            callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
             created_at: instance.created.to_string(),
             instance_id: instance.id,
@@ -209,6 +218,7 @@ pub(crate) async fn create(
         tenant: new.tenant,
         name: new.name,
         wake_url: new.wake_url,
+        callback_url: new.callback_url,
         bots,
         built_in: console.built_in.clone(),
     };
@@ -221,7 +231,15 @@ pub(crate) async fn create(
         &enrolled.secret,
         &enrolled.bots,
     );
-    Ok((StatusCode::CREATED, Json(credential)))
+    match console.papers(&enrolled.instance).await {
+        Ok(Some(papers)) => Ok((StatusCode::CREATED, Json(credential.with_papers(&console, papers)))),
+        Ok(None) => Err(Problem::absent("no_such_agent", "it was removed as soon as it was made".to_owned())),
+        Err(problem) => {
+            // Half an agent whose secrets nobody saw would only stand in the way of the next try.
+            console.relay.remove_agent(&enrolled.instance.id).await?;
+            Err(problem)
+        }
+    }
 }
 
 fn not_enrolled(refusal: NotEnrolled) -> Problem {
@@ -231,6 +249,7 @@ fn not_enrolled(refusal: NotEnrolled) -> Problem {
         NotEnrolled::NoTenant(_) => Problem::absent("no_such_tenant", detail),
         NotEnrolled::Taken { .. } => Problem::conflict("taken", detail),
         NotEnrolled::BadWakeUrl(_) => Problem::unfit("bad_wake_url", detail),
+        NotEnrolled::BadCallbackUrl(_) => Problem::unfit("bad_callback_url", detail),
         NotEnrolled::BadBot(..) => Problem::unfit("bad_bot", detail),
     }
 }
@@ -252,13 +271,21 @@ pub(crate) async fn change(
     Told(change): Told<Change>,
 ) -> Result<Json<ShownAgent>, Problem> {
     let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    if let Some(Some(url)) = &change.wake_url {
+        (console.wake_url)(url).map_err(|why| Problem::unfit("bad_wake_url", why))?;
+    }
+    if let Some(Some(url)) = &change.callback_url {
+        console.relay.check_callback(url).map_err(|why| Problem::unfit("bad_callback_url", why))?;
+    }
     if let Some(wake_url) = change.wake_url {
-        if let Some(url) = &wake_url {
-            (console.wake_url)(url).map_err(|why| Problem::unfit("bad_wake_url", why))?;
-        }
         console.relay.roster().set_wake_url(&instance.id, wake_url.as_deref()).await?;
         console.relay.roster_changed();
         instance.wake_url = wake_url;
+    }
+    if let Some(callback_url) = change.callback_url {
+        console.relay.roster().set_callback_url(&instance.id, callback_url.as_deref()).await?;
+        console.relay.roster_changed();
+        instance.callback_url = callback_url;
     }
     let unread = console.relay.inbox().size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))

@@ -34,6 +34,12 @@ pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[Ident
     ]
 }
 
+/// Where a stock agent with a login of ours exchanges its tokens. Without this it would ask its vendor;
+/// and an agent that has a login of its vendor's must not ask us.
+pub(crate) fn portal(public_url: &str) -> (&'static str, Secret) {
+    ("HERMES_PORTAL_BASE_URL", Secret::new(public_url))
+}
+
 /// As an answer's object.
 pub(crate) fn shown(env: &Env) -> Value {
     env.iter()

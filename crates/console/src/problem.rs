@@ -98,6 +98,15 @@ impl From<relay::Fault> for Problem {
     }
 }
 
+impl From<clock::Fault> for Problem {
+    fn from(fault: clock::Fault) -> Self {
+        match fault {
+            clock::Fault::Ledger(fault) => fault.into(),
+            clock::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+        }
+    }
+}
+
 impl From<edge::Fault> for Problem {
     fn from(fault: edge::Fault) -> Self {
         match fault {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post};
 use axum::{Router, middleware};
+use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
 use ledger::Rooms;
@@ -16,7 +17,9 @@ use posthouse_wire::Platform;
 use relay::Relay;
 
 use crate::problem::Problem;
-use crate::{AdminToken, agents, auth, backup, bots, inbox, invites, messages, routing, tenants};
+use crate::{
+    AdminToken, agents, auth, backup, bots, clients, inbox, invites, jobs, keys, messages, routing, tenants,
+};
 
 /// Writes a consistent copy of the ledger to a file that is not there yet; an error in words.
 pub type Backup =
@@ -37,6 +40,7 @@ pub struct Guests {
 pub struct Parts {
     pub relay: Relay,
     pub edge: Edge,
+    pub clock: Clock,
     pub admin: AdminToken,
     /// The house's one address, without a trailing slash: what agents are told to dial.
     pub public_url: String,
@@ -71,6 +75,8 @@ pub fn routes(parts: Parts) -> Router {
         .route("/agents/{agent}", get(agents::show).delete(agents::remove).patch(agents::change))
         .route("/agents/{agent}/rotate", post(agents::credentials::rotate))
         .route("/agents/{agent}/revoke", post(agents::credentials::revoke))
+        .route("/clients", get(clients::list).post(clients::create))
+        .route("/clients/{client}", delete(clients::remove))
         .route("/bots", get(bots::list).post(bots::create))
         .route("/bots/{platform}/{bot}", get(bots::show).delete(bots::remove))
         .route("/platforms/{platform}", get(bots::platform))
@@ -78,6 +84,18 @@ pub fn routes(parts: Parts) -> Router {
         .route("/inbox", get(inbox::sizes))
         .route("/dead-letters", get(inbox::dead_letters))
         .route("/dead-letters/{entry}/redrive", post(inbox::redrive))
+        .route("/jobs", get(jobs::list))
+        .route("/jobs/history", get(jobs::history))
+        .route("/jobs/{agent}/{job}", get(jobs::show))
+        .route("/jobs/{agent}/{job}/fire", post(jobs::fire_now))
+        .route("/jobs/{agent}/{job}/redrive", post(jobs::redrive))
+        .route("/signing-keys", get(keys::list).post(keys::rotate))
+        .route(
+            "/scheduler-secrets",
+            get(keys::scheduler_secrets)
+                .post(keys::rotate_scheduler_secret)
+                .delete(keys::revoke_scheduler_secrets),
+        )
         .route("/messages/{id}", get(messages::trace))
         .route("/invites", get(invites::list).post(invites::create))
         .route("/invites/{person}", delete(invites::remove))

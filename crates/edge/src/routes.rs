@@ -1,12 +1,12 @@
 //! The edge's door: `/door/{platform}/{bot}` and what follows.
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Path, RawQuery, State};
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderValue, StatusCode};
 use ledger::Identity;
 
 use crate::Edge;
@@ -20,7 +20,6 @@ pub fn routes(edge: &Edge) -> Router {
     Router::new()
         .route("/door/{platform}/{bot}", any(deliver))
         .route("/door/{platform}/{bot}/{*rest}", any(deliver))
-        .layer(DefaultBodyLimit::max(LARGEST))
         .with_state(edge.clone())
 }
 
@@ -32,14 +31,12 @@ struct Door {
     rest: String,
 }
 
-async fn deliver(
-    State(edge): State<Edge>,
-    Path(door): Path<Door>,
-    RawQuery(query): RawQuery,
-    method: Method,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Request) -> Response {
+    // Taken apart by hand: the extractors of method and headers would copy them.
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
     // The path selects one bot, and so the key; never the tenant.
     let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
     let Some(platform) = edge.platform(&door.platform).cloned() else {
@@ -54,10 +51,10 @@ async fn deliver(
         }
     };
     let raw = Raw {
-        method,
+        method: parts.method,
         rest: door.rest,
-        query: query.unwrap_or_default(),
-        headers,
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: parts.headers,
         body,
         received: edge.0.timepiece.now(),
     };

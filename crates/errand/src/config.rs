@@ -8,7 +8,7 @@ pub struct Config {
     pub allow_cidrs: Vec<Cidr>,
     /// Whether plain http may be called, wherever it leads. Default: no.
     pub allow_http: bool,
-    /// For the lookup, the connection and the TLS handshake together. Default: 5 s.
+    /// For the lookup, the connection and the TLS handshake together. Default: 3 s.
     pub connect_timeout: Duration,
     /// For one call from start to end, unless the call says otherwise. Default: 10 s.
     pub timeout: Duration,
@@ -16,7 +16,7 @@ pub struct Config {
     pub max_answer: usize,
     /// How long an idle connection is kept for the next call to the same host. Default: 30 s.
     pub keep_idle: Duration,
-    /// How many idle connections are kept per host. Default: 4.
+    /// How many idle connections are kept per host: as many as go to one at once. Default: 16.
     pub max_idle_per_host: usize,
 }
 
@@ -25,11 +25,11 @@ impl Default for Config {
         Self {
             allow_cidrs: Vec::new(),
             allow_http: false,
-            connect_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(3),
             timeout: Duration::from_secs(10),
             max_answer: 64 * 1024,
             keep_idle: Duration::from_secs(30),
-            max_idle_per_host: 4,
+            max_idle_per_host: 16,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the commit that carries it survives power loss; many callers share one commit. Reads see every
 //! write that has resolved. Nothing here is process-wide: two ledgers stand side by side in one test.
 
+mod arms;
 mod fault;
 mod house;
 mod inbox;
@@ -11,9 +12,13 @@ mod outbox;
 mod rooms;
 mod roster;
 mod sqlite;
+mod tokens;
 mod trace;
 mod vault;
 
+pub use arms::{
+    Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, Fate, FireLine, NewArm, Settled, Successor,
+};
 pub use fault::Fault;
 pub use house::House;
 pub use inbox::{
@@ -25,5 +30,9 @@ pub use roster::{
     Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
 pub use sqlite::{Ledger, Place};
+pub use tokens::{AccessRecord, ClientRecord, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens};
 pub use trace::{Step, Story, Traces};
-pub use vault::{CapabilityRecord, GatewayRecord, Sealed, SealedSecret, Uses, VaultRecords};
+pub use vault::{
+    CapabilityRecord, GatewayRecord, HouseKey, HouseKeyKind, HouseKeys, Sealed, SealedSecret, Uses,
+    VaultRecords,
+};

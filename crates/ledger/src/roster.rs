@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{BotId, ChatId, InstanceId, Platform, ScopeId, SessionKey, TenantId};
+use posthouse_wire::{BotId, ChatId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId};
 
 use crate::Fault;
 
@@ -23,6 +23,8 @@ pub struct Instance {
     pub tenant: TenantId,
     pub name: String,
     pub wake_url: Option<String>,
+    /// Where it may ask to be called back: nowhere but at this origin, if there is one.
+    pub callback_url: Option<String>,
     pub generation: Generation,
     /// It said it is going idle and has not come back since.
     pub idle: bool,
@@ -182,16 +184,20 @@ pub trait Roster: Send + Sync {
     async fn tenants(&self) -> Result<Vec<Tenant>, Fault>;
     /// By name or id.
     async fn tenant(&self, name_or_id: &str) -> Result<Option<Tenant>, Fault>;
+    /// Takes its own client along.
     async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault>;
 
     async fn create_instance(&self, instance: Instance) -> Result<Created, Fault>;
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault>;
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, Fault>;
     async fn instance_named(&self, tenant: &TenantId, name: &str) -> Result<Option<Instance>, Fault>;
-    /// Takes everything of it along: credentials, routes, inbox, capabilities, rooms. Only the traces,
+    /// The instance whose bootstrap login this is, inside a tenant: that of the token that named it.
+    async fn instance_of_login(&self, tenant: &TenantId, login: &LoginId) -> Result<Option<Instance>, Fault>;
+    /// Takes everything of it along: credentials, tokens, routes, inbox, capabilities, rooms. Only the traces,
     /// which hold nobody's words, stay until they are pruned.
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault>;
     async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
+    async fn set_callback_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
     async fn set_idle(&self, id: &InstanceId, idle: bool) -> Result<(), Fault>;
     async fn set_generation(&self, id: &InstanceId, generation: Generation) -> Result<(), Fault>;
 

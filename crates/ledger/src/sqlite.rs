@@ -1,5 +1,6 @@
 //! The embedded backend: one writer thread that commits for many callers at once, readers apart.
 
+mod arms;
 mod checkpoint;
 mod house;
 mod inbox;
@@ -9,6 +10,7 @@ mod pool;
 mod prune;
 mod rooms;
 mod roster;
+mod tokens;
 mod trace;
 mod vault;
 mod writer;
@@ -20,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use posthouse_time::Timepiece;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::{Entry, Fault, House, Inbox, Outbox, Rooms, Roster, Traces, VaultRecords};
+use crate::{Arms, Entry, Fault, House, Inbox, Outbox, Rooms, Roster, Tokens, Traces, VaultRecords};
 use pool::Pool;
 use writer::Writer;
 
@@ -78,6 +80,14 @@ impl Ledger {
     }
 
     pub fn vault(&self) -> Arc<dyn VaultRecords> {
+        self.0.clone()
+    }
+
+    pub fn arms(&self) -> Arc<dyn Arms> {
+        self.0.clone()
+    }
+
+    pub fn tokens(&self) -> Arc<dyn Tokens> {
         self.0.clone()
     }
 

@@ -1,10 +1,14 @@
 //! Sealed values and who they belong to. What is inside is opaque here.
 
+mod house_keys;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{BotId, CapabilityKind, GatewayId, InstanceId, Platform, SessionKey, TenantId};
 
 use crate::Fault;
+
+pub use house_keys::{HouseKey, HouseKeyKind, HouseKeys};
 
 /// A sealed blob and the name of the key that opens it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub struct CapabilityRecord {
 }
 
 #[async_trait]
-pub trait VaultRecords: Send + Sync {
+pub trait VaultRecords: HouseKeys {
     /// Makes a gateway or gives it a new current secret; older ones end at `overlap_until`.
     /// False when the id belongs to another instance or was revoked.
     async fn issue(

@@ -28,10 +28,14 @@
 //! ```
 
 mod adapter;
+pub mod cron;
+mod https;
+pub mod jobs;
 mod memory;
 pub mod sample;
 mod settings;
 mod transport;
+pub mod verify;
 
 pub use adapter::{
     Agent, AgentBuilder, Conversation, Failed, Message, Sent, Streaming, Turn, chunks, termination,

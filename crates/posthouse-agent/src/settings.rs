@@ -41,6 +41,7 @@ pub struct Settings {
     pub(crate) secret: Secret,
     pub(crate) identities: Vec<Identity>,
     pub(crate) window: u16,
+    pub(crate) fires: bool,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
 }
 
@@ -53,8 +54,16 @@ impl Settings {
             secret,
             identities: vec![Identity::whatever_is_there()],
             window: WINDOW,
+            fires: false,
             tls: None,
         }
+    }
+
+    /// Takes the fires of managed cron down this line, so that nobody needs to be able to call the agent.
+    #[must_use]
+    pub fn taking_fires(mut self) -> Self {
+        self.fires = true;
+        self
     }
 
     /// From the variables that `posthouse agent create` prints: `GATEWAY_RELAY_URL`, `_ID`, `_SECRET`,

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use posthouse_wire::cron::{FireBody, Fired};
 use posthouse_wire::id::{BotId, ChatId, EntryId, Platform, SessionKey};
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{Action, ChatInfo, Descriptor, Event, Outcome};
@@ -75,6 +76,13 @@ pub trait InboundHandler: Send + Sync {
 
     /// Stop exactly this session's turn. Unknown keys are none of our business.
     fn interrupted(&self, session_key: &SessionKey, chat_id: &ChatId);
+
+    /// A job is due; only for agents that said they take fires down the line
+    /// ([`Settings::taking_fires`](crate::Settings::taking_fires)). Answers as a fire endpoint would.
+    async fn fired(&self, fire: FireBody) -> (u16, Fired) {
+        tracing::debug!(job.id = %fire.job_id, "let go a fire that nobody waits for");
+        (200, Fired::Gone)
+    }
 
     /// A verified webhook handed on whole. Few agents want them; by default they are taken and dropped.
     async fn forwarded(&self, forward: Forward) -> Result<(), Declined> {

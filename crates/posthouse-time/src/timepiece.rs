@@ -56,17 +56,27 @@ impl Timepiece {
         }
     }
 
-    /// Returns once `due` is reached, never before it by this clock.
+    /// Sets a wound clock, forward or back, as a time server or an operator would.
+    ///
+    /// # Panics
+    /// On the wall's clock, as [`Timepiece::wind`] does.
+    pub fn set(&self, now: Moment) {
+        match &self.0 {
+            Kind::Wall => panic!("only a clock made by Timepiece::wound can be set"),
+            Kind::Wound(hand) => drop(hand.send_replace(now)),
+        }
+    }
+
+    /// Returns once `due` is reached, never before it by this clock, and soon after a step of the clock
+    /// or a suspended machine's return has brought it past `due`.
     pub async fn until(&self, due: Moment) {
         match &self.0 {
             // Asked again after every sleep, since the wall clock may have been set back meanwhile.
-            Kind::Wall => loop {
-                let left = due.since(self.now());
-                if left.is_zero() {
-                    return;
+            Kind::Wall => {
+                while !due.since(self.now()).is_zero() {
+                    sleep_towards(due, due.since(self.now())).await;
                 }
-                tokio::time::sleep(left.min(Duration::from_secs(60))).await;
-            },
+            }
             Kind::Wound(hand) => {
                 let mut hand = hand.subscribe();
                 while *hand.borrow_and_update() < due {
@@ -97,6 +107,24 @@ impl Timepiece {
     }
 }
 
+/// Some sleep, at most until `due`.
+#[cfg(target_os = "linux")]
+async fn sleep_towards(due: Moment, left: Duration) {
+    // Short waits are not worth a timer of the kernel's own: nothing steps in between that the next look
+    // at the clock would not show.
+    if left <= Duration::from_millis(500) || crate::alarm::until(due).await.is_err() {
+        tokio::time::sleep(left.min(GLANCE)).await;
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn sleep_towards(_: Moment, left: Duration) {
+    tokio::time::sleep(left.min(GLANCE)).await;
+}
+
+/// How long a sleep may go without a look at the wall clock where nobody tells of its steps.
+const GLANCE: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +144,31 @@ mod tests {
         assert!(!waiting.is_finished());
         clock.wind(Duration::from_secs(1));
         assert_eq!(waiting.await.unwrap(), Moment::from_millis(61_000));
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_set_wakes_who_waited_for_less_and_not_who_waits_for_more() {
+        let clock = Timepiece::wound(Moment::from_seconds(1_000));
+        let waits = |seconds| {
+            let clock = clock.clone();
+            tokio::spawn(async move { clock.until(Moment::from_seconds(seconds)).await })
+        };
+        let (soon, late) = (waits(1_500), waits(9_000));
+        clock.set(Moment::from_seconds(500));
+        clock.set(Moment::from_seconds(4_600));
+        soon.await.unwrap();
+        assert!(!late.is_finished());
+        assert_eq!(clock.now(), Moment::from_seconds(4_600));
+    }
+
+    #[tokio::test]
+    async fn the_wall_clock_is_waited_for_and_never_left_early() {
+        let wall = Timepiece::wall();
+        for wait in [Duration::from_millis(20), Duration::from_millis(520)] {
+            let due = wall.now() + wait;
+            wall.until(due).await;
+            assert!(wall.now() >= due);
+        }
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::action::{Action, Outcome};
+use crate::cron::{FireBody, Fired};
 use crate::descriptor::Descriptor;
 use crate::event::Event;
 use crate::id::{BotId, ChatId, EntryId, Platform, RequestId, SessionKey};
@@ -29,6 +30,12 @@ pub enum FromGateway {
         reason: Option<String>,
     },
     GoingIdle,
+    /// What became of a `cron_fire`, as a fire endpoint would answer it. Additive.
+    CronFired {
+        request_id: RequestId,
+        status: u16,
+        fired: Fired,
+    },
 }
 
 /// One identity that a gateway fronts, told once per identity and socket.
@@ -43,6 +50,9 @@ pub struct Hello {
     /// How many unacknowledged entries this agent takes at a time. Additive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u16>,
+    /// Whether this agent takes fires down the socket. Additive.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fires: bool,
     /// Set when the gateway told its commands, which only newer ones do.
     #[serde(skip)]
     pub has_command_manifest: bool,
@@ -64,11 +74,28 @@ pub struct Outbound {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToGateway {
     Descriptor(Box<Descriptor>),
-    Inbound { event: Box<Event>, entry: Option<EntryId> },
-    OutboundResult { request_id: RequestId, result: Outcome },
-    InterruptInbound { session_key: SessionKey, chat_id: ChatId },
-    PassthroughForward { forward: Box<Forward>, entry: Option<EntryId> },
+    Inbound {
+        event: Box<Event>,
+        entry: Option<EntryId>,
+    },
+    OutboundResult {
+        request_id: RequestId,
+        result: Outcome,
+    },
+    InterruptInbound {
+        session_key: SessionKey,
+        chat_id: ChatId,
+    },
+    PassthroughForward {
+        forward: Box<Forward>,
+        entry: Option<EntryId>,
+    },
     GoingIdleAck,
+    /// A job is due, for an agent that takes fires down its socket. Additive.
+    CronFire {
+        request_id: RequestId,
+        fire: FireBody,
+    },
 }
 
 impl FromGateway {
@@ -87,6 +114,9 @@ impl FromGateway {
                 line("interrupt", &Interrupt { session_key, reason: reason.as_deref() })
             }
             FromGateway::GoingIdle => line("going_idle", &Bare {}),
+            FromGateway::CronFired { request_id, status, fired } => {
+                line("cron_fire_result", &CronFired { request_id, status: *status, result: fired.word() })
+            }
         }
     }
 }
@@ -112,6 +142,7 @@ impl ToGateway {
                 line("passthrough_forward", &Passed { forward, entry: entry.as_ref() })
             }
             ToGateway::GoingIdleAck => line("going_idle_ack", &Bare {}),
+            ToGateway::CronFire { request_id, fire } => line("cron_fire", &CronFire { request_id, fire }),
         }
     }
 }
@@ -185,6 +216,21 @@ struct OutboundResult<'a> {
 struct InterruptInbound<'a> {
     session_key: &'a SessionKey,
     chat_id: &'a ChatId,
+}
+
+#[derive(Serialize)]
+struct CronFire<'a> {
+    #[serde(rename = "requestId")]
+    request_id: &'a RequestId,
+    fire: &'a FireBody,
+}
+
+#[derive(Serialize)]
+struct CronFired<'a> {
+    #[serde(rename = "requestId")]
+    request_id: &'a RequestId,
+    status: u16,
+    result: &'static str,
 }
 
 #[derive(Serialize)]

@@ -122,6 +122,14 @@ ids! {
     EntryId;
     /// One outbound: `act_…`.
     ActionId;
+    /// A job as its agent calls it; unique inside one instance only.
+    JobId;
+    /// One arm of a job, from provision to its end: `sch_…`. Opaque to the agent.
+    ScheduleId;
+    /// Who presents a bearer: `agent:{instance}`, `tenant:{tenant}`, or the name that bootstrap logins share.
+    ClientId;
+    /// One login and the refresh tokens that follow from it (`sid`): `log_…`.
+    LoginId;
 }
 
 /// The name that an event without one reads as; such an event is not deliverable.
@@ -146,6 +154,24 @@ impl InstanceId {
 impl GatewayId {
     pub fn mint(now_ms: i64) -> Self {
         minted("gw", now_ms).into()
+    }
+}
+
+impl RequestId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("req", now_ms).into()
+    }
+}
+
+impl ScheduleId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("sch", now_ms).into()
+    }
+}
+
+impl LoginId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("log", now_ms).into()
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod address;
+pub mod cron;
 pub mod descriptor;
 pub mod event;
 pub mod frame;
@@ -20,7 +21,7 @@ pub use descriptor::Descriptor;
 pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
-    ActionId, BotId, CapabilityKind, ChatId, DedupKey, EntryId, GatewayId, InstanceId, MessageId, Platform,
-    RequestId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    ActionId, BotId, CapabilityKind, ChatId, ClientId, DedupKey, EntryId, GatewayId, InstanceId, JobId,
+    LoginId, MessageId, Platform, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
 pub use secret::Secret;

@@ -1,10 +1,12 @@
-//! `posthouse bench relay`: what a message costs, measured on this machine in one run.
+//! `posthouse bench relay`: what a message costs, measured on this machine in one run; `bench clock` (in
+//! `clock`): what an armed job and its fire cost.
 //!
 //! The house runs in a process of its own, the platform and the agents in this one, all on loopback.
 //! Machines differ, so the figures stand beside what the same machine does without a house (`floor`)
 //! and beside the bars the house was built to; a missed bar is printed, a lost message is an error.
 
 mod agents;
+mod clock;
 mod drain;
 mod estate;
 mod floor;
@@ -27,6 +29,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+pub use clock::{ClockArgs, clock};
 use report::Report;
 
 /// What is measured, and how long.
@@ -87,9 +90,13 @@ impl RelayArgs {
 
 /// Measures and prints. An error means that nothing can be said, or that a message was lost or repeated.
 pub async fn relay(args: RelayArgs) -> anyhow::Result<()> {
+    unless_stopped(measure(&args)).await
+}
+
+async fn unless_stopped(measure: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     // Everything this run started ends with the future that is dropped here.
     tokio::select! {
-        measured = measure(&args) => measured,
+        measured = measure => measured,
         stopped = crate::house::termination() => {
             stopped?;
             bail!("stopped before the end");

@@ -4,14 +4,17 @@ mod agent;
 mod ask;
 mod bot;
 mod client;
+mod credential;
 mod inbox;
 mod invite;
+mod job;
 mod logging;
 mod message;
 mod paper;
 mod reach;
 mod route;
 mod settings;
+mod signing;
 mod stand_in;
 mod tenant;
 
@@ -92,6 +95,9 @@ enum Command {
     /// Agents and the credentials they dial in with
     #[command(subcommand)]
     Agent(agent::Command),
+    /// Clients: what programs present for an agent or a tenant, and agents' logins
+    #[command(subcommand)]
+    Client(credential::Command),
     /// Bots: identities on chat platforms
     #[command(subcommand)]
     Bot(bot::Command),
@@ -101,6 +107,15 @@ enum Command {
     /// What waits for agents, and what was given up on
     #[command(subcommand)]
     Inbox(inbox::Command),
+    /// Jobs that agents have armed, and what became of their fires
+    #[command(subcommand)]
+    Job(job::Command),
+    /// The keys that fire tokens are signed with
+    #[command(subcommand)]
+    SigningKey(signing::Keys),
+    /// The secret that an outside scheduler signs its calls with
+    #[command(subcommand)]
+    SchedulerSecret(signing::Schedulers),
     /// The story of one message
     #[command(subcommand)]
     Message(message::Command),
@@ -128,6 +143,8 @@ enum Command {
 enum Bench {
     /// Messages in, durable, pushed, acknowledged; printed as ratios to what this machine can do bare
     Relay(bench::RelayArgs),
+    /// Jobs armed, held and fired on time; printed as ratios to what this machine can do bare
+    Clock(bench::ClockArgs),
 }
 
 /// Reads the command line and does as it says.
@@ -190,14 +207,19 @@ impl Command {
             }
             Command::Tenant(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Agent(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Client(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Bot(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Route(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Inbox(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Job(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::SigningKey(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::SchedulerSecret(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Message(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Invite(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Backup { file } => backup(paper, &Client::new(reach)?, &file).await,
             Command::StandIn(command) => command.act(paper).await,
             Command::Bench(Bench::Relay(args)) => bench::relay(args).await,
+            Command::Bench(Bench::Clock(args)) => bench::clock(args).await,
             Command::Config(_) | Command::Completions { .. } => Ok(()),
         }
     }
@@ -238,13 +260,25 @@ mod tests {
             "posthouse --dir d tenant create acme --json",
             "posthouse agent create heron --tenant acme --wake-url http://w --bot telegram:1 --bot telegram:2 --json",
             "posthouse agent revoke inst_1",
+            "posthouse agent create heron --tenant acme --callback-url https://h",
+            "posthouse agent change heron --no-wake-url --callback-url https://h",
+            "posthouse client create --tenant acme",
+            "posthouse client create --agent heron --tenant acme --login --json",
+            "posthouse client list --tenant acme",
+            "posthouse client revoke agent:inst_1",
             "posthouse bot create telegram --id 7001 --shared --mode poll --api-base-url http://a --secret-file token=f",
             "posthouse route create telegram:1 * heron --tenant acme",
             "posthouse inbox redrive ent_1 ent_2",
+            "posthouse job list heron --state dead --json",
+            "posthouse job history heron ab12 --limit 5",
+            "posthouse job fire-now heron ab12 --tenant acme",
+            "posthouse signing-key rotate --algorithm RS256 --at-once",
+            "posthouse scheduler-secret rotate",
             "posthouse message trace telegram:-1001:42",
             "posthouse backup f",
             "posthouse stand-in telegram --bot 1:s@b --bot 2:s",
             "posthouse config print --example",
+            "posthouse bench clock --quick --only pace --peers --json",
             "posthouse completions bash",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
@@ -253,6 +287,13 @@ mod tests {
             Cli::try_parse_from(["posthouse", "agent", "create", "heron"]).is_err(),
             "a tenant is needed"
         );
+        for line in [
+            "posthouse agent change heron",
+            "posthouse agent change heron --wake-url http://w --no-wake-url",
+            "posthouse client create --tenant acme --login",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub struct Config {
     pub storage: Storage,
     pub vault: Vault,
     pub relay: relay::Config,
+    pub clock: clock::Config,
     pub platforms: edge::Config,
     pub errand: Errand,
     pub metrics: Metrics,
@@ -214,7 +215,8 @@ impl Config {
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log.level) {
             return Err(format!("log.level: {error}"));
         }
-        self.relay.check()
+        self.relay.check()?;
+        self.clock.check()
     }
 
     pub fn storage_dir(&self) -> &Path {

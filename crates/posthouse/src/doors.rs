@@ -1,21 +1,24 @@
 //! Every mount, in one place.
 
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::{Bytes, BytesMut};
 use console::AdminToken;
-use futures_util::StreamExt;
+use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::ServiceExt;
 
 use crate::house::Health;
 
@@ -31,23 +34,51 @@ pub struct Porter {
 /// The largest body that any door takes; each door may take less.
 const LARGEST_BODY: usize = 1024 * 1024;
 
+/// Everything that can be asked of this house. Clones are cheap.
+#[derive(Clone)]
+pub struct Doors {
+    mounts: Router,
+    body_within: Duration,
+}
+
 /// Everything under the path of the public address.
 pub fn open(
     prefix: &str,
     planes: impl IntoIterator<Item = Router>,
     porter: Porter,
     body_within: Duration,
-) -> Router {
+) -> Doors {
     let own = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(porter);
-    let doors = planes.into_iter().fold(own, Router::merge);
-    let doors = doors
-        .layer(middleware::from_fn_with_state(body_within, whole_body))
-        .layer(CatchPanicLayer::custom(said_nothing));
-    if prefix.is_empty() { doors } else { Router::new().nest(prefix, doors) }
+    let mounts = planes.into_iter().fold(own, Router::merge);
+    let mounts = if prefix.is_empty() { mounts } else { Router::new().nest(prefix, mounts) };
+    Doors { mounts, body_within }
+}
+
+impl Doors {
+    /// Answers, whatever comes. Around the router and not layers of it: those would be cloned and boxed
+    /// anew for every request.
+    pub async fn answer(self, request: http::Request<Incoming>) -> Result<Response, Infallible> {
+        let answer = AssertUnwindSafe(self.pass_on(request)).catch_unwind().await;
+        // A panic is a bug of ours; its words stay in the log.
+        Ok(answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response()))
+    }
+
+    /// Reads the body before anything else runs, so that a sender of one byte a second holds a timer and
+    /// nothing more.
+    async fn pass_on(self, request: http::Request<Incoming>) -> Response {
+        let (parts, body) = request.into_parts();
+        let body = match tokio::time::timeout(self.body_within, read(body)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(status)) => return status.into_response(),
+            Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+        };
+        let Ok(answer) = self.mounts.oneshot(Request::from_parts(parts, Body::from(body))).await;
+        answer
+    }
 }
 
 /// Alive: the process answers.
@@ -75,36 +106,29 @@ async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
     }
 }
 
-/// Reads the body before anything else runs, so that a sender of one byte a second holds a timer and
-/// nothing more.
-async fn whole_body(State(within): State<Duration>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    match tokio::time::timeout(within, read(body)).await {
-        Ok(Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
-        Ok(Err(status)) => status.into_response(),
-        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
-    }
-}
-
 /// The body, or why not. One that is too long is read on for a while and forgotten: a sender that is
 /// cut off in the middle of it would never see the answer.
-async fn read(body: Body) -> Result<Bytes, StatusCode> {
-    let mut chunks = body.into_data_stream();
-    let (mut whole, mut length) = (BytesMut::new(), 0);
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| StatusCode::BAD_REQUEST)?;
+async fn read(mut body: Incoming) -> Result<Bytes, StatusCode> {
+    // Nearly every body comes in one piece, which is then passed on as it is.
+    let (mut first, mut whole, mut length) = (Bytes::new(), BytesMut::new(), 0);
+    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let Ok(chunk) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
         length += chunk.len();
         if length > 8 * LARGEST_BODY {
             break;
         }
-        if length <= LARGEST_BODY {
+        if first.is_empty() {
+            first = chunk;
+        } else if length <= LARGEST_BODY {
+            if whole.is_empty() {
+                whole.extend_from_slice(&first);
+            }
             whole.extend_from_slice(&chunk);
         }
     }
-    if length > LARGEST_BODY { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(whole.freeze()) }
-}
-
-/// A panic is a bug of ours; its words stay in the log.
-fn said_nothing(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
-    StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    match length {
+        _ if length > LARGEST_BODY => Err(StatusCode::PAYLOAD_TOO_LARGE),
+        _ if whole.is_empty() => Ok(first),
+        _ => Ok(whole.freeze()),
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bus::Bus;
+use clock::Clock;
 use console::AdminToken;
 use edge::Edge;
 use edge::platform::Platform;
@@ -47,6 +48,7 @@ const PRUNE_EVERY: Duration = Duration::from_secs(30);
 pub struct House {
     pub relay: Relay,
     pub edge: Edge,
+    clock: Clock,
     pub url: String,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
@@ -74,7 +76,8 @@ impl House {
         }
         let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
         let keys = Keys::read(&config.vault_key()?)?;
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), timepiece.clone()).await?;
+        let vault =
+            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
         let admin = match ledger.house().fact(ADMIN).await? {
             Some(hash) => AdminToken::from_hash(hash),
             None => bail!("{} has no admin token: it was not made by `posthouse init`", folder.display()),
@@ -99,6 +102,15 @@ impl House {
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
+        let clock = Clock::new(clock::Parts {
+            config: config.clock.clone(),
+            arms: ledger.arms(),
+            signer: vault.signer(config.clock.signing).await?,
+            relay: relay.clone(),
+            errand: errand.clone(),
+            issuer: url.clone(),
+            timepiece: timepiece.clone(),
+        })?;
         let web = Arc::new(Web::new(ledger.rooms(), timepiece.clone()));
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
@@ -114,12 +126,15 @@ impl House {
         let mut metrics = Registry::default();
         relay.metrics().register(&mut metrics);
         edge.metrics().register(&mut metrics);
+        clock.metrics().register(&mut metrics);
         let mut planes = vec![
             relay::routes(&relay, Arc::new(edge.clone())),
             edge::routes(&edge),
+            clock::routes(&clock),
             console::routes(console::Parts {
                 relay: relay.clone(),
                 edge: edge.clone(),
+                clock: clock.clone(),
                 admin: admin.clone(),
                 public_url: url.clone(),
                 built_in: if config.platforms.web.enabled { vec![web::NAME.into()] } else { Vec::new() },
@@ -180,6 +195,13 @@ impl House {
                 async move { edge.run().await.map_err(|fault| fault.to_string()) }
             }
         });
+        health.keep_up("clock", &stop, {
+            let clock = clock.clone();
+            move || {
+                let clock = clock.clone();
+                async move { clock.run().await.map_err(|fault| fault.to_string()) }
+            }
+        });
         health.keep_up("prune", &stop, {
             let (ledger, timepiece, stop) = (ledger.clone(), timepiece.clone(), stop.clone());
             move || prune(ledger.clone(), timepiece.clone(), stop.clone())
@@ -188,7 +210,7 @@ impl House {
         let url_file = folder.join("house.url");
         write_private(&url_file, &format!("{}\n", config.local_url(address)), true)?;
         tracing::info!(listen = %address, dir = %folder.display(), "the house is open at {url}");
-        Ok(Self { relay, edge, url, stop, serving, ledger, url_file })
+        Ok(Self { relay, edge, clock, url, stop, serving, ledger, url_file })
     }
 
     /// Stops accepting, drains, acknowledgements first, closes every socket with 1012.
@@ -198,6 +220,7 @@ impl House {
             // First, so that no loop that ends now is taken for a fallen one.
             self.stop.cancel();
             self.edge.close();
+            self.clock.close().await;
             self.relay.close().await;
             let _ = self.serving.await;
         };

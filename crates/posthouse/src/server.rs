@@ -4,13 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
 use errand::Cidr;
-use http::{HeaderMap, Request};
+use http::HeaderMap;
 use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use relay::{Caller, LastWord, Speaking};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -18,7 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
+
+use crate::doors::Doors;
 
 /// How a listener behaves.
 #[derive(Clone)]
@@ -34,7 +33,7 @@ pub struct Settings {
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Serves `doors` until `stop`, then lets requests under way finish.
-pub async fn serve(listener: TcpListener, doors: Router, settings: Settings, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop: CancellationToken) {
     let connections = Arc::new(Semaphore::new(settings.max_connections));
     // HTTP/1.1 alone. Whoever also takes HTTP/2 waits for a connection's first bytes without limit, and
     // an idle one has none either: a stranger could hold every place for ever.
@@ -86,7 +85,7 @@ struct Guest {
 }
 
 impl Guest {
-    async fn serve<S>(self, stream: S, doors: Router, http: &Builder)
+    async fn serve<S>(self, stream: S, doors: Doors, http: &Builder)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -94,13 +93,13 @@ impl Guest {
         let last_word = LastWord::default();
         // A socket outlives the request that opened it, and keeps its place as long.
         let stream = Speaking::new(stream, last_word.clone(), place);
-        let service = doors.map_request(move |mut request: Request<hyper::body::Incoming>| {
+        let service = service_fn(move |mut request| {
             let caller = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
             request.extensions_mut().insert(Caller(caller));
             request.extensions_mut().insert(last_word.clone());
-            request.map(Body::new)
+            doors.clone().answer(request)
         });
-        let serving = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let serving = http.serve_connection(TokioIo::new(stream), service);
         let mut serving = std::pin::pin!(serving.with_upgrades());
         // A peer's broken connection is the peer's business.
         tokio::select! {

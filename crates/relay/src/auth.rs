@@ -62,6 +62,22 @@ impl Default for Refusals {
 }
 
 impl Refusals {
+    /// Counts one more refusal and says how long it shall take. Nothing when there were too many from
+    /// that address.
+    pub fn pause(
+        &self,
+        gateway: Option<GatewayId>,
+        address: Option<IpAddr>,
+        now: Moment,
+    ) -> Option<Duration> {
+        if self.is_barred(address, now) {
+            return None;
+        }
+        let count = self.count(gateway, address, now);
+        let pause = Duration::from_millis(250) * count.saturating_sub(SLOW_AFTER);
+        (count <= BAR_AFTER).then_some(pause.min(SLOWEST))
+    }
+
     fn count(&self, gateway: Option<GatewayId>, address: Option<IpAddr>, now: Moment) -> u32 {
         let by_gateway = gateway.map_or(0, |gateway| one_more(&self.by_gateway, gateway, now));
         let by_address = address.map_or(0, |address| one_more(&self.by_address, address, now));
@@ -108,15 +124,10 @@ impl Relay {
             Standing::Refused => "unauthorized",
         };
         // Only now: many agents may call from behind one address, and one of them must not lock out the rest.
-        if self.0.refusals.is_barred(address, now) {
-            return Ok(Verdict::Barred);
-        }
-        let count = self.0.refusals.count(token::claimed_gateway(presented), address, now);
-        if count > BAR_AFTER {
-            return Ok(Verdict::Barred);
-        }
-        let pause = Duration::from_millis(250) * count.saturating_sub(SLOW_AFTER);
-        Ok(Verdict::Refused { reason, pause: pause.min(SLOWEST) })
+        Ok(match self.0.refusals.pause(token::claimed_gateway(presented), address, now) {
+            Some(pause) => Verdict::Refused { reason, pause },
+            None => Verdict::Barred,
+        })
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Config {
     pub standby: Span,
     /// How far past its expiry a token is still good at the door. Default 60s.
     pub token_leeway: Span,
+    /// How long an access token is good. Stock agents renew theirs two minutes before its end, so no less
+    /// than 15m. Default 1h.
+    pub access_token: Span,
     /// The least time between two pokes of one agent's wake URL. Default 60s.
     pub wake_cooldown: Span,
     /// The longest time between two pokes, after backing off. Default 15m.
@@ -45,6 +48,7 @@ impl Default for Config {
             answer_within: Span::seconds(25),
             standby: Span::seconds(60),
             token_leeway: Span::seconds(60),
+            access_token: Span::seconds(3600),
             wake_cooldown: Span::seconds(60),
             wake_at_most: Span::seconds(15 * 60),
             inbox_entries: 10_000,
@@ -64,6 +68,9 @@ impl Config {
         }
         if self.hello_within > Span::seconds(29) {
             return Err("relay.hello_within must stay below the 30s an agent waits".to_owned());
+        }
+        if self.access_token.0 < vault::SHORTEST_ACCESS {
+            return Err("relay.access_token must be at least 15m".to_owned());
         }
         if self.inbox_entries < 1 || self.inbox_bytes < 1 {
             return Err("relay.inbox_entries and relay.inbox_bytes must be at least 1".to_owned());

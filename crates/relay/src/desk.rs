@@ -27,6 +27,8 @@ pub(crate) struct Seat {
     pub since: Moment,
     /// It said it is going idle: no inbound frame may follow on it.
     pub idle: bool,
+    /// It takes fires down its socket.
+    pub takes_fires: bool,
     bell: Arc<Notify>,
     lines: VecDeque<Line>,
     close: Option<Closing>,
@@ -106,7 +108,17 @@ impl Desk {
 impl Seat {
     pub fn arriving(socket: u64, gateway: GatewayId, since: Moment, bell: Arc<Notify>) -> Self {
         let role = Role::Arriving;
-        Self { socket, gateway, role, since, idle: false, bell, lines: VecDeque::new(), close: None }
+        Self {
+            socket,
+            gateway,
+            role,
+            since,
+            idle: false,
+            takes_fires: false,
+            bell,
+            lines: VecDeque::new(),
+            close: None,
+        }
     }
 
     pub fn becomes(&mut self, role: Role) {
@@ -127,11 +139,14 @@ impl Seat {
         self.bell.notify_one();
     }
 
-    pub fn stop(&mut self, line: String) {
-        if self.lines.len() < STOPS {
+    /// Says something that is of no use later. False when too much waits already.
+    pub fn stop(&mut self, line: String) -> bool {
+        let room = self.lines.len() < STOPS;
+        if room {
             self.lines.push_back(Line::Stop(line));
             self.bell.notify_one();
         }
+        room
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Enrolment {
     pub tenant: String,
     pub name: String,
     pub wake_url: Option<String>,
+    /// Where alone it may ask to be called back.
+    pub callback_url: Option<String>,
     /// Owned bots that shall belong to it.
     pub bots: Vec<Identity>,
     /// Platforms of the house's own that every agent has a conversation on.
@@ -42,6 +44,8 @@ pub enum NotEnrolled {
     Taken { tenant: String, name: String },
     #[error("{0}")]
     BadWakeUrl(String),
+    #[error("{0}")]
+    BadCallbackUrl(String),
     #[error("bot {platform}:{bot}: {why}", platform = .0.platform, bot = .0.bot, why = .1)]
     BadBot(Identity, &'static str),
 }
@@ -68,6 +72,9 @@ impl Relay {
         if let Some(Err(why)) = wanted.wake_url.as_deref().map(|url| self.0.rouse.check(url)) {
             return Ok(Err(NotEnrolled::BadWakeUrl(why)));
         }
+        if let Some(Err(why)) = wanted.callback_url.as_deref().map(|url| self.check_callback(url)) {
+            return Ok(Err(NotEnrolled::BadCallbackUrl(why)));
+        }
         let Some(tenant) = self.0.roster.tenant(&wanted.tenant).await? else {
             return Ok(Err(NotEnrolled::NoTenant(wanted.tenant)));
         };
@@ -80,6 +87,7 @@ impl Relay {
             tenant: tenant.id.clone(),
             name: wanted.name,
             wake_url: wanted.wake_url,
+            callback_url: wanted.callback_url,
             generation: Generation::Auto,
             idle: false,
             created: now,
@@ -118,6 +126,11 @@ impl Relay {
         self.roster_changed();
         tracing::info!(tenant.id = %tenant.id, instance.id = %instance.id, "agent {} was enrolled", instance.name);
         Ok(Ok(Enrolled { tenant, instance, gateway, secret, bots: wanted.bots }))
+    }
+
+    /// Why an agent will never be called back there, in words.
+    pub fn check_callback(&self, url: &str) -> Result<(), String> {
+        self.0.rouse.check_callback(url)
     }
 
     async fn unfit_bot(&self, bots: &[Identity]) -> Result<Option<NotEnrolled>, Fault> {
@@ -176,6 +189,7 @@ impl Relay {
             .filter(|identity| identity.bot == *instance.as_str())
             .collect();
         let removed = self.0.roster.remove_instance(instance).await?;
+        self.0.keyring.forget_bearers();
         for identity in built_in {
             self.0.roster.remove_bot(&identity.platform, &identity.bot).await?;
         }

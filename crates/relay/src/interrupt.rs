@@ -40,7 +40,7 @@ impl Relay {
         let Some(desk) = self.0.desks.get(instance).map(|desk| desk.clone()) else { return };
         let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };
         if let Some(live) = desk.state.lock().seats.iter_mut().find(|seat| seat.role == Role::Live) {
-            live.stop(frame.line());
+            let _ = live.stop(frame.line());
         }
     }
 }

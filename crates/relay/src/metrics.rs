@@ -28,6 +28,7 @@ pub struct Metrics {
     pub(crate) entries_dropped: Counter,
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
+    pub(crate) tokens: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -60,5 +61,10 @@ impl Metrics {
             self.actions.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
+        registry.register(
+            "posthouse_relay_tokens",
+            "Credentials exchanged for tokens, by result",
+            self.tokens.clone(),
+        );
     }
 }

@@ -18,6 +18,7 @@ use vault::Keyring;
 
 use crate::auth::Refusals;
 use crate::desk::Desk;
+use crate::fires::Fires;
 use crate::rouse::Rouse;
 use crate::{Config, Fault, Metrics};
 
@@ -67,6 +68,7 @@ pub(crate) struct Inner {
     pub sighted: Cache<(InstanceId, ChatId), u64>,
     pub refusals: Refusals,
     pub rouse: Rouse,
+    pub fires: Fires,
     pub sockets: AtomicU64,
     /// Counts changes of the roster, for whoever remembers parts of it.
     pub roster_version: watch::Sender<u64>,
@@ -79,12 +81,12 @@ impl Relay {
     pub fn new(parts: Parts) -> Self {
         let inner = Arc::new(Inner {
             rouse: Rouse::new(parts.errand),
-            config: parts.config,
+            config: parts.config.clone(),
             inbox: parts.inbox,
             outbox: parts.outbox,
             roster: parts.roster,
             traces: parts.traces,
-            keyring: parts.keyring,
+            keyring: parts.keyring.granting_access_for(parts.config.access_token.0),
             bus: parts.bus,
             timepiece: parts.timepiece,
             metrics: Arc::default(),
@@ -92,6 +94,7 @@ impl Relay {
             routes: Cache::builder().max_capacity(200_000).time_to_live(Duration::from_secs(600)).build(),
             sighted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(60)).build(),
             refusals: Refusals::default(),
+            fires: Fires::default(),
             sockets: AtomicU64::new(1),
             roster_version: watch::Sender::new(0),
             tasks: TaskTracker::new(),
@@ -151,6 +154,8 @@ impl Relay {
                 self.stop_turn(&instance.into(), &session_key.into(), &chat.into());
             }
             Word::Redriven { instance } => self.rewind(&InstanceId::from(instance)),
+            // For those who listen through `arrivals`.
+            Word::Arrived { .. } => {}
         }
     }
 
@@ -200,6 +205,8 @@ impl Relay {
     fn forget_roster(&self) {
         self.0.roster_version.send_modify(|version| *version += 1);
         self.0.routes.invalidate_all();
+        // Whoever was removed took its tokens along.
+        self.0.keyring.forget_bearers();
     }
 
     /// For whoever remembers parts of the roster.

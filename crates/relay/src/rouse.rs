@@ -44,6 +44,11 @@ impl Rouse {
         self.errand.check(url).map(drop).map_err(|refusal| format!("wake URL: {refusal}"))
     }
 
+    /// Why an agent will never be called back there, in words.
+    pub fn check_callback(&self, url: &str) -> Result<(), String> {
+        self.errand.check_base(url).map(drop).map_err(|refusal| format!("callback URL: {refusal}"))
+    }
+
     /// Something waits for an agent that is not here. Called on the ledger's thread, so it only notes.
     pub fn note(&self, instance: &InstanceId) {
         let mut sleepers = self.sleepers.lock();
@@ -137,10 +142,24 @@ impl Relay {
         }
     }
 
+    /// Calls an agent's wake URL once, whatever waits for it. False when it has none.
+    pub async fn wake(&self, instance: &InstanceId) -> bool {
+        match self.0.roster.instance(instance).await {
+            Ok(found) => match found.and_then(|found| found.wake_url) {
+                Some(url) => {
+                    self.call(instance, &url).await;
+                    true
+                }
+                None => false,
+            },
+            Err(fault) => {
+                tracing::error!(%fault, "could not look up a wake URL");
+                false
+            }
+        }
+    }
+
     async fn poke(&self, instance: &InstanceId) {
-        let count = |why| {
-            self.0.metrics.pokes.get_or_create(&Why { why }).inc();
-        };
         let presence = self.presence(instance);
         if presence.connected && !presence.idle {
             return self.0.rouse.forget(instance);
@@ -160,8 +179,15 @@ impl Relay {
                 return tracing::error!(%fault, "could not look into an inbox before waking its agent");
             }
         }
-        // No body, no credentials, no tenant data, and the answer does not matter.
-        match self.0.rouse.errand.run(Call::get(&url).timeout(POKE_TIMEOUT)).await {
+        self.call(instance, &url).await;
+    }
+
+    /// No body, no credentials, no tenant data, and the answer does not matter.
+    async fn call(&self, instance: &InstanceId, url: &str) {
+        let count = |why| {
+            self.0.metrics.pokes.get_or_create(&Why { why }).inc();
+        };
+        match self.0.rouse.errand.run(Call::get(url).timeout(POKE_TIMEOUT)).await {
             Ok(_) => count("answered"),
             Err(fault) => {
                 count("failed");

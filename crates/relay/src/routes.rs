@@ -1,4 +1,4 @@
-//! The relay's door: `/relay`.
+//! The relay's doors: `/relay`, and those where credentials are exchanged for tokens.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use crate::auth::{Caller, Verdict};
 use crate::metrics::Why;
 use crate::seats::UNAUTHORIZED;
-use crate::{Egress, LastWord, Relay, socket};
+use crate::{Egress, LastWord, Relay, oauth, socket};
 
 /// The largest message taken. A stock agent sends each line as one message, so this is past the longest
 /// line: one that is merely too long is read and refused in words (contract section 4).
@@ -23,9 +23,12 @@ struct Door {
     egress: Arc<dyn Egress>,
 }
 
-/// The socket's door. Built last, from the relay and from what carries its actions.
+/// The socket's door, and the tokens'. Built last, from the relay and from what carries its actions.
 pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
-    Router::new().route("/relay", get(dial)).with_state(Door { relay: relay.clone(), egress })
+    Router::new()
+        .route("/relay", get(dial))
+        .with_state(Door { relay: relay.clone(), egress })
+        .merge(oauth::routes(relay))
 }
 
 async fn dial(

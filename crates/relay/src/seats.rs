@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bus::Word;
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, InstanceId};
 use tokio::sync::Notify;
@@ -72,6 +73,7 @@ impl Relay {
         let turn = state.turn;
         drop(state);
         self.0.rouse.came(&desk.instance);
+        self.0.bus.tell(Word::Arrived { instance: desk.instance.to_string() });
         turn
     }
 

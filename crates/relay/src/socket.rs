@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use ledger::Identity;
 use posthouse_time::Moment;
 use posthouse_wire::frame::{Lines, Unread};
@@ -19,6 +20,7 @@ use vault::Holder;
 
 use crate::actions::Asking;
 use crate::desk::{Desk, Line, Orders, Role};
+use crate::fires::Said;
 use crate::{Egress, Relay};
 use delivery::Delivery;
 use writing::broken;
@@ -26,6 +28,8 @@ pub(crate) use writing::{await_goodbye, say_goodbye};
 
 /// The longest line taken from an agent.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// Messages heard at a time before anything else has its turn.
+const PACK: usize = 64;
 /// How long a closing house waits for acknowledgements and answers in flight.
 const FAREWELL: Duration = Duration::from_secs(3);
 
@@ -59,6 +63,9 @@ struct Seated {
     is_ours: bool,
     delivery: Delivery,
 }
+
+/// What the stream gave: nothing when it has ended.
+type Received = Option<Result<Message, axum::Error>>;
 
 /// How a connection ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,19 +126,19 @@ impl Socket {
                 return Close { code: 1012, reason: "the house is closing" };
             }
             let due = self.next_timer().min(farewell.unwrap_or(Moment::from_millis(i64::MAX)));
+            // In this order, since the further down one is, the more it costs to begin waiting for it;
+            // what is due does not wait behind a peer that never stops talking.
             let step = tokio::select! {
-                message = self.stream.recv() => match message {
-                    Some(Ok(message)) => Box::pin(self.message(message)).await,
-                    Some(Err(error)) => Err(broken(error)),
-                    None => Err(Gone),
-                },
+                biased;
+                () = std::future::ready(()), if timepiece.now() >= due => Box::pin(self.tick()).await,
                 () = bell.notified() => Box::pin(self.heed()).await,
                 () = progress(&mut self.seated) => Ok(()),
-                () = timepiece.until(due) => Box::pin(self.tick()).await,
                 () = closing.cancelled(), if farewell.is_none() => {
                     farewell = Some(timepiece.now() + FAREWELL);
                     Ok(())
                 }
+                message = self.stream.recv() => Box::pin(self.messages(message)).await,
+                () = timepiece.until(due) => Box::pin(self.tick()).await,
             };
             self.start_committing();
             let step = match step {
@@ -148,9 +155,20 @@ impl Socket {
         self.relay.0.timepiece.now()
     }
 
-    async fn message(&mut self, message: Message) -> Result<(), Ending> {
+    /// What was received, and what else lies there already: acknowledgements come in packs, and what
+    /// follows from them is done once for a pack.
+    async fn messages(&mut self, received: Received) -> Result<(), Ending> {
+        self.message(received).await?;
+        for _ in 1..PACK {
+            let Some(received) = self.stream.recv().now_or_never() else { break };
+            self.message(received).await?;
+        }
+        Ok(())
+    }
+
+    async fn message(&mut self, received: Received) -> Result<(), Ending> {
         self.heard = self.now();
-        let bytes: Bytes = match message {
+        let bytes: Bytes = match received.ok_or(Gone)?.map_err(broken)? {
             Message::Text(text) => text.into(),
             Message::Binary(bytes) => bytes,
             Message::Ping(_) => return Ok(()),
@@ -208,6 +226,10 @@ impl Socket {
                 Ok(())
             }
             FromGateway::GoingIdle => self.go_idle().await,
+            FromGateway::CronFired { request_id, status, fired } => {
+                self.relay.fired(&self.holder.instance, &request_id, Said::Answer { status, fired });
+                Ok(())
+            }
         }
     }
 

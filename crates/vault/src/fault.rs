@@ -9,6 +9,8 @@ pub enum Fault {
     Broken,
     #[error("no random numbers to be had")]
     NoRandom,
+    #[error("nothing was signed: {0}")]
+    Unsigned(&'static str),
     #[error(transparent)]
     Ledger(#[from] ledger::Fault),
 }

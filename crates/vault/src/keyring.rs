@@ -3,23 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{GatewayRecord, VaultRecords};
+use ledger::{GatewayRecord, Tokens, VaultRecords};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::token::{self, Verdict};
 use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
 
 use crate::Fault;
+use crate::bearer::Bearers;
 use crate::seal::{Keys, random_hex};
 
 /// How long a rotated secret stays good beside its successor.
-const OVERLAP: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
-/// The gateway credentials, without the power to read them.
+/// Everything that agents and programs present, without the power to read it.
 #[derive(Clone)]
 pub struct Keyring {
-    records: Arc<dyn VaultRecords>,
-    keys: Arc<Keys>,
-    timepiece: Timepiece,
+    pub(crate) records: Arc<dyn VaultRecords>,
+    pub(crate) tokens: Arc<dyn Tokens>,
+    pub(crate) bearers: Bearers,
+    /// How long an access token lives.
+    pub(crate) access: Duration,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) timepiece: Timepiece,
 }
 
 /// Whom a credential stands for, by our own record of it.
@@ -44,10 +49,6 @@ pub enum Standing {
 }
 
 impl Keyring {
-    pub(crate) fn new(records: Arc<dyn VaultRecords>, keys: Arc<Keys>, timepiece: Timepiece) -> Self {
-        Self { records, keys, timepiece }
-    }
-
     /// Makes a credential, or gives an existing one of the same instance a new secret; the old one
     /// stays good for a day. Nothing when the id is another instance's or was revoked. This is the one
     /// time the secret is seen.

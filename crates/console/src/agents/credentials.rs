@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Inside;
+use super::papers::Papers;
 use crate::env;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
@@ -23,6 +24,8 @@ pub(crate) struct Credential {
     gateway_id: GatewayId,
     secret: String,
     env: Value,
+    #[serde(flatten)]
+    papers: Option<Papers>,
 }
 
 impl Credential {
@@ -34,6 +37,7 @@ impl Credential {
         secret: &Secret,
         bots: &[Identity],
     ) -> Self {
+        let env = env::env(&console.public_url, gateway, secret, bots);
         Self {
             tenant: tenant.name.clone(),
             tenant_id: tenant.id.clone(),
@@ -41,8 +45,20 @@ impl Credential {
             instance_id: instance.id.clone(),
             gateway_id: gateway.clone(),
             secret: secret.expose().to_owned(),
-            env: env::shown(&env::env(&console.public_url, gateway, secret, bots)),
+            env: env::shown(&env),
+            papers: None,
         }
+    }
+
+    /// The same for an agent whose login is ours.
+    pub fn with_portal(mut self, console: &Parts) -> Self {
+        let (name, value) = env::portal(&console.public_url);
+        self.env[name] = value.expose().into();
+        self
+    }
+
+    pub fn with_papers(self, console: &Parts, papers: Papers) -> Self {
+        Self { papers: Some(papers), ..self.with_portal(console) }
     }
 }
 
@@ -101,7 +117,10 @@ pub(crate) async fn rotate(
         return Err(Problem::conflict("revoked", "the credential was revoked meanwhile"));
     };
     let bots = console.real_bots(&instance.id).await?;
-    Ok(Json(Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots)))
+    let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
+    let logins = console.relay.keyring().logins(Some(&tenant.id)).await.map_err(relay::Fault::from)?;
+    let has_login = logins.iter().any(|login| login.instance == instance.id);
+    Ok(Json(if has_login { credential.with_portal(&console) } else { credential }))
 }
 
 /// Ends a credential for good: its sockets close, further dials are refused.

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use bus::Bus;
 use bytes::Bytes;
+use clock::Clock;
 use console::{AdminToken, Guests, Parts};
 use edge::Edge;
 use edge::web::Web;
@@ -17,7 +18,7 @@ use posthouse_wire::{EntryId, Event, InstanceId, Secret};
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{Algorithm, Keys, Vault};
 
 use crate::pigeon::{self, Pigeon};
 
@@ -34,7 +35,9 @@ impl House {
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Place::Memory, timepiece.clone()).await.unwrap();
         let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), timepiece.clone()).await.unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone())
+            .await
+            .unwrap();
         let errand = Errand::new(errand::Config::default());
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
@@ -47,6 +50,16 @@ impl House {
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
+        let clock = Clock::new(clock::Parts {
+            config: clock::Config::default(),
+            arms: ledger.arms(),
+            signer: vault.signer(Algorithm::Es256).await.unwrap(),
+            relay: relay.clone(),
+            errand: errand.clone(),
+            issuer: "http://127.0.0.1:7678".to_owned(),
+            timepiece: timepiece.clone(),
+        })
+        .unwrap();
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
             vault,
@@ -59,6 +72,7 @@ impl House {
         let written = Arc::clone(&backups);
         let doors = console::routes(Parts {
             relay: relay.clone(),
+            clock,
             edge,
             admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
             public_url: "http://127.0.0.1:7678".to_owned(),

@@ -5,6 +5,7 @@
 
 mod agents;
 mod bots;
+mod clients;
 mod door;
 mod house;
 mod inbox;

@@ -5,7 +5,12 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::Fault;
 
 /// In order; a step that has shipped is never changed, only followed by another.
-const STEPS: &[&str] = &[include_str!("migrations/0001_house.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001_house.sql"),
+    include_str!("migrations/0002_tokens.sql"),
+    include_str!("migrations/0003_signing_keys.sql"),
+    include_str!("migrations/0004_arms.sql"),
+];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
     let known = STEPS.len() as i64;

@@ -20,6 +20,9 @@ const FINISHED: Duration = Duration::from_secs(10 * 60);
 /// How long a conversation may be answered after its last event.
 const CONVERSATIONS: Duration = Duration::from_secs(90 * 24 * 3600);
 
+/// How long it is told what became of arms.
+const HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Rows that one statement forgets at most, so that it never holds up a commit for long.
 const A_LITTLE: u32 = 500;
 
@@ -29,6 +32,7 @@ pub(super) fn a_little(db: &Connection, now: Moment) -> rusqlite::Result<bool> {
     let pass = Pass { db, now };
     let traces_of_entries = (now - WEEK).max(pass.fills("SELECT max(seq) FROM entries", ENTRY_AT)?);
     let traces_of_actions = (now - WEEK).max(pass.fills("SELECT max(seq) FROM actions", ACTION_AT)?);
+    let told_fires = (now - HISTORY).max(pass.fills("SELECT max(seq) FROM fires", FIRE_AT)?);
     let forgotten_repeats = pass.forget(OLD_REPEATS, now - REPEATS)?;
     let late = pass.forget(LATE, now - WEEK)?;
     if late > 0 {
@@ -46,8 +50,13 @@ pub(super) fn a_little(db: &Connection, now: Moment) -> rusqlite::Result<bool> {
         pass.forget(LAPSED_CAPABILITIES, now - 10 * MINUTE)?,
         pass.forget(ENDLESS_CAPABILITIES, now - CONVERSATIONS)?,
         pass.forget(ENDED_SECRETS, now)?,
+        pass.forget(ENDED_CLIENT_SECRETS, now)?,
+        pass.forget(ENDED_ACCESS, now)?,
+        pass.forget(ROTATED_TOKENS, now - DAY)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
         pass.forget(OLD_SESSIONS, now - CONVERSATIONS)?,
+        pass.forget(OLD_TAKEN, now - REPEATS)?,
+        pass.forget(TOLD_FIRES, told_fires)?,
     ];
     Ok(gone.contains(&(A_LITTLE as usize)))
 }
@@ -80,6 +89,7 @@ impl Pass<'_> {
 
 const ENTRY_AT: &str = "SELECT counted FROM entries WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
 const ACTION_AT: &str = "SELECT received FROM actions WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
+const FIRE_AT: &str = "SELECT at FROM fires WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
 
 /// The row stays, and says that it was dropped, for as long again.
 const LATE: &str =
@@ -124,11 +134,30 @@ const ENDLESS_CAPABILITIES: &str = "DELETE FROM capabilities WHERE id IN
 const ENDED_SECRETS: &str = "DELETE FROM gateway_secrets WHERE id IN
     (SELECT id FROM gateway_secrets WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
 
+const ENDED_CLIENT_SECRETS: &str = "DELETE FROM client_secrets WHERE hash IN
+    (SELECT hash FROM client_secrets WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
+
+const ENDED_ACCESS: &str = "DELETE FROM access_tokens WHERE hash IN
+    (SELECT hash FROM access_tokens WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
+
+/// Until then, whoever presents one again is told so.
+const ROTATED_TOKENS: &str = "DELETE FROM refresh_tokens WHERE seq IN
+    (SELECT seq FROM refresh_tokens WHERE rotated < ?1 ORDER BY rotated LIMIT ?2)";
+
 const OLD_CHATS: &str = "DELETE FROM chats WHERE (instance, chat, platform, bot) IN
     (SELECT instance, chat, platform, bot FROM chats WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
 
 const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (instance, session_key) IN
     (SELECT instance, session_key FROM sessions WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
+
+/// Agents that repeat an old wish are not heard as repeating themselves any more. The line stays.
+const OLD_TAKEN: &str = "UPDATE fires SET dedup = NULL, held = NULL WHERE seq IN
+    (SELECT seq FROM fires INDEXED BY fires_age
+     WHERE (dedup IS NULL) = 0 AND at < ?1 ORDER BY at LIMIT ?2)";
+
+const TOLD_FIRES: &str = "DELETE FROM fires WHERE seq IN
+    (SELECT seq FROM fires INDEXED BY fires_age
+     WHERE (dedup IS NULL) = 1 AND at < ?1 ORDER BY at LIMIT ?2)";
 
 #[cfg(test)]
 mod tests {
@@ -141,6 +170,7 @@ mod tests {
         for statement in [
             ENTRY_AT,
             ACTION_AT,
+            FIRE_AT,
             LATE,
             OLD_REPEATS,
             TOLD_ENTRIES,
@@ -151,8 +181,13 @@ mod tests {
             LAPSED_CAPABILITIES,
             ENDLESS_CAPABILITIES,
             ENDED_SECRETS,
+            ENDED_CLIENT_SECRETS,
+            ENDED_ACCESS,
+            ROTATED_TOKENS,
             OLD_CHATS,
             OLD_SESSIONS,
+            OLD_TAKEN,
+            TOLD_FIRES,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
             let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);

@@ -2,20 +2,21 @@ mod chats;
 mod rows;
 
 use async_trait::async_trait;
-use posthouse_wire::{BotId, ChatId, InstanceId, Platform, SessionKey, TenantId};
+use posthouse_wire::{BotId, ChatId, InstanceId, LoginId, Platform, SessionKey, TenantId};
 use rusqlite::{OptionalExtension, params};
 
-use chats::{may_reach, move_chat};
+use chats::{chat_of_session, last_identity, may_reach, move_chat};
 use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
-use super::Sqlite;
-use crate::Fault;
+use super::{Sqlite, arms, tokens};
 use crate::roster::{
     Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
+use crate::{Fault, Owner};
 
 const TENANT: &str = "SELECT id, name, created FROM tenants";
-const INSTANCE: &str = "SELECT id, tenant, name, wake_url, generation, idle, created FROM instances";
+const INSTANCE: &str =
+    "SELECT id, tenant, name, wake_url, callback_url, generation, idle, created FROM instances";
 const BOT: &str = "SELECT platform, id, shared, settings, created FROM bots";
 
 #[async_trait]
@@ -59,6 +60,7 @@ impl Roster for Sqlite {
             if busy {
                 return Ok(Removed::InUse);
             }
+            tokens::end(db, &Owner::Tenant(id.clone()))?;
             db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
         })
         .await
@@ -75,13 +77,14 @@ impl Roster for Sqlite {
                 return Ok(Created::Unfit("no such tenant"));
             }
             db.execute(
-                "INSERT INTO instances (id, tenant, name, wake_url, generation, idle, created)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+                "INSERT INTO instances (id, tenant, name, wake_url, callback_url, generation, idle, created)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
                 params![
                     new.id.as_str(),
                     new.tenant.as_str(),
                     new.name,
                     new.wake_url,
+                    new.callback_url,
                     new.generation.as_str(),
                     new.idle,
                     new.created.millis()
@@ -127,9 +130,21 @@ impl Roster for Sqlite {
         .await
     }
 
+    async fn instance_of_login(&self, tenant: &TenantId, login: &LoginId) -> Result<Option<Instance>, Fault> {
+        let (tenant, login) = (tenant.clone(), login.clone());
+        self.read(move |db| {
+            db.prepare_cached(&format!("{INSTANCE} WHERE bootstrap = ?1 AND tenant = ?2"))?
+                .query_row([login.as_str(), tenant.as_str()], instance)
+                .optional()
+        })
+        .await
+    }
+
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault> {
         let (id, now) = (id.clone(), self.timepiece.now());
         self.write(move |db| {
+            tokens::end(db, &Owner::Instance(id.clone()))?;
+            arms::cancel_all(db, &id, now)?;
             for of_it in [
                 "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
                 "DELETE FROM gateways WHERE instance = ?1",
@@ -161,6 +176,15 @@ impl Roster for Sqlite {
         let (id, url) = (id.clone(), url.map(str::to_owned));
         self.write(move |db| {
             db.execute("UPDATE instances SET wake_url = ?2 WHERE id = ?1", params![id.as_str(), url])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn set_callback_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault> {
+        let (id, url) = (id.clone(), url.map(str::to_owned));
+        self.write(move |db| {
+            db.execute("UPDATE instances SET callback_url = ?2 WHERE id = ?1", params![id.as_str(), url])
                 .map(drop)
         })
         .await
@@ -355,14 +379,7 @@ impl Roster for Sqlite {
 
     async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault> {
         let (of, chat) = (of.clone(), chat.clone());
-        self.read(move |db| {
-            db.prepare_cached(
-                "SELECT platform, bot FROM chats WHERE instance = ?1 AND chat = ?2 ORDER BY seen DESC LIMIT 1",
-            )?
-            .query_row([of.as_str(), chat.as_str()], |row| identity(row, 0))
-            .optional()
-        })
-        .await
+        self.read(move |db| last_identity(db, &of, &chat)).await
     }
 
     async fn chat_of_session(
@@ -371,15 +388,6 @@ impl Roster for Sqlite {
         key: &SessionKey,
     ) -> Result<Option<(Identity, ChatId)>, Fault> {
         let (of, key) = (of.clone(), key.clone());
-        self.read(move |db| {
-            db.prepare_cached(
-                "SELECT platform, bot, chat FROM sessions WHERE instance = ?1 AND session_key = ?2",
-            )?
-            .query_row([of.as_str(), key.as_str()], |row| {
-                Ok((identity(row, 0)?, ChatId::from(row.get::<_, String>(2)?)))
-            })
-            .optional()
-        })
-        .await
+        self.read(move |db| chat_of_session(db, &of, &key)).await
     }
 }

@@ -1,3 +1,5 @@
+mod house_keys;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{BotId, CapabilityKind, GatewayId, InstanceId, Platform, SessionKey, TenantId};
@@ -212,6 +214,8 @@ impl VaultRecords for Sqlite {
                  UNION ALL
                  SELECT 'capability/' || instance || '/' || kind || '#' || id, key_id, blob
                    FROM capabilities WHERE key_id <> ?1
+                 UNION ALL
+                 SELECT 'house/' || kind || '/' || name || '#' || id, key_id, blob FROM house_keys WHERE key_id <> ?1
                  LIMIT ?2",
             )?
             .query_map(params![key_id, at_most], |row| Ok((row.get(0)?, sealed(row, 1)?)))?
@@ -226,6 +230,7 @@ impl VaultRecords for Sqlite {
             let table = match place.split('/').next() {
                 Some("gateway") => "gateway_secrets",
                 Some("bot") => "credentials",
+                Some("house") => "house_keys",
                 _ => "capabilities",
             };
             let id: i64 = place.rsplit('#').next().and_then(|id| id.parse().ok()).unwrap_or(-1);

@@ -155,6 +155,7 @@ impl Book {
             tenant: format!("ten_{tenant}").into(),
             name: name.to_owned(),
             wake_url: None,
+            callback_url: None,
             generation: Generation::Auto,
             idle: false,
             created: self.clock.now(),

@@ -5,10 +5,12 @@
 #[macro_use]
 mod book;
 
+mod arms;
 mod backup;
 mod commit;
 mod crash;
 mod disk;
+mod house_keys;
 mod inbox;
 mod open;
 mod outbox;
@@ -16,5 +18,6 @@ mod poison;
 mod prune;
 mod rooms;
 mod roster;
+mod tokens;
 mod trace;
 mod vault;

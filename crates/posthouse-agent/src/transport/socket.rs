@@ -1,6 +1,7 @@
 //! One socket's life: hello, then read and write side by side until it ends.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -136,6 +137,7 @@ fn hellos(line: &Line) -> String {
             bot_id: identity.bot_id.clone(),
             client: Some(concat!("posthouse-agent/", env!("CARGO_PKG_VERSION")).to_owned()),
             window: Some(settings.window),
+            fires: settings.fires,
             has_command_manifest: false,
         })
     };
@@ -219,6 +221,15 @@ async fn take(line: &Line, frame: ToGateway, pulse: &Pulse) {
         }
         ToGateway::GoingIdleAck => {
             line.idle_confirmed.send_replace(true);
+        }
+        ToGateway::CronFire { request_id, fire } => {
+            let Some(handler) = line.hands.handler() else { return };
+            let outbox = Arc::clone(&line.outbox);
+            // Beside the reader: a claim takes a while, and nothing else waits for it.
+            tokio::spawn(async move {
+                let (status, fired) = handler.fired(fire).await;
+                outbox.aside(&FromGateway::CronFired { request_id, status, fired });
+            });
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{FromGateway, Hello, Outbound, ToGateway};
 use crate::action::{Action, Outcome};
+use crate::cron::Fired;
 use crate::descriptor::Descriptor;
 use crate::id::{BotId, EntryId, Platform, RequestId, SessionKey};
 use crate::lenient::{field, object, repaired};
@@ -56,6 +57,12 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     forward: Option<&'a RawValue>,
+    #[serde(borrow)]
+    fires: Option<&'a RawValue>,
+    #[serde(borrow)]
+    fire: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
 }
 
 pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
@@ -65,6 +72,7 @@ pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
             bot_id: field(frame.bot_id).unwrap_or_else(|| BotId::new("")),
             client: field(frame.client),
             window: field(frame.window),
+            fires: field(frame.fires).unwrap_or_default(),
             has_command_manifest: frame.command_manifest.is_some_and(|raw| raw.get() != "null"),
         })),
         "inbound_ack" => Ok(FromGateway::InboundAck { entry: entry(frame)? }),
@@ -85,6 +93,11 @@ pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
             reason: field(frame.reason),
         }),
         "going_idle" => Ok(FromGateway::GoingIdle),
+        "cron_fire_result" => Ok(FromGateway::CronFired {
+            request_id: request(frame)?,
+            status: field(frame.status).ok_or(Unread::Ignored)?,
+            fired: Fired::of(&field::<String>(frame.result).unwrap_or_default()),
+        }),
         _ => Err(Unread::Ignored),
     })
 }
@@ -113,6 +126,10 @@ pub(super) fn to_gateway(line: &[u8]) -> Result<ToGateway, Unread> {
             entry: entry(frame).ok(),
         }),
         "going_idle_ack" => Ok(ToGateway::GoingIdleAck),
+        "cron_fire" => Ok(ToGateway::CronFire {
+            request_id: request(frame)?,
+            fire: object(frame.fire).ok_or(Unread::Ignored)?,
+        }),
         _ => Err(Unread::Ignored),
     })
 }

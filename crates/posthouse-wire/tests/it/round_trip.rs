@@ -62,7 +62,14 @@ fn action() -> BoxedStrategy<Action> {
 fn from_gateway() -> BoxedStrategy<FromGateway> {
     prop_oneof![
         (id(), id(), of(words()), of(any::<u16>())).prop_map(|(platform, bot_id, client, window)| {
-            FromGateway::Hello(Hello { platform, bot_id, client, window, has_command_manifest: false })
+            FromGateway::Hello(Hello {
+                platform,
+                bot_id,
+                client,
+                window,
+                fires: window.is_some(),
+                has_command_manifest: false,
+            })
         }),
         named().prop_map(|entry| FromGateway::InboundAck { entry }),
         (named(), action(), of(named()), of(named())).prop_map(|(request_id, action, platform, bot_id)| {

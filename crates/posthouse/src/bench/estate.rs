@@ -38,6 +38,11 @@ impl Ground {
     pub fn path(&self) -> &Path {
         &self.folder
     }
+
+    /// Where the next house may be made.
+    pub fn house(&self) -> PathBuf {
+        self.folder.join(format!("house-{}", self.made.fetch_add(1, Ordering::Relaxed)))
+    }
 }
 
 impl Drop for Ground {
@@ -88,12 +93,13 @@ pub fn poster_of(chat: &str) -> Option<usize> {
 
 impl Estate {
     pub async fn prepare(ground: &Ground, plan: Plan) -> anyhow::Result<Self> {
-        let folder = ground.folder.join(format!("house-{}", ground.made.fetch_add(1, Ordering::Relaxed)));
+        let folder = ground.house();
         crate::house::init(&folder).await?;
         let timepiece = Timepiece::wall();
         let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
         let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), timepiece.clone()).await?;
+        let vault =
+            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
         let registrar = Registrar {
             roster: ledger.roster(),
             keyring: vault.keyring(),
@@ -167,6 +173,7 @@ impl Registrar {
             tenant,
             name: name.to_owned(),
             wake_url: None,
+            callback_url: None,
             generation: Generation::default(),
             idle: false,
             created: self.now,
@@ -209,7 +216,8 @@ impl Registrar {
     }
 }
 
-fn made(created: Created) -> anyhow::Result<()> {
+/// An error unless it was made.
+pub fn made(created: Created) -> anyhow::Result<()> {
     ensure!(created == Created::Made, "a fresh house refused an enrolment: {created:?}");
     Ok(())
 }

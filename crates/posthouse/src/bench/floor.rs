@@ -28,14 +28,18 @@ const FRAME: usize = 300;
 const ECHOING: Duration = Duration::from_secs(3);
 
 pub async fn measure(folder: &Path, report: &mut Report) -> anyhow::Result<()> {
+    disk(folder, report).await?;
+    let (echoes, took, cpu) = echo().await?;
+    report.figure("floor", ECHO_RATE, echoes as f64 / took.as_secs_f64(), "/s");
+    report.figure("floor", ECHO_CPU, cpu.as_secs_f64() * 1e6 / echoes as f64, "us/msg");
+    Ok(())
+}
+
+pub async fn disk(folder: &Path, report: &mut Report) -> anyhow::Result<()> {
     let file = folder.join("floor");
     let syncs = Spread::of(tokio::task::spawn_blocking(move || syncs(&file)).await??);
     report.figure("floor", SYNC_P50, syncs.percentile(50.0), "ms");
     report.figure("floor", "fdatasync of 4 KiB, p99", syncs.percentile(99.0), "ms");
-
-    let (echoes, took, cpu) = echo().await?;
-    report.figure("floor", ECHO_RATE, echoes as f64 / took.as_secs_f64(), "/s");
-    report.figure("floor", ECHO_CPU, cpu.as_secs_f64() * 1e6 / echoes as f64, "us/msg");
     Ok(())
 }
 

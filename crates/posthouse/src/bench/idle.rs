@@ -99,6 +99,7 @@ async fn dial(address: &str, agent: &Enrolled) -> anyhow::Result<TcpStream> {
         bot_id: agent.bot.clone(),
         client: Some("posthouse-bench".to_owned()),
         window: Some(32),
+        fires: false,
         has_command_manifest: false,
     });
     stream.write_all(&frame(0x81, hello.line().as_bytes())).await?;

@@ -16,6 +16,10 @@ use super::tally::Tally;
 pub struct Posters(Vec<Poster>);
 
 impl Posters {
+    pub fn of(posters: Vec<Poster>) -> Self {
+        Self(posters)
+    }
+
     pub async fn connect(server: &Server, estate: &Estate, count: u32) -> anyhow::Result<Self> {
         let mut posters = Vec::with_capacity(count as usize);
         for at in 0..count {

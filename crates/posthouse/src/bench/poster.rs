@@ -9,7 +9,7 @@ use super::estate::{Estate, PLATFORM, busy_chat};
 use super::server::Server;
 
 /// A number as long as every number of a message.
-const PLACE: &str = "9999999999";
+pub const PLACE: &str = "9999999999";
 /// Makes an update as long as real ones are, about a kilobyte.
 const WORDS: &str = "Could you look over the notes from this morning and tell me which of the open points \
     are still ours? The second one about the delivery window worries me, and I would rather hear it from you \
@@ -28,8 +28,6 @@ pub struct Poster {
 impl Poster {
     /// The poster with this number speaks from a chat of its own, to the bot of one of the busy agents.
     pub async fn connect(server: &Server, estate: &Estate, at: u32) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(server.address()?).await?;
-        stream.set_nodelay(true)?;
         let bot = &estate.busy[at as usize % estate.busy.len()].bot;
         let chat = busy_chat(at);
         let body = format!(
@@ -47,8 +45,20 @@ impl Poster {
             estate.webhook_secret.expose(),
             body.len()
         );
-        let places = request.match_indices(PLACE).map(|(at, _)| at).collect();
-        Ok(Self { stream, request: request.into_bytes(), places, answer: Vec::with_capacity(1024) })
+        Self::open(server.address()?, request).await
+    }
+
+    /// A connection for this request, in which a number may have its place.
+    pub async fn open(address: &str, request: String) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (request, places) = prepared(request);
+        Ok(Self { stream, request, places, answer: Vec::with_capacity(1024) })
+    }
+
+    /// Another request from here on.
+    pub fn rewrite(&mut self, request: String) {
+        (self.request, self.places) = prepared(request);
     }
 
     /// Posts one message and returns the status of the answer.
@@ -70,19 +80,32 @@ impl Poster {
     }
 }
 
+fn prepared(request: String) -> (Vec<u8>, Vec<usize>) {
+    let places = request.match_indices(PLACE).map(|(at, _)| at).collect();
+    (request.into_bytes(), places)
+}
+
 /// The status of an answer that is complete.
 fn whole(answer: &[u8]) -> io::Result<Option<u16>> {
-    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
-    let odd = || io::Error::new(io::ErrorKind::InvalidData, "not an answer this client understands");
-    let head = std::str::from_utf8(&answer[..end]).map_err(|_| odd())?;
-    let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).ok_or_else(odd)?;
-    let length = lines.find_map(|line| {
+    let Some((head, _)) = framed(answer)? else { return Ok(None) };
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(odd)?;
+    Ok(Some(status))
+}
+
+/// Head and body of a request or an answer that is complete.
+pub fn framed(message: &[u8]) -> io::Result<Option<(&str, &[u8])>> {
+    let Some(end) = message.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+    let head = std::str::from_utf8(&message[..end]).map_err(|_| odd())?;
+    let length = head.split("\r\n").skip(1).find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     });
-    let length = length.ok_or_else(odd)?;
-    Ok((answer.len() >= end + 4 + length).then_some(status))
+    let body = &message[end + 4..];
+    Ok(body.get(..length.ok_or_else(odd)?).map(|body| (head, body)))
+}
+
+fn odd() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not a message this side understands")
 }
 
 #[cfg(test)]

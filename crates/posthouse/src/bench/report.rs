@@ -1,6 +1,7 @@
 //! The figures, each beside its bar.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::machine::Machine;
 
@@ -8,6 +9,12 @@ use super::machine::Machine;
 pub struct Report {
     machine: Machine,
     figures: Vec<Figure>,
+    /// What other systems came to under the same loads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peers: Option<Value>,
+    /// All of them in one table.
+    #[serde(skip)]
+    table: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -74,7 +81,7 @@ pub const PACE_P50: &str = "webhook to 200, p50";
 
 impl Report {
     pub fn new(machine: Machine) -> Self {
-        Self { machine, figures: Vec::new() }
+        Self { machine, figures: Vec::new(), peers: None, table: String::new() }
     }
 
     pub fn figure(&mut self, part: &'static str, name: impl Into<String>, value: f64, unit: &'static str) {
@@ -101,20 +108,31 @@ impl Report {
 
     /// The ratios to what this machine does without a house.
     pub fn compare(&mut self) {
-        let of = |part: &str, name: &str| {
-            let found = self.figures.iter().find(|figure| figure.part == part && figure.name == name);
-            found.map(|figure| figure.value)
-        };
-        let pairs = [
-            ("peak rate, part of the bare echo's", of("peak", PEAK_RATE), of("floor", ECHO_RATE)),
-            ("CPU of a message, in bare echoes", of("peak", PEAK_CPU), of("floor", ECHO_CPU)),
-            ("webhook to 200 at pace, in fdatasyncs", of("pace", PACE_P50), of("floor", SYNC_P50)),
-        ];
-        for (name, value, floor) in pairs {
-            if let (Some(value), Some(floor)) = (value, floor) {
-                self.figure("ratio", name, value / floor, "x");
-            }
+        for (name, value, floor) in [
+            ("peak rate, part of the bare echo's", ("peak", PEAK_RATE), ("floor", ECHO_RATE)),
+            ("CPU of a message, in bare echoes", ("peak", PEAK_CPU), ("floor", ECHO_CPU)),
+            ("webhook to 200 at pace, in fdatasyncs", ("pace", PACE_P50), ("floor", SYNC_P50)),
+        ] {
+            self.ratio(name, value, floor);
         }
+    }
+
+    /// One figure by another, each named by part and name, where both were measured.
+    pub fn ratio(&mut self, name: &str, of: (&str, &str), to: (&str, &str)) {
+        if let (Some(value), Some(floor)) = (self.value(of.0, of.1), self.value(to.0, to.1)) {
+            self.figure("ratio", name, value / floor, "x");
+        }
+    }
+
+    pub fn value(&self, part: &str, name: &str) -> Option<f64> {
+        let found = self.figures.iter().find(|figure| figure.part == part && figure.name == name);
+        found.map(|figure| figure.value)
+    }
+
+    /// Puts other systems beside these figures, and a table of all.
+    pub fn beside(&mut self, peers: Value, table: String) {
+        self.peers = Some(peers);
+        self.table = table;
     }
 
     pub fn print_json(&self) {
@@ -144,6 +162,9 @@ impl Report {
             let Figure { part, name, value, unit, .. } = figure;
             let line = format!("{part:8} {name:width$} {:>12} {unit:8} {holds:5} {bar}", number(*value));
             println!("{}", line.trim_end());
+        }
+        if !self.table.is_empty() {
+            println!("\n{}", self.table.trim_end());
         }
     }
 }

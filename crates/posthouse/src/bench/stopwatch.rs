@@ -1,6 +1,13 @@
 //! Real time, the one place of this command that asks for it.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Microseconds of the wall clock since the epoch: fires are due by it, and are judged by it.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time, finer than the house tells it")]
+pub fn wall_micros() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);

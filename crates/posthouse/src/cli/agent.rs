@@ -1,7 +1,7 @@
 //! `posthouse agent`
 
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use clap::{ArgGroup, Args, Subcommand};
+use serde_json::{Map, Value, json};
 
 use super::client::Client;
 use super::paper::{Paper, cell};
@@ -29,6 +29,9 @@ pub enum Command {
         /// Called when something waits for the agent while it sleeps
         #[arg(long, value_name = "URL")]
         wake_url: Option<String>,
+        /// Where alone it may ask to be called back by its cron jobs: its public base address
+        #[arg(long, value_name = "URL")]
+        callback_url: Option<String>,
         /// An owned bot that shall belong to it; may be said several times
         #[arg(long = "bot", value_name = "PLATFORM:ID")]
         bots: Vec<String>,
@@ -45,22 +48,24 @@ pub enum Command {
     /// Changes what an agent is known by
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
-        posthouse agent change heron --no-wake-url"
+        posthouse agent change heron --no-wake-url --callback-url https://heron.example",
+        group = ArgGroup::new("what").required(true).multiple(true)
     )]
     Change {
         #[command(flatten)]
         which: Which,
         /// Called when something waits for the agent while it sleeps
-        #[arg(
-            long,
-            value_name = "URL",
-            required_unless_present = "no_wake_url",
-            conflicts_with = "no_wake_url"
-        )]
+        #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
         wake_url: Option<String>,
         /// Do not call anybody when something waits
-        #[arg(long)]
+        #[arg(long, group = "what")]
         no_wake_url: bool,
+        /// Where alone it may ask to be called back by its cron jobs
+        #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
+        callback_url: Option<String>,
+        /// Let it ask to be called back wherever the house may call
+        #[arg(long, group = "what")]
+        no_callback_url: bool,
     },
     /// Removes an agent with everything it had: credentials, routes, inbox
     #[command(after_help = "Example:\n  posthouse agent remove heron --tenant acme")]
@@ -88,8 +93,14 @@ pub enum Command {
 impl Command {
     pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
         match self {
-            Command::Create { name, tenant, wake_url, bots } => {
-                let body = json!({ "name": name, "tenant": tenant, "wake_url": wake_url, "bots": bots });
+            Command::Create { name, tenant, wake_url, callback_url, bots } => {
+                let body = json!({
+                    "name": name,
+                    "tenant": tenant,
+                    "wake_url": wake_url,
+                    "callback_url": callback_url,
+                    "bots": bots,
+                });
                 handed_out(paper, &client.post(&["agents"], &[], &body).await?, "can dial in")
             }
             Command::List { tenant } => {
@@ -109,9 +120,18 @@ impl Command {
                 let shown = client.get(&["agents", &which.agent], &which.query()).await?;
                 show(paper, &shown)
             }
-            Command::Change { which, wake_url, .. } => {
-                let body = json!({ "wake_url": wake_url });
-                let changed = client.patch(&["agents", &which.agent], &which.query(), &body).await?;
+            Command::Change { which, wake_url, no_wake_url, callback_url, no_callback_url } => {
+                let mut body = Map::new();
+                // What is not said stays; what is taken away is said as null.
+                for (name, url, taken_away) in
+                    [("wake_url", wake_url, no_wake_url), ("callback_url", callback_url, no_callback_url)]
+                {
+                    if url.is_some() || taken_away {
+                        body.insert(name.to_owned(), json!(url));
+                    }
+                }
+                let changed =
+                    client.patch(&["agents", &which.agent], &which.query(), &Value::Object(body)).await?;
                 paper.done(&changed, &format!("changed agent {}", which.agent))
             }
             Command::Remove(which) => {
@@ -155,6 +175,7 @@ fn show(paper: &Paper, agent: &Value) -> anyhow::Result<()> {
         ("bots", "bots"),
         ("gateways", "gateways"),
         ("wake url", "wake_url"),
+        ("callback url", "callback_url"),
         ("generation", "generation"),
         ("created", "created_at"),
     ];
@@ -178,8 +199,34 @@ fn handed_out(paper: &Paper, made: &Value, what: &str) -> anyhow::Result<()> {
             text.push_str(&format!("{name}={}\n", for_a_shell(value)));
         }
     }
+    if made["auth"].is_object() {
+        text.push_str(&papers(made));
+    }
     paper.text(&text)
 }
+
+/// What goes into a stock agent's home, and what programs that act for it present.
+fn papers(made: &Value) -> String {
+    let auth = &made["auth"];
+    let mut text = format!("\nIts login, for auth.json in its home; shown this once:\n\n{auth:#}\n");
+    text.push_str("\nFor cron jobs that run while it sleeps, in its configuration:\n\n");
+    let mut cron = made["cron"].as_object().cloned().unwrap_or_default();
+    let callback = "cron.chronos.callback_url";
+    let is_open = cron.entry(callback).or_insert_with(|| PLACEHOLDER.into()) == PLACEHOLDER;
+    for (name, value) in &cron {
+        text.push_str(&format!("{name}: {}\n", cell(value)));
+    }
+    if is_open {
+        text.push_str(&format!("\nPut the address under which we reach the agent for {PLACEHOLDER}.\n"));
+    }
+    let (client, secret) = (cell(&made["client_id"]), cell(&made["client_secret"]));
+    text.push_str("\nFor programs that act for it; the secret is shown this once:\n\n");
+    text.push_str(&format!("client_id={client}\nclient_secret={secret}\n"));
+    text
+}
+
+/// Stands for what only the agent's owner knows.
+const PLACEHOLDER: &str = "https://AGENT.EXAMPLE";
 
 /// One word for a POSIX shell, whatever is in it.
 fn for_a_shell(value: &str) -> String {

@@ -35,7 +35,8 @@ const ROOT: &str = "posthouse";
 
 /// Outside crates with one home each: what they bring stays behind that crate's border.
 const HOMES: &[(&str, &[&str])] = &[
-    ("rusqlite", &["ledger"]),
+    // The SDK keeps an agent's own jobs in a file of theirs.
+    ("rusqlite", &["ledger", "posthouse-agent"]),
     ("tokio-postgres", &["ledger"]),
     ("async-nats", &["bus"]),
     // The system clock is asked through posthouse-time, whatever a date library offers.

@@ -2,10 +2,12 @@
 
 use std::process::Command;
 
+use serde_json::Value;
 use stand_ins::telegram::{Fault, Trouble};
 
 use crate::house::{BINARY, House, files};
 use crate::talk::{Rider, is_told, make_bot, says, telegram};
+use crate::tokens::{exchanges, refreshes};
 
 const TOKEN: &str = "7001:CANARY-bot-token";
 const WEBHOOK_SECRET: &str = "CANARY_webhook_secret_0123456789";
@@ -23,6 +25,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let mut answers = vec![made.to_string()];
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     let gateway_secret = heron["secret"].as_str().unwrap().to_owned();
+    let mut tokens = tokens_of(&house, &heron, &mut answers).await;
 
     // A conversation, and everything that can go wrong with one.
     let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
@@ -70,6 +73,8 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         vec!["bot", "show", "telegram:7001"],
         vec!["agent", "list"],
         vec!["agent", "show", "heron", "--tenant", "acme"],
+        vec!["client", "list"],
+        vec!["client", "revoke", heron["client_id"].as_str().unwrap()],
         vec!["route", "list"],
         vec!["inbox", "list"],
         vec!["inbox", "dead"],
@@ -94,8 +99,9 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     assert!(!log.contains("has fallen"), "a clean stop is no fall: {}", line_with(&log, "has fallen"));
     let vault_key = std::fs::read_to_string(house.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
-    let canaries = [TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key];
-    for canary in canaries {
+    tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
+    assert_eq!(tokens.len(), 15);
+    for canary in &tokens {
         assert!(!log.contains(canary), "in the log: {}", line_with(&log, canary));
         for answer in &answers {
             assert!(!answer.contains(canary), "in an answer: {answer}");
@@ -108,6 +114,42 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         }
     }
     assert!(files(&house.folder()).iter().any(|(path, _)| path.ends_with("backup.db")));
+}
+
+/// Everything that can be presented at the HTTP doors, each after it was presented there and elsewhere.
+/// What refuses it goes to `answers`.
+async fn tokens_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut tokens: Vec<String> =
+        ["client_secret", "access_token", "refresh_token"].map(|name| text(&heron[name])).to_vec();
+    let own = house.does(&["client", "create", "--tenant", "acme"]);
+    tokens.push(text(&own["client_secret"]));
+    let granted = exchanges(house, &own).await;
+    tokens.push(text(&granted["access_token"]));
+    let refreshed = refreshes(house, &tokens[2]).await.1;
+    tokens.extend(["access_token", "refresh_token"].map(|name| text(&refreshed[name])));
+    let anew = house.does(&["client", "create", "--tenant", "acme", "--agent", "heron", "--login"]);
+    tokens.extend(["access_token", "refresh_token"].map(|name| text(&anew[name])));
+    tokens.push(text(
+        &house.does(&["client", "create", "--tenant", "acme", "--agent", "heron"])["client_secret"],
+    ));
+    let client = reqwest::Client::new();
+    for token in &tokens {
+        answers.push(refreshes_in_vain(house, token).await);
+        for path in ["admin/agents", "metrics", "relay", "oauth/token"] {
+            let request = client.post(format!("{}/{path}", house.url)).bearer_auth(token);
+            let answer = request.form(&[("client_id", token)]).send().await.unwrap();
+            assert!(!answer.status().is_success(), "{path}");
+            answers.push(answer.text().await.unwrap());
+        }
+    }
+    tokens
+}
+
+/// The answer of one that is not refreshed, or of one that is, whose fresh tokens are of no interest.
+async fn refreshes_in_vain(house: &House, token: &str) -> String {
+    let (status, answer) = refreshes(house, token).await;
+    if status == 200 { String::new() } else { answer.to_string() }
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {

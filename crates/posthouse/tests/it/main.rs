@@ -9,6 +9,8 @@ mod canaries;
 mod closing;
 mod crash;
 mod doors;
+mod fire_tokens;
 mod house;
 mod story;
 mod talk;
+mod tokens;

@@ -82,6 +82,9 @@ impl Socket {
         }
         tracing::info!(instance.id = %self.holder.instance, gateway.id = %self.holder.gateway, "an agent is on the line");
         let mut state = self.desk.state.lock();
+        if let Some(seat) = state.seat(self.id) {
+            seat.takes_fires = is_ours && hello.fires;
+        }
         for line in state.owed_to(&self.holder.gateway, now - WAITS) {
             state.answer(self.id, &self.holder.gateway, line, now);
         }

@@ -96,7 +96,9 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+            .await
+            .unwrap();
         let outbox = Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into() });
         let relay = Relay::new(Parts {
             config,

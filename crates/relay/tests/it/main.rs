@@ -14,6 +14,7 @@ mod idle;
 mod interrupts;
 mod lease;
 mod limits;
+mod oauth;
 mod outbound;
 mod recorder;
 mod repeats;

@@ -22,6 +22,13 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
         let secret = safe.vault.keyring().issue(&"gw".into(), &heron).await.unwrap().unwrap();
         canaries.push(secret.expose().to_owned());
     }
+    let keyring = safe.vault.keyring();
+    let (client, secret) =
+        keyring.create_client(&vault::Owner::Instance(heron.clone())).await.unwrap().unwrap();
+    let grant = keyring.grant_access(&client).await.unwrap().unwrap();
+    let login = keyring.log_in(&heron).await.unwrap().unwrap();
+    let tokens = [secret, grant.access_token, login.access.access_token, login.refresh_token];
+    canaries.extend(tokens.map(|token| token.expose().to_owned()));
     canaries.push("canary-capability".to_owned());
     crate::capability::bind(&safe, &heron, &["key"], "canary-capability", None, Uses::Left(2)).await;
     let both = Secret::new(format!("{}{}", successor.expose(), keys.expose()));

@@ -6,4 +6,6 @@ mod canary;
 mod capability;
 mod keyring;
 mod safe;
+mod signer;
+mod tokens;
 mod unlock;

@@ -42,6 +42,7 @@ impl Safe {
             tenant: format!("ten_{tenant}").into(),
             name: name.to_owned(),
             wake_url: None,
+            callback_url: None,
             generation: Generation::Auto,
             idle: false,
             created,
@@ -57,7 +58,7 @@ impl Safe {
 }
 
 async fn unlock(ledger: &Ledger, clock: &Timepiece, keys: &Secret) -> Result<Vault, Fault> {
-    Vault::unlock(Keys::read(keys)?, ledger.vault(), &*ledger.house(), clock.clone()).await
+    Vault::unlock(Keys::read(keys)?, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone()).await
 }
 
 pub fn credentials(pairs: &[(&str, &str)]) -> Credentials {

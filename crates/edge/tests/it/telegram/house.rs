@@ -33,6 +33,7 @@ impl House {
             tenant,
             name: "heron".into(),
             wake_url: None,
+            callback_url: None,
             generation: Generation::Auto,
             idle: false,
             created: Moment::default(),
@@ -55,7 +56,9 @@ impl House {
         };
         roster.create_route(route).await.unwrap();
         let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+            .await
+            .unwrap();
         let relay = relay::Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),

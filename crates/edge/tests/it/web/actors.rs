@@ -129,7 +129,9 @@ impl House {
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
         let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), &*ledger.house(), clock.clone()).await.unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+            .await
+            .unwrap();
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),

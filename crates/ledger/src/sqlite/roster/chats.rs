@@ -1,9 +1,9 @@
 //! Which chats are within whose reach.
 
-use posthouse_wire::{ChatId, InstanceId};
-use rusqlite::{Connection, params};
+use posthouse_wire::{ChatId, InstanceId, SessionKey};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::route_to;
+use super::rows::{identity, route_to};
 use crate::roster::{Discriminator, Identity};
 
 pub(super) fn move_chat(
@@ -74,4 +74,28 @@ pub(super) fn may_reach(
                AND instance <> ?1 AND created > chats.seen))",
     )?
     .query_row([from.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
+}
+
+pub(super) fn last_identity(
+    db: &Connection,
+    of: &InstanceId,
+    chat: &ChatId,
+) -> rusqlite::Result<Option<Identity>> {
+    db.prepare_cached(
+        "SELECT platform, bot FROM chats WHERE instance = ?1 AND chat = ?2 ORDER BY seen DESC LIMIT 1",
+    )?
+    .query_row([of.as_str(), chat.as_str()], |row| identity(row, 0))
+    .optional()
+}
+
+pub(super) fn chat_of_session(
+    db: &Connection,
+    of: &InstanceId,
+    key: &SessionKey,
+) -> rusqlite::Result<Option<(Identity, ChatId)>> {
+    db.prepare_cached("SELECT platform, bot, chat FROM sessions WHERE instance = ?1 AND session_key = ?2")?
+        .query_row([of.as_str(), key.as_str()], |row| {
+            Ok((identity(row, 0)?, ChatId::from(row.get::<_, String>(2)?)))
+        })
+        .optional()
 }

@@ -29,9 +29,10 @@ pub(super) fn instance(row: &Row<'_>) -> rusqlite::Result<Instance> {
         tenant: row.get::<_, String>(1)?.into(),
         name: row.get(2)?,
         wake_url: row.get(3)?,
-        generation: row.get::<_, String>(4)?.parse::<Generation>().unwrap_or_default(),
-        idle: row.get(5)?,
-        created: Moment::from_millis(row.get(6)?),
+        callback_url: row.get(4)?,
+        generation: row.get::<_, String>(5)?.parse::<Generation>().unwrap_or_default(),
+        idle: row.get(6)?,
+        created: Moment::from_millis(row.get(7)?),
     })
 }
 

@@ -1,0 +1,137 @@
+//! Arming: one pending call a job, replaced by the next.
+
+use errand::Refusal;
+use ledger::{Armed, Due, Instance, NewArm};
+use posthouse_time::Moment;
+use posthouse_wire::cron::{BadField, FireAt, Policy, Proof, Provision, Provisioned};
+use posthouse_wire::{InstanceId, JobId, ScheduleId};
+
+use crate::metrics::Why;
+use crate::{Clock, Fault, retry};
+
+/// How far ahead a job may be armed: ten years.
+const FURTHEST_MS: i64 = 10 * 366 * 24 * 3600 * 1000;
+/// A job's spread over more than this would be another schedule.
+const LARGEST_JITTER: u32 = 3600;
+/// A repeat of a fire that was taken less than this before its own due time is suspicious: the agent's
+/// clock may run behind ours (contract section 3.2).
+const SUSPICIOUS_MS: i64 = 2_000;
+
+/// What an agent hears about its wish to be called.
+pub(crate) enum Answer {
+    Scheduled(Provisioned),
+    Malformed(BadField),
+    /// The callback may not be called from here, and why in words.
+    NotAllowed(String),
+    OverQuota,
+}
+
+impl Clock {
+    pub(crate) async fn provision(&self, of: &Instance, wish: Provision) -> Result<Answer, Fault> {
+        let now = self.0.timepiece.now();
+        if let Err(answer) = self.check(of, &wish, now) {
+            return Ok(answer);
+        }
+        let cron_key = match wish.proof {
+            Proof::PerJobKey => Some(self.0.signer.cron_key(&of.id, &wish.job)),
+            Proof::PortalJwt => None,
+        };
+        let (schedule, due_ms) = (ScheduleId::mint(now.millis()), wish.fire_at.due_ms());
+        let next_us = next_us(&of.id, &wish.job, &wish.fire_at, &wish.policy);
+        let new = NewArm {
+            instance: of.id.clone(),
+            job: wish.job,
+            schedule: schedule.clone(),
+            fire_at: wish.fire_at,
+            callback: wish.callback,
+            dedup: wish.dedup,
+            proof: wish.proof,
+            policy: wish.policy,
+            then: wish.then,
+            next_us,
+        };
+        let armed = self.0.arms.arm(new, self.0.config.arms_per_agent, now).await?;
+        let count = |why| self.0.metrics.arms.get_or_create(&Why { why }).inc();
+        let schedule = match armed {
+            Armed::New { key, superseded } => {
+                count(if superseded.is_some() { "replaced" } else { "new" });
+                superseded.into_iter().for_each(|old| self.let_go(old));
+                self.0.heap.push(Due { next_us, key });
+                self.consider_waking_ahead(&of.id, next_us);
+                schedule
+            }
+            Armed::Same { schedule, due } => {
+                count("same");
+                self.0.heap.push(due);
+                schedule
+            }
+            Armed::Delivered { schedule, at } => {
+                count("delivered");
+                if due_ms >= at.millis() - SUSPICIOUS_MS {
+                    self.0.metrics.dedup_suspect.inc();
+                    tracing::warn!(instance.id = %of.id,
+                        "an agent arms a fire again that it has just taken: its clock may run behind ours");
+                }
+                schedule
+            }
+            Armed::OverQuota => {
+                count("over_quota");
+                return Ok(Answer::OverQuota);
+            }
+        };
+        Ok(Answer::Scheduled(Provisioned { schedule, cron_key }))
+    }
+
+    pub(crate) async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
+        // Answered only after no attempt can begin any more.
+        if let Some(key) = self.0.arms.cancel(instance, job, self.0.timepiece.now()).await? {
+            self.let_go(key);
+        }
+        Ok(())
+    }
+
+    fn check(&self, of: &Instance, wish: &Provision, now: Moment) -> Result<(), Answer> {
+        let malformed = |field, why: &str| Err(Answer::Malformed(BadField::new(field, why)));
+        let last = wish.then.last().unwrap_or(&wish.fire_at);
+        if last.due_ms().max(wish.fire_at.due_ms()) > now.millis().saturating_add(FURTHEST_MS) {
+            return malformed("fire_at", "lies more than ten years ahead");
+        }
+        if wish.then.first().is_some_and(|next| next.due_us() <= wish.fire_at.due_us()) {
+            return malformed("then", "does not come after `fire_at`");
+        }
+        if wish.policy.jitter > LARGEST_JITTER {
+            return malformed("policy", "asks for more than an hour of jitter");
+        }
+        let Some(callback) = &wish.callback else { return Ok(()) };
+        let url = match self.0.errand.check_base(callback) {
+            Ok(url) => url,
+            Err(refusal @ (Refusal::NotAUrl | Refusal::TooLong)) => {
+                return malformed("agent_callback_url", &refusal.to_string());
+            }
+            Err(refusal) => return Err(Answer::NotAllowed(refusal.to_string())),
+        };
+        let pinned = of.callback_url.as_deref().and_then(|pinned| self.0.errand.check_base(pinned).ok());
+        match (&of.callback_url, pinned) {
+            (None, _) => Ok(()),
+            (Some(_), Some(pinned)) if pinned.origin() == url.origin() => Ok(()),
+            (Some(_), _) => {
+                Err(Answer::NotAllowed("this agent's callback is pinned to another origin".to_owned()))
+            }
+        }
+    }
+}
+
+/// When an arm is due, with the job's own share of its jitter: always the same one, so that a job keeps
+/// its period.
+pub(crate) fn next_us(instance: &InstanceId, job: &JobId, fire_at: &FireAt, policy: &Policy) -> i64 {
+    let span_us = u64::from(policy.jitter) * 1_000_000;
+    if span_us == 0 {
+        return fire_at.due_us();
+    }
+    let name = instance.as_str().bytes().chain(*b"/").chain(job.as_str().bytes());
+    let seed = name.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let share = i64::try_from(retry::mixed(seed) % span_us).unwrap_or(0);
+    fire_at.due_us().saturating_add(share)
+}

@@ -1,0 +1,75 @@
+//! The agent's own webhook as a bell.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use errand::{Call, Errand};
+use http::HeaderValue;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use ledger::Arm;
+use posthouse_time::Timepiece;
+use posthouse_wire::cron::{FireBody, Fired};
+use std::time::Duration;
+use vault::Signer;
+
+use crate::bell::{Bell, Rung};
+use crate::mint;
+
+/// Where below its base URL an agent takes fires.
+const PATH: &str = "/api/cron/fire";
+/// How much of an answer is looked at.
+const LARGEST_ANSWER: usize = 4 * 1024;
+
+pub(crate) struct Callback {
+    pub errand: Errand,
+    pub signer: Signer,
+    pub issuer: String,
+    pub timeout: Duration,
+    pub timepiece: Timepiece,
+}
+
+#[async_trait]
+impl Bell for Callback {
+    async fn ring(&self, arm: &Arm) -> Rung {
+        let Some(base) = &arm.callback else { return unheard("the agent has no callback URL", true) };
+        let proof = match mint::proof(&self.signer, &self.issuer, arm, self.timepiece.now()) {
+            Ok(proof) => proof,
+            Err(fault) => {
+                tracing::error!(%fault, "could not mint the proof of a fire");
+                return unheard("no fire token could be minted", true);
+            }
+        };
+        let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
+        let body = serde_json::to_vec(&body).expect("a fire is plain text");
+        let call = Call::post(format!("{}{PATH}", base.trim_end_matches('/')), Bytes::from(body))
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .header(proof.0, proof.1)
+            .timeout(self.timeout)
+            .max_answer(LARGEST_ANSWER);
+        match self.errand.run(call).await {
+            Ok(answer) if answer.status.is_success() => {
+                Rung::Taken { status: answer.status.as_u16(), fired: Fired::read(&answer.body) }
+            }
+            Ok(answer) => Rung::Refused {
+                status: answer.status.as_u16(),
+                retry_after: answer.headers.get(RETRY_AFTER).and_then(seconds),
+            },
+            Err(fault) => {
+                Rung::Unheard { nothing_was_sent: fault.nothing_was_sent(), why: fault.to_string() }
+            }
+        }
+    }
+
+    fn host(&self, arm: &Arm) -> String {
+        let url = arm.callback.as_deref().and_then(|url| self.errand.check_base(url).ok());
+        url.map_or_else(String::new, |url| url.origin().ascii_serialization())
+    }
+}
+
+fn unheard(why: &str, nothing_was_sent: bool) -> Rung {
+    Rung::Unheard { why: why.to_owned(), nothing_was_sent }
+}
+
+/// A date in its place is as good as nothing: the table decides then.
+fn seconds(value: &HeaderValue) -> Option<Duration> {
+    value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}

@@ -1,0 +1,8 @@
+/// What went wrong on our side.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error(transparent)]
+    Ledger(#[from] ledger::Fault),
+    #[error(transparent)]
+    Vault(#[from] vault::Fault),
+}

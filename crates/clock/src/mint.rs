@@ -1,0 +1,57 @@
+//! The proof that a fire comes from this house: a token addressed to one instance, or a stamp under the
+//! job's own key.
+
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue};
+use ledger::Arm;
+use posthouse_time::Moment;
+use posthouse_wire::cron::{CRON_KEY, FireClaims, PURPOSE, Proof, Stamp, audience, cron_key_message};
+use vault::{Signer, random_hex};
+
+use crate::Fault;
+
+/// How long a fire token is good. An attempt takes ten seconds at most; the rest is for clocks that differ.
+const LIFE_SECONDS: i64 = 90;
+
+/// The header that proves one attempt. Never the same twice.
+pub(crate) fn proof(
+    signer: &Signer,
+    issuer: &str,
+    arm: &Arm,
+    now: Moment,
+) -> Result<(HeaderName, HeaderValue), Fault> {
+    let (name, value) = match arm.proof {
+        Proof::PortalJwt => {
+            let token = signer.sign(&claims(issuer, arm, now)?)?;
+            // The word is matched to the letter by stock agents.
+            (AUTHORIZATION, format!("Bearer {}", token.expose()))
+        }
+        Proof::PerJobKey => {
+            let key = signer.cron_key(&arm.instance, &arm.job);
+            let message = cron_key_message(&arm.job, &arm.fire_at);
+            let stamp = Stamp::make(&key, now.seconds(), &message);
+            (HeaderName::from_static(CRON_KEY), stamp.header())
+        }
+    };
+    let mut value = HeaderValue::from_str(&value).expect("tokens and stamps are ASCII");
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+fn claims(issuer: &str, arm: &Arm, now: Moment) -> Result<FireClaims, Fault> {
+    let audience = audience(&arm.instance);
+    let now = now.seconds();
+    Ok(FireClaims {
+        iss: issuer.to_owned(),
+        aud: audience.clone(),
+        sub: audience,
+        purpose: PURPOSE.to_owned(),
+        iat: now,
+        nbf: now,
+        exp: now + LIFE_SECONDS,
+        jti: random_hex(16)?.expose().to_owned(),
+        job_id: arm.job.clone(),
+        fire_at: arm.fire_at.text().to_owned(),
+        schedule_id: arm.schedule.clone(),
+    })
+}

@@ -1,0 +1,87 @@
+//! What the operator sees and does.
+
+use std::time::Duration;
+
+use ledger::{Arm, ArmFilter, Attempt, FireLine};
+use posthouse_wire::cron::FireAt;
+use posthouse_wire::{InstanceId, JobId, ScheduleId};
+
+use crate::bell::Rung;
+use crate::{Clock, Fault};
+
+/// What to look for among armed jobs.
+pub type JobFilter = ArmFilter;
+
+/// A job's pending arm, and how long its agent takes to wake, where that is known.
+#[derive(Clone, Debug)]
+pub struct JobStanding {
+    pub arm: Arm,
+    pub waking: Option<Duration>,
+}
+
+/// What came of a fire by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ByHand {
+    /// The agent's answer.
+    Answered {
+        status: u16,
+    },
+    Unheard {
+        why: String,
+    },
+    /// Nothing is armed under that name, so nobody knows where to call.
+    NoJob,
+}
+
+impl Clock {
+    pub async fn jobs(&self, filter: JobFilter, at_most: u32) -> Result<Vec<Arm>, Fault> {
+        Ok(self.0.arms.arms(filter, at_most).await?)
+    }
+
+    pub async fn job(&self, instance: &InstanceId, job: &JobId) -> Result<Option<JobStanding>, Fault> {
+        let Some(arm) = self.0.arms.pending(instance, job).await? else { return Ok(None) };
+        Ok(Some(JobStanding { waking: self.waking(instance).await?, arm }))
+    }
+
+    pub async fn job_history(
+        &self,
+        instance: &InstanceId,
+        job: Option<&JobId>,
+        before: Option<i64>,
+        at_most: u32,
+    ) -> Result<Vec<FireLine>, Fault> {
+        Ok(self.0.arms.history(instance, job, before, at_most).await?)
+    }
+
+    /// Tries a dead or waiting arm again now. False when none is pending.
+    pub async fn redrive(&self, instance: &InstanceId, job: &JobId) -> Result<bool, Fault> {
+        let due = self.0.arms.redrive(instance, job, self.0.timepiece.now()).await?;
+        if let Some(due) = due {
+            self.0.heap.push(due);
+        }
+        Ok(due.is_some())
+    }
+
+    /// Fires a job now, once, beside its arm, which stays as it is: an early fire in its place would make
+    /// a stock agent arm the same time again and lose the job (contract section 3.2).
+    pub async fn fire_now(&self, instance: &InstanceId, job: &JobId) -> Result<ByHand, Fault> {
+        let Some(armed) = self.0.arms.pending(instance, job).await? else { return Ok(ByHand::NoJob) };
+        let now = self.0.timepiece.now();
+        let by_hand = Arm {
+            fire_at: FireAt::from_micros(self.now_us()),
+            schedule: ScheduleId::mint(now.millis()),
+            ..armed
+        };
+        let rung = self.bell_of(&by_hand).ring(&by_hand).await;
+        let (answer, status, error) = match rung {
+            Rung::Taken { status, .. } => (ByHand::Answered { status }, Some(status), None),
+            Rung::Refused { status, .. } => {
+                (ByHand::Answered { status }, Some(status), Some(format!("answered {status}")))
+            }
+            Rung::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
+        };
+        let attempt = Attempt { status, error, late_ms: 0 };
+        self.0.arms.note_fire(instance, job, &by_hand.fire_at, attempt, now).await?;
+        Ok(answer)
+    }
+}

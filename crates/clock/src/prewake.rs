@@ -1,0 +1,138 @@
+//! Waking ahead: an agent that takes a while to come up is poked that much before its due time, so that
+//! the run is on time and not just the call. Only where the operator allows it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use ledger::FireLine;
+use moka::sync::Cache;
+use parking_lot::Mutex;
+use posthouse_time::Moment;
+use posthouse_wire::InstanceId;
+use tokio::sync::Notify;
+
+use crate::{Clock, Fault};
+
+/// Waking that takes longer than this is not waking.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Lines of an agent's history that its waking is learned from.
+const LINES: u32 = 200;
+/// Pokes planned at once; past that an agent is woken by its fire, as usual.
+const PLANNED: usize = 100_000;
+
+pub(crate) struct Prewake {
+    /// How long agents took lately; nothing for one that was always up.
+    learned: Cache<InstanceId, Option<Duration>>,
+    planned: Mutex<BinaryHeap<Reverse<(i64, InstanceId)>>>,
+    nudge: Notify,
+}
+
+impl Default for Prewake {
+    fn default() -> Self {
+        Self {
+            learned: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(3600)).build(),
+            planned: Mutex::default(),
+            nudge: Notify::new(),
+        }
+    }
+}
+
+impl Prewake {
+    /// It has just taken this long: what was known is learned anew from its history.
+    pub fn learned(&self, instance: &InstanceId, _took: Duration) {
+        self.learned.invalidate(instance);
+    }
+}
+
+impl Clock {
+    /// How long this agent takes from the first attempt that found nobody to the one it took: the longest
+    /// of its last times. Read from its history, so that a restart forgets nothing.
+    pub async fn waking(&self, instance: &InstanceId) -> Result<Option<Duration>, Fault> {
+        if let Some(known) = self.0.prewake.learned.get(instance) {
+            return Ok(known);
+        }
+        let lines = self.0.arms.history(instance, None, None, LINES).await?;
+        let known = waking_in(&lines);
+        self.0.prewake.learned.insert(instance.clone(), known);
+        Ok(known)
+    }
+
+    /// Plans a poke for an arm that was just made. Arms made before a start are planned as they are
+    /// armed again.
+    pub(crate) fn consider_waking_ahead(&self, instance: &InstanceId, next_us: i64) {
+        if !self.0.config.pre_wake {
+            return;
+        }
+        let look_at = next_us.saturating_sub(crate::config::micros(LONGEST));
+        let mut planned = self.0.prewake.planned.lock();
+        if planned.len() < PLANNED {
+            planned.push(Reverse((look_at, instance.clone())));
+            drop(planned);
+            self.0.prewake.nudge.notify_one();
+        }
+    }
+
+    pub(crate) async fn keep_waking_ahead(&self) -> Result<(), Fault> {
+        loop {
+            let earliest = self.0.prewake.planned.lock().peek().map(|Reverse((at, _))| *at);
+            let wake = async {
+                match earliest {
+                    Some(at) => self.0.timepiece.until(Moment::from_millis(at.div_euclid(1000) + 1)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.0.closing.cancelled() => return Ok(()),
+                () = self.0.prewake.nudge.notified() => {}
+                () = wake => self.wake_ahead().await?,
+            }
+        }
+    }
+
+    /// Looks at every plan whose time has come: pokes, or comes back when it is time.
+    async fn wake_ahead(&self) -> Result<(), Fault> {
+        let now = self.now_us();
+        loop {
+            let plan = {
+                let mut planned = self.0.prewake.planned.lock();
+                match planned.peek() {
+                    Some(Reverse((at, _))) if *at <= now => planned.pop(),
+                    _ => return Ok(()),
+                }
+            };
+            let Some(Reverse((_, instance))) = plan else { return Ok(()) };
+            let Some(took) = self.waking(&instance).await? else { continue };
+            let Some(due_us) = self.next_due(&instance).await? else { continue };
+            let poke_at = due_us.saturating_sub(crate::config::micros(took));
+            if poke_at > self.now_us() {
+                self.0.prewake.planned.lock().push(Reverse((poke_at, instance)));
+            } else if due_us > self.now_us() && !self.0.relay.presence(&instance).connected {
+                self.poke_soon(&instance, "ahead");
+            }
+        }
+    }
+
+    /// When the agent's earliest arm that never failed is due.
+    async fn next_due(&self, instance: &InstanceId) -> Result<Option<i64>, Fault> {
+        let filter = ledger::ArmFilter { instance: Some(instance.clone()), ..Default::default() };
+        let arms = self.0.arms.arms(filter, self.0.config.arms_per_agent).await?;
+        let now = self.now_us();
+        Ok(arms.iter().filter(|arm| arm.attempts == 0 && arm.next_us > now).map(|arm| arm.next_us).min())
+    }
+}
+
+/// The longest time from a schedule's first failed attempt to its being taken. Newest line first.
+fn waking_in(lines: &[FireLine]) -> Option<Duration> {
+    let mut longest = None;
+    for taken in lines.iter().filter(|line| line.what == "delivered") {
+        let first = lines
+            .iter()
+            .filter(|line| line.what == "attempt" && line.schedule == taken.schedule)
+            .map(|line| line.at)
+            .min();
+        let took = first.map(|first| taken.at.since(first)).filter(|took| *took <= LONGEST);
+        longest = longest.max(took);
+    }
+    longest
+}

@@ -1,0 +1,198 @@
+//! Client credentials and bootstrap logins: made, listed, ended. A secret is seen in the one answer that
+//! hands it out.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use ledger::{Instance, Owner, Tenant};
+use posthouse_time::Moment;
+use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::listing::Items;
+use crate::problem::Problem;
+use crate::routes::{Console, Parts};
+use crate::told::{Asked, Told};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    tenant: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewClient {
+    tenant: String,
+    /// Name or id; without it the client is the tenant's own.
+    #[serde(default)]
+    agent: Option<String>,
+    /// A login for a stock agent's `auth.json` instead of a client; the one before it ends.
+    #[serde(default)]
+    login: bool,
+}
+
+/// What was handed out, and to whom.
+#[derive(Serialize)]
+pub(crate) struct Handed {
+    tenant: String,
+    tenant_id: TenantId,
+    agent: Option<String>,
+    instance_id: Option<InstanceId>,
+    #[serde(flatten)]
+    what: What,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum What {
+    Client { client_id: ClientId, client_secret: String, token_url: String },
+    Login { login_id: LoginId, access_token: String, refresh_token: String, auth: Value },
+}
+
+/// A client, or a login by its own id.
+#[derive(Serialize)]
+pub(crate) struct ShownClient {
+    id: String,
+    client_id: ClientId,
+    tenant: String,
+    tenant_id: TenantId,
+    agent: Option<String>,
+    instance_id: Option<InstanceId>,
+    created_at: String,
+    refreshed_at: Option<String>,
+    revoked_at: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Ended {
+    id: String,
+}
+
+fn absent(id: &str) -> Problem {
+    Problem::absent("no_such_client", format!("there is no client and no login `{id}`"))
+}
+
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<ShownClient>>, Problem> {
+    let only = match &which.tenant {
+        Some(name) => Some(console.tenant(name).await?.id),
+        None => None,
+    };
+    let names = Names::read(&console, only.as_ref()).await?;
+    let fault = relay::Fault::from;
+    let clients = console.relay.keyring().clients(only.as_ref()).await.map_err(fault)?;
+    let logins = console.relay.keyring().logins(only.as_ref()).await.map_err(fault)?;
+    let told = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+    let clients = clients.into_iter().map(|client| ShownClient {
+        id: client.client.to_string(),
+        client_id: client.client,
+        tenant: names.tenant(&client.tenant),
+        tenant_id: client.tenant,
+        agent: client.instance.as_ref().map(|instance| names.agent(instance)),
+        instance_id: client.instance,
+        created_at: client.created.to_string(),
+        refreshed_at: None,
+        revoked_at: told(client.revoked),
+    });
+    let logins = logins.into_iter().map(|login| ShownClient {
+        id: login.login.to_string(),
+        client_id: login.client,
+        tenant: names.tenant(&login.tenant),
+        tenant_id: login.tenant,
+        agent: Some(names.agent(&login.instance)),
+        instance_id: Some(login.instance),
+        created_at: login.created.to_string(),
+        refreshed_at: told(login.refreshed),
+        revoked_at: None,
+    });
+    let all: Vec<_> = clients.chain(logins).collect();
+    Ok(Json(Items::page(all, |client| client.id.clone(), which.after.as_deref(), which.limit)))
+}
+
+pub(crate) async fn create(
+    State(console): State<Console>,
+    Told(new): Told<NewClient>,
+) -> Result<(StatusCode, Json<Handed>), Problem> {
+    let (tenant, instance) = match &new.agent {
+        Some(agent) => {
+            let (tenant, instance) = console.agent(agent, Some(&new.tenant)).await?;
+            (tenant, Some(instance))
+        }
+        None => (console.tenant(&new.tenant).await?, None),
+    };
+    let what = match (&instance, new.login) {
+        (Some(instance), true) => console.login(instance).await?,
+        (None, true) => return Err(Problem::unfit("no_agent", "a login is an agent's: say which")),
+        (Some(instance), false) => console.client(Owner::Instance(instance.id.clone())).await?,
+        (None, false) => console.client(Owner::Tenant(tenant.id.clone())).await?,
+    };
+    let (agent, instance_id) = instance.map(|instance| (instance.name, instance.id)).unzip();
+    let handed = Handed { tenant: tenant.name, tenant_id: tenant.id, agent, instance_id, what };
+    Ok((StatusCode::CREATED, Json(handed)))
+}
+
+pub(crate) async fn remove(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+) -> Result<Json<Ended>, Problem> {
+    let known = match id.starts_with("log_") {
+        true => console.relay.log_out(&id.as_str().into()).await?,
+        false => console.relay.revoke_client(&id.as_str().into()).await?,
+    };
+    if known { Ok(Json(Ended { id })) } else { Err(absent(&id)) }
+}
+
+impl Parts {
+    async fn client(&self, owner: Owner) -> Result<What, Problem> {
+        let made = self.relay.create_client(&owner).await?;
+        // It was there a moment ago.
+        let (client_id, secret) = made.ok_or_else(|| absent(owner.client().as_str()))?;
+        let token_url = format!("{}/oauth/token", self.public_url);
+        Ok(What::Client { client_id, client_secret: secret.expose().to_owned(), token_url })
+    }
+
+    async fn login(&self, instance: &Instance) -> Result<What, Problem> {
+        let login = self.relay.log_in(&instance.id).await?;
+        let login = login.ok_or_else(|| absent(instance.id.as_str()))?;
+        Ok(What::Login {
+            auth: self.auth(&login),
+            access_token: login.access.access_token.expose().to_owned(),
+            refresh_token: login.refresh_token.expose().to_owned(),
+            login_id: login.login,
+        })
+    }
+}
+
+/// What tenants and agents are called.
+struct Names {
+    tenants: HashMap<TenantId, String>,
+    agents: HashMap<InstanceId, String>,
+}
+
+impl Names {
+    async fn read(console: &Parts, only: Option<&TenantId>) -> Result<Self, Problem> {
+        let roster = console.relay.roster();
+        let tenants = roster.tenants().await?;
+        let instances = roster.instances(only).await?;
+        Ok(Self {
+            tenants: tenants.into_iter().map(|Tenant { id, name, .. }| (id, name)).collect(),
+            agents: instances.into_iter().map(|instance| (instance.id, instance.name)).collect(),
+        })
+    }
+
+    fn tenant(&self, id: &TenantId) -> String {
+        self.tenants.get(id).cloned().unwrap_or_default()
+    }
+
+    fn agent(&self, id: &InstanceId) -> String {
+        self.agents.get(id).cloned().unwrap_or_default()
+    }
+}

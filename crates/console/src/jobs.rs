@@ -1,0 +1,190 @@
+//! Jobs that agents have armed, and what became of their fires.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use clock::{ByHand, JobFilter};
+use ledger::{Arm, ArmKey, ArmState};
+use posthouse_time::Moment;
+use posthouse_wire::{InstanceId, JobId, TenantId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::listing::{Items, PAGE};
+use crate::problem::Problem;
+use crate::routes::{Console, Parts};
+use crate::told::Asked;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    agent: Option<String>,
+    tenant: Option<String>,
+    state: Option<String>,
+    after: Option<i64>,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Whose {
+    tenant: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lines {
+    agent: String,
+    tenant: Option<String>,
+    job: Option<String>,
+    before: Option<i64>,
+    limit: Option<u32>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ShownJob {
+    tenant: String,
+    agent: String,
+    instance_id: InstanceId,
+    job_id: JobId,
+    schedule_id: String,
+    fire_at: String,
+    state: &'static str,
+    attempts: u32,
+    next_attempt: String,
+    last_status: Option<u16>,
+    last_error: Option<String>,
+    armed_at: String,
+    /// Where it is called; nothing for a fire down the socket.
+    callback: Option<String>,
+    policy: Value,
+    then: Vec<String>,
+}
+
+/// Names of the agents an answer speaks of, fetched as they are met.
+#[derive(Default)]
+struct Names {
+    tenants: HashMap<TenantId, String>,
+    agents: HashMap<InstanceId, String>,
+}
+
+impl Names {
+    async fn shown(&mut self, console: &Parts, arm: Arm) -> Result<ShownJob, Problem> {
+        let roster = console.relay.roster();
+        if !self.agents.contains_key(&arm.instance) {
+            let found = roster.instance(&arm.instance).await?;
+            self.agents.insert(arm.instance.clone(), found.map_or_else(String::new, |agent| agent.name));
+        }
+        if !self.tenants.contains_key(&arm.tenant) {
+            let found = roster.tenant(arm.tenant.as_str()).await?;
+            self.tenants.insert(arm.tenant.clone(), found.map_or_else(String::new, |tenant| tenant.name));
+        }
+        Ok(ShownJob {
+            tenant: self.tenants.get(&arm.tenant).cloned().unwrap_or_default(),
+            agent: self.agents.get(&arm.instance).cloned().unwrap_or_default(),
+            instance_id: arm.instance,
+            job_id: arm.job,
+            schedule_id: arm.schedule.to_string(),
+            fire_at: arm.fire_at.text().to_owned(),
+            state: arm.state.word(),
+            attempts: arm.attempts,
+            next_attempt: Moment::from_millis(arm.next_us.div_euclid(1000)).to_string(),
+            last_status: arm.last_status,
+            last_error: arm.last_error,
+            armed_at: arm.created.to_string(),
+            callback: arm.callback,
+            policy: serde_json::to_value(&arm.policy).unwrap_or_default(),
+            then: arm.then.iter().map(|time| time.text().to_owned()).collect(),
+        })
+    }
+}
+
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<ShownJob>>, Problem> {
+    let mut filter = JobFilter { after: which.after.map(ArmKey), ..JobFilter::default() };
+    match (&which.agent, &which.tenant) {
+        (Some(agent), tenant) => {
+            filter.instance = Some(console.agent(agent, tenant.as_deref()).await?.1.id);
+        }
+        (None, Some(tenant)) => filter.tenant = Some(console.tenant(tenant).await?.id),
+        (None, None) => {}
+    }
+    filter.state = match which.state.as_deref() {
+        None => None,
+        Some("armed") => Some(ArmState::Armed),
+        Some("dispatching") => Some(ArmState::Dispatching),
+        Some("dead") => Some(ArmState::Dead),
+        Some(_) => return Err(Problem::malformed("state is armed, dispatching or dead")),
+    };
+    let limit = which.limit.unwrap_or(PAGE).clamp(1, PAGE);
+    let arms = console.clock.jobs(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+    let next = arms.last().filter(|_| arms.len() == limit).map(|arm| arm.key.0.to_string());
+    let (mut names, mut items) = (Names::default(), Vec::new());
+    for arm in arms {
+        items.push(names.shown(&console, arm).await?);
+    }
+    Ok(Json(Items { items, next }))
+}
+
+pub(crate) async fn show(
+    State(console): State<Console>,
+    Path((agent, job)): Path<(String, String)>,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<Value>, Problem> {
+    let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
+    let standing = console.clock.job(&instance.id, &JobId::new(&job)).await?;
+    let standing = standing.ok_or_else(|| no_job(&agent, &job))?;
+    let shown = Names::default().shown(&console, standing.arm).await?;
+    let mut shown = serde_json::to_value(shown).unwrap_or_default();
+    // How long its agent took to come up lately; nothing when it was always there.
+    let waking = standing.waking.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+    shown["waking_ms"] = json!(waking);
+    Ok(Json(shown))
+}
+
+pub(crate) async fn history(
+    State(console): State<Console>,
+    Asked(lines): Asked<Lines>,
+) -> Result<Json<Items<Value>>, Problem> {
+    let (_, instance) = console.agent(&lines.agent, lines.tenant.as_deref()).await?;
+    let job = lines.job.as_deref().map(JobId::new);
+    let limit = lines.limit.unwrap_or(100).clamp(1, 1000);
+    let told = console.clock.job_history(&instance.id, job.as_ref(), lines.before, limit).await?;
+    let next = told.last().filter(|_| told.len() == limit as usize).map(|line| line.seq.to_string());
+    Ok(Json(Items { items: told.iter().map(clock::told).collect(), next }))
+}
+
+pub(crate) async fn fire_now(
+    State(console): State<Console>,
+    Path((agent, job)): Path<(String, String)>,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<Value>, Problem> {
+    let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
+    match console.clock.fire_now(&instance.id, &JobId::new(&job)).await? {
+        ByHand::Answered { status } => {
+            Ok(Json(json!({ "job_id": job, "taken": (200..300).contains(&status), "status": status })))
+        }
+        ByHand::Unheard { why } => Ok(Json(json!({ "job_id": job, "taken": false, "error": why }))),
+        ByHand::NoJob => Err(no_job(&agent, &job)),
+    }
+}
+
+/// Tries a dead or waiting job again now.
+pub(crate) async fn redrive(
+    State(console): State<Console>,
+    Path((agent, job)): Path<(String, String)>,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<Value>, Problem> {
+    let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
+    match console.clock.redrive(&instance.id, &JobId::new(&job)).await? {
+        true => Ok(Json(json!({ "job_id": job, "redriven": true }))),
+        false => Err(no_job(&agent, &job)),
+    }
+}
+
+fn no_job(agent: &str, job: &str) -> Problem {
+    Problem::absent("no_such_job", format!("agent `{agent}` has no job `{job}` armed"))
+}

@@ -1,0 +1,71 @@
+//! The keys that the house signs with, and the secret that outside schedulers sign with.
+
+use axum::Json;
+use axum::extract::State;
+use clock::{Algorithm, KeyStanding};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::listing::Items;
+use crate::problem::Problem;
+use crate::routes::Console;
+use crate::told::Told;
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Rotation {
+    algorithm: Option<Algorithm>,
+    /// Sign with the new key from now on, for one that was lost.
+    at_once: bool,
+}
+
+fn shown(key: &KeyStanding) -> Value {
+    json!({
+        "kid": key.kid,
+        "algorithm": key.algorithm.name(),
+        "created_at": key.created.to_string(),
+        "signs_from": key.signs_from.to_string(),
+        "published_until": key.published_until.map(|until| until.to_string()),
+    })
+}
+
+pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Value>>, Problem> {
+    let keys = console.clock.signer().keys().await.map_err(clock::Fault::from)?;
+    Ok(Json(Items::all(keys.iter().map(shown).collect())))
+}
+
+pub(crate) async fn rotate(
+    State(console): State<Console>,
+    Told(rotation): Told<Rotation>,
+) -> Result<Json<Value>, Problem> {
+    let key = console
+        .clock
+        .signer()
+        .rotate(rotation.algorithm, rotation.at_once)
+        .await
+        .map_err(clock::Fault::from)?;
+    Ok(Json(shown(&key)))
+}
+
+pub(crate) async fn scheduler_secrets(State(console): State<Console>) -> Result<Json<Items<Value>>, Problem> {
+    let secrets = console.clock.signer().scheduler_secrets().await.map_err(clock::Fault::from)?;
+    let shown = secrets.iter().map(|secret| {
+        json!({
+            "created_at": secret.created.to_string(),
+            "name": secret.name,
+            "good_until": secret.good_until.map(|until| until.to_string()),
+        })
+    });
+    Ok(Json(Items::all(shown.collect())))
+}
+
+/// The one time it is seen.
+pub(crate) async fn rotate_scheduler_secret(State(console): State<Console>) -> Result<Json<Value>, Problem> {
+    let secret = console.clock.signer().rotate_scheduler_secret().await.map_err(clock::Fault::from)?;
+    Ok(Json(json!({ "secret": secret.expose() })))
+}
+
+pub(crate) async fn revoke_scheduler_secrets(State(console): State<Console>) -> Result<Json<Value>, Problem> {
+    let revoked = console.clock.signer().revoke_scheduler_secrets().await.map_err(clock::Fault::from)?;
+    Ok(Json(json!({ "revoked": revoked })))
+}

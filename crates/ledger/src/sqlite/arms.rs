@@ -1,0 +1,225 @@
+//! Arms in two tables: `arms` holds what is pending, `fires` what became of it.
+
+mod history;
+mod hold;
+mod revive;
+mod rows;
+mod wish;
+
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::cron::{ArmedJob, FireAt};
+use posthouse_wire::{InstanceId, JobId, ScheduleId, TenantId};
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::arms::{Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, FireLine, NewArm, Settled};
+use history::NewLine;
+use rows::ARM;
+pub(super) use wish::cancel_all;
+
+#[async_trait]
+impl Arms for Sqlite {
+    async fn arm(&self, new: NewArm, quota: u32, now: Moment) -> Result<Armed, Fault> {
+        self.write(move |db| wish::arm(db, &new, quota, now)).await
+    }
+
+    async fn cancel(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<ArmKey>, Fault> {
+        let (instance, job) = (instance.clone(), job.clone());
+        self.write(move |db| wish::cancel(db, &instance, &job, now)).await
+    }
+
+    /// Without the dead ones: an agent that misses one in the list asks for it anew, and that revives it.
+    async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault> {
+        let instance = instance.clone();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT job, fire_at, schedule FROM arms WHERE instance = ?1 AND state <> 2
+                 ORDER BY next_us, key LIMIT ?2",
+            )?
+            .query_map(params![instance.as_str(), at_most], |row| {
+                Ok(ArmedJob {
+                    job_id: row.get::<_, String>(0)?.into(),
+                    fire_at: row.get(1)?,
+                    schedule_id: row.get::<_, String>(2)?.into(),
+                })
+            })?
+            .collect()
+        })
+        .await
+    }
+
+    async fn due(&self, after: Due, until_us: i64, at_most: u32) -> Result<Vec<Due>, Fault> {
+        self.read(move |db| {
+            db.prepare_cached(DUE)?
+                .query_map(params![after.next_us, after.key.0, until_us, at_most], rows::due)?
+                .collect()
+        })
+        .await
+    }
+
+    async fn claim(&self, keys: Vec<ArmKey>, owner: &str, lease_until: Moment) -> Result<Vec<Arm>, Fault> {
+        let owner = owner.to_owned();
+        self.write(move |db| hold::claim(db, &keys, &owner, lease_until)).await
+    }
+
+    async fn renew(&self, keys: Vec<ArmKey>, owner: &str, lease_until: Moment) -> Result<Vec<ArmKey>, Fault> {
+        let owner = owner.to_owned();
+        self.write(move |db| hold::renew(db, &keys, &owner, lease_until)).await
+    }
+
+    async fn settle(
+        &self,
+        key: ArmKey,
+        owner: &str,
+        settled: Settled,
+        now: Moment,
+    ) -> Result<Option<Due>, Fault> {
+        let owner = owner.to_owned();
+        self.write(move |db| hold::settle(db, key, &owner, &settled, now)).await
+    }
+
+    async fn free_orphans(&self, owner: &str, now: Moment, retry_us: i64) -> Result<Vec<Due>, Fault> {
+        let owner = owner.to_owned();
+        self.write(move |db| hold::free_orphans(db, &owner, now, retry_us)).await
+    }
+
+    async fn revive(&self, instance: &InstanceId, now: Moment) -> Result<Vec<Due>, Fault> {
+        let of = instance.clone();
+        // Nearly every sign of life finds nothing to do, and need not wait for a commit to learn that.
+        if self.read(move |db| revive::failing(db, &of, now)).await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let instance = instance.clone();
+        self.write(move |db| revive::revive(db, &instance, now)).await
+    }
+
+    async fn redrive(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<Due>, Fault> {
+        let (instance, job) = (instance.clone(), job.clone());
+        self.write(move |db| revive::redrive(db, &instance, &job, now)).await
+    }
+
+    async fn pending(&self, instance: &InstanceId, job: &JobId) -> Result<Option<Arm>, Fault> {
+        let (instance, job) = (instance.clone(), job.clone());
+        self.read(move |db| {
+            db.prepare_cached(&format!("{ARM} WHERE instance = ?1 AND job = ?2"))?
+                .query_row([instance.as_str(), job.as_str()], rows::arm)
+                .optional()
+        })
+        .await
+    }
+
+    async fn arms(&self, filter: ArmFilter, at_most: u32) -> Result<Vec<Arm>, Fault> {
+        self.read(move |db| filtered(db, &filter, at_most)).await
+    }
+
+    async fn ending(&self, instance: &InstanceId, schedule: &ScheduleId) -> Result<Option<String>, Fault> {
+        let (instance, schedule) = (instance.clone(), schedule.clone());
+        self.read(move |db| history::ending(db, instance.as_str(), schedule.as_str())).await
+    }
+
+    async fn history(
+        &self,
+        instance: &InstanceId,
+        job: Option<&JobId>,
+        before: Option<i64>,
+        at_most: u32,
+    ) -> Result<Vec<FireLine>, Fault> {
+        let (instance, job) = (instance.clone(), job.cloned());
+        self.read(move |db| {
+            history::newest_first(db, instance.as_str(), job.as_ref().map(JobId::as_str), before, at_most)
+        })
+        .await
+    }
+
+    async fn note_fire(
+        &self,
+        instance: &InstanceId,
+        job: &JobId,
+        fire_at: &FireAt,
+        attempt: Attempt,
+        now: Moment,
+    ) -> Result<(), Fault> {
+        let (instance, job, fire_at) = (instance.clone(), job.clone(), fire_at.clone());
+        self.write(move |db| {
+            // No arm, no schedule.
+            NewLine::plain(instance.as_str(), job.as_str(), "", fire_at.text(), history::MANUAL, now)
+                .attempt(&attempt)
+                .tell(db)
+        })
+        .await
+    }
+
+    async fn census(&self) -> Result<(u64, u64), Fault> {
+        self.read(|db| {
+            let mut count = db.prepare_cached("SELECT count(*) FROM arms WHERE state = ?1")?;
+            let mut of =
+                |state: ArmState| count.query_row([state], |row| row.get::<_, u32>(0)).map(u64::from);
+            Ok((of(ArmState::Armed)? + of(ArmState::Dispatching)?, of(ArmState::Dead)?))
+        })
+        .await
+    }
+}
+
+const DUE: &str = "SELECT next_us, key FROM arms
+    WHERE state = 0 AND (next_us, key) > (?1, ?2) AND next_us < ?3 ORDER BY next_us, key LIMIT ?4";
+
+/// What narrows the search stands in a query of keys alone, which an index answers; only the rows of one
+/// page are then read.
+fn filtered(db: &Connection, filter: &ArmFilter, at_most: u32) -> rusqlite::Result<Vec<Arm>> {
+    let ArmFilter { tenant, instance, job, state, after } = filter;
+    let after = after.map_or(i64::MIN, |key| key.0);
+    let tenant = tenant.as_ref().map(TenantId::as_str);
+    let instance = instance.as_ref().map(InstanceId::as_str);
+    let job = job.as_ref().map(JobId::as_str);
+    let mut given: Vec<(&str, &dyn ToSql)> = vec![(":after", &after), (":at_most", &at_most)];
+    let mut narrowed = String::from("key > :after");
+    for (name, value, condition) in [
+        (
+            ":tenant",
+            tenant.as_ref().map(any),
+            "instance IN (SELECT id FROM instances WHERE tenant = :tenant)",
+        ),
+        (":instance", instance.as_ref().map(any), "instance = :instance"),
+        (":job", job.as_ref().map(any), "job = :job"),
+        (":state", state.as_ref().map(any), "state = :state"),
+    ] {
+        if let Some(value) = value {
+            given.push((name, value));
+            narrowed = format!("{narrowed} AND {condition}");
+        }
+    }
+    db.prepare_cached(&format!(
+        "{ARM} WHERE key IN (SELECT key FROM arms WHERE {narrowed} ORDER BY key LIMIT :at_most) ORDER BY key"
+    ))?
+    .query_map(&*given, rows::arm)?
+    .collect()
+}
+
+fn any<T: ToSql>(value: &T) -> &dyn ToSql {
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How SQLite would go about it.
+    fn plan(statement: &str) -> String {
+        let mut db = Connection::open_in_memory().unwrap();
+        crate::sqlite::migrate::run(&mut db).unwrap();
+        let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);
+        let steps = explain.query_map(zeros, |row| row.get::<_, String>("detail")).unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn the_heap_is_filled_from_an_index_alone() {
+        let plan = plan(DUE);
+        assert!(plan.starts_with("SEARCH arms USING COVERING INDEX arms_due"), "{plan}");
+        assert!(!plan.contains(';'), "it is in order as it is read: {plan}");
+    }
+}

@@ -1,0 +1,229 @@
+//! Lines of history, and which fires were taken.
+
+use std::time::Duration;
+
+use posthouse_time::Moment;
+use posthouse_wire::ScheduleId;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::rows::Standing;
+use crate::arms::{Attempt, FireLine};
+
+/// How long a fire that was taken is not made again.
+pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) const ATTEMPT: &str = "attempt";
+pub(super) const REVIVED: &str = "revived";
+pub(super) const MANUAL: &str = "manual";
+
+/// A line to be written.
+pub(super) struct NewLine<'a> {
+    at: Moment,
+    instance: &'a str,
+    job: &'a str,
+    schedule: &'a str,
+    fire_at: &'a str,
+    what: &'a str,
+    status: Option<u16>,
+    error: Option<&'a str>,
+    late_ms: Option<i64>,
+    next_us: Option<i64>,
+    dedup: Option<&'a str>,
+    held: Option<i64>,
+}
+
+impl<'a> NewLine<'a> {
+    pub fn about(arm: &'a Standing, what: &'a str, at: Moment) -> Self {
+        Self::plain(&arm.instance, &arm.job, &arm.schedule, &arm.fire_at, what, at)
+    }
+
+    pub fn plain(
+        instance: &'a str,
+        job: &'a str,
+        schedule: &'a str,
+        fire_at: &'a str,
+        what: &'a str,
+        at: Moment,
+    ) -> Self {
+        let (status, error, late_ms, next_us, dedup, held) = (None, None, None, None, None, None);
+        Self { at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held }
+    }
+
+    /// About another time of the same schedule.
+    pub fn time(self, fire_at: &'a str) -> Self {
+        Self { fire_at, ..self }
+    }
+
+    pub fn attempt(self, attempt: &'a Attempt) -> Self {
+        let Attempt { status, error, late_ms } = attempt;
+        Self { status: *status, error: error.as_deref(), late_ms: Some(*late_ms), ..self }
+    }
+
+    pub fn error(self, error: &'a str) -> Self {
+        Self { error: Some(error), ..self }
+    }
+
+    pub fn next(self, next_us: i64) -> Self {
+        Self { next_us: Some(next_us), ..self }
+    }
+
+    /// From now on this fire is not made again.
+    pub fn remembering(self, dedup: Option<&'a str>) -> Self {
+        Self { dedup, ..self }
+    }
+
+    /// Whoever holds the arm may still report how its attempt went.
+    pub fn held(self, key: i64) -> Self {
+        Self { held: Some(key), ..self }
+    }
+
+    pub fn tell(self, db: &Connection) -> rusqlite::Result<()> {
+        db.prepare_cached(
+            "INSERT INTO fires
+               (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        )?
+        .execute(params![
+            self.at.millis(),
+            self.instance,
+            self.job,
+            self.schedule,
+            self.fire_at,
+            self.what,
+            self.status,
+            self.error,
+            self.late_ms,
+            self.next_us,
+            self.dedup,
+            self.held,
+        ])
+        .map(drop)
+    }
+}
+
+/// The schedule under which this fire was taken, and when, if it still counts.
+pub(super) fn taken(
+    db: &Connection,
+    instance: &str,
+    job: &str,
+    dedup: &str,
+    now: Moment,
+) -> rusqlite::Result<Option<(ScheduleId, Moment)>> {
+    db.prepare_cached(
+        "SELECT schedule, at FROM fires
+         WHERE instance = ?1 AND job = ?2 AND dedup = ?3 AND held IS NULL AND at >= ?4 LIMIT 1",
+    )?
+    .query_row(params![instance, job, dedup, (now - REMEMBERED).millis()], |row| {
+        Ok((ScheduleId::from(row.get::<_, String>(0)?), Moment::from_millis(row.get(1)?)))
+    })
+    .optional()
+}
+
+/// Forgets which fires of a job were taken, and those that may yet turn out to have been.
+pub(super) fn forget_taken(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE fires SET dedup = NULL WHERE instance = ?1 AND job = ?2 AND dedup IS NOT NULL")?
+        .execute([instance, job])
+        .map(drop)
+}
+
+/// A fire whose arm is no longer its holder's.
+pub(super) struct Lost {
+    pub instance: String,
+    pub job: String,
+    pub schedule: String,
+    pub fire_at: String,
+    /// Nothing when the job was cancelled then or since.
+    pub dedup: Option<String>,
+}
+
+impl From<&Standing> for Lost {
+    fn from(arm: &Standing) -> Self {
+        Self {
+            instance: arm.instance.clone(),
+            job: arm.job.clone(),
+            schedule: arm.schedule.clone(),
+            fire_at: arm.fire_at.clone(),
+            dedup: Some(arm.dedup()),
+        }
+    }
+}
+
+/// Takes the note that an arm ended while it was held; it is there once.
+pub(super) fn take_lost(db: &Connection, key: i64) -> rusqlite::Result<Option<Lost>> {
+    let found = db
+        .prepare_cached("SELECT seq, instance, job, schedule, fire_at, dedup FROM fires WHERE held = ?1")?
+        .query_row([key], |row| {
+            let lost = Lost {
+                instance: row.get(1)?,
+                job: row.get(2)?,
+                schedule: row.get(3)?,
+                fire_at: row.get(4)?,
+                dedup: row.get(5)?,
+            };
+            Ok((row.get::<_, i64>(0)?, lost))
+        })
+        .optional()?;
+    let Some((seq, lost)) = found else { return Ok(None) };
+    db.prepare_cached("UPDATE fires SET held = NULL, dedup = NULL WHERE seq = ?1")?.execute([seq])?;
+    Ok(Some(lost))
+}
+
+const LINE: &str =
+    "SELECT seq, at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us FROM fires";
+
+pub(super) fn newest_first(
+    db: &Connection,
+    instance: &str,
+    job: Option<&str>,
+    before: Option<i64>,
+    at_most: u32,
+) -> rusqlite::Result<Vec<FireLine>> {
+    let before = before.unwrap_or(i64::MAX);
+    match job {
+        Some(job) => db
+            .prepare_cached(&format!(
+                "{LINE} WHERE instance = ?1 AND job = ?2 AND seq < ?3 ORDER BY seq DESC LIMIT ?4"
+            ))?
+            .query_map(params![instance, job, before, at_most], line)?
+            .collect(),
+        None => db
+            .prepare_cached(&format!("{LINE} WHERE instance = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3"))?
+            .query_map(params![instance, before, at_most], line)?
+            .collect(),
+    }
+}
+
+fn line(row: &Row<'_>) -> rusqlite::Result<FireLine> {
+    let next_us: Option<i64> = row.get(10)?;
+    Ok(FireLine {
+        seq: row.get(0)?,
+        at: Moment::from_millis(row.get(1)?),
+        instance: row.get::<_, String>(2)?.into(),
+        job: row.get::<_, String>(3)?.into(),
+        schedule: row.get::<_, String>(4)?.into(),
+        fire_at: row.get(5)?,
+        what: row.get(6)?,
+        status: row.get(7)?,
+        error: row.get(8)?,
+        late_ms: row.get(9)?,
+        // The first millisecond at which it may be.
+        next: next_us
+            .map(|us| Moment::from_millis(us.div_euclid(1000) + i64::from(us.rem_euclid(1000) != 0))),
+    })
+}
+
+/// The last word about a schedule that is no longer pending.
+pub(super) fn ending(db: &Connection, instance: &str, schedule: &str) -> rusqlite::Result<Option<String>> {
+    let last = db
+        .prepare_cached(
+            "SELECT what, job FROM fires
+             WHERE schedule = ?2 AND instance = ?1 AND what NOT IN ('attempt', 'revived', 'manual')
+             ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([instance, schedule], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .optional()?;
+    let Some((what, job)) = last else { return Ok(None) };
+    // A dead arm has its line, but it is not over.
+    let pending = Standing::of_job(db, instance, &job)?.is_some_and(|arm| arm.schedule == schedule);
+    Ok((!pending).then_some(what))
+}

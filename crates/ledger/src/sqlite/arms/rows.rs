@@ -1,0 +1,213 @@
+//! How arms are written and read.
+
+use posthouse_time::Moment;
+use posthouse_wire::JobId;
+use posthouse_wire::cron::{FireAt, Policy, Proof};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::arms::{Arm, ArmKey, ArmState, Due, NewArm, Successor};
+
+/// Whose tenant an arm is, is its instance's to say.
+pub(super) const ARM: &str =
+    "SELECT key, tenant, instance, job, schedule, fire_at, callback, dedup, per_job_key, policy, later,
+       state, attempts, next_us, last_status, last_error, arms.created, failing_since, poked
+     FROM arms JOIN instances ON instances.id = arms.instance";
+
+pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
+    let job = JobId::from(row.get::<_, String>(3)?);
+    let next_us = row.get(13)?;
+    let (fire_at, dedup): (String, Option<String>) = (row.get(5)?, row.get(7)?);
+    Ok(Arm {
+        key: ArmKey(row.get(0)?),
+        tenant: row.get::<_, String>(1)?.into(),
+        instance: row.get::<_, String>(2)?.into(),
+        schedule: row.get::<_, String>(4)?.into(),
+        dedup: dedup.unwrap_or_else(|| usual_dedup(job.as_str(), &fire_at)),
+        job,
+        // A time that was taken in can be read again. Should it ever not be, one arm is called by another
+        // name, where an error here would keep every other from being claimed with it.
+        fire_at: FireAt::parse(&fire_at).unwrap_or_else(|_| FireAt::from_micros(next_us)),
+        callback: row.get(6)?,
+        proof: if row.get(8)? { Proof::PerJobKey } else { Proof::PortalJwt },
+        policy: policy_read(row.get(9)?),
+        then: later_read(row.get(10)?),
+        state: row.get(11)?,
+        attempts: row.get(12)?,
+        next_us,
+        last_status: row.get(14)?,
+        last_error: row.get(15)?,
+        created: Moment::from_millis(row.get(16)?),
+        failing_since: row.get::<_, Option<i64>>(17)?.map(Moment::from_millis),
+        poked: row.get(18)?,
+    })
+}
+
+pub(super) fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
+    Ok(Due { next_us: row.get(0)?, key: ArmKey(row.get(1)?) })
+}
+
+pub(super) fn micros(moment: Moment) -> i64 {
+    moment.millis().saturating_mul(1000)
+}
+
+/// A job's pending arm, as far as deciding what becomes of it needs.
+pub(super) struct Standing {
+    pub key: ArmKey,
+    pub instance: String,
+    pub job: String,
+    pub schedule: String,
+    pub fire_at: String,
+    pub dedup: Option<String>,
+    pub state: ArmState,
+    pub attempts: u32,
+    pub next_us: i64,
+    pub owner: Option<String>,
+}
+
+impl Standing {
+    pub fn of_job(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<Option<Self>> {
+        db.prepare_cached(
+            "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner
+             FROM arms WHERE instance = ?1 AND job = ?2",
+        )?
+        .query_row([instance, job], Self::read)
+        .optional()
+    }
+
+    pub fn of_key(db: &Connection, key: ArmKey) -> rusqlite::Result<Option<Self>> {
+        db.prepare_cached(
+            "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner
+             FROM arms WHERE key = ?1",
+        )?
+        .query_row([key.0], Self::read)
+        .optional()
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            key: ArmKey(row.get(0)?),
+            instance: row.get(1)?,
+            job: row.get(2)?,
+            schedule: row.get(3)?,
+            fire_at: row.get(4)?,
+            dedup: row.get(5)?,
+            state: row.get(6)?,
+            attempts: row.get(7)?,
+            next_us: row.get(8)?,
+            owner: row.get(9)?,
+        })
+    }
+
+    pub fn dedup(&self) -> String {
+        self.dedup.clone().unwrap_or_else(|| usual_dedup(&self.job, &self.fire_at))
+    }
+
+    pub fn due(&self) -> Due {
+        Due { next_us: self.next_us, key: self.key }
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.state == ArmState::Dispatching
+    }
+
+    pub fn delete(&self, db: &Connection) -> rusqlite::Result<()> {
+        db.prepare_cached("DELETE FROM arms WHERE key = ?1")?.execute([self.key.0]).map(drop)
+    }
+}
+
+/// Arms a job, in place of its pending arm if it has one, under a key of its own.
+pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Result<ArmKey> {
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO arms
+           (state, next_us, instance, job, schedule, fire_at, dedup, callback, per_job_key, created, policy, later)
+         VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?
+    .execute(params![
+        new.next_us,
+        new.instance.as_str(),
+        new.job.as_str(),
+        new.schedule.as_str(),
+        new.fire_at.text(),
+        unusual(&new.dedup, new.job.as_str(), new.fire_at.text()),
+        new.callback,
+        new.proof == Proof::PerJobKey,
+        now.millis(),
+        policy_text(&new.policy),
+        later_text(&new.then),
+    ])?;
+    Ok(ArmKey(db.last_insert_rowid()))
+}
+
+/// Arms a job's next known time in place of its pending arm, with everything else that arm was wished with.
+pub(super) fn succeed(
+    db: &Connection,
+    before: &Standing,
+    next: &Successor,
+    now: Moment,
+) -> rusqlite::Result<Due> {
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO arms
+           (state, next_us, instance, job, schedule, fire_at, dedup, callback, per_job_key, created, policy, later)
+         SELECT 0, ?2, instance, job, ?3, ?4, ?5, callback, per_job_key, ?6, policy, ?7 FROM arms WHERE key = ?1",
+    )?
+    .execute(params![
+        before.key.0,
+        next.next_us,
+        next.schedule.as_str(),
+        next.fire_at.text(),
+        unusual(&next.dedup, &before.job, next.fire_at.text()),
+        now.millis(),
+        later_text(&next.then),
+    ])?;
+    Ok(Due { next_us: next.next_us, key: ArmKey(db.last_insert_rowid()) })
+}
+
+/// The dedup key that agents make up by habit.
+fn usual_dedup(job: &str, fire_at: &str) -> String {
+    format!("{job}:{fire_at}")
+}
+
+fn unusual<'a>(dedup: &'a str, job: &str, fire_at: &str) -> Option<&'a str> {
+    let rest = dedup.strip_prefix(job).and_then(|rest| rest.strip_prefix(':'));
+    (rest != Some(fire_at)).then_some(dedup)
+}
+
+pub(super) fn policy_text(policy: &Policy) -> Option<String> {
+    (*policy != Policy::default())
+        .then(|| serde_json::to_string(policy).expect("words and numbers are always JSON"))
+}
+
+fn policy_read(text: Option<String>) -> Policy {
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+pub(super) fn later_text(times: &[FireAt]) -> Option<String> {
+    (!times.is_empty()).then(|| serde_json::to_string(times).expect("texts are always JSON"))
+}
+
+fn later_read(text: Option<String>) -> Vec<FireAt> {
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+impl ToSql for ArmState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Armed => 0_i64,
+            Self::Dispatching => 1,
+            Self::Dead => 2,
+        }
+        .into())
+    }
+}
+
+impl FromSql for ArmState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_i64()? {
+            0 => Ok(Self::Armed),
+            1 => Ok(Self::Dispatching),
+            2 => Ok(Self::Dead),
+            other => Err(FromSqlError::OutOfRange(other)),
+        }
+    }
+}

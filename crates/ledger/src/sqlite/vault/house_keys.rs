@@ -1,0 +1,93 @@
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use rusqlite::{Connection, params};
+
+use super::sealed;
+use crate::Fault;
+use crate::sqlite::Sqlite;
+use crate::vault::{HouseKey, HouseKeyKind, HouseKeys};
+
+#[async_trait]
+impl HouseKeys for Sqlite {
+    async fn house_keys(&self, kind: HouseKeyKind) -> Result<Vec<HouseKey>, Fault> {
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT name, algorithm, created, starts, ends, key_id, blob FROM house_keys
+                 WHERE kind = ?1 ORDER BY id",
+            )?
+            .query_map([kind.word()], |row| {
+                Ok(HouseKey {
+                    kind,
+                    name: row.get(0)?,
+                    algorithm: row.get(1)?,
+                    created: Moment::from_millis(row.get(2)?),
+                    starts: Moment::from_millis(row.get(3)?),
+                    ends: row.get::<_, Option<i64>>(4)?.map(Moment::from_millis),
+                    sealed: sealed(row, 5)?,
+                })
+            })?
+            .collect()
+        })
+        .await
+    }
+
+    async fn begin_house_keys(&self, key: HouseKey) -> Result<(), Fault> {
+        self.write(move |db| {
+            let begun: bool = db.query_row(
+                "SELECT EXISTS (SELECT 1 FROM house_keys WHERE kind = ?1)",
+                [key.kind.word()],
+                |row| row.get(0),
+            )?;
+            if begun { Ok(()) } else { insert(db, &key) }
+        })
+        .await
+    }
+
+    async fn succeed_house_key(&self, key: HouseKey, older_end: Moment) -> Result<(), Fault> {
+        self.write(move |db| {
+            end(db, key.kind, older_end)?;
+            insert(db, &key)
+        })
+        .await
+    }
+
+    async fn end_house_keys(&self, kind: HouseKeyKind, at: Moment) -> Result<bool, Fault> {
+        self.write(move |db| end(db, kind, at).map(|ended| ended > 0)).await
+    }
+
+    async fn forget_house_keys(&self, kind: HouseKeyKind, now: Moment) -> Result<(), Fault> {
+        self.write(move |db| {
+            db.execute(
+                "DELETE FROM house_keys WHERE kind = ?1 AND ends <= ?2",
+                params![kind.word(), now.millis()],
+            )
+            .map(drop)
+        })
+        .await
+    }
+}
+
+fn end(db: &Connection, kind: HouseKeyKind, at: Moment) -> rusqlite::Result<usize> {
+    db.execute(
+        "UPDATE house_keys SET ends = min(coalesce(ends, ?2), ?2) WHERE kind = ?1",
+        params![kind.word(), at.millis()],
+    )
+}
+
+fn insert(db: &Connection, key: &HouseKey) -> rusqlite::Result<()> {
+    db.execute(
+        "INSERT INTO house_keys (kind, name, algorithm, created, starts, ends, key_id, blob)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            key.kind.word(),
+            key.name,
+            key.algorithm,
+            key.created.millis(),
+            key.starts.millis(),
+            key.ends.map(Moment::millis),
+            key.sealed.key_id,
+            key.sealed.blob,
+        ],
+    )
+    .map(drop)
+}

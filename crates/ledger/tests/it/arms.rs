@@ -1,0 +1,126 @@
+//! What is kept of arms, told by the contract's own sentences.
+
+mod history;
+mod hold;
+mod revive;
+mod wish;
+
+use ledger::{ArmKey, Armed, Attempt, Due, Fate, NewArm, Settled, Successor};
+use posthouse_wire::cron::{FireAt, Policy, Proof};
+use posthouse_wire::{InstanceId, ScheduleId};
+
+use crate::book::{Book, START};
+
+const HOUSE: &str = "house-1";
+const QUOTA: u32 = 1000;
+
+/// So many seconds after the stories begin, in microseconds.
+fn at(seconds: i64) -> i64 {
+    (START.millis() + seconds * 1000) * 1000
+}
+
+/// A wish about `daily`, due so many seconds after the stories begin.
+fn wish(instance: &InstanceId, seconds: i64) -> NewArm {
+    let fire_at = FireAt::from_micros(at(seconds));
+    NewArm {
+        instance: instance.clone(),
+        job: "daily".into(),
+        schedule: ScheduleId::mint(START.millis()),
+        dedup: format!("daily:{fire_at}"),
+        next_us: fire_at.due_us(),
+        fire_at,
+        callback: Some("https://heron.example".to_owned()),
+        proof: Proof::PortalJwt,
+        policy: Policy::default(),
+        then: Vec::new(),
+    }
+}
+
+fn about(instance: &InstanceId, job: &str, seconds: i64) -> NewArm {
+    let new = wish(instance, seconds);
+    NewArm { job: job.into(), dedup: format!("{job}:{}", new.fire_at), ..new }
+}
+
+fn delivered() -> Settled {
+    ended(Fate::Delivered)
+}
+
+fn ended(fate: Fate) -> Settled {
+    let attempt = Attempt { status: Some(202), error: None, late_ms: 7 };
+    Settled::Ended { fate, attempt, missed: Vec::new(), successor: None }
+}
+
+fn postponed(seconds: i64) -> Settled {
+    Settled::Postponed { attempt: refused(), next_us: at(seconds), poked: false }
+}
+
+fn refused() -> Attempt {
+    Attempt { status: Some(503), error: Some("draining".to_owned()), late_ms: 12 }
+}
+
+fn followed_by(fate: Fate, seconds: i64) -> Settled {
+    let Settled::Ended { attempt, missed, .. } = ended(fate) else { unreachable!() };
+    let fire_at = FireAt::from_micros(at(seconds));
+    let successor = Successor {
+        schedule: ScheduleId::mint(START.millis()),
+        dedup: format!("daily:{fire_at}"),
+        next_us: fire_at.due_us(),
+        fire_at,
+        then: Vec::new(),
+    };
+    Settled::Ended { fate, attempt, missed, successor: Some(successor) }
+}
+
+impl Book {
+    async fn wishes(&self, new: NewArm) -> Armed {
+        self.ledger.arms().arm(new, QUOTA, self.clock.now()).await.unwrap()
+    }
+
+    async fn arms(&self, new: NewArm) -> ArmKey {
+        match self.wishes(new).await {
+            Armed::New { key, .. } => key,
+            other => panic!("it should be new: {other:?}"),
+        }
+    }
+
+    async fn cancels(&self, instance: &InstanceId) -> Option<ArmKey> {
+        self.ledger.arms().cancel(instance, &"daily".into(), self.clock.now()).await.unwrap()
+    }
+
+    /// Those that were there to be taken.
+    async fn claims(&self, keys: &[ArmKey], owner: &str) -> Vec<ArmKey> {
+        let lease_until = self.clock.now() + std::time::Duration::from_secs(30);
+        let held = self.ledger.arms().claim(keys.to_vec(), owner, lease_until).await.unwrap();
+        held.iter().map(|arm| arm.key).collect()
+    }
+
+    async fn settles(&self, key: ArmKey, owner: &str, settled: Settled) -> Option<Due> {
+        self.ledger.arms().settle(key, owner, settled, self.clock.now()).await.unwrap()
+    }
+
+    /// Claimed and settled by the one house there is.
+    async fn fires(&self, key: ArmKey, settled: Settled) -> Option<Due> {
+        assert_eq!(self.claims(&[key], HOUSE).await, [key]);
+        self.settles(key, HOUSE, settled).await
+    }
+
+    async fn pending(&self, instance: &InstanceId) -> ledger::Arm {
+        self.ledger.arms().pending(instance, &"daily".into()).await.unwrap().expect("one is pending")
+    }
+
+    /// What is to be called next, in order.
+    async fn due(&self) -> Vec<ArmKey> {
+        let first = Due { next_us: i64::MIN, key: ArmKey(0) };
+        let due = self.ledger.arms().due(first, i64::MAX, 10_000).await.unwrap();
+        due.iter().map(|due| due.key).collect()
+    }
+
+    async fn lines(&self, instance: &InstanceId) -> Vec<ledger::FireLine> {
+        self.ledger.arms().history(instance, None, None, 1000).await.unwrap()
+    }
+
+    /// The words of the history, newest first.
+    async fn words(&self, instance: &InstanceId) -> Vec<String> {
+        self.lines(instance).await.into_iter().map(|line| line.what).collect()
+    }
+}

@@ -1,0 +1,3 @@
+//! Managed cron, the agent's side.
+
+pub mod schedule;

@@ -1,0 +1,140 @@
+//! The portal as an agent sees it: arm, cancel, list.
+
+mod token;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::StatusCode;
+use posthouse_time::Timepiece;
+use posthouse_wire::cron::{ArmedJob, Listing, Provision, Provisioned};
+use posthouse_wire::{JobId, ScheduleId};
+use reqwest::{Client, RequestBuilder};
+use serde_json::{Value, json};
+
+use crate::https;
+pub use token::Credential;
+use token::Tokens;
+
+/// How long one call may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Room for the ten thousand arms of the longest listing.
+const LONGEST: usize = 4 << 20;
+/// How much of an unexpected answer is shown.
+const SHOWN: usize = 200;
+
+/// Asks the portal for calls. Clones share the connection and the token.
+#[derive(Clone)]
+pub struct Portal(Arc<Inner>);
+
+struct Inner {
+    base: String,
+    tls: Option<Arc<rustls::ClientConfig>>,
+    client: OnceLock<Result<Client, String>>,
+    tokens: Tokens,
+}
+
+/// Why the portal did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It knows us and will never serve this identity; asking again is of no use.
+    #[error("the portal does not serve this identity: {0}")]
+    Identity(String),
+    /// Anything else: it may go better next time.
+    #[error("{0}")]
+    Passing(String),
+}
+
+impl Portal {
+    /// `url` is `cron.chronos.portal_url`. Nothing is called before the first question.
+    pub fn new(url: &str, credential: Credential, timepiece: Timepiece) -> Self {
+        Self::of(url, credential, timepiece, None)
+    }
+
+    /// As [`Portal::new`], trusting what `tls` trusts instead of what the machine does.
+    pub fn with_tls(
+        url: &str,
+        credential: Credential,
+        timepiece: Timepiece,
+        tls: Arc<rustls::ClientConfig>,
+    ) -> Self {
+        Self::of(url, credential, timepiece, Some(tls))
+    }
+
+    fn of(
+        url: &str,
+        credential: Credential,
+        timepiece: Timepiece,
+        tls: Option<Arc<rustls::ClientConfig>>,
+    ) -> Self {
+        let base = url.trim_end_matches('/').to_owned();
+        let tokens = Tokens::new(format!("{base}/oauth/token"), credential, timepiece);
+        Self(Arc::new(Inner { base, tls, client: OnceLock::new(), tokens }))
+    }
+
+    /// "Call me at this time about this job." Kept by the portal before it answers.
+    pub async fn provision(&self, wish: &Provision) -> Result<Provisioned, Refusal> {
+        let wish = wish.body();
+        let body = self.call(|client, base| client.post(format!("{base}/provision")).json(&wish)).await?;
+        // A portal that names no schedule has armed all the same.
+        let unnamed = || Provisioned { schedule: ScheduleId::new(""), cron_key: None };
+        Ok(Provisioned::read(&body).unwrap_or_else(unnamed))
+    }
+
+    /// Silence about this job from now on; also where nothing was armed.
+    pub async fn cancel(&self, job: &JobId) -> Result<(), Refusal> {
+        let wish = json!({ "job_id": job });
+        self.call(|client, base| client.post(format!("{base}/cancel")).json(&wish)).await.map(drop)
+    }
+
+    /// Everything that is armed and has not been taken.
+    pub async fn list(&self) -> Result<Listing, Refusal> {
+        let body = self.call(|client, base| client.get(format!("{base}/list"))).await?;
+        let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let Value::Array(rows) = answer["armed"].take() else { return Ok(Listing::default()) };
+        let armed = rows.into_iter().filter_map(|row| serde_json::from_value::<ArmedJob>(row).ok());
+        Ok(Listing { armed: armed.collect() })
+    }
+
+    /// Asks with our token, and once more with a new one if the portal knows it no longer.
+    async fn call(&self, ask: impl Fn(&Client, &str) -> RequestBuilder) -> Result<BytesMut, Refusal> {
+        let made = || https::client(&self.0.base, self.0.tls.as_ref(), PATIENCE);
+        let client = self.0.client.get_or_init(made).as_ref().map_err(|why| Refusal::Passing(why.clone()))?;
+        let base = format!("{}/api/agent-cron", self.0.base);
+        let mut token = self.0.tokens.current(client).await?;
+        let mut renewed = false;
+        loop {
+            let request = ask(client, &base).bearer_auth(token.expose());
+            let answer = request.send().await.map_err(|fault| Refusal::Passing(https::in_words(fault)))?;
+            let status = answer.status();
+            let body = https::body(answer, LONGEST).await.map_err(Refusal::Passing)?;
+            if status.is_success() {
+                return Ok(body);
+            }
+            if status == StatusCode::UNAUTHORIZED
+                && !renewed
+                && let Some(fresh) = self.0.tokens.instead_of(&token, client).await?
+            {
+                (token, renewed) = (fresh, true);
+                continue;
+            }
+            return Err(refusal(status, &body));
+        }
+    }
+}
+
+/// Only these two words together mean never; everything else may pass.
+fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    if status == StatusCode::FORBIDDEN && answer["error"] == "invalid_client" {
+        let why = answer["error_description"].as_str().unwrap_or("invalid_client");
+        return Refusal::Identity(shown(why));
+    }
+    Refusal::Passing(format!("the portal answered {}: {}", status.as_u16(), shown(&String::from_utf8_lossy(body))))
+}
+
+/// The beginning of a text, in one line.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

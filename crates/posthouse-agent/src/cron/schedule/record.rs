@@ -1,0 +1,104 @@
+//! The `schedule` object of a job record, as the stock agent keeps it.
+//!
+//! Stock knows whole minutes and one zone, and leaves fields it does not know alone. So an interval
+//! with seconds also carries `seconds`, beside the minutes rounded up, a schedule with its own zone
+//! carries `tz`, and a cron expression of our dialect says so in `dialect`; a stock agent reads past all
+//! of them and still has something sensible to run.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::{Map, Value, json};
+
+use super::{Dialect, Flaw, Kind, Schedule, ScheduleFault, fields, iso, read_iso};
+
+/// Whose dialect a cron expression is in, when it is not the stock agent's.
+const OURS: &str = "posthouse";
+
+impl Schedule {
+    /// As a stock job record holds it.
+    pub fn to_record(&self, zone: &TimeZone) -> Value {
+        let mut record = match &self.kind {
+            Kind::Once { run_at } => json!({"kind": "once", "run_at": iso(*run_at, self.zone(zone))}),
+            Kind::Interval { every } if every.as_secs() % 60 == 0 => {
+                json!({"kind": "interval", "minutes": every.as_secs() / 60})
+            }
+            Kind::Interval { every } => {
+                let seconds = every.as_secs();
+                json!({"kind": "interval", "minutes": seconds.div_ceil(60), "seconds": seconds})
+            }
+            Kind::Cron { expr } => json!({"kind": "cron", "expr": expr}),
+        };
+        if self.wall.as_ref().is_some_and(|wall| wall.dialect == Dialect::Posthouse) {
+            record["dialect"] = Value::from(OURS);
+        }
+        record["display"] = Value::from(self.display.clone());
+        if let Some(name) = self.zone.as_ref().and_then(TimeZone::iana_name) {
+            record["tz"] = Value::from(name);
+        }
+        record
+    }
+
+    /// Reads a record of either dialect, with the forbearance that stock shows to older ones: a missing
+    /// display is made up.
+    pub fn from_record(value: &Value, zone: &TimeZone) -> Result<Self, ScheduleFault> {
+        let record = value.as_object().ok_or_else(|| bad("it is no object"))?;
+        let own =
+            text(record, "tz").map(TimeZone::get).transpose().map_err(|_| bad("its `tz` is no zone"))?;
+        let kind = text(record, "kind").ok_or_else(|| bad("it has no `kind`"))?;
+        let mut schedule = match kind {
+            "once" => once(record, own.as_ref().unwrap_or(zone))?,
+            "interval" => interval(record)?,
+            "cron" => {
+                let expr = text(record, "expr").ok_or_else(|| bad("it has no `expr`"))?;
+                let dialect = match text(record, "dialect") {
+                    Some(OURS) => Dialect::Posthouse,
+                    _ => Dialect::Hermes019,
+                };
+                Self::cron(expr, fields::compile(expr, dialect)?, expr)
+            }
+            _ => return Err(bad("its `kind` is none of once, interval and cron")),
+        };
+        if let Some(display) = text(record, "display") {
+            schedule.display = display.to_owned();
+        }
+        schedule.zone = own;
+        Ok(schedule)
+    }
+}
+
+fn once(record: &Map<String, Value>, zone: &TimeZone) -> Result<Schedule, ScheduleFault> {
+    let written = text(record, "run_at").ok_or_else(|| bad("it has no `run_at`"))?;
+    let run_at: Timestamp = read_iso(written, zone).ok_or_else(|| bad("its `run_at` names no moment"))?;
+    Ok(Schedule::once(run_at, format!("once at {written}")))
+}
+
+fn interval(record: &Map<String, Value>) -> Result<Schedule, ScheduleFault> {
+    let seconds = match record.get("seconds").and_then(Value::as_u64).filter(|seconds| *seconds > 0) {
+        Some(seconds) => seconds,
+        None => {
+            let minutes = record.get("minutes").ok_or_else(|| bad("it has no `minutes`"))?;
+            whole_seconds(minutes).ok_or_else(|| bad("its `minutes` are no length of time"))?
+        }
+    };
+    let display =
+        if seconds % 60 == 0 { format!("every {}m", seconds / 60) } else { format!("every {seconds}s") };
+    Ok(Schedule::interval(Duration::from_secs(seconds), display))
+}
+
+/// Stock writes whole minutes; an edited file may hold a fraction, which stock would honour.
+fn whole_seconds(minutes: &Value) -> Option<u64> {
+    if let Some(minutes) = minutes.as_u64() {
+        return minutes.checked_mul(60);
+    }
+    let seconds = minutes.as_f64().filter(|minutes| *minutes >= 0.0)? * 60.0;
+    Duration::try_from_secs_f64(seconds).ok().map(|length| length.as_secs())
+}
+
+fn text<'a>(record: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
+    record.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+fn bad(why: &str) -> ScheduleFault {
+    ScheduleFault::new(Flaw::BadRecord, format!("the record holds no schedule: {why}"))
+}

@@ -1,0 +1,171 @@
+//! What matches on the wall, and which instants that is.
+//!
+//! The matcher knows only readings of a clock. A zone's history is cut where its offset changes, and each
+//! piece is searched under its own offset; what the change skipped or repeated is decided here.
+
+use std::sync::Arc;
+
+use croner::{
+    Cron,
+    parser::{CronParser, Seconds, Year},
+};
+use jiff::{
+    SignedDuration, Timestamp,
+    civil::{DateTime, Time},
+    tz::{Offset, TimeZone},
+};
+
+use super::{Dialect, lost::Lost};
+
+/// No zone's offset moves a reading by more than this.
+const REACH: SignedDuration = SignedDuration::from_hours(48);
+
+/// A cron pattern, ready to match.
+#[derive(Clone, Debug)]
+pub(super) struct Wall {
+    pattern: Arc<Cron>,
+    /// Whether a repeated hour counts twice: only for a schedule that runs all day long.
+    both_passes: bool,
+    /// Present for a pattern of the stock dialect that loses days.
+    lost: Option<Lost>,
+    /// Set for a date that no calendar has.
+    never: bool,
+    pub(super) dialect: Dialect,
+}
+
+impl PartialEq for Wall {
+    fn eq(&self, other: &Self) -> bool {
+        // What is lost follows from the pattern and the dialect.
+        (self.both_passes, self.dialect, self.pattern.as_str())
+            == (other.both_passes, other.dialect, other.pattern.as_str())
+    }
+}
+
+/// The stretch between two changes of a zone's offset.
+struct Piece {
+    begin: Option<Timestamp>,
+    end: Option<Timestamp>,
+    offset: Offset,
+    /// The offset until `begin`.
+    before: Offset,
+}
+
+impl Wall {
+    /// Takes seven fields, second first and year last.
+    pub(super) fn new(fields: &str, both_passes: bool, dialect: Dialect) -> Result<Self, String> {
+        let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Required).build();
+        let pattern = parser.parse(fields).map_err(|error| error.to_string())?;
+        Ok(Self { pattern: Arc::new(pattern), both_passes, lost: None, never: false, dialect })
+    }
+
+    /// The same, known to match no day at all.
+    pub(super) fn never(mut self) -> Self {
+        self.never = true;
+        self
+    }
+
+    /// The same, save for the days that it loses.
+    pub(super) fn losing(mut self, lost: Lost) -> Self {
+        self.lost = Some(lost);
+        self
+    }
+
+    /// The first instant strictly after `base` at which the wall clock of the zone matches.
+    pub(super) fn after(&self, base: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        if self.never {
+            return None;
+        }
+        let mut from = Start { base, at: base, inclusive: false };
+        loop {
+            let piece = Piece::around(from.at, zone);
+            let far = self.regular(&piece, &from);
+            let found = far.into_iter().chain(self.skipped(&piece, &from)).min();
+            let Some(end) = piece.end else { return found };
+            match found {
+                Some(found) if found < end => return Some(found),
+                // Nothing matches until about there, so the pieces between need no search.
+                Some(far) => from.at = end.max(far.checked_sub(REACH).ok()?),
+                None => return None,
+            }
+            from.inclusive = true;
+        }
+    }
+
+    /// The first match under the piece's own offset.
+    fn regular(&self, piece: &Piece, from: &Start) -> Option<Timestamp> {
+        let mut from = *from;
+        if let (false, Some((_, heard))) = (self.both_passes, piece.repeated())
+            && from.at < heard
+        {
+            from = from.moved(heard);
+        }
+        self.search(&from, piece.offset)
+    }
+
+    /// The first match among the readings that were skipped when the piece began: they run as if the
+    /// clock had not been put forward, which is later by the gap.
+    fn skipped(&self, piece: &Piece, from: &Start) -> Option<Timestamp> {
+        let (begin, over) = piece.gap()?;
+        let from = if from.at < begin { from.moved(begin) } else { *from };
+        self.search(&from, piece.before).filter(|found| *found < over)
+    }
+
+    fn search(&self, from: &Start, offset: Offset) -> Option<Timestamp> {
+        let reading: DateTime = offset.to_datetime(from.at);
+        let mut found = self.pattern.find_next_occurrence(&reading, from.inclusive).ok()?;
+        if let Some(lost) = &self.lost {
+            let begun = offset.to_datetime(from.base).date();
+            while lost.loses(begun, found.date()) {
+                let morrow = found.date().tomorrow().ok()?.to_datetime(Time::midnight());
+                found = self.pattern.find_next_occurrence(&morrow, true).ok()?;
+            }
+        }
+        offset.to_timestamp(found).ok()
+    }
+}
+
+/// Where a search begins.
+#[derive(Clone, Copy)]
+struct Start {
+    /// What the whole search is strictly after.
+    base: Timestamp,
+    at: Timestamp,
+    inclusive: bool,
+}
+
+impl Start {
+    fn moved(self, at: Timestamp) -> Self {
+        Self { at, inclusive: true, ..self }
+    }
+}
+
+impl Piece {
+    fn around(at: Timestamp, zone: &TimeZone) -> Self {
+        let offset = zone.to_offset(at);
+        // The change that happens at this very instant has happened.
+        let just_after = at.checked_add(SignedDuration::from_nanos(1)).unwrap_or(at);
+        let begin = zone.preceding(just_after).next().map(|change| change.timestamp());
+        let end = zone.following(at).next().map(|change| change.timestamp());
+        let before = begin
+            .and_then(|begin| begin.checked_sub(SignedDuration::from_nanos(1)).ok())
+            .map_or(offset, |before| zone.to_offset(before));
+        Self { begin, end, offset, before }
+    }
+
+    /// The instants to which skipped readings are moved.
+    fn gap(&self) -> Option<(Timestamp, Timestamp)> {
+        let put_forward = self.offset.duration_since(self.before);
+        self.stretch(put_forward)
+    }
+
+    /// The instants whose readings were on the wall once before.
+    fn repeated(&self) -> Option<(Timestamp, Timestamp)> {
+        let put_back = self.before.duration_since(self.offset);
+        self.stretch(put_back)
+    }
+
+    fn stretch(&self, length: SignedDuration) -> Option<(Timestamp, Timestamp)> {
+        let begin = self.begin.filter(|_| length > SignedDuration::ZERO)?;
+        Some((begin, begin.checked_add(length).ok()?))
+    }
+}

@@ -1,0 +1,125 @@
+//! Jobs in the stock agent's own file: `{home}/cron/jobs.json`.
+
+mod batch;
+mod document;
+mod file;
+mod lock;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use posthouse_wire::id::JobId;
+
+use super::rules::Step;
+use super::verbs::Backend;
+use super::{Fault, Job, Terms, Tick};
+use batch::Batch;
+use file::JobFile;
+
+/// The job store that a stock agent can read and write beside us: same file, same lock, same habits of
+/// writing (a temporary file, flushed, renamed over the old one).
+#[derive(Clone)]
+pub struct JsonFile {
+    terms: Terms,
+    file: Arc<JobFile>,
+    batch: Arc<Batch>,
+}
+
+impl JsonFile {
+    /// The store of the agent whose home this is. What is missing is made, for its owner's eyes only.
+    pub fn open(home: impl AsRef<Path>, terms: Terms) -> Result<Self, Fault> {
+        let file = Arc::new(JobFile::open(&home.as_ref().join("cron"), terms.clone())?);
+        Ok(Self { terms, batch: Arc::new(Batch::new(Arc::clone(&file))), file })
+    }
+
+    /// Reading needs no lock: the file is replaced whole.
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&document::Document) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let file = Arc::clone(&self.file);
+        blocking(move || Ok(look(&*file.current()?))).await
+    }
+}
+
+impl Backend for JsonFile {
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    async fn insert(&self, job: Job) -> Result<(), Fault> {
+        self.batch.run(move |document| document.add(&job)).await
+    }
+
+    async fn one(&self, id: &JobId) -> Result<Option<Job>, Fault> {
+        let id = id.clone();
+        self.read(move |document| document.find(&id).map(|(_, job)| job.clone())).await
+    }
+
+    async fn all(&self) -> Result<Vec<Job>, Fault> {
+        self.read(|document| document.jobs().map(|(_, job)| job.clone()).collect()).await
+    }
+
+    async fn edit<T, R>(&self, id: &JobId, rule: R) -> Result<Option<T>, Fault>
+    where
+        T: Send + 'static,
+        R: Fn(&Job) -> Step<T> + Send + Sync + 'static,
+    {
+        let (seen_by, id, rule) = (id.clone(), id.clone(), Arc::new(rule));
+        // Most of many claimants lose, and what changes nothing can be answered from what was there a
+        // moment ago without standing in line for the lock.
+        let seen = Arc::clone(&rule);
+        let glance = self.read(move |document| document.find(&seen_by).map(|(_, job)| seen(job))).await?;
+        match glance {
+            None => return Ok(None),
+            Some(step) if step.then.changes_nothing() => return Ok(Some(step.answer)),
+            Some(_) => {}
+        }
+        self.batch
+            .run(move |document| {
+                let (place, job) = document.find(&id)?;
+                let step = rule(job);
+                document.apply(place, step.then);
+                Some(step.answer)
+            })
+            .await
+    }
+
+    async fn scan<T, R>(&self, rule: R) -> Result<Vec<T>, Fault>
+    where
+        T: Send + 'static,
+        R: Fn(&Job) -> Step<Option<T>> + Send + Sync + 'static,
+    {
+        self.batch
+            .run(move |document| {
+                let steps: Vec<_> = document.jobs().map(|(place, job)| (place, rule(job))).collect();
+                let mut answers = Vec::new();
+                // From the end, so that a removal moves no place that is still to come.
+                for (place, step) in steps.into_iter().rev() {
+                    document.apply(place, step.then);
+                    answers.extend(step.answer);
+                }
+                answers.reverse();
+                answers
+            })
+            .await
+    }
+
+    async fn tick(&self) -> Result<Option<Tick>, Fault> {
+        let file = Arc::clone(&self.file);
+        blocking(move || file.tick()).await
+    }
+}
+
+impl fmt::Debug for JsonFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonFile").field("file", &self.file.path()).finish_non_exhaustive()
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work).await.map_err(|ended| Fault::Io(ended.to_string()))?
+}

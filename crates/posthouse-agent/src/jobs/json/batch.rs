@@ -1,0 +1,134 @@
+//! Changes that wait together are written together: many callers, one lock, one flush.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::document::Document;
+use super::file::JobFile;
+use crate::jobs::Fault;
+
+pub(super) struct Batch {
+    file: Arc<JobFile>,
+    line: Arc<Mutex<Line>>,
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: Vec<Box<dyn Task>>,
+    /// Somebody is writing and will look here again before going.
+    attended: bool,
+}
+
+trait Task: Send {
+    /// The caller may have gone away meanwhile; a claim that nobody hears of would only hold up others.
+    fn is_wanted(&self) -> bool;
+    fn run(&mut self, document: &mut Document);
+    fn settle(self: Box<Self>, written: Result<(), Fault>);
+}
+
+struct Waiting<W, T> {
+    work: Option<W>,
+    answer: Option<T>,
+    reply: oneshot::Sender<Result<T, Fault>>,
+}
+
+impl<W, T> Task for Waiting<W, T>
+where
+    T: Send,
+    W: FnOnce(&mut Document) -> T + Send,
+{
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn run(&mut self, document: &mut Document) {
+        self.answer = self.work.take().map(|work| work(document));
+    }
+
+    fn settle(self: Box<Self>, written: Result<(), Fault>) {
+        let Self { answer, reply, .. } = *self;
+        // A caller that went away after its work was done has had it done.
+        let _ = reply.send(written.and_then(|()| answer.ok_or_else(unfinished)));
+    }
+}
+
+impl Batch {
+    pub(super) fn new(file: Arc<JobFile>) -> Self {
+        Self { file, line: Arc::default() }
+    }
+
+    /// Does `work` under the lock, and answers once what it changed is on the disk.
+    pub(super) async fn run<W, T>(&self, work: W) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut Document) -> T + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        if !self.stand_in_line(Box::new(Waiting { work: Some(work), answer: None, reply })) {
+            let attendant = Attendant { file: Arc::clone(&self.file), line: Arc::clone(&self.line) };
+            // Detached from the caller: whoever else waits is served even if this caller goes away.
+            tokio::task::spawn_blocking(move || attendant.serve());
+        }
+        answer.await.unwrap_or_else(|_| Err(unfinished()))
+    }
+
+    /// Whether somebody attends the line already.
+    fn stand_in_line(&self, task: Box<dyn Task>) -> bool {
+        let mut line = self.line.lock();
+        line.waiting.push(task);
+        std::mem::replace(&mut line.attended, true)
+    }
+}
+
+struct Attendant {
+    file: Arc<JobFile>,
+    line: Arc<Mutex<Line>>,
+}
+
+impl Attendant {
+    fn serve(self) {
+        while self.is_needed() {
+            let mut batch = Vec::new();
+            let written = self.file.change(|document| {
+                // Only now: whoever came while we waited for the lock goes along.
+                batch = self.take_line();
+                for task in &mut batch {
+                    task.run(document);
+                }
+            });
+            if written.is_err() && batch.is_empty() {
+                batch = self.take_line();
+            }
+            for task in batch {
+                task.settle(written.clone());
+            }
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        let mut line = self.line.lock();
+        line.attended = !line.waiting.is_empty();
+        line.attended
+    }
+
+    fn take_line(&self) -> Vec<Box<dyn Task>> {
+        let mut waiting = std::mem::take(&mut self.line.lock().waiting);
+        waiting.retain(|task| task.is_wanted());
+        waiting
+    }
+}
+
+/// Only a panic leaves the line attended by nobody; the next caller then serves it.
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.line.lock().attended = false;
+        }
+    }
+}
+
+fn unfinished() -> Fault {
+    Fault::Io("the change was not finished".to_owned())
+}

@@ -1,0 +1,188 @@
+//! The file on the disk: read when it has changed, replaced whole.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::document::{Document, Written};
+use super::lock::{lock, try_lock};
+use crate::cron::schedule::iso;
+use crate::jobs::{Fault, Terms, Tick};
+
+/// How long another process may hold the lock.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct JobFile {
+    folder: PathBuf,
+    path: PathBuf,
+    terms: Terms,
+    patience: Duration,
+    seen: Mutex<Option<Seen>>,
+}
+
+/// The file as it was last read or written. It is kept open: as long as it is, no other file can get its
+/// inode, so the same inode under the same name is the same file.
+struct Seen {
+    _open: File,
+    stamp: Stamp,
+    document: Arc<Document>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    /// These two are for an edit in place, by hand.
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &fs::Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            modified: (file.mtime(), file.mtime_nsec()),
+        }
+    }
+}
+
+impl JobFile {
+    pub(super) fn open(folder: &Path, terms: Terms) -> Result<Self, Fault> {
+        let file = Self {
+            folder: folder.to_owned(),
+            path: folder.join("jobs.json"),
+            terms,
+            patience: PATIENCE,
+            seen: Mutex::new(None),
+        };
+        file.make_folder()?;
+        Ok(file)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file holds at present. No file is no jobs.
+    pub(super) fn current(&self) -> Result<Arc<Document>, Fault> {
+        let mut seen = self.seen.lock();
+        let stamp = match fs::metadata(&self.path) {
+            Ok(file) => Stamp::of(&file),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                *seen = None;
+                return Ok(Arc::default());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(seen) = seen.as_ref().filter(|seen| seen.stamp == stamp) {
+            return Ok(Arc::clone(&seen.document));
+        }
+        let mut open = File::open(&self.path)?;
+        // Of the open file, which may already be a later one than was asked about above.
+        let stamp = Stamp::of(&open.metadata()?);
+        let mut text = Vec::new();
+        open.read_to_end(&mut text)?;
+        let document = Arc::new(Document::read(&text, seen.as_ref().map(|seen| &*seen.document))?);
+        *seen = Some(Seen { _open: open, stamp, document: Arc::clone(&document) });
+        Ok(document)
+    }
+
+    /// Reads, lets `work` change what it will, and writes, all under the lock.
+    pub(super) fn change(&self, work: impl FnOnce(&mut Document)) -> Result<(), Fault> {
+        let lock = self.locked()?;
+        let mut document = Document::clone(&*self.current()?);
+        work(&mut document);
+        let written = document.written();
+        if written == Written::Nothing {
+            return Ok(());
+        }
+        let folder = self.replace(document)?;
+        drop(lock);
+        // The file was flushed, but its new name is the folder's. The next process need not wait for that:
+        // what it writes on top of ours cannot reach the disk before ours does.
+        if written == Written::Lasting {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn tick(&self) -> Result<Option<Tick>, Fault> {
+        Ok(try_lock(&self.folder.join(".tick.lock"))?.map(|file| Tick(Some(file))))
+    }
+
+    fn locked(&self) -> Result<File, Fault> {
+        let path = self.folder.join(".jobs.lock");
+        if !self.folder.exists() {
+            self.make_folder()?;
+        }
+        lock(&path, self.patience)
+    }
+
+    /// Answers with the folder that the file lies in.
+    fn replace(&self, mut document: Document) -> Result<PathBuf, Fault> {
+        // Where a link points to, so that the link stays one.
+        let target = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let folder = target.parent().unwrap_or(&self.folder).to_owned();
+        let mark = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)).simple();
+        let draft = folder.join(format!(".jobs_{mark}.tmp"));
+        let text = document.write(&iso(self.terms.now(), &self.terms.zone));
+        let written = write_draft(&draft, text.as_bytes()).and_then(|file| {
+            fs::rename(&draft, &target)?;
+            Ok(file)
+        });
+        let open = match written {
+            Ok(file) => file,
+            Err(error) => {
+                // What is left behind is only litter; the fault is what matters.
+                let _ = fs::remove_file(&draft);
+                return Err(error.into());
+            }
+        };
+        let stamp = Stamp::of(&open.metadata()?);
+        *self.seen.lock() = Some(Seen { _open: open, stamp, document: Arc::new(document) });
+        Ok(folder)
+    }
+
+    fn make_folder(&self) -> Result<(), Fault> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        fs::set_permissions(&self.folder, Permissions::from_mode(0o700))?;
+        Ok(())
+    }
+}
+
+/// Flushed before it is renamed, always: a name that points to a file whose bytes never reached the disk
+/// would be an empty job list after a power failure.
+fn write_draft(path: &Path, text: &[u8]) -> std::io::Result<File> {
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use posthouse_time::{Moment, Timepiece};
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_cannot_be_had_fails_the_change() {
+        let home = tempfile::tempdir().unwrap();
+        let terms = Terms::new(Timepiece::wound(Moment::default()), TimeZone::UTC);
+        let mut file = JobFile::open(home.path(), terms).unwrap();
+        file.patience = Duration::from_millis(1);
+        let held = lock(&home.path().join(".jobs.lock"), Duration::ZERO).unwrap();
+        assert!(matches!(file.change(|_| panic!("without the lock nothing is done")), Err(Fault::Locked)));
+        drop(held);
+        file.change(|_| ()).unwrap();
+    }
+}

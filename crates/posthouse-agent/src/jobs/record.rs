@@ -1,0 +1,163 @@
+//! One job as it is kept: the stock agent's record, with what is ours in a field of its own.
+
+mod ours;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use posthouse_wire::cron::Policy;
+use posthouse_wire::id::JobId;
+use serde_json::{Map, Value};
+
+use crate::cron::schedule::{Schedule, iso, read_iso};
+
+pub use ours::Skipped;
+pub(super) use ours::{FireClaim, LEASE};
+
+/// One job. Fields that nobody here knows are kept with the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    pub(super) fields: Map<String, Value>,
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Scheduled,
+    Paused,
+    /// A one-shot that ran and has no further run.
+    Completed,
+    /// A recurring job whose next run could not be found. It is still on.
+    Error,
+}
+
+/// How often a job runs, and has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// Nothing: for ever.
+    pub times: Option<u64>,
+    pub completed: u64,
+}
+
+impl Job {
+    pub fn id(&self) -> JobId {
+        JobId::from(self.text("id").unwrap_or_default())
+    }
+
+    /// What people call it; its id if it has no name.
+    pub fn name(&self) -> &str {
+        self.text("name").or_else(|| self.text("id")).unwrap_or_default()
+    }
+
+    pub fn prompt(&self) -> &str {
+        self.text("prompt").unwrap_or_default()
+    }
+
+    /// When it runs; nothing if the record holds no schedule that can be read.
+    pub fn schedule(&self, zone: &TimeZone) -> Option<Schedule> {
+        Schedule::from_record(self.fields.get("schedule")?, zone).ok()
+    }
+
+    pub fn schedule_display(&self) -> &str {
+        self.text("schedule_display").unwrap_or("?")
+    }
+
+    pub fn enabled(&self) -> bool {
+        self.fields.get("enabled").is_none_or(truthy)
+    }
+
+    pub fn state(&self) -> State {
+        match self.text("state") {
+            Some("paused") => State::Paused,
+            Some("completed") => State::Completed,
+            Some("error") => State::Error,
+            None if !self.enabled() => State::Paused,
+            _ => State::Scheduled,
+        }
+    }
+
+    pub fn next_run_at(&self) -> Option<Timestamp> {
+        self.time("next_run_at")
+    }
+
+    /// The next run as it is written, which is how the portal and we tell one arm from another.
+    pub fn next_run_text(&self) -> Option<&str> {
+        self.text("next_run_at")
+    }
+
+    pub fn last_run_at(&self) -> Option<Timestamp> {
+        self.time("last_run_at")
+    }
+
+    /// Whether the last run went well; nothing if there was none.
+    pub fn last_run_ok(&self) -> Option<bool> {
+        self.text("last_status").map(|status| status == "ok")
+    }
+
+    pub fn last_error(&self) -> Option<&str> {
+        self.text("last_error")
+    }
+
+    pub fn repeat(&self) -> Repeat {
+        let count = |name| self.fields.get("repeat")?.get(name)?.as_u64();
+        Repeat {
+            times: count("times").filter(|times| *times > 0),
+            completed: count("completed").unwrap_or(0),
+        }
+    }
+
+    /// What becomes of late and overlapping fires.
+    pub fn policy(&self) -> Policy {
+        ours::policy(self)
+    }
+
+    /// The latest fires that were let go because a run was still going on, oldest first.
+    pub fn skipped(&self) -> Vec<Skipped> {
+        ours::skipped(self)
+    }
+
+    /// Any field of the record as it is kept.
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name)
+    }
+
+    /// On, and not paused by a writer that forgot to turn it off.
+    pub(super) fn is_live(&self) -> bool {
+        self.enabled() && self.text("state") != Some("paused")
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// A stored time without an offset was written by the clock on this machine's wall.
+    pub(super) fn time(&self, name: &str) -> Option<Timestamp> {
+        read_iso(self.text(name)?, &TimeZone::system())
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.fields.insert(name.to_owned(), value.into());
+    }
+
+    pub(super) fn set_time(&mut self, name: &str, at: Option<Timestamp>, zone: &TimeZone) {
+        self.set(name, at.map(|at| iso(at, zone)));
+    }
+
+    /// Counts a run. The rest of `repeat` stays as it was.
+    pub(super) fn set_completed(&mut self, completed: u64) {
+        if let Some(Value::Object(repeat)) = self.fields.get_mut("repeat") {
+            repeat.insert("completed".to_owned(), completed.into());
+        }
+    }
+}
+
+/// What the stock agent takes for yes.
+pub(super) fn truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(yes) => *yes,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+    }
+}

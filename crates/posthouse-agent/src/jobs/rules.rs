@@ -1,0 +1,79 @@
+//! What the verbs do to a job: decisions over one record and the present, without a file or a clock. Every
+//! backend calls these and nothing else, so that there is one answer to each question.
+
+mod due;
+mod fire;
+mod life;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::Job;
+use crate::cron::schedule::{Kind, Schedule};
+
+pub use due::Due;
+pub(super) use due::due;
+pub(super) use fire::{Bid, claim, dispatch, mark, renew};
+pub(super) use life::{create, pause, resume, run_now, update};
+
+/// An answer, and what becomes of the record.
+#[derive(Debug)]
+pub(super) struct Step<T> {
+    pub answer: T,
+    pub then: Then,
+}
+
+#[derive(Debug)]
+pub(super) enum Then {
+    /// Nothing is written.
+    Same,
+    /// Written for good before the answer is given.
+    Keep(Job),
+    /// Written, but may be lost with the machine: whoever relied on it is lost then, too.
+    Touch(Job),
+    Remove,
+}
+
+impl Then {
+    pub(super) fn changes_nothing(&self) -> bool {
+        matches!(self, Then::Same)
+    }
+}
+
+impl<T> Step<T> {
+    fn same(answer: T) -> Self {
+        Self { answer, then: Then::Same }
+    }
+
+    fn keep(answer: T, job: Job) -> Self {
+        Self { answer, then: Then::Keep(job) }
+    }
+
+    fn remove(answer: T) -> Self {
+        Self { answer, then: Then::Remove }
+    }
+}
+
+/// The schedule of a job that recurs.
+fn recurring(job: &Job, zone: &TimeZone) -> Option<Schedule> {
+    job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), Kind::Once { .. }))
+}
+
+fn is_once(job: &Job) -> bool {
+    job.field("schedule").and_then(|schedule| schedule.get("kind")).is_some_and(|kind| kind == "once")
+}
+
+/// A one-shot with a limit that has had all its runs.
+fn is_spent(job: &Job) -> bool {
+    let repeat = job.repeat();
+    is_once(job) && repeat.times.is_some_and(|times| repeat.completed >= times)
+}
+
+/// Sets a recurring job to its first run after `base`; leaves it be if there is none, or if it runs once.
+fn advance(job: &mut Job, base: Timestamp, zone: &TimeZone) -> bool {
+    let next = recurring(job, zone).and_then(|schedule| schedule.after(base, zone));
+    if next.is_some() {
+        job.set_time("next_run_at", next, zone);
+    }
+    next.is_some()
+}

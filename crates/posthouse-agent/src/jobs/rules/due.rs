@@ -1,0 +1,151 @@
+//! The ticker's scan, one record at a time.
+
+use std::time::Duration;
+
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, civil::DateTime};
+use serde_json::{Map, Value, json};
+
+use super::{Step, Then, advance, is_once, is_spent, recurring};
+use crate::cron::schedule::{Kind, Schedule, iso, read_iso};
+use crate::jobs::record::{FireClaim, truthy};
+use crate::jobs::{Job, Terms};
+
+/// The least that a one-shot stays with the ticker that took it.
+const RUN_CLAIM: Duration = Duration::from_secs(1800);
+
+/// A job to run now.
+#[derive(Clone, Debug)]
+pub struct Due {
+    pub job: Job,
+    /// What to claim it under.
+    pub fire_at: Timestamp,
+    /// Later than the schedule forgives: the times between then and now are passed over, and the job's
+    /// policy says what becomes of them.
+    pub missed: bool,
+}
+
+/// Whether a record is due, and what the scan leaves in it. `id` is for a record that has none.
+pub(in crate::jobs) fn due(
+    job: &Job,
+    id: &str,
+    owner: &str,
+    now: Timestamp,
+    terms: &Terms,
+) -> Step<Option<Due>> {
+    let (mut job, mended) = mend(job, id);
+    match look(&mut job, owner, now, terms) {
+        Seen::Spent => Step::remove(None),
+        Seen::Due { fire_at, missed, changed } => {
+            let then = if mended || changed { Then::Keep(job.clone()) } else { Then::Same };
+            Step { answer: Some(Due { job, fire_at, missed }), then }
+        }
+        Seen::NotDue { changed } if mended || changed => Step::keep(None, job),
+        Seen::NotDue { .. } => Step::same(None),
+    }
+}
+
+enum Seen {
+    Due { fire_at: Timestamp, missed: bool, changed: bool },
+    NotDue { changed: bool },
+    Spent,
+}
+
+fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> Seen {
+    const NOT_DUE: Seen = Seen::NotDue { changed: false };
+    let zone = &terms.zone;
+    let once = is_once(job);
+    if !job.is_live() || (once && is_running(job, now, terms)) {
+        return NOT_DUE;
+    }
+    let Some(schedule) = job.schedule(zone) else { return NOT_DUE };
+    let recovered = job.next_run_at().is_none();
+    if recovered && !recover(job, &schedule, now, terms) {
+        return NOT_DUE;
+    }
+    let Some(fire_at) = job.next_run_at().filter(|next| *next <= now) else {
+        return Seen::NotDue { changed: recovered };
+    };
+    // A time that has had its run can only stand here because somebody else counted the next run from a
+    // clock behind ours; no claim would ever win it.
+    if job.is_settled(fire_at) || moved_zone(job, &schedule, fire_at, now, zone) {
+        return Seen::NotDue { changed: advance(job, now.max(fire_at), zone) || recovered };
+    }
+    if once {
+        if is_spent(job) {
+            return Seen::Spent;
+        }
+        job.set("run_claim", json!({ "at": iso(now, zone), "by": owner }));
+        return Seen::Due { fire_at, missed: false, changed: true };
+    }
+    let missed = now.duration_since(fire_at).unsigned_abs() > schedule.grace(now, zone);
+    // The backlog is dropped before the one run that stands for it: a crash in between costs that run
+    // and not a burst of them.
+    let changed = missed && advance(job, now, zone);
+    Seen::Due { fire_at, missed, changed: changed || recovered }
+}
+
+/// A one-shot stays due until its run is marked, so a run that goes on has to be seen by its claims.
+fn is_running(job: &Job, now: Timestamp, terms: &Terms) -> bool {
+    let handed_out = job.field("run_claim").and_then(|claim| claim.get("at")).and_then(Value::as_str);
+    let fresh = handed_out.and_then(|at| read_iso(at, &TimeZone::system())).is_some_and(|at| {
+        let age = now.duration_since(at);
+        !age.is_negative() && age.unsigned_abs() < (3 * terms.inactivity).max(RUN_CLAIM)
+    });
+    fresh || FireClaim::of(job).is_some_and(|claim| claim.is_held(now))
+}
+
+/// Finds a next run where an edit by hand left none.
+fn recover(job: &mut Job, schedule: &Schedule, now: Timestamp, terms: &Terms) -> bool {
+    if recurring(job, &terms.zone).is_some() {
+        return advance(job, now, &terms.zone);
+    }
+    let next = schedule.next(job.last_run_at(), now, &terms.zone).ok().flatten();
+    if next.is_some() {
+        job.set_time("next_run_at", next, &terms.zone);
+    }
+    next.is_some()
+}
+
+/// A cron time means a reading of the wall clock. If it was written under an offset that this zone does not
+/// have then, the agent has moved, and a reading that is still to come here is waited for. (The stock agent
+/// compares with the present offset instead and so loses a run whenever the clocks change.)
+fn moved_zone(job: &Job, schedule: &Schedule, fire_at: Timestamp, now: Timestamp, zone: &TimeZone) -> bool {
+    if !matches!(schedule.kind(), Kind::Cron { .. }) {
+        return false;
+    }
+    let Some((offset, reading)) = job.next_run_text().and_then(written) else { return false };
+    offset != zone.to_offset(fire_at) && reading > zone.to_datetime(now)
+}
+
+/// The offset and the reading of a time as it was written; nothing if it names no offset.
+fn written(text: &str) -> Option<(Offset, DateTime)> {
+    let pieces = Pieces::parse(text).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    Some((offset, DateTime::from_parts(pieces.date(), pieces.time()?)))
+}
+
+/// Mends what a direct edit of the file may have broken, so that the job is found again.
+fn mend(job: &Job, id: &str) -> (Job, bool) {
+    let mut mended = job.clone();
+    let fields = &mut mended.fields;
+    if !fields.get("id").is_some_and(truthy) {
+        // What older writers called it.
+        let old = fields.remove("job_id").filter(truthy);
+        fields.insert("id".to_owned(), old.unwrap_or_else(|| id.into()));
+    }
+    if !fields.get("schedule").is_some_and(Value::is_object) {
+        fields.insert("schedule".to_owned(), Value::Object(Map::new()));
+    }
+    for name in ["next_run_at", "last_run_at"] {
+        let unreadable = fields.get(name).is_some_and(|at| {
+            !at.is_null() && at.as_str().and_then(|at| read_iso(at, &TimeZone::system())).is_none()
+        });
+        if unreadable {
+            fields.remove(name);
+        }
+    }
+    let changed = mended != *job;
+    (mended, changed)
+}

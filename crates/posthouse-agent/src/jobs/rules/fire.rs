@@ -1,0 +1,176 @@
+//! Claim, renew, dispatch, mark.
+
+use jiff::Timestamp;
+use posthouse_wire::cron::Overlap;
+use serde_json::Value;
+
+use super::{Step, Then, advance, is_once, is_spent, recurring};
+use crate::jobs::record::{FireClaim, LEASE, Skipped, truthy};
+use crate::jobs::{Claim, Claimed, Job, Lost, Marked, Outcome, Terms};
+
+/// Who asks for a fire.
+#[derive(Clone, Debug)]
+pub(in crate::jobs) struct Bid {
+    pub fire_at: Option<Timestamp>,
+    pub owner: String,
+    /// Minted by the caller; it becomes the claim's if the bid wins.
+    pub token: String,
+}
+
+pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms) -> Step<Claimed> {
+    let lost = |why| Step::same(Claimed::Lost(why));
+    if !job.is_live() {
+        return lost(Lost::Off);
+    }
+    if bid.fire_at.is_some_and(|fire_at| job.is_settled(fire_at)) {
+        return lost(Lost::Settled);
+    }
+    let standing = FireClaim::of(job);
+    if let Some(held) = standing.as_ref().filter(|claim| claim.is_held(now)) {
+        // A stock claim says nothing about its fire time, so it may well be this one.
+        let Some(fire_at) =
+            bid.fire_at.filter(|fire_at| held.token.is_some() && held.fire_at != Some(*fire_at))
+        else {
+            return lost(Lost::Held);
+        };
+        return match job.policy().overlap {
+            Overlap::Queue => lost(Lost::Queued { until: held.until }),
+            Overlap::Skip => Step::keep(Claimed::Lost(Lost::Overlap), let_go(job, fire_at, now, terms)),
+        };
+    }
+
+    let mut job = job.clone();
+    // The run that held another fire before and never came back had its chance: were its fire time not
+    // settled now, nothing would remember it once this claim has taken its place.
+    if let Some(abandoned) = standing.and_then(|claim| claim.fire_at)
+        && bid.fire_at != Some(abandoned)
+    {
+        job.settle(abandoned);
+    }
+    FireClaim {
+        at: now,
+        by: bid.owner.clone(),
+        token: Some(bid.token.clone()),
+        fire_at: bid.fire_at,
+        until: now + LEASE,
+        dispatched: false,
+    }
+    .put(&mut job, &terms.zone);
+    advance(&mut job, base(now, bid.fire_at), &terms.zone);
+    let claim = Claim { job: job.clone(), fire_at: bid.fire_at, token: bid.token.clone() };
+    Step::keep(Claimed::Won(Box::new(claim)), job)
+}
+
+/// A fire that may not wait for the run before it: settled without a run, so that no duplicate brings it
+/// back, and the job moves on to the one after it.
+fn let_go(job: &Job, fire_at: Timestamp, now: Timestamp, terms: &Terms) -> Job {
+    let mut job = job.clone();
+    job.settle(fire_at);
+    job.note_skipped(Skipped { fire_at, at: now });
+    advance(&mut job, base(now, Some(fire_at)), &terms.zone);
+    job
+}
+
+/// The next run is counted from here. A fire may come early, or from a clock ahead of ours; counted from
+/// `now` alone the very occurrence that fired would be next.
+fn base(now: Timestamp, fire_at: Option<Timestamp>) -> Timestamp {
+    fire_at.map_or(now, |fire_at| now.max(fire_at))
+}
+
+/// A claim that has lapsed but that nobody took can still be renewed.
+pub(in crate::jobs) fn renew(job: &Job, claim: &Claim, now: Timestamp, terms: &Terms) -> Step<bool> {
+    let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
+        return Step::same(false);
+    };
+    let mut job = job.clone();
+    // The stock agent counts a claim's age from `at`, so that moves along.
+    (held.at, held.until) = (now, now + LEASE);
+    held.put(&mut job, &terms.zone);
+    if let Some(Value::Object(run)) = job.fields.get_mut("run_claim")
+        && run.get("by").and_then(Value::as_str) == Some(&held.by)
+    {
+        run.insert("at".to_owned(), crate::cron::schedule::iso(now, &terms.zone).into());
+    }
+    Step { answer: true, then: Then::Touch(job) }
+}
+
+pub(in crate::jobs) fn dispatch(job: &Job, claim: &Claim, terms: &Terms) -> Step<bool> {
+    let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
+        return Step::same(false);
+    };
+    if held.dispatched || !is_once(job) || job.repeat().times.is_none() {
+        return Step::same(true);
+    }
+    // Counted before, by somebody who died before the end: it has had its runs.
+    if is_spent(job) {
+        return Step::remove(false);
+    }
+    let mut job = job.clone();
+    job.set_completed(job.repeat().completed + 1);
+    held.dispatched = true;
+    held.put(&mut job, &terms.zone);
+    Step::keep(true, job)
+}
+
+pub(in crate::jobs) fn mark(
+    job: &Job,
+    claim: &Claim,
+    outcome: &Outcome,
+    now: Timestamp,
+    terms: &Terms,
+) -> Step<Marked> {
+    if FireClaim::of(job).is_none_or(|held| !held.is_of(&claim.token)) {
+        return Step::same(Marked::Fenced);
+    }
+    let mut job = job.clone();
+    job.set_time("last_run_at", Some(now), &terms.zone);
+    job.set("last_status", if outcome.error.is_none() { "ok" } else { "error" });
+    job.set("last_error", outcome.error.clone());
+    job.set("last_delivery_error", outcome.delivery_error.clone());
+    job.set("fire_claim", Value::Null);
+    if job.field("run_claim").is_some() {
+        job.set("run_claim", Value::Null);
+    }
+    if let Some(fire_at) = claim.fire_at {
+        job.settle(fire_at);
+    }
+    if job.field("repeat").is_some_and(truthy) {
+        let repeat = job.repeat();
+        // A one-shot with a limit was counted by `dispatch`.
+        let counted = is_once(&job) && repeat.times.is_some() && repeat.completed > 0;
+        let completed = repeat.completed + u64::from(!counted);
+        if repeat.times.is_some_and(|times| completed >= times) {
+            return Step::remove(Marked::Removed);
+        }
+        job.set_completed(completed);
+    }
+    go_on(&mut job, base(now, claim.fire_at), terms);
+    Step::keep(Marked::Kept(Box::new(job.clone())), job)
+}
+
+/// Where a job stands after a run that was not its last by count.
+fn go_on(job: &mut Job, base: Timestamp, terms: &Terms) {
+    if advance(job, base, &terms.zone) {
+        if job.text("state") != Some("paused") {
+            job.set("state", "scheduled");
+        }
+        return;
+    }
+    job.set("next_run_at", Value::Null);
+    if recurring(job, &terms.zone).is_none() && !names_a_recurring_kind(job) {
+        job.set("enabled", false);
+        job.set("state", "completed");
+        return;
+    }
+    // A recurring job is never turned off in silence: what ails it may be mended.
+    job.set("state", "error");
+    if job.last_error().is_none() {
+        job.set("last_error", "no next run could be found for this schedule");
+    }
+}
+
+/// Also when the rest of the schedule cannot be read.
+fn names_a_recurring_kind(job: &Job) -> bool {
+    let kind = job.field("schedule").and_then(|schedule| schedule.get("kind")).and_then(Value::as_str);
+    matches!(kind, Some("cron" | "interval"))
+}

@@ -1,0 +1,139 @@
+//! Create, update, pause, resume, run now.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::cron::schedule::{Kind, Schedule, iso};
+use crate::jobs::{Change, Fault, Job, NewJob, Terms};
+
+/// Fields that only the verbs write. An id is a name that others keep; the claims are somebody's right.
+const FIXED: [&str; 4] = ["id", "fire_claim", "run_claim", "posthouse"];
+/// How much of a prompt makes a name.
+const NAME: usize = 50;
+
+pub(in crate::jobs) fn create(wish: &NewJob, id: &str, now: Timestamp, terms: &Terms) -> Result<Job, Fault> {
+    let schedule = Schedule::parse(&wish.schedule, terms.dialect, now, &terms.zone)?;
+    let next = first_run(&schedule, now, terms)?;
+    let once = matches!(schedule.kind(), Kind::Once { .. });
+    let times = wish.repeat.filter(|times| *times > 0).or(once.then_some(1));
+    let name = wish.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| name_from(&wish.prompt));
+    // Every field that the stock agent writes, so that it can run the job as well as we can.
+    let record = json!({
+        "id": id,
+        "name": name,
+        "prompt": wish.prompt,
+        "skills": [],
+        "skill": null,
+        "model": null,
+        "provider": null,
+        "provider_snapshot": null,
+        "model_snapshot": null,
+        "base_url": null,
+        "script": null,
+        "no_agent": false,
+        "context_from": null,
+        "schedule": schedule.to_record(&terms.zone),
+        "schedule_display": schedule.display(),
+        "repeat": { "times": times, "completed": 0 },
+        "enabled": true,
+        "state": "scheduled",
+        "paused_at": null,
+        "paused_reason": null,
+        "created_at": iso(now, &terms.zone),
+        "next_run_at": iso(next, &terms.zone),
+        "last_run_at": null,
+        "last_status": null,
+        "last_error": null,
+        "last_delivery_error": null,
+        "deliver": "local",
+        "origin": null,
+        "enabled_toolsets": null,
+        "workdir": null,
+    });
+    let Value::Object(mut fields) = record else { unreachable!("the literal above is an object") };
+    add(&mut fields, &wish.fields)?;
+    let mut job = Job { fields };
+    job.set_policy(&wish.policy);
+    Ok(job)
+}
+
+pub(in crate::jobs) fn update(
+    job: &Job,
+    change: &Change,
+    now: Timestamp,
+    terms: &Terms,
+) -> Result<Job, Fault> {
+    let mut job = job.clone();
+    add(&mut job.fields, &change.fields)?;
+    if let Some(policy) = &change.policy {
+        job.set_policy(policy);
+    }
+    if let Some(text) = &change.schedule {
+        let schedule = Schedule::parse(text, terms.dialect, now, &terms.zone)?;
+        job.set("schedule", schedule.to_record(&terms.zone));
+        job.set("schedule_display", schedule.display());
+        if job.text("state") != Some("paused") {
+            let next = first_run(&schedule, now, terms)?;
+            job.set_time("next_run_at", Some(next), &terms.zone);
+        }
+    }
+    // A live job without a next run would never be heard of again.
+    if job.is_live()
+        && job.text("next_run_at").is_none()
+        && let Some(schedule) = job.schedule(&terms.zone)
+    {
+        let next = first_run(&schedule, now, terms)?;
+        job.set_time("next_run_at", Some(next), &terms.zone);
+    }
+    Ok(job)
+}
+
+pub(in crate::jobs) fn pause(job: &Job, reason: Option<&str>, now: Timestamp, terms: &Terms) -> Job {
+    let mut job = job.clone();
+    job.set("enabled", false);
+    job.set("state", "paused");
+    job.set_time("paused_at", Some(now), &terms.zone);
+    job.set("paused_reason", reason);
+    job
+}
+
+pub(in crate::jobs) fn resume(job: &Job, now: Timestamp, terms: &Terms) -> Result<Job, Fault> {
+    let next = job.schedule(&terms.zone).map(|schedule| first_run(&schedule, now, terms)).transpose()?;
+    Ok(awake(job, next, terms))
+}
+
+pub(in crate::jobs) fn run_now(job: &Job, now: Timestamp, terms: &Terms) -> Job {
+    awake(job, Some(now), terms)
+}
+
+fn awake(job: &Job, next: Option<Timestamp>, terms: &Terms) -> Job {
+    let mut job = job.clone();
+    job.set("enabled", true);
+    job.set("state", "scheduled");
+    job.set("paused_at", Value::Null);
+    job.set("paused_reason", Value::Null);
+    job.set_time("next_run_at", next, &terms.zone);
+    job
+}
+
+/// A one-shot that lies too far in the past would be kept and never run; it is refused instead.
+fn first_run(schedule: &Schedule, now: Timestamp, terms: &Terms) -> Result<Timestamp, Fault> {
+    schedule.next(None, now, &terms.zone)?.ok_or_else(|| match schedule.kind() {
+        Kind::Once { run_at } => Fault::Past(iso(*run_at, &terms.zone)),
+        Kind::Interval { .. } | Kind::Cron { .. } => Fault::Past(schedule.display().to_owned()),
+    })
+}
+
+fn add(fields: &mut Map<String, Value>, more: &Map<String, Value>) -> Result<(), Fault> {
+    if let Some(fixed) = FIXED.iter().find(|name| more.contains_key(**name)) {
+        return Err(Fault::Fixed((*fixed).to_owned()));
+    }
+    fields.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+    Ok(())
+}
+
+fn name_from(prompt: &str) -> String {
+    let name: String = prompt.chars().take(NAME).collect();
+    let name = name.trim();
+    if name.is_empty() { "cron job".to_owned() } else { name.to_owned() }
+}

@@ -1,0 +1,113 @@
+//! Checking that a fire comes from the portal, before anything else of it is looked at.
+//!
+//! A [`FireVerifier`] answers with what vouches for a fire, or with nothing. It never says which check
+//! failed: whoever presents a wrong proof learns only that it is wrong. [`verifier`] chooses by what the
+//! configuration holds: the address of a key set, or a public key itself.
+//!
+//! What a token must say is judged by [`judge`], which knows no network and no clock. It accepts nothing
+//! that a stock agent would refuse.
+
+mod fetch;
+mod judge;
+mod keys;
+mod per_job;
+mod pinned;
+mod portal;
+mod token;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{HeaderMap, header};
+use posthouse_time::Timepiece;
+use posthouse_wire::cron::{FireAt, Proof};
+use posthouse_wire::{JobId, ScheduleId};
+use serde_json::Value;
+
+pub use judge::{Claims, judge};
+pub use keys::{BadKey, KeySet};
+pub use per_job::{JobKeys, PerJobKey};
+pub use pinned::PinnedKey;
+pub use portal::PortalJwt;
+
+/// Decides whether a fire is genuine.
+#[async_trait]
+pub trait FireVerifier: Send + Sync {
+    /// What vouches for the fire that came with these headers and this body; nothing for any wrong one.
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified>;
+}
+
+/// A genuine fire, and what its proof says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    pub proof: Proof,
+    pub schedule: Option<ScheduleId>,
+    /// The id of this one attempt.
+    pub attempt: Option<String>,
+    job: Option<Value>,
+    fire_at: Option<Value>,
+}
+
+impl Verified {
+    /// Whether the proof was made for this fire. A verifier has asked already of every body that it could
+    /// read; who reads more tolerantly asks again.
+    pub fn is_for(&self, job: &JobId, fire_at: Option<&FireAt>) -> bool {
+        self.is_for_texts(job.as_str(), fire_at.map(FireAt::text))
+    }
+
+    /// A proof that names no job or no time leaves that open, as a stock portal's does. One that names
+    /// them is good for nothing else, and not for a body that keeps the time to itself either.
+    fn is_for_texts(&self, job: &str, fire_at: Option<&str>) -> bool {
+        let job = self.job.as_ref().is_none_or(|bound| bound.as_str() == Some(job));
+        let time = self.fire_at.as_ref().is_none_or(|bound| fire_at.is_some() && bound.as_str() == fire_at);
+        job && time
+    }
+
+    fn by_token(claims: Claims) -> Self {
+        Self {
+            proof: Proof::PortalJwt,
+            schedule: claims.text("schedule_id").map(ScheduleId::from),
+            attempt: claims.text("jti").map(str::to_owned),
+            job: claims.get("job_id").cloned(),
+            fire_at: claims.get("fire_at").cloned(),
+        }
+    }
+
+    /// Refuses a body that this proof is not for. What cannot be read, or names no job, runs nothing and
+    /// is for the caller to complain about.
+    fn bound_to(self, body: &[u8]) -> Option<Self> {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(job) = body["job_id"].as_str() else { return Some(self) };
+        self.is_for_texts(job, body["fire_at"].as_str()).then_some(self)
+    }
+}
+
+/// What a token must be made out to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// `agent:{instance}`. Empty refuses everything.
+    pub audience: String,
+    /// The portal's address, byte for byte; nothing asks for none.
+    pub issuer: Option<String>,
+}
+
+/// The verifier for a configured key source: the address of a key set, or else a public key in PEM.
+pub fn verifier(
+    key_source: &str,
+    expected: Expected,
+    timepiece: Timepiece,
+) -> Result<Arc<dyn FireVerifier>, BadKey> {
+    if key_source.starts_with("http://") || key_source.starts_with("https://") {
+        return Ok(Arc::new(PortalJwt::new(key_source, expected, timepiece)));
+    }
+    Ok(Arc::new(PinnedKey::new(key_source, expected, timepiece)?))
+}
+
+/// The token of a request. The word before it is matched as stock matches it.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    Some(value.strip_prefix("Bearer ")?.trim())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Fetches a key set from its address, within bounds.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::header;
+
+use super::KeySet;
+use crate::https;
+
+/// The portal gives a whole fire ten seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Hundreds of keys.
+const LONGEST: usize = 256 << 10;
+
+pub(super) struct Source {
+    url: String,
+    tls: Option<Arc<rustls::ClientConfig>>,
+    client: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Source {
+    pub(super) fn new(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+        Self { url: url.to_owned(), tls, client: OnceLock::new() }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The published keys, or in words why there are none to be had.
+    pub(super) async fn fetch(&self) -> Result<KeySet, String> {
+        let made = || https::client(&self.url, self.tls.as_ref(), PATIENCE);
+        let client = self.client.get_or_init(made).as_ref().map_err(Clone::clone)?;
+        let request = client.get(&self.url).header(header::ACCEPT, "application/json");
+        let answer = request.send().await.map_err(https::in_words)?;
+        if answer.status() != http::StatusCode::OK {
+            return Err(format!("the answer was {}", answer.status()));
+        }
+        let body = https::body(answer, LONGEST).await?;
+        KeySet::read(&body).ok_or_else(|| "the answer is no key set".to_owned())
+    }
+}

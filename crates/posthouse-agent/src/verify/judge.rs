@@ -1,0 +1,91 @@
+//! What a fire token must say. Pure: the keys and the time are arguments.
+
+use posthouse_time::Moment;
+use posthouse_wire::cron::PURPOSE;
+use serde_json::{Map, Value};
+
+use super::keys::KeySet;
+use super::token::Token;
+
+/// By how many seconds the portal's clock and ours may disagree.
+const LEEWAY: f64 = 30.0;
+
+/// What a good token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims(Map<String, Value>);
+
+impl Claims {
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A claim that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+}
+
+/// The claims of a fire token that is signed by one of `keys`, made out to us, and good now; nothing for
+/// any other text. An empty audience and an empty set of keys refuse everything.
+pub fn judge(
+    token: &str,
+    expected_audience: &str,
+    keys: &KeySet,
+    issuer: Option<&str>,
+    now: Moment,
+) -> Option<Claims> {
+    let token = Token::read(token)?;
+    (keys.signed(&token) && token.holds(expected_audience, issuer, now)).then_some(Claims(token.claims))
+}
+
+impl Token<'_> {
+    /// As [`judge`] does, for a token whose shape and claims were looked at before.
+    pub(super) fn judged_by(self, keys: &KeySet) -> Option<Claims> {
+        keys.signed(&self).then_some(Claims(self.claims))
+    }
+
+    /// Whether its claims are good, should the signature be.
+    pub(super) fn holds(&self, expected_audience: &str, issuer: Option<&str>, now: Moment) -> bool {
+        let now = now.millis() as f64 / 1000.0;
+        self.addresses(expected_audience)
+            && self.comes_from(issuer)
+            && self.seconds("exp").is_some_and(|exp| exp > now - LEEWAY)
+            && self.reached("nbf", now)
+            && self.reached("iat", now)
+            && self.text_or_absent("sub")
+            && self.text_or_absent("jti")
+            && self.claims.get("purpose").is_some_and(|purpose| purpose == PURPOSE)
+    }
+
+    fn addresses(&self, expected: &str) -> bool {
+        !expected.is_empty()
+            && match self.claims.get("aud") {
+                Some(Value::String(audience)) => audience == expected,
+                Some(Value::Array(several)) => {
+                    several.iter().all(Value::is_string)
+                        && several.iter().any(|audience| audience == expected)
+                }
+                _ => false,
+            }
+    }
+
+    fn comes_from(&self, issuer: Option<&str>) -> bool {
+        match issuer.filter(|issuer| !issuer.is_empty()) {
+            Some(issuer) => self.claims.get("iss").is_some_and(|claimed| claimed == issuer),
+            None => true,
+        }
+    }
+
+    /// Fractions are cut off, as stock does. A number in a text is no number.
+    fn seconds(&self, name: &str) -> Option<f64> {
+        self.claims.get(name)?.as_f64().map(f64::trunc)
+    }
+
+    fn reached(&self, name: &str, now: f64) -> bool {
+        !self.claims.contains_key(name) || self.seconds(name).is_some_and(|at| at <= now + LEEWAY)
+    }
+
+    fn text_or_absent(&self, name: &str) -> bool {
+        self.claims.get(name).is_none_or(Value::is_string)
+    }
+}

@@ -1,0 +1,202 @@
+//! Public keys that tokens are checked by. A key knows the algorithms of its own kind and no others, so
+//! the token's word for how it was signed can never make a key do what it was not made for.
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents,
+    VerificationAlgorithm,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::token::{Token, decode};
+
+/// The algorithms of the contract. There is no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    Rs256,
+    Rs384,
+    Rs512,
+    Es256,
+    Es384,
+}
+
+impl Algorithm {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "RS256" => Self::Rs256,
+            "RS384" => Self::Rs384,
+            "RS512" => Self::Rs512,
+            "ES256" => Self::Es256,
+            "ES384" => Self::Es384,
+            _ => return None,
+        })
+    }
+}
+
+const RSA: [(Algorithm, &RsaParameters); 3] = [
+    (Algorithm::Rs256, &RSA_PKCS1_2048_8192_SHA256),
+    (Algorithm::Rs384, &RSA_PKCS1_2048_8192_SHA384),
+    (Algorithm::Rs512, &RSA_PKCS1_2048_8192_SHA512),
+];
+const P256: (Algorithm, &dyn VerificationAlgorithm) = (Algorithm::Es256, &ECDSA_P256_SHA256_FIXED);
+const P384: (Algorithm, &dyn VerificationAlgorithm) = (Algorithm::Es384, &ECDSA_P384_SHA384_FIXED);
+
+/// Why a configured key is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadKey {
+    #[error("no key source is configured")]
+    Missing,
+    #[error("the key source is neither an http address nor a public key in PEM")]
+    NotPem,
+    #[error("the public key is neither RSA nor on the curves P-256 and P-384")]
+    Unsuitable,
+}
+
+/// The keys that are believed. The empty set believes nothing.
+#[derive(Clone, Default)]
+pub struct KeySet(Keys);
+
+#[derive(Clone)]
+enum Keys {
+    Named(Vec<(String, Key)>),
+    /// One key, whatever name a token gives.
+    Pinned(Key),
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
+/// One public key, parsed once for each algorithm that it can check.
+#[derive(Clone, Default)]
+struct Key(Vec<(Algorithm, ParsedPublicKey)>);
+
+/// What counts of a JWK. Foreign fields are passed over; odd types make the key useless, not the set.
+#[derive(Deserialize)]
+struct Jwk {
+    kty: String,
+    kid: Option<String>,
+    #[serde(rename = "use")]
+    usage: Option<String>,
+    alg: Option<String>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+impl KeySet {
+    /// Reads a key set as a portal publishes it. Keys without a name, and keys that are for anything but
+    /// signatures, are invisible. Nothing for what is no key set.
+    pub fn read(json: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Set {
+            keys: Vec<Value>,
+        }
+        let set: Set = serde_json::from_slice(json).ok()?;
+        let mut named = Vec::new();
+        for jwk in set.keys.into_iter().filter_map(|jwk| serde_json::from_value::<Jwk>(jwk).ok()) {
+            if jwk.usage.as_deref().is_some_and(|usage| usage != "sig") {
+                continue;
+            }
+            if let Some(kid) = jwk.kid.clone().filter(|kid| !kid.is_empty()) {
+                // Of two keys with one name the first counts, even where it is of a kind that checks nothing.
+                named.push((kid, Key::of(&jwk).unwrap_or_default()));
+            }
+        }
+        Some(Self(Keys::Named(named)))
+    }
+
+    /// One public key in PEM.
+    pub fn pinned(pem: &str) -> Result<Self, BadKey> {
+        if pem.trim().is_empty() {
+            return Err(BadKey::Missing);
+        }
+        let key = Key::of_der(&der(pem).ok_or(BadKey::NotPem)?);
+        key.map(|key| Self(Keys::Pinned(key))).ok_or(BadKey::Unsuitable)
+    }
+
+    /// Whether a token that names this key could be checked.
+    pub(super) fn knows(&self, kid: &str) -> bool {
+        self.find(Some(kid)).is_some()
+    }
+
+    pub(super) fn signed(&self, token: &Token<'_>) -> bool {
+        let key = self.find(token.kid.as_deref());
+        key.is_some_and(|key| key.signed(token.algorithm, token.signed, &token.signature))
+    }
+
+    fn find(&self, kid: Option<&str>) -> Option<&Key> {
+        match &self.0 {
+            Keys::Named(keys) => keys.iter().find(|(name, _)| Some(name.as_str()) == kid).map(|(_, key)| key),
+            Keys::Pinned(key) => Some(key),
+        }
+    }
+}
+
+impl Key {
+    fn of(jwk: &Jwk) -> Option<Self> {
+        // A key that is said to be for another family of algorithms is not for ours.
+        let family = |families: &[&str]| match jwk.alg.as_deref() {
+            None | Some("") => true,
+            Some(name) => families.iter().any(|family| name.starts_with(family)),
+        };
+        match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+            ("RSA", _) if family(&["RS", "PS"]) => {
+                let number = |text: &Option<String>| {
+                    let bytes = decode(text.as_deref()?)?;
+                    let start = bytes.iter().position(|byte| *byte != 0)?;
+                    Some(bytes[start..].to_vec())
+                };
+                let parts = RsaPublicKeyComponents { n: number(&jwk.n)?, e: number(&jwk.e)? };
+                let forms = RSA.map(|(name, params)| Some((name, parts.to_parsed_public_key(params).ok()?)));
+                forms.into_iter().collect::<Option<_>>().map(Self)
+            }
+            ("EC", Some("P-256")) if family(&["ES"]) => Self::of_point(jwk, P256, 32),
+            ("EC", Some("P-384")) if family(&["ES"]) => Self::of_point(jwk, P384, 48),
+            _ => None,
+        }
+    }
+
+    fn of_point(
+        jwk: &Jwk,
+        (name, algorithm): (Algorithm, &'static dyn VerificationAlgorithm),
+        length: usize,
+    ) -> Option<Self> {
+        let coordinate = |text: &Option<String>| decode(text.as_deref()?).filter(|c| c.len() == length);
+        let point = [vec![4], coordinate(&jwk.x)?, coordinate(&jwk.y)?].concat();
+        Some(Self(vec![(name, ParsedPublicKey::new(algorithm, point).ok()?)]))
+    }
+
+    /// The key inside of this, by trying which kinds it is.
+    fn of_der(der: &[u8]) -> Option<Self> {
+        let rsa = RSA.map(|(name, params)| (name, params as &dyn VerificationAlgorithm));
+        let kinds = rsa.into_iter().chain([P256, P384]);
+        let forms: Vec<_> = kinds
+            .filter_map(|(name, algorithm)| Some((name, ParsedPublicKey::new(algorithm, der).ok()?)))
+            .collect();
+        (!forms.is_empty()).then_some(Self(forms))
+    }
+
+    fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        let form = self.0.iter().find(|(own, _)| *own == algorithm);
+        form.is_some_and(|(_, key)| key.verify_sig(message, signature).is_ok())
+    }
+}
+
+/// What stands between the lines of a PEM.
+fn der(pem: &str) -> Option<Vec<u8>> {
+    let kinds = ["PUBLIC KEY", "RSA PUBLIC KEY"];
+    let body = kinds.iter().find_map(|kind| {
+        let (_, rest) = pem.split_once(&format!("-----BEGIN {kind}-----"))?;
+        rest.split_once(&format!("-----END {kind}-----")).map(|(body, _)| body)
+    })?;
+    let text: String = body.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    STANDARD.decode(text).ok()
+}

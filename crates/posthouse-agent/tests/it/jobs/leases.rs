@@ -1,0 +1,228 @@
+//! What ours promises beyond the stock agent (6.4): claims by fire time, with a token and a lease.
+
+use std::time::Duration;
+
+use posthouse_agent::jobs::{
+    Claimed, Job, Lease, Lost, Marked, NewJob, Outcome, Overlap, Policy, claim_in_turn,
+};
+
+use super::{Shelf, at, shelves};
+
+async fn marks(shelf: &Shelf, claim: &posthouse_agent::jobs::Claim) -> Marked {
+    shelf.store.mark(claim, Outcome::ok()).await.unwrap()
+}
+
+#[tokio::test]
+async fn ours_6_4_a_late_duplicate_loses_even_after_completion() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        let claim = shelf.wins(&job, Some(at(300))).await;
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Held);
+        marks(&shelf, &claim).await;
+        shelf.winds_to(400_000);
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Settled);
+        // The next fire is another matter.
+        shelf.wins(&job, Some(at(600))).await;
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_a_duplicate_older_than_all_that_is_remembered_loses_too() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        for fire in 1..=70 {
+            let claim = shelf.wins(&job, Some(at(fire))).await;
+            marks(&shelf, &claim).await;
+        }
+        let remembered =
+            shelf.job(&job).await.field("posthouse").unwrap()["settled"].as_array().unwrap().len();
+        assert_eq!(remembered, 64);
+        for fire in 1..=70 {
+            assert_eq!(shelf.loses(&job, Some(at(fire))).await, Lost::Settled, "{}: {fire}", shelf.name);
+        }
+        shelf.wins(&job, Some(at(71))).await;
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_an_early_fire_does_not_make_the_same_occurrence_next() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("0 12 * * *")).await;
+        shelf.winds_to(86_399_950);
+        let claim = shelf.wins(&job, Some(at(86_400))).await;
+        assert_eq!(shelf.job(&job).await.next_run_at(), Some(at(2 * 86_400)));
+        // The run is over before the fire was due at all.
+        let Marked::Kept(kept) = marks(&shelf, &claim).await else { panic!("a daily job goes on") };
+        assert_eq!(kept.next_run_at(), Some(at(2 * 86_400)), "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_a_claim_that_nobody_renews_lapses_after_60_s_and_its_owner_cannot_mark() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        let stale = shelf.wins(&job, Some(at(300))).await;
+        shelf.winds_to(359_999);
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Held);
+        shelf.winds_to(360_000);
+        let fresh = shelf.wins(&job, Some(at(300))).await;
+        assert!(!shelf.store.renew(&stale).await.unwrap());
+        assert!(!shelf.store.dispatch(&stale).await.unwrap());
+        assert!(matches!(marks(&shelf, &stale).await, Marked::Fenced));
+        assert_eq!(shelf.job(&job).await.last_run_at(), None);
+        assert!(matches!(marks(&shelf, &fresh).await, Marked::Kept(_)));
+        assert!(matches!(marks(&shelf, &fresh).await, Marked::Fenced), "a mark is not made twice");
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_a_fire_abandoned_by_its_runner_is_not_run_again_once_another_took_its_place() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        shelf.wins(&job, Some(at(300))).await;
+        shelf.winds_to(600_000);
+        let next = shelf.wins(&job, Some(at(600))).await;
+        marks(&shelf, &next).await;
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Settled, "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_a_clock_behind_the_owners_still_honours_the_claim() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        shelf.wins(&job, Some(at(300))).await;
+        let ahead = |seconds: i64| {
+            shelf.meddle(&job, |record| {
+                let claim = record["fire_claim"].as_object_mut().unwrap();
+                claim.insert("at".to_owned(), at(300 + seconds).to_string().into());
+                claim.insert("until".to_owned(), at(360 + seconds).as_microsecond().into());
+            });
+        };
+        ahead(2);
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Held);
+        // But what was dated an hour ahead was dated before the clock was set back.
+        ahead(3600);
+        shelf.wins(&job, Some(at(300))).await;
+    }
+}
+
+/// Winds on, second by second, until a lease has been renewed this often.
+async fn lives_through(shelf: &Shelf, job: &posthouse_agent::wire::id::JobId, beats: u32) {
+    let until = |job: &Job| job.field("fire_claim").unwrap()["until"].as_i64().unwrap();
+    for _ in 0..beats {
+        let before = until(&shelf.job(job).await);
+        while until(&shelf.job(job).await) == before {
+            shelf.timepiece.wind(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_a_held_lease_outlasts_any_run_and_a_stock_agent_sees_it_fresh() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        let claim = shelf.wins(&job, Some(at(300))).await;
+        let lease = Lease::keep(shelf.store.clone(), claim.clone(), shelf.timepiece.clone());
+        tokio::task::yield_now().await;
+        lives_through(&shelf, &job, 30).await;
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Held);
+        let stamped = shelf.job(&job).await.field("fire_claim").unwrap()["at"].as_str().unwrap().to_owned();
+        let stamped: jiff::Timestamp = stamped.parse().unwrap();
+        assert!(stamped >= at(300 + 30 * 20), "what a stock agent counts 300 s from moved along: {stamped}");
+        drop(lease);
+        assert!(matches!(marks(&shelf, &claim).await, Marked::Kept(_)), "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn ours_6_4_a_runner_whose_claim_was_taken_is_told() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        let claim = shelf.wins(&job, None).await;
+        let lease = Lease::keep(shelf.store.clone(), claim, shelf.timepiece.clone());
+        tokio::task::yield_now().await;
+        shelf.meddle(&job, |record| record["fire_claim"]["token"] = "another's".into());
+        let told = tokio::spawn(async move { lease.lost().await });
+        while !told.is_finished() {
+            shelf.timepiece.wind(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn dispatch_asked_twice_by_one_claim_counts_once() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("30m").repeat(3)).await;
+        shelf.winds_to(1_800_000);
+        let claim = shelf.wins(&job, Some(at(1800))).await;
+        assert!(shelf.store.dispatch(&claim).await.unwrap());
+        assert!(shelf.store.dispatch(&claim).await.unwrap());
+        assert_eq!(shelf.job(&job).await.repeat().completed, 1, "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn a_fire_that_meets_a_running_job_is_let_go_and_recorded() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("*/5 * * * *")).await;
+        shelf.winds_to(300_000);
+        let first = shelf.wins(&job, Some(at(300))).await;
+        shelf.winds_to(350_000);
+        // The second fire comes ten seconds before its time, while the first run goes on.
+        assert_eq!(shelf.loses(&job, Some(at(600))).await, Lost::Overlap);
+        let kept = shelf.job(&job).await;
+        assert_eq!(kept.skipped().iter().map(|skip| skip.fire_at).collect::<Vec<_>>(), [at(600)]);
+        assert_eq!(kept.next_run_at(), Some(at(900)), "the job moves on to the fire after it");
+        marks(&shelf, &first).await;
+        assert_eq!(shelf.loses(&job, Some(at(600))).await, Lost::Settled, "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn a_fire_that_queues_runs_when_the_run_before_it_has_ended() {
+    for shelf in shelves() {
+        let policy = Policy { overlap: Overlap::Queue, ..Policy::default() };
+        let job = shelf.create(NewJob::new("every 5m").policy(policy)).await;
+        shelf.winds_to(300_000);
+        let first = shelf.wins(&job, Some(at(300))).await;
+        assert_eq!(shelf.loses(&job, Some(at(600))).await, Lost::Queued { until: at(360) });
+        let (store, clock, queued) = (shelf.store.clone(), shelf.timepiece.clone(), job.clone());
+        let turn = tokio::spawn(async move {
+            claim_in_turn(&*store, &clock, &queued, Some(at(600)), "replica-b").await.unwrap()
+        });
+        // Looks again and again, and is not let in while the first run goes on.
+        for _ in 0..20 {
+            shelf.timepiece.wind(Duration::from_millis(250));
+            shelf.store.renew(&first).await.unwrap();
+        }
+        assert!(!turn.is_finished());
+        marks(&shelf, &first).await;
+        while !turn.is_finished() {
+            shelf.timepiece.wind(Duration::from_millis(250));
+            tokio::task::yield_now().await;
+        }
+        let Claimed::Won(second) = turn.await.unwrap() else { panic!("{}: its turn came", shelf.name) };
+        assert_eq!(second.fire_at(), Some(at(600)));
+        assert!(shelf.job(&job).await.skipped().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_policy_is_kept_and_changed_with_the_job() {
+    for shelf in shelves() {
+        let policy = Policy { overlap: Overlap::Queue, window: Some(7200), jitter: 5, ..Policy::default() };
+        let job = shelf.create(NewJob::new("every 5m").policy(policy.clone())).await;
+        assert_eq!(shelf.job(&job).await.policy(), policy);
+        let change = posthouse_agent::jobs::Change::new().policy(Policy::default());
+        shelf.store.update(&job, change).await.unwrap();
+        assert_eq!(shelf.job(&job).await.policy(), Policy::default(), "{}", shelf.name);
+    }
+}

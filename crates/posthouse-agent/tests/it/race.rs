@@ -1,0 +1,139 @@
+//! The promise that everything else rests on: of any number of replicas, in any number of processes, one
+//! runs each fire.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use posthouse_agent::jobs::{
+    Claim, Claimed, JobStore, JsonFile, Lost, Marked, NewJob, Outcome, Overlap, Policy, Terms,
+};
+use posthouse_agent::wire::id::JobId;
+use posthouse_time::Timepiece;
+
+/// Where the second process finds the store; set for that process alone.
+const FOLDER: &str = "POSTHOUSE_RACE_FOLDER";
+const REPLICAS: usize = 4;
+const JOBS: usize = 16;
+const FIRES: usize = 625;
+
+type Open = fn(&Path) -> Arc<dyn JobStore>;
+
+/// A job by its place in the list, and which of its fires.
+type Run = (usize, usize);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_a_json_file() {
+    let test = "race::eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_a_json_file";
+    race(test, |folder| Arc::new(JsonFile::open(folder, terms()).unwrap())).await;
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_sqlite() {
+    use posthouse_agent::jobs::Sqlite;
+    let test = "race::eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_sqlite";
+    race(test, |folder| Arc::new(Sqlite::open(folder.join("jobs.db"), terms()).unwrap())).await;
+}
+
+fn terms() -> Terms {
+    Terms::new(Timepiece::wall(), TimeZone::UTC)
+}
+
+async fn race(test: &str, open: Open) {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return second_process(Path::new(&folder), open).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for _ in 0..JOBS {
+        // A fire that comes while the one before it runs waits, so that none is let go.
+        let policy = Policy { overlap: Overlap::Queue, ..Policy::default() };
+        store.create(NewJob::new("every 1m").policy(policy)).await.unwrap();
+    }
+    let mut second = start_second_process(test, folder.path());
+    let ours = replicas(&store).await;
+    assert!(second.wait().unwrap().success());
+    let theirs = std::fs::read_to_string(folder.path().join("runs")).unwrap();
+    let theirs: Vec<Run> = serde_json::from_str(&theirs).unwrap();
+    println!("{} runs in this process, {} in the other", ours.len(), theirs.len());
+    assert!(!ours.is_empty() && !theirs.is_empty(), "one process alone is no race");
+
+    let mut runs: HashMap<Run, usize> = HashMap::new();
+    for run in ours.into_iter().chain(theirs) {
+        *runs.entry(run).or_default() += 1;
+    }
+    let twice: Vec<_> = runs.iter().filter(|(_, times)| **times != 1).collect();
+    assert_eq!((runs.len(), twice.len()), (JOBS * FIRES, 0), "run twice: {twice:?}");
+    for job in store.list().await.unwrap() {
+        assert_eq!(job.repeat().completed, FIRES as u64);
+    }
+}
+
+/// Runs this very test again in a process of its own and returns when it stands at the start.
+fn start_second_process(test: &str, folder: &Path) -> Child {
+    let mut second = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(FOLDER, folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(second.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("ready")), "the second process did not start");
+    // What else it prints is read, or it would stop at a full pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    second.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    second
+}
+
+async fn second_process(folder: &Path, open: Open) {
+    let store = open(folder);
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let runs = replicas(&store).await;
+    std::fs::write(folder.join("runs"), serde_json::to_string(&runs).unwrap()).unwrap();
+}
+
+async fn replicas(store: &Arc<dyn JobStore>) -> Vec<Run> {
+    let jobs: Vec<JobId> = store.list().await.unwrap().iter().map(|job| job.id()).collect();
+    assert_eq!(jobs.len(), JOBS);
+    let replicas: Vec<_> =
+        (0..REPLICAS).map(|_| tokio::spawn(try_every_fire(Arc::clone(store), jobs.clone()))).collect();
+    let mut runs = Vec::new();
+    for replica in replicas {
+        runs.extend(replica.await.unwrap());
+    }
+    runs
+}
+
+async fn try_every_fire(store: Arc<dyn JobStore>, jobs: Vec<JobId>) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for fire in 0..FIRES {
+        let fire_at = Timestamp::from_second(1_780_315_200 + i64::try_from(fire).unwrap()).unwrap();
+        for (place, job) in jobs.iter().enumerate() {
+            let Some(claim) = claim(&*store, job, fire_at).await else { continue };
+            assert!(store.dispatch(&claim).await.unwrap());
+            runs.push((place, fire));
+            assert!(matches!(store.mark(&claim, Outcome::ok()).await.unwrap(), Marked::Kept(_)));
+        }
+    }
+    runs
+}
+
+/// Nothing if somebody else has it. Looks more often than `claim_in_turn`, as these runs take no time.
+async fn claim(store: &dyn JobStore, job: &JobId, fire_at: Timestamp) -> Option<Claim> {
+    loop {
+        match store.claim(job, Some(fire_at), "replica").await.unwrap() {
+            Claimed::Won(claim) => return Some(*claim),
+            Claimed::Lost(Lost::Queued { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Claimed::Lost(Lost::Held | Lost::Settled) => return None,
+            Claimed::Lost(why) => panic!("no fire is lost this way here: {why:?}"),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `t=<unix seconds>,v1=<hex HMAC-SHA256>`: the proof of an outside scheduler, and of a fire that is
+//! made with a per-job key.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::hmac;
+use subtle::ConstantTimeEq;
+
+use super::FireAt;
+use crate::{JobId, Secret};
+
+/// The header that an outside scheduler signs its call in.
+pub const SIGNATURE: &str = "x-posthouse-signature";
+/// The header that carries the proof of a per-job key.
+pub const CRON_KEY: &str = "x-posthouse-cron-key";
+
+/// A time and the digests that vouch for it, one for every key in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub at: i64,
+    digests: Vec<[u8; 32]>,
+}
+
+impl Stamp {
+    /// How far a stamp's time may lie from now, either way.
+    pub const WINDOW_SECONDS: u64 = 300;
+
+    /// Vouches for `message` now.
+    pub fn make(secret: &Secret, at: i64, message: &[u8]) -> Self {
+        Self { at, digests: vec![digest(secret, at, message)] }
+    }
+
+    pub fn header(&self) -> String {
+        let mut header = format!("t={}", self.at);
+        for digest in &self.digests {
+            let _ = write!(header, ",v1={}", hex::encode(digest));
+        }
+        header
+    }
+
+    /// Nothing for what is no stamp: one time, and one to four digests; schemes that we do not know are
+    /// passed over.
+    pub fn read(header: &str) -> Option<Self> {
+        let (mut at, mut digests) = (None, Vec::new());
+        for part in header.split(',') {
+            match part.trim().split_once('=')? {
+                ("t", seconds) if at.is_none() && seconds.bytes().all(|b| b.is_ascii_digit()) => {
+                    at = Some(seconds.parse().ok()?);
+                }
+                ("t", _) => return None,
+                ("v1", text) => {
+                    let mut digest = [0; 32];
+                    hex::decode_to_slice(text, &mut digest).ok()?;
+                    digests.push(digest);
+                }
+                _ => {}
+            }
+        }
+        (1..=4).contains(&digests.len()).then_some(Self { at: at?, digests })
+    }
+
+    /// The digest by which one of `secrets` vouches for `message` at a time near `now`.
+    pub fn vouched<'a>(
+        &self,
+        secrets: impl IntoIterator<Item = &'a Secret>,
+        message: &[u8],
+        now: i64,
+    ) -> Option<[u8; 32]> {
+        let fresh = self.at.abs_diff(now) <= Self::WINDOW_SECONDS;
+        let mut found = None;
+        for secret in secrets {
+            let right = digest(secret, self.at, message);
+            for offered in &self.digests {
+                if bool::from(right.ct_eq(offered)) {
+                    found = Some(right);
+                }
+            }
+        }
+        found.filter(|_| fresh)
+    }
+}
+
+/// What an outside scheduler signs: the body as it is sent.
+pub fn relay_message(body: &[u8]) -> &[u8] {
+    body
+}
+
+/// What a per-job key signs.
+pub fn cron_key_message(job: &JobId, fire_at: &FireAt) -> Vec<u8> {
+    format!("{job}.{fire_at}").into_bytes()
+}
+
+fn digest(secret: &Secret, at: i64, message: &[u8]) -> [u8; 32] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes());
+    let mut context = hmac::Context::with_key(&key);
+    context.update(at.to_string().as_bytes());
+    context.update(b".");
+    context.update(message);
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.sign().as_ref());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_vouches_for_its_bytes_inside_its_window() {
+        let (old, new) = (Secret::new("old"), Secret::new("new"));
+        let stamp = Stamp::read(&Stamp::make(&old, 1_000, b"body").header()).unwrap();
+        assert!(stamp.vouched([&new, &old], b"body", 1_300).is_some());
+        assert!(stamp.vouched([&new, &old], b"body", 700).is_some());
+        assert_eq!(stamp.vouched([&new, &old], b"body", 1_301), None);
+        assert_eq!(stamp.vouched([&new], b"body", 1_000), None);
+        assert_eq!(stamp.vouched([&old], b"other", 1_000), None);
+    }
+
+    #[test]
+    fn what_is_no_stamp_reads_as_nothing() {
+        let good = Stamp::make(&Secret::new("k"), 5, b"").header();
+        let digest = good.split_once(',').unwrap().1;
+        for text in [
+            "",
+            "t=5",
+            digest,
+            &format!("t=-5,{digest}"),
+            &format!("t=5,t=6,{digest}"),
+            "t=5,v1=zz",
+            "t=99999999999999999999,v1=00",
+            &format!("t=5,{digest},{digest},{digest},{digest},{digest}"),
+        ] {
+            assert_eq!(Stamp::read(text), None, "{text}");
+        }
+        assert!(Stamp::read(&format!("t=5,v0=ab,{digest},{digest}")).is_some());
+    }
+}

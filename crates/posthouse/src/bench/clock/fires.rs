@@ -1,0 +1,120 @@
+//! Fires to agents in another process: how late each comes, and what it costs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::super::estate::Ground;
+use super::super::report::{Report, Spread, at_most};
+use super::super::server::Server;
+use super::super::stopwatch::{Stopwatch, wall_micros};
+use super::ClockArgs;
+use super::crew::{Book, Crew, job};
+use super::premises::{Premises, Wish, settings};
+
+/// Fires a second at pace.
+pub const RATE: u32 = 500;
+pub const CPU: &str = "server CPU of a fire";
+pub const P50: &str = "late at the agent, p50";
+pub const P99: &str = "late at the agent, p99";
+
+const AGENTS: u32 = 200;
+const HOSTS: usize = 8;
+/// The house's own setting, on top of a due time.
+const GUARD_US: i64 = 100_000;
+/// Fires before the first that counts, a few ms apart, and the pause between.
+const WARM_UP: usize = 500;
+const WARM_US: i64 = 4_000;
+const PAUSE_US: i64 = 1_500_000;
+/// What making the arms and starting the house may take.
+const LEAD_US: i64 = 6_000_000;
+const LEAD_EACH_US: i64 = 300;
+/// All have come this long after the last was due, or are lost.
+const CAME_WITHIN: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+pub async fn pace(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
+    let gap_us = 1_000_000 / i64::from(RATE);
+    // Due times of people are whole seconds, those of intervals anything.
+    let due = (0..i64::from(RATE * args.seconds)).map(|at| at * gap_us + at * 617 % 1000);
+    let found = run(ground, due.collect()).await?;
+    found.tell("pace", report);
+    report.judged("pace", P50, found.percentile(50.0), "ms", at_most(5.0));
+    report.judged("pace", P99, found.percentile(99.0), "ms", at_most(25.0));
+    report.figure("pace", "late at the agent, max", found.percentile(100.0), "ms");
+    Ok(())
+}
+
+pub async fn burst(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
+    let found = run(ground, vec![0; args.burst as usize]).await?;
+    found.tell("burst", report);
+    report.figure("burst", P50, found.percentile(50.0), "ms");
+    report.judged("burst", P99, found.percentile(99.0), "ms", at_most(2_000.0));
+    report.figure("burst", "late at the agent, max", found.percentile(100.0), "ms");
+    Ok(())
+}
+
+/// What came of a load.
+struct Found {
+    fires: usize,
+    early: usize,
+    again: u64,
+    cpu: Duration,
+    /// Past due time and guard.
+    late: Spread,
+}
+
+impl Found {
+    fn percentile(&self, percent: f64) -> f64 {
+        self.late.percentile(percent)
+    }
+
+    fn tell(&self, part: &'static str, report: &mut Report) {
+        report.judged(part, "before their time", self.early as f64, "", at_most(0.0));
+        report.judged(part, "came twice", self.again as f64, "", at_most(0.0));
+        report.figure(part, CPU, self.cpu.as_secs_f64() * 1e6 / self.fires as f64, "us");
+    }
+}
+
+/// Fires at these times after a start of this function's choice.
+async fn run(ground: &Ground, after_us: Vec<i64>) -> anyhow::Result<Found> {
+    let premises = Premises::prepare(ground, AGENTS).await?;
+    let fires = after_us.len();
+    let warm_us = wall_micros() + LEAD_US + LEAD_EACH_US * fires as i64;
+    let start_us = warm_us + WARM_US * WARM_UP as i64 + PAUSE_US;
+    let warm_up = (0..WARM_UP as i64).map(|at| warm_us + at * WARM_US);
+    let due = warm_up.chain(after_us.into_iter().map(|after| start_us + after)).collect();
+    let book = Arc::new(Book::new(due));
+    let crew = Crew::listen(HOSTS, &book).await?;
+    let wishes = book.due().iter().enumerate().map(|(at, due_us)| {
+        let agent = at % AGENTS as usize;
+        Wish { agent, job: job(at), due_us: *due_us, callback: crew.urls[agent % HOSTS].clone() }
+    });
+    premises.arm(wishes).await?;
+    let server = Server::start(&premises.folder, &settings()).await?;
+    ensure!(wall_micros() < warm_us, "the house was not ready before the first fire was due");
+
+    let watch = Stopwatch::start();
+    let in_micros = |at_us: i64| Duration::from_micros(u64::try_from(at_us - wall_micros()).unwrap_or(0));
+    watch.until(in_micros(start_us - PAUSE_US / 3)).await;
+    ensure!(book.count() >= WARM_UP as u64, "only {} of {WARM_UP} fires came to warm up", book.count());
+    let cpu = server.cpu()?;
+    let patience = in_micros(*book.due().last().unwrap_or(&start_us)) + CAME_WITHIN;
+    let of = (WARM_UP + fires) as u64;
+    while book.count() < of {
+        ensure!(watch.elapsed() < patience, "only {} of {of} fires came", book.count());
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    while server.metric("posthouse_clock_fires_total{fate=\"delivered\"}").await? < of {
+        ensure!(watch.elapsed() < patience, "not every fire was settled");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let cpu = server.cpu()?.saturating_sub(cpu);
+    server.stop().await?;
+
+    let late = book.late_us(WARM_UP);
+    let early = late.iter().filter(|late| **late < 0).count();
+    let past_guard = late.iter().map(|late| u64::try_from(late - GUARD_US).unwrap_or(0) * 1000).collect();
+    Ok(Found { fires, early, again: book.again(), cpu, late: Spread::of(past_guard) })
+}

@@ -1,0 +1,99 @@
+//! A house that starts with many arms, all near: how long until it holds them, and what each weighs.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use posthouse_time::Timepiece;
+
+use super::super::estate::Ground;
+use super::super::poster::Poster;
+use super::super::report::{Report, Spread, at_most};
+use super::super::said;
+use super::super::server::Server;
+use super::super::stopwatch::Stopwatch;
+use super::premises::{Agent, Premises, Wish, settings};
+use super::{ClockArgs, calls};
+
+/// Jobs of one agent.
+const JOBS: u32 = 100;
+/// The first arm is due so long after they are made, and the last so long after the first: none fires
+/// while it is measured.
+const FIRST_US: i64 = 3_600_000_000;
+const OVER_US: i64 = 3_600_000_000;
+const HORIZON: &str = "3h";
+/// A horizon before which none of them lies.
+const NEAR: &str = "1m";
+/// Arms made earlier than all others, one after another.
+const EARLIEST: u32 = 1_000;
+/// What a house does once it is ready is over after this.
+const SETTLED: Duration = Duration::from_secs(2);
+const LOADED_WITHIN: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
+    let premises = Premises::prepare(ground, args.arms.div_ceil(JOBS)).await?;
+    let (agents, first_us) = (premises.agents.len(), Timepiece::wall().now().millis() * 1000 + FIRST_US);
+    let step_us = OVER_US / i64::from(args.arms);
+    let watch = Stopwatch::start();
+    let wishes = (0..args.arms).map(|at| Wish {
+        agent: at as usize % agents,
+        job: format!("{:012x}", u64::from(at).wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff_ffff),
+        due_us: first_us + step_us * i64::from(at),
+        callback: calls::CALLBACK.to_owned(),
+    });
+    premises.arm(wishes).await?;
+    said(&format!("  armed in {:.1} s", watch.elapsed().as_secs_f64()));
+
+    let server = Server::start(&premises.folder, &with_horizon(NEAR)).await?;
+    tokio::time::sleep(SETTLED).await;
+    let without = server.resident()?;
+    server.stop().await?;
+
+    let watch = Stopwatch::start();
+    let server = Server::start(&premises.folder, &with_horizon(HORIZON)).await?;
+    while server.metric("posthouse_clock_near_arms").await? < u64::from(args.arms) {
+        ensure!(watch.elapsed() < LOADED_WITHIN, "the clock does not hold all arms");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let loaded = watch.elapsed();
+    let cpu_of_load = server.cpu()?;
+    tokio::time::sleep(SETTLED).await;
+    let with = server.resident()?;
+    report.judged("pending", "exec until all are held", loaded.as_secs_f64(), "s", at_most(10.0));
+    report.figure("pending", "server CPU until then", cpu_of_load.as_secs_f64(), "s");
+    let each = with.saturating_sub(without) as f64 / f64::from(args.arms);
+    report.judged("pending", "resident memory of an arm", each, "bytes", at_most(300.0));
+
+    let (cpu, answers) = earliest(&server, &premises.agents[0], first_us).await?;
+    server.stop().await?;
+    let each = cpu.as_secs_f64() * 1e3 / f64::from(EARLIEST);
+    report.judged("pending", "server CPU of one armed before all", each, "ms", at_most(1.0));
+    report.figure("pending", "one armed before all, to 200, p50", answers.percentile(50.0), "ms");
+    Ok(())
+}
+
+/// Every arm is due before the one before it, so each becomes the first and moves the clock's alarm.
+async fn earliest(server: &Server, agent: &Agent, first_us: i64) -> anyhow::Result<(Duration, Spread)> {
+    let address = server.address()?;
+    let request = |at: u32| {
+        let due_us = first_us - 1_000_000 - i64::from(at) * 1_000_000 - 1;
+        calls::request(address, agent, &format!("early-{at:04}"), due_us)
+    };
+    let mut caller = Poster::open(address, request(EARLIEST)).await?;
+    caller.post(0).await?;
+    let (cpu, mut answers) = (server.cpu()?, Vec::new());
+    for at in 0..EARLIEST {
+        caller.rewrite(request(EARLIEST + 1 + at));
+        let watch = Stopwatch::start();
+        let status = caller.post(0).await?;
+        answers.push(watch.nanos());
+        ensure!(status == 200, "the house answered a good arm with {status}");
+    }
+    Ok((server.cpu()?.saturating_sub(cpu), Spread::of(answers)))
+}
+
+fn with_horizon(horizon: &str) -> Vec<(&'static str, String)> {
+    let mut settings = settings();
+    settings.push(("POSTHOUSE_CLOCK__HORIZON", horizon.to_owned()));
+    settings
+}

@@ -1,0 +1,131 @@
+//! Houses made ready for the clock: agents with a client and a token, and arms, before any server runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use ledger::{Armed, Generation, Instance, Ledger, NewArm, Owner, Place, Roster, Tenant};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::{InstanceId, JobId, ScheduleId, Secret, TenantId};
+use vault::{Keyring, Keys, Vault};
+
+use super::super::estate::{Ground, made};
+
+/// Writes under way at once: they share commits.
+const AT_ONCE: usize = 1024;
+/// Jobs one agent may have: no measurement is about the quota.
+const QUOTA: u32 = 1_000_000;
+
+/// A house that no server runs on yet.
+pub struct Premises {
+    pub folder: PathBuf,
+    pub agents: Vec<Agent>,
+}
+
+/// One agent, and what it presents to the clock.
+pub struct Agent {
+    pub instance: InstanceId,
+    pub access: Secret,
+}
+
+/// A job to be armed, of the agent with this number.
+pub struct Wish {
+    pub agent: usize,
+    pub job: String,
+    pub due_us: i64,
+    pub callback: String,
+}
+
+/// Variables for a house that calls this machine, and that agents may ask as often as they can.
+pub fn settings() -> Vec<(&'static str, String)> {
+    vec![
+        ("POSTHOUSE_ERRAND__ALLOW_HTTP", "true".to_owned()),
+        ("POSTHOUSE_ERRAND__ALLOW_CIDRS", "127.0.0.0/8".to_owned()),
+        ("POSTHOUSE_CLOCK__ARMS_PER_AGENT", QUOTA.to_string()),
+        ("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "100000".to_owned()),
+    ]
+}
+
+impl Premises {
+    pub async fn prepare(ground: &Ground, agents: u32) -> anyhow::Result<Self> {
+        let folder = ground.house();
+        crate::house::init(&folder).await?;
+        let timepiece = Timepiece::wall();
+        let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
+        let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+        let (house, now) = (ledger.house(), timepiece.now());
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
+        let tenant = TenantId::mint(now.millis());
+        let record = Tenant { id: tenant.clone(), name: "bench".to_owned(), created: now };
+        made(ledger.roster().create_tenant(record).await?)?;
+        let registrar = Registrar { roster: ledger.roster(), keyring: vault.keyring(), tenant, now };
+        let agents = stream::iter(0..agents).map(|at| registrar.agent(at)).buffered(AT_ONCE);
+        let agents = agents.try_collect().await?;
+        // The house is free for its server when the last handle is gone.
+        drop((registrar, vault, house, ledger));
+        Ok(Self { folder, agents })
+    }
+
+    /// Arms directly in the ledger: what is measured comes later.
+    pub async fn arm(&self, wishes: impl Iterator<Item = Wish>) -> anyhow::Result<()> {
+        let timepiece = Timepiece::wall();
+        let ledger = Ledger::open(Place::Folder(self.folder.clone()), timepiece.clone()).await?;
+        let (arms, now) = (ledger.arms(), timepiece.now());
+        let arming = stream::iter(wishes).map(|wish| arms.arm(self.new_arm(wish, now), QUOTA, now));
+        let mut arming = arming.buffer_unordered(AT_ONCE);
+        while let Some(armed) = arming.next().await {
+            let armed = armed?;
+            ensure!(matches!(armed, Armed::New { .. }), "a fresh house refused a job: {armed:?}");
+        }
+        drop(arming);
+        drop((arms, ledger));
+        Ok(())
+    }
+
+    fn new_arm(&self, wish: Wish, now: Moment) -> NewArm {
+        let (job, fire_at) = (JobId::from(wish.job), FireAt::from_micros(wish.due_us));
+        NewArm {
+            instance: self.agents[wish.agent % self.agents.len()].instance.clone(),
+            schedule: ScheduleId::mint(now.millis()),
+            dedup: Provision::dedup_key(&job, &fire_at),
+            next_us: fire_at.due_us(),
+            job,
+            fire_at,
+            callback: Some(wish.callback),
+            proof: Proof::PortalJwt,
+            policy: Policy::default(),
+            then: Vec::new(),
+        }
+    }
+}
+
+struct Registrar {
+    roster: Arc<dyn Roster>,
+    keyring: Keyring,
+    tenant: TenantId,
+    now: Moment,
+}
+
+impl Registrar {
+    async fn agent(&self, at: u32) -> anyhow::Result<Agent> {
+        let instance = InstanceId::mint(self.now.millis());
+        let record = Instance {
+            id: instance.clone(),
+            tenant: self.tenant.clone(),
+            name: format!("agent-{at}"),
+            wake_url: None,
+            callback_url: None,
+            generation: Generation::default(),
+            idle: false,
+            created: self.now,
+        };
+        made(self.roster.create_instance(record).await?)?;
+        let client = self.keyring.create_client(&Owner::Instance(instance.clone())).await?;
+        let (client, _) = client.context("a fresh agent was refused a client")?;
+        let grant = self.keyring.grant_access(&client).await?;
+        let access = grant.context("a fresh client was refused a token")?.access_token;
+        Ok(Agent { instance, access })
+    }
+}

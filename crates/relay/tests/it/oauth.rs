@@ -1,0 +1,320 @@
+//! Tokens for credentials (relay contract section 17.2 a, cron contract section 1.1).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::{Extension, Router};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bus::Bus;
+use errand::Errand;
+use http::{Request, StatusCode};
+use ledger::{AccessRecord, ClientRecord, Fault, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens};
+use posthouse_time::Moment;
+use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
+use relay::{BOOTSTRAP_CLIENT, Caller, Config, Login, Parts, Relay};
+use serde_json::Value;
+use tower::ServiceExt;
+use vault::{Keys, Vault};
+
+use crate::house::{Agent, House, seconds};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn doors(house: &House) -> Router {
+    door_of(house, &house.relay)
+}
+
+fn door_of(house: &House, relay: &Relay) -> Router {
+    relay::routes(relay, house.egress.clone()).layer(Extension(Caller(IpAddr::from([127, 0, 0, 1]))))
+}
+
+async fn asks(doors: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, Value) {
+    let mut request = Request::post(path).header("content-type", FORM);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = doors.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+    let status = response.status();
+    assert_eq!(response.headers()["cache-control"], "no-store", "{status}");
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let challenged = response.headers().contains_key("www-authenticate");
+    assert_eq!(challenged, status == StatusCode::UNAUTHORIZED);
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, serde_json::from_slice(&bytes).unwrap())
+}
+
+/// The status and the code of a refusal.
+async fn refused(doors: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+    let (status, answer) = asks(doors, path, headers, body).await;
+    assert!(!status.is_success(), "{answer}");
+    assert!(answer["error_description"].is_string());
+    (status.as_u16(), answer["error"].as_str().unwrap().to_owned())
+}
+
+async fn client(agent: &Agent) -> (ClientId, Secret) {
+    let owner = Owner::Instance(agent.instance.clone());
+    agent.house.relay.create_client(&owner).await.unwrap().unwrap()
+}
+
+async fn login(agent: &Agent) -> Login {
+    agent.house.relay.log_in(&agent.instance).await.unwrap().unwrap()
+}
+
+fn form(client: &ClientId, secret: &str) -> String {
+    format!("grant_type=client_credentials&client_id={client}&client_secret={secret}")
+}
+
+async fn refreshes(doors: &Router, token: &str) -> (StatusCode, Value) {
+    let body = format!("grant_type=refresh_token&client_id={BOOTSTRAP_CLIENT}");
+    asks(doors, "/api/oauth/token", &[("x-nous-refresh-token", token)], &body).await
+}
+
+#[tokio::test]
+async fn a_client_exchanges_its_secret_for_access_by_form_or_by_http_basic() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let (id, secret) = client(&heron).await;
+    let doors = doors(&house);
+    let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{}", secret.expose())));
+    let whole = form(&id, secret.expose());
+    let scoped = format!("{whole}&scope=relay");
+    let escaped = whole.replace(':', "%3A");
+    let bare = "grant_type=client_credentials";
+    let named = format!("{bare}&client_id={id}");
+    for (headers, body) in [
+        (vec![], whole.as_str()),
+        (vec![], &scoped),
+        (vec![], &escaped),
+        (vec![("authorization", basic.as_str())], bare),
+        (vec![("authorization", basic.as_str())], &named),
+    ] {
+        let (status, granted) = asks(&doors, "/oauth/token", &headers, body).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        assert_eq!((&granted["token_type"], &granted["expires_in"]), (&"Bearer".into(), &3600.into()));
+        let token = granted["access_token"].as_str().unwrap();
+        let bearer = house.relay.keyring().bearer(token).await.unwrap().unwrap();
+        assert_eq!((bearer.client, bearer.tenant), (id.clone(), heron_tenant(&house, &heron).await));
+    }
+}
+
+async fn heron_tenant(house: &House, agent: &Agent) -> TenantId {
+    house.ledger.roster().instance(&agent.instance).await.unwrap().unwrap().tenant
+}
+
+#[tokio::test]
+async fn whoever_is_no_client_hears_one_answer() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let crow = house.enrol("rival", "crow", &[]).await;
+    let (id, secret) = client(&heron).await;
+    let (others, _) = client(&crow).await;
+    let doors = doors(&house);
+    let nobody = (401, "invalid_client".to_owned());
+    let basic = format!("Basic {}", STANDARD.encode("x:y"));
+    for (headers, body) in [
+        (vec![], form(&id, "phs_wrong")),
+        (vec![], form(&others, secret.expose())),
+        (vec![], form(&"agent:inst_nobody".into(), secret.expose())),
+        (vec![], "grant_type=client_credentials".to_owned()),
+        (vec![("authorization", basic.as_str())], "grant_type=client_credentials".to_owned()),
+        (vec![("authorization", "Basic !")], "grant_type=client_credentials".to_owned()),
+        (vec![("authorization", "Bearer x")], "grant_type=client_credentials".to_owned()),
+    ] {
+        assert_eq!(refused(&doors, "/oauth/token", &headers, &body).await, nobody, "{body}");
+    }
+    house.relay.revoke_client(&id).await.unwrap();
+    assert_eq!(refused(&doors, "/oauth/token", &[], &form(&id, secret.expose())).await, nobody);
+}
+
+#[tokio::test]
+async fn a_form_that_cannot_be_read_is_refused_in_the_words_of_the_rfc() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let (id, secret) = client(&heron).await;
+    let doors = doors(&house);
+    let good = form(&id, secret.expose());
+    let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{}", secret.expose())));
+    let long = format!("{good}&scope={}", "x".repeat(17_000));
+    for (headers, body, expected) in [
+        (vec![], good.replace("client_credentials", "password"), (400, "unsupported_grant_type")),
+        (vec![], good.replace("client_credentials", "refresh_token"), (400, "unsupported_grant_type")),
+        (vec![], good.replace("grant_type=client_credentials&", ""), (400, "invalid_request")),
+        (vec![], format!("{good}&client_id={id}"), (400, "invalid_request")),
+        (vec![], "%".to_owned(), (401, "invalid_client")),
+        (vec![("authorization", basic.as_str())], good.clone(), (400, "invalid_request")),
+        (
+            vec![("authorization", basic.as_str())],
+            "grant_type=client_credentials&client_id=tenant:other".to_owned(),
+            (400, "invalid_request"),
+        ),
+        (vec![], long, (413, "invalid_request")),
+    ] {
+        let (status, code) = refused(&doors, "/oauth/token", &headers, &body).await;
+        assert_eq!((status, code.as_str()), expected, "{body:.80}");
+    }
+    let json = Request::post("/oauth/token").header("content-type", "application/json");
+    let response = doors.clone().oneshot(json.body(Body::from("{}")).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_stock_agent_refreshes_its_login_and_both_tokens_change() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let login = login(&heron).await;
+    let doors = doors(&house);
+    let (status, answer) = refreshes(&doors, login.refresh_token.expose()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!((&answer["token_type"], &answer["expires_in"]), (&"Bearer".into(), &3600.into()));
+    let (access, refresh) =
+        (answer["access_token"].as_str().unwrap(), answer["refresh_token"].as_str().unwrap());
+    assert_ne!(refresh, login.refresh_token.expose());
+    let bearer = house.relay.keyring().bearer(access).await.unwrap().unwrap();
+    assert_eq!(bearer.login, Some(login.login.clone()));
+    house.winds(seconds(60));
+    let (raced, _) = refreshes(&doors, login.refresh_token.expose()).await;
+    assert_eq!(raced, StatusCode::OK, "another process of the agent was a little late");
+    house.winds(seconds(1));
+    let (status, reused) = refreshes(&doors, login.refresh_token.expose()).await;
+    assert_eq!((status.as_u16(), &reused["error"]), (400, &"refresh_token_reused".into()));
+    assert_eq!(refreshes(&doors, refresh).await.0, StatusCode::OK, "the login goes on");
+}
+
+#[tokio::test]
+async fn a_stock_agent_is_told_to_give_up_only_when_nothing_could_help() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let login = login(&heron).await;
+    let doors = doors(&house);
+    let path = "/api/oauth/token";
+    let token = ("x-nous-refresh-token", login.refresh_token.expose());
+    let ours = format!("grant_type=refresh_token&client_id={BOOTSTRAP_CLIENT}");
+    for (headers, body, expected) in [
+        (vec![], ours.as_str(), (400, "invalid_request")),
+        (vec![token], "grant_type=refresh_token", (400, "invalid_request")),
+        (vec![token], "client_id=hermes-cli-vps", (400, "invalid_request")),
+        (vec![token], "grant_type=refresh_token&client_id=hermes-cli", (401, "invalid_client")),
+        (
+            vec![token],
+            "grant_type=client_credentials&client_id=hermes-cli-vps",
+            (400, "unsupported_grant_type"),
+        ),
+        (vec![("x-nous-refresh-token", "phr_unknown")], ours.as_str(), (400, "invalid_grant")),
+        (
+            vec![("x-nous-refresh-token", login.access.access_token.expose())],
+            ours.as_str(),
+            (400, "invalid_grant"),
+        ),
+    ] {
+        let (status, code) = refused(&doors, path, &headers, body).await;
+        assert_eq!((status, code.as_str()), expected, "{body}");
+    }
+    assert_eq!(refreshes(&doors, login.refresh_token.expose()).await.0, StatusCode::OK);
+    house.relay.remove_agent(&heron.instance).await.unwrap();
+    let (status, ended) = refreshes(&doors, login.refresh_token.expose()).await;
+    assert_eq!((status.as_u16(), &ended["error"]), (400, &"invalid_grant".into()));
+}
+
+#[tokio::test]
+async fn whoever_guesses_is_slowed_down_and_then_turned_away_while_the_rightful_pass() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let (id, secret) = client(&heron).await;
+    let login = login(&heron).await;
+    let doors = doors(&house);
+    let wrong = form(&id, "phs_wrong");
+    let mut guesses = tokio::task::JoinSet::new();
+    for _ in 0..150 {
+        let (doors, wrong) = (doors.clone(), wrong.clone());
+        guesses.spawn(async move { refused(&doors, "/oauth/token", &[], &wrong).await });
+    }
+    // Those that are slowed down wait for a clock that stands still; those turned away do not.
+    while let Some(guess) = guesses.join_next().await {
+        match guess.unwrap() {
+            (401, _) => {}
+            turned_away => {
+                assert_eq!(turned_away, (429, "slow_down".to_owned()));
+                break;
+            }
+        }
+    }
+    let (status, answer) = refreshes(&doors, "phr_unknown").await;
+    assert_eq!((status.as_u16(), &answer["error"]), (429, &"slow_down".into()), "this is not final");
+    assert_eq!(asks(&doors, "/oauth/token", &[], &form(&id, secret.expose())).await.0, StatusCode::OK);
+    assert_eq!(refreshes(&doors, login.refresh_token.expose()).await.0, StatusCode::OK);
+    house.winds(seconds(61));
+    assert_eq!(refused(&doors, "/oauth/token", &[], &wrong).await.0, 401);
+}
+
+#[tokio::test]
+async fn an_agents_tokens_end_with_it_at_once() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let (id, secret) = client(&heron).await;
+    let doors = doors(&house);
+    let (_, granted) = asks(&doors, "/oauth/token", &[], &form(&id, secret.expose())).await;
+    let token = granted["access_token"].as_str().unwrap();
+    assert!(house.relay.keyring().bearer(token).await.unwrap().is_some());
+    house.relay.remove_agent(&heron.instance).await.unwrap();
+    assert!(house.relay.keyring().bearer(token).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn trouble_with_the_ledger_is_passing_and_says_so() {
+    let house = House::open().await;
+    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+    let other = ledger::Ledger::open(ledger::Place::Memory, house.clock.clone()).await.unwrap();
+    let vault = Vault::unlock(keys, other.vault(), Arc::new(Broken), &*other.house(), house.clock.clone())
+        .await
+        .unwrap();
+    let relay = Relay::new(Parts {
+        config: Config::default(),
+        inbox: other.inbox(),
+        outbox: other.outbox(),
+        roster: other.roster(),
+        traces: other.traces(),
+        keyring: vault.keyring(),
+        bus: Bus::local(),
+        errand: Errand::new(errand::Config::loopback()),
+        timepiece: house.clock.clone(),
+    });
+    let doors = door_of(&house, &relay);
+    let (status, answer) = refreshes(&doors, "phr_good").await;
+    assert_eq!((status.as_u16(), &answer["error"]), (503, &"temporarily_unavailable".into()));
+    let body = form(&"agent:inst_1".into(), "phs_good");
+    assert_eq!(
+        refused(&doors, "/oauth/token", &[], &body).await,
+        (503, "temporarily_unavailable".to_owned())
+    );
+}
+
+/// A ledger whose disk is full.
+struct Broken;
+
+macro_rules! broken {
+    ($(async fn $name:ident(&self $(, $arg:ident: $of:ty)*) -> $what:ty;)*) => {
+        #[async_trait]
+        impl Tokens for Broken {$(
+            async fn $name(&self $(, $arg: $of)*) -> Result<$what, Fault> {
+                $(let _ = $arg;)*
+                Err(Fault::Full)
+            }
+        )*}
+    };
+}
+
+broken! {
+    async fn create_client(&self, owner: &Owner, secret: TokenHash, now: Moment, until: Moment) -> bool;
+    async fn client(&self, client: &ClientId, secret: TokenHash, now: Moment) -> Option<ClientRecord>;
+    async fn clients(&self, of: Option<&TenantId>) -> Vec<ClientRecord>;
+    async fn revoke_client(&self, client: &ClientId, now: Moment) -> bool;
+    async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> bool;
+    async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: Pair, now: Moment) -> Option<LoginRecord>;
+    async fn logins(&self, of: Option<&TenantId>) -> Vec<LoginRecord>;
+    async fn log_out(&self, login: &LoginId) -> bool;
+    async fn refresh(&self, presented: TokenHash, client: &ClientId, next: Pair, now: Moment, since: Moment) -> Renewal;
+    async fn bearer(&self, access: TokenHash, now: Moment) -> Option<AccessRecord>;
+}

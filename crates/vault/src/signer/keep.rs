@@ -1,0 +1,130 @@
+//! The house's keys as they stand in memory, opened once.
+
+use std::sync::Arc;
+
+use aws_lc_rs::{digest, hmac};
+use bytes::Bytes;
+use ledger::{HouseKey, HouseKeyKind, VaultRecords};
+use posthouse_time::Moment;
+use posthouse_wire::{InstanceId, JobId, Secret};
+use serde_json::json;
+
+use super::pair::Pair;
+use super::{Algorithm, Jwks, KeyStanding, context};
+use crate::Fault;
+use crate::seal::Keys;
+
+pub(super) struct Keep {
+    /// Oldest first.
+    signing: Vec<Signing>,
+    master: hmac::Key,
+    pub(super) scheduler: Vec<Outside>,
+    published: Published,
+}
+
+struct Signing {
+    record: HouseKey,
+    algorithm: Algorithm,
+    pair: Arc<Pair>,
+}
+
+/// A secret that an outside scheduler signs with.
+pub(super) struct Outside {
+    pub(super) record: HouseKey,
+    pub(super) secret: Secret,
+}
+
+/// The set as it was last written, and when the next key drops out of it.
+#[derive(Default)]
+struct Published {
+    jwks: Option<Arc<Jwks>>,
+    until: Option<Moment>,
+}
+
+impl Keep {
+    pub(super) async fn read(records: &dyn VaultRecords, keys: &Keys, now: Moment) -> Result<Self, Fault> {
+        let open = |record: &HouseKey| keys.open(&context(record.kind, &record.name), &record.sealed);
+        let mut signing = Vec::new();
+        for record in living(records, HouseKeyKind::Signing, now).await? {
+            let algorithm: Algorithm = record.algorithm.parse().map_err(|_| Fault::Broken)?;
+            let pair = Arc::new(Pair::read(algorithm, &record.name, &open(&record)?)?);
+            signing.push(Signing { record, algorithm, pair });
+        }
+        let master = living(records, HouseKeyKind::CronMaster, now).await?;
+        let master = master.first().ok_or(Fault::Unsigned("the house has no master key"))?;
+        let master = hmac::Key::new(hmac::HMAC_SHA256, &open(master)?);
+        let mut scheduler = Vec::new();
+        for record in living(records, HouseKeyKind::Scheduler, now).await? {
+            let secret = keys.open_text(&context(record.kind, &record.name), &record.sealed)?;
+            scheduler.push(Outside { record, secret });
+        }
+        let mut keep = Self { signing, master, scheduler, published: Published::default() };
+        keep.publish(now);
+        Ok(keep)
+    }
+
+    pub(super) fn in_force(&self, now: Moment) -> Option<Arc<Pair>> {
+        self.signing_at(now).map(|key| Arc::clone(&key.pair))
+    }
+
+    /// The newest that has begun. The order in which they were made decides, not the time they begin at:
+    /// an emergency key overtakes one that still waits for its turn. Under a clock that was set back
+    /// before them all it is the oldest, which every agent has seen.
+    fn signing_at(&self, now: Moment) -> Option<&Signing> {
+        self.signing.iter().rev().find(|key| key.record.starts <= now).or(self.signing.first())
+    }
+
+    pub(super) fn jwks_at(&self, now: Moment) -> Option<Arc<Jwks>> {
+        let good = self.published.until.is_none_or(|until| now < until);
+        self.published.jwks.clone().filter(|_| good)
+    }
+
+    /// Writes the set anew. Keys that do not sign yet are in it: that is what publishing them first means.
+    pub(super) fn publish(&mut self, now: Moment) -> Arc<Jwks> {
+        let published = || self.signing.iter().filter(|key| key.record.ends.is_none_or(|end| end > now));
+        let until = published().filter_map(|key| key.record.ends).min();
+        let keys: Vec<_> = published().rev().map(|key| &key.pair.jwk).collect();
+        let json = json!({ "keys": keys }).to_string();
+        let hash = digest::digest(&digest::SHA256, json.as_bytes());
+        let etag = format!("\"{}\"", hex::encode(&hash.as_ref()[..16]));
+        let jwks = Arc::new(Jwks { json: Bytes::from(json), etag });
+        self.published = Published { jwks: Some(Arc::clone(&jwks)), until };
+        jwks
+    }
+
+    pub(super) fn standings(&self, now: Moment) -> Vec<KeyStanding> {
+        let in_force = self.signing_at(now).map(|key| &key.record.name);
+        let newest_first = self.signing.iter().rev();
+        newest_first
+            .map(|key| KeyStanding {
+                kid: key.record.name.clone(),
+                algorithm: key.algorithm,
+                created: key.record.created,
+                signs_from: key.record.starts,
+                published_until: key.record.ends,
+                signing: in_force == Some(&key.record.name),
+            })
+            .collect()
+    }
+
+    pub(super) fn cron_key(&self, instance: &InstanceId, job: &JobId) -> Secret {
+        let mut context = hmac::Context::with_key(&self.master);
+        // Neither name can hold a zero byte, so no two pairs read the same.
+        for part in ["cron key", instance.as_str(), job.as_str()] {
+            context.update(part.as_bytes());
+            context.update(&[0]);
+        }
+        Secret::new(hex::encode(context.sign()))
+    }
+}
+
+/// Those that have not ended. The ended go from the record too; the write is spared when there are none.
+async fn living(records: &dyn VaultRecords, kind: HouseKeyKind, now: Moment) -> Result<Vec<HouseKey>, Fault> {
+    let mut keys = records.house_keys(kind).await?;
+    let all = keys.len();
+    keys.retain(|key| key.ends.is_none_or(|end| end > now));
+    if keys.len() < all {
+        records.forget_house_keys(kind, now).await?;
+    }
+    Ok(keys)
+}
