@@ -19,7 +19,9 @@ for name in [n for n in os.environ if n.lower().endswith("_proxy") or n.startswi
     del os.environ[name]
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
 
+from callback import Callback  # noqa: E402
 from child import posthouse  # noqa: E402
+from clock_scene import ON_LOOPBACK, Clock  # noqa: E402
 from house import Agent, House  # noqa: E402
 from scene import AFTER_A_DEATH_S, Scene  # noqa: E402
 from scripted_model import ScriptedModel  # noqa: E402
@@ -100,6 +102,21 @@ def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as scripted:
         yield scripted
+
+
+@pytest.fixture(scope="module")
+def clock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clock]:
+    """A house whose clock is in question; `SETTINGS` as for `town`."""
+    folder = tmp_path_factory.mktemp("clock")
+    house = House(folder, **ON_LOOPBACK | getattr(request.module, "SETTINGS", {}))
+    with Callback() as callback:
+        try:
+            opened = Clock(house.open(), folder, callback)
+            yield opened
+            assert not callback.strays, f"the house called more than it was asked to: {callback.strays}"
+            opened.no_secret_was_written()
+        finally:
+            house.kill()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +24,8 @@ class Agent:
     gateway_id: str
     secret: str
     env: dict[str, str]
+    papers: dict[str, Any] = field(default_factory=dict)
+    """All of it, as it was printed."""
 
 
 class House(Child):
@@ -71,13 +73,16 @@ class House(Child):
         self.admin("bot", "create", "telegram", "--id", bot, "--mode", mode, "--token-file", str(token_file))
         return bot
 
-    def agent(self, name: str, tenant: str, bots: list[str]) -> Agent:
+    def agent(self, name: str, tenant: str, bots: list[str], *options: str) -> Agent:
         named = [part for bot in bots for part in ("--bot", f"telegram:{bot}")]
-        made = self.admin("agent", "create", name, "--tenant", tenant, *named)
-        return Agent(name, tenant, made["instance_id"], made["gateway_id"], made["secret"], made["env"])
+        made = self.admin("agent", "create", name, "--tenant", tenant, *named, *options)
+        return Agent(name, tenant, made["instance_id"], made["gateway_id"], made["secret"], made["env"], made)
 
     def revoke(self, agent: Agent) -> None:
         self.admin("agent", "revoke", agent.instance_id)
+
+    def remove(self, agent: Agent) -> None:
+        self.admin("agent", "remove", agent.instance_id)
 
     def show(self, agent: Agent) -> dict[str, Any]:
         return self.admin("agent", "show", agent.instance_id)
@@ -93,11 +98,21 @@ class House(Child):
         state = "connected" if connected else "away"
         until(f"{agent.name} is {state}", lambda: self.connected(agent) == connected, timeout, 0.1)
 
+    def job(self, agent: Agent, job: str) -> dict[str, Any]:
+        return self.admin("job", "show", agent.instance_id, job)
+
+    def job_history(self, agent: Agent, job: str) -> list[dict[str, Any]]:
+        """Every attempt to call the agent for this job, oldest first."""
+        return list(reversed(self.listed("job", "history", agent.instance_id, job)))
+
     def trace(self, entry: str) -> dict[str, Any]:
         return self.admin("message", "trace", entry)
 
     def admin(self, *command: str) -> Any:
         return json.loads(self.run("--dir", str(self.folder), *command, "--json"))
+
+    def listed(self, *command: str) -> list[dict[str, Any]]:
+        return self.admin(*command)["items"]
 
     def run(self, *command: str) -> str:
         done = subprocess.run(

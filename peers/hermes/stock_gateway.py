@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Mapping
+from typing import Any, Mapping
 
 from child import Child, clean_environment
 from scripted_model import CONTEXT_LENGTH, MODEL
@@ -51,12 +51,13 @@ def config(model_base_url: str) -> dict:
 class Gateway(Child):
     """One stock agent: its home folder outlives its process, as on a real machine."""
 
-    def __init__(self, home: Path, relay_env: Mapping[str, str], model_base_url: str) -> None:
+    def __init__(self, home: Path, relay_env: Mapping[str, str], model_base_url: str, **settings: Any) -> None:
+        """`settings` are sections of its configuration beside the usual ones."""
         home.mkdir(parents=True, exist_ok=True)
         super().__init__("stock gateway", home / "output.log")
         self.home = home
         # JSON is YAML; the stock reader takes it.
-        (home / "config.yaml").write_text(json.dumps(config(model_base_url), indent=2))
+        (home / "config.yaml").write_text(json.dumps(config(model_base_url) | settings, indent=2))
         self._environment = clean_environment() | {
             "HOME": str(home), "HERMES_HOME": str(home), "PYTHONUNBUFFERED": "1",
             "HERMES_DISABLE_LAZY_INSTALLS": "1",

@@ -1,0 +1,58 @@
+"""A house whose clock may call loopback addresses, and the stock agents that set it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterator
+
+from callback import Callback, seconds_from_now
+from house import Agent, House
+from stock_cron import CronHome
+
+# Callbacks and wake URLs of these suites are all on this machine, in the clear.
+ON_LOOPBACK = {"errand__allow_http": "true", "errand__allow_cidrs": "127.0.0.0/8"}
+
+
+@dataclass
+class Clock:
+    house: House
+    folder: Path
+    callback: Callback
+    agents: list[Agent] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def agent(self, *options: str) -> Agent:
+        """An agent of a tenant of its own."""
+        name = f"heron-{next(self._numbers)}"
+        self.house.tenant(f"acme-{name}")
+        made = self.house.agent(name, f"acme-{name}", [], *options)
+        self.agents.append(made)
+        return made
+
+    def home(self, agent: Agent | None = None, **named: Any) -> CronHome:
+        """A home for the agent whose fires come to this clock's callback unless it says otherwise."""
+        agent = agent or self.agent()
+        folder = self.folder / f"{agent.name}-{next(self._numbers)}"
+        return CronHome(folder, agent, **{"callback_url": self.callback.url} | named)
+
+    def job(self) -> str:
+        """The id of a job that nobody has heard of."""
+        return f"job{next(self._numbers):09}"
+
+    def no_secret_was_written(self) -> None:
+        """Looks through everything that a module's tests made the house say or keep."""
+        kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
+        written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
+        papers = ("secret", "client_secret", "access_token", "refresh_token")
+        secrets = [agent.papers[name] for agent in self.agents for name in papers]
+        for secret in secrets + [fire.token for fire in self.callback.fires]:
+            found = [where for where, text in written.items() if secret.encode() in text]
+            assert not found, f"{secret[:8]}... was written in {found}"
+
+    def pass_by(self, home: CronHome, seconds: float) -> None:
+        """Returns when a fire asked for that far ahead has come: whatever was due before it has had its time."""
+        bell = self.job()
+        home.client().arm(bell, seconds_from_now(seconds))
+        self.callback.wait(bell, timeout=seconds + 20)

@@ -1,0 +1,204 @@
+"""`hermes serve`, the stock app that receives fires, and agents that fail: until 202, and not once more."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, Iterator
+
+import pytest
+
+from callback import FIRE_PATH, Callback, seconds_from_now
+from child import call
+from clock_scene import Clock
+from loopback import HANG_UP, Answer
+from scripted_model import ScriptedModel
+from stock_cron import CronHome
+from stock_serve import Serve
+from waiting import until
+
+# Shorter, so that an agent that may have heard a fire is called again sooner.
+SETTINGS = {"clock__attempt_timeout": "4s"}
+NOT_FOUND = Answer(404, "<html><body>nothing here</body></html>", kind="text/html")
+EVERY_TWO_SECONDS = "* * * * * */2"
+
+
+@pytest.fixture(scope="module")
+def home(clock: Clock, model: ScriptedModel) -> CronHome:
+    return clock.home(model_base_url=model.base_url, callback_url="")
+
+
+@pytest.fixture(scope="module")
+def serve(home: CronHome) -> Iterator[Serve]:
+    process = Serve(home)
+    try:
+        yield process.start()
+    finally:
+        process.kill()
+
+
+def fire(serve: Serve, token: str, body: Any) -> tuple[int, Any]:
+    return call("POST", serve.url + FIRE_PATH, body, {"Authorization": f"Bearer {token}"})
+
+
+# The stock app.
+
+
+def test_a_scripted_job_runs_re_arms_and_stops_at_its_limit(
+        clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
+    job = home.create(EVERY_TWO_SECONDS, "ping heron", repeat=3)
+    until("the job is done with", lambda: job not in home.jobs(), 60)
+    turns = model.wait_finished(r"^ping heron$", times=3)
+    assert [turn.answer for turn in turns] == ["pong heron"] * 3
+    # Two more occurrences go by in silence.
+    clock.pass_by(clock.home(), 4)
+    assert len(model.asked(r"^ping heron$")) == 3
+    assert job not in home.client().armed()
+    told = clock.house.job_history(home.agent, job)
+    assert [attempt["status"] for attempt in told] == [202] * 3
+
+
+def test_a_job_of_one_time_runs_once_and_is_gone(clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
+    job = home.asks(action="create", schedule=seconds_from_now(3), prompt="ping once")["job_id"]
+    fire_at = home.jobs()[job]["next_run_at"]
+    assert home.client().armed()[job] == fire_at
+    model.wait_finished(r"^ping once$")
+    assert datetime.now(timezone.utc) >= datetime.fromisoformat(fire_at)
+    until("the job is done with", lambda: job not in home.jobs(), 20)
+    assert job not in home.client().armed()
+
+
+def test_a_job_removed_by_its_owner_never_fires(clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
+    job = home.asks(action="create", schedule=seconds_from_now(3), prompt="ping never")["job_id"]
+    assert job in home.client().armed()
+    home.asks(action="remove", job_id=job)
+    assert job not in home.client().armed()
+    clock.pass_by(clock.home(), 3)
+    assert model.asked(r"^ping never$") == []
+    assert clock.house.job_history(home.agent, job)[-1]["what"] == "cancelled"
+
+
+def test_a_fire_for_a_job_that_is_gone_settles(clock: Clock, home: CronHome, serve: Serve) -> None:
+    client, job = home.client(), clock.job()
+    client.arm(job, seconds_from_now(-1))
+    until("it is settled", lambda: job not in client.armed(), 10)
+    told = clock.house.job_history(home.agent, job)
+    assert [attempt["status"] for attempt in told] == [200], "the stock app says: gone"
+
+
+def test_the_stock_app_refuses_what_is_not_for_it(clock: Clock, home: CronHome, serve: Serve) -> None:
+    stranger, job = clock.home(), clock.job()
+    stranger.client().arm(job, seconds_from_now(-1))
+    [foreign] = clock.callback.wait(job)
+    refused = (401, {"error": "invalid fire token"})
+    for token in (foreign.token, home.agent.papers["access_token"], home.agent.secret, "nonsense", ""):
+        assert fire(serve, token, {"job_id": "any"}) == refused
+
+
+# Agents that fail.
+
+
+def test_a_failing_agent_is_tried_until_it_accepts_and_then_left_alone(clock: Clock) -> None:
+    ways = {
+        "lost": [NOT_FOUND, NOT_FOUND],
+        "draining": [Answer(503, "{}", {"Retry-After": "1"}), Answer(401, '{"error":"invalid fire token"}')],
+        "mute": [HANG_UP, Answer(500, "{}")],
+        "moved": [Answer(302, "", {"Location": f"{clock.callback.url}/elsewhere"}), Answer(405, "no")],
+    }
+    # An agent each: a word from one would hasten its other retries.
+    clients = {way: clock.home().client() for way in ways}
+    jobs = {way: clock.job() for way in ways}
+    for way, answers in ways.items():
+        clock.callback.answers(jobs[way], *answers)
+        clients[way].arm(jobs[way], seconds_from_now(-1))
+    for way, job in jobs.items():
+        fires = clock.callback.wait(job, times=3)
+        assert len({f.claims["jti"] for f in fires}) == 3, f"{way}: a token was used twice"
+        assert [f.body for f in fires] == [fires[0].body] * 3
+        first, second = (after.at - before.at for before, after in zip(fires, fires[1:]))
+        # Whoever may have heard it is given the time to answer.
+        soonest = 3.5 if way == "mute" else 0.8
+        assert soonest <= first <= soonest + 4, f"{way}: tried again after {first} s"
+        assert 1.7 <= second <= 6, f"{way}: tried again after {second} s"
+    clock.pass_by(clock.home(), 3)
+    assert {way: len(clock.callback.of(job)) for way, job in jobs.items()} == dict.fromkeys(ways, 3)
+    assert [client.armed() for client in clients.values()] == [{}] * 4
+
+
+def test_a_job_that_is_being_retried_is_listed_and_a_word_from_its_agent_hastens_it(clock: Clock) -> None:
+    client, job = clock.home().client(), clock.job()
+    clock.callback.answers(job, *[NOT_FOUND] * 3)
+    fire_at = seconds_from_now(-1)
+    client.arm(job, fire_at)
+    third = clock.callback.wait(job, times=3)[2]
+    until("the third is settled", lambda: clock.house.job(client.home.agent, job)["attempts"] == 3, 5)
+    assert client.armed() == {job: fire_at}
+    fourth = clock.callback.wait(job, times=4)[3]
+    assert fourth.at - third.at < 3.5, "left to itself it would have come after four seconds"
+
+
+def test_an_agent_that_is_not_there_yet_is_found_by_a_retry(clock: Clock) -> None:
+    with Callback() as late:
+        url = late.url
+    # Nobody listens any more; a stock app will, later, at an address of its own.
+    home = clock.home(callback_url=url)
+    client, job = home.client(), clock.job()
+    client.arm(job, seconds_from_now(-1))
+    until("it was tried", lambda: clock.house.job_history(home.agent, job), 10)
+    # The agent comes up elsewhere and says so under the same key: the address changes, nothing fires twice.
+    home.callback_url = clock.callback.url
+    client.arm(job, client.armed()[job])
+    clock.callback.wait(job, timeout=20)
+    clock.pass_by(home, 1)
+    assert len(clock.callback.of(job)) == 1
+
+
+def test_a_new_time_and_a_cancel_stop_the_retries(clock: Clock) -> None:
+    replaced, cancelled = clock.home().client(), clock.home().client()
+    jobs = {replaced: clock.job(), cancelled: clock.job()}
+    for client, job in jobs.items():
+        clock.callback.answers(job, *[NOT_FOUND] * 20)
+        client.arm(job, seconds_from_now(-1))
+        clock.callback.wait(job)
+    replaced.arm(jobs[replaced], seconds_from_now(3600))
+    cancelled.cancel(job_id=jobs[cancelled])
+    # One that was on the wire may still come in.
+    clock.pass_by(clock.home(), 0.5)
+    tried = {job: len(clock.callback.of(job)) for job in jobs.values()}
+    clock.pass_by(clock.home(), 4)
+    assert {job: len(clock.callback.of(job)) for job in tried} == tried
+
+
+# A house that dies.
+
+
+def test_a_restart_of_the_house_loses_no_arm(clock: Clock) -> None:
+    home = clock.home()
+    client = home.client()
+    while_it_is_down = {clock.job(): seconds_from_now(3) for _ in range(8)}
+    afterwards = {clock.job(): seconds_from_now(8 + number / 20) for number in range(8)}
+    jobs = while_it_is_down | afterwards
+    for job, fire_at in jobs.items():
+        client.arm(job, fire_at)
+    clock.house.kill()
+    assert not any(clock.callback.of(job) for job in jobs), "the kill came too late to tell"
+    due = datetime.fromisoformat(max(while_it_is_down.values()))
+    until("the first are overdue", lambda: datetime.now(timezone.utc) > due, 10)
+    clock.house.serve()
+    for job in jobs:
+        [fire] = clock.callback.wait(job, timeout=40)
+        assert fire.body["fire_at"] == jobs[job]
+    clock.pass_by(home, 1)
+    assert {job: len(clock.callback.of(job)) for job in jobs} == dict.fromkeys(jobs, 1)
+    assert client.armed() == {}
+
+
+def test_a_retry_goes_on_after_a_restart(clock: Clock) -> None:
+    home = clock.home()
+    client, job = home.client(), clock.job()
+    clock.callback.answers(job, NOT_FOUND)
+    client.arm(job, seconds_from_now(-1))
+    clock.callback.wait(job)
+    clock.house.kill_and_serve()
+    clock.callback.wait(job, times=2)
+    clock.pass_by(home, 1)
+    assert len(clock.callback.of(job)) == 2
