@@ -166,8 +166,9 @@ impl Clock {
             if keys.is_empty() {
                 continue;
             }
-            for lost in self.0.arms.renew(keys, &self.0.owner, self.lease_until()).await? {
-                self.let_go(lost);
+            match self.0.arms.renew(keys, &self.0.owner, self.lease_until()).await {
+                Ok(lost) => lost.into_iter().for_each(|lost| self.let_go(lost)),
+                Err(fault) => tracing::error!(%fault, "could not keep the lease on what is held"),
             }
         }
     }
@@ -179,7 +180,11 @@ impl Clock {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),
                 arrived = arrivals.next() => match arrived {
-                    Some(instance) => self.sign_of_life(&instance).await?,
+                    Some(instance) => {
+                        if let Err(fault) = self.sign_of_life(&instance).await {
+                            tracing::error!(%fault, "could not bring back what was given up");
+                        }
+                    }
                     None => return Ok(()),
                 },
             }
@@ -190,7 +195,11 @@ impl Clock {
         if self.0.troubled.remove(instance).is_none() {
             return Ok(());
         }
-        for due in self.0.arms.revive(instance, self.0.timepiece.now()).await? {
+        let revived = self.0.arms.revive(instance, self.0.timepiece.now()).await;
+        if revived.is_err() {
+            self.0.troubled.insert(instance.clone());
+        }
+        for due in revived? {
             self.0.metrics.revived.inc();
             self.0.heap.push(due);
         }

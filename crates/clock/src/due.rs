@@ -3,13 +3,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
 use ledger::{Arm, ArmKey, Due};
 use posthouse_time::Moment;
 use posthouse_wire::InstanceId;
-use tokio::task::JoinHandle;
 
 use crate::clock::Stage;
 use crate::config::micros;
@@ -28,10 +29,14 @@ const BATCH: usize = 512;
 const HELD: usize = 8192;
 /// Arms read at once from the ledger.
 const PAGE: u32 = 10_000;
+/// How long a ledger in trouble is left alone.
+const TROUBLE: Duration = Duration::from_secs(1);
 /// Over how long one agent's piled up fires are spread at most.
 const SPREAD_US: i64 = 10_000_000;
 
-type Claim = JoinHandle<Result<Vec<Arm>, ledger::Fault>>;
+/// A claim under way: what was asked for, and what came of it.
+type Claim = BoxFuture<'static, Claimed>;
+type Claimed = (Vec<ArmKey>, Result<Vec<Arm>, ledger::Fault>);
 
 /// What this loop holds between two looks at the clock.
 #[derive(Default)]
@@ -55,7 +60,13 @@ impl Clock {
         let _tracked = self.0.tasks.token();
         let mut hands = Hands::default();
         loop {
-            self.reach_out().await?;
+            if let Err(fault) = self.reach_out().await {
+                tracing::error!(%fault, "could not look for what is due");
+                tokio::select! {
+                    () = self.0.closing.cancelled() => break,
+                    () = self.0.timepiece.after(TROUBLE) => continue,
+                }
+            }
             self.claim_near(&mut hands);
             self.let_go_due(&mut hands);
             let wake = self.next_look(&hands);
@@ -63,12 +74,12 @@ impl Clock {
                 biased;
                 () = self.0.closing.cancelled() => break,
                 () = self.0.heap.nudge.notified() => {}
-                Some(claimed) = hands.claims.next() => self.receive(claimed, &mut hands).await?,
+                Some(claimed) = hands.claims.next() => self.receive(claimed, &mut hands).await,
                 () = self.0.timepiece.until(wake) => {}
             }
         }
         while let Some(claimed) = hands.claims.next().await {
-            self.receive(claimed, &mut hands).await?;
+            self.receive(claimed, &mut hands).await;
         }
         for Reverse(ready) in hands.ready.drain() {
             self.put_back(&ready.arm).await;
@@ -86,19 +97,26 @@ impl Clock {
         let until = now.saturating_add(horizon);
         // First, so that whatever commits while the pages are read is pushed by its own hand.
         self.0.heap.reach(until);
+        let read = self.read_pages(reached, until).await;
+        if read.is_err() {
+            self.0.heap.fall_back(reached);
+        }
+        self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
+        read
+    }
+
+    async fn read_pages(&self, reached: i64, until: i64) -> Result<(), Fault> {
         let mut after = Due { next_us: reached, key: ArmKey(i64::MIN) };
         loop {
             let page = self.0.arms.due(after, until, PAGE).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(()) };
             after = *last;
             let is_last = page.len() < PAGE as usize;
             self.0.heap.extend(page);
             if is_last {
-                break;
+                return Ok(());
             }
         }
-        self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
-        Ok(())
     }
 
     fn claim_near(&self, hands: &mut Hands) {
@@ -116,34 +134,36 @@ impl Clock {
             }
             room -= keys.len();
             let (arms, owner) = (self.0.arms.clone(), self.0.owner.clone());
-            let lease_until = self.lease_until();
-            hands
-                .claims
-                .push_back(self.0.tasks.spawn(async move { arms.claim(keys, &owner, lease_until).await }));
+            let (asked, lease_until) = (keys.clone(), self.lease_until());
+            let claim = self.0.tasks.spawn(async move { arms.claim(keys, &owner, lease_until).await });
+            hands.claims.push_back(Box::pin(async move {
+                (asked, claim.await.unwrap_or(Err(ledger::Fault::Closed)))
+            }));
         }
         self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
     }
 
-    async fn receive(
-        &self,
-        claimed: Result<Result<Vec<Arm>, ledger::Fault>, tokio::task::JoinError>,
-        hands: &mut Hands,
-    ) -> Result<(), Fault> {
-        // A claim that panicked is a bug of ours; its arms come back with their lease.
-        let Ok(claimed) = claimed else { return Ok(()) };
+    async fn receive(&self, (asked, claimed): Claimed, hands: &mut Hands) {
         let now = self.now_us();
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(fault) => {
+                tracing::error!(%fault, arms = asked.len(), "could not claim what is due");
+                // Nothing is lost: they are looked at again in a moment.
+                let next_us = now.saturating_add(micros(TROUBLE));
+                return asked.into_iter().for_each(|key| self.0.heap.push(Due { next_us, key }));
+            }
+        };
         hands.spread.retain(|_, last| *last > now);
-        for arm in claimed? {
+        for arm in claimed {
             self.0.held.insert(arm.key, Stage::Waiting);
             // Found by an entry from before it was postponed.
-            if arm.next_us > now.saturating_add(FAR_US) {
-                self.put_back(&arm).await;
+            if arm.next_us > now.saturating_add(FAR_US) && self.put_back(&arm).await {
                 continue;
             }
             let at_us = self.instant(&arm, now, &mut hands.spread);
             hands.ready.push(Reverse(Ready { at_us, key: arm.key, arm: Box::new(arm) }));
         }
-        Ok(())
     }
 
     /// When an arm may be let go: guarded against early clocks, and one after another where a house that

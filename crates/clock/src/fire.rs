@@ -17,6 +17,9 @@ use crate::{Clock, Fault, retry};
 
 /// Failures before which nobody is alarmed: a body that wakes refuses the first two.
 const ALARM_AFTER: u32 = 3;
+/// How long a ledger in trouble is left alone, at first and at most.
+const TROUBLE: Duration = Duration::from_secs(1);
+const LONGEST_TROUBLE: Duration = Duration::from_secs(30);
 /// Lateness past the guard from which a run counts as late.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -75,9 +78,20 @@ impl Clock {
                 Turn::PassOver { also, next, then } => self.pass_over(arm, also, next, then),
             }
         };
-        if let Err(fault) = self.settle(arm, settled).await {
-            // The lease runs out, and what nobody knows the end of is tried again.
+        self.settle_at_last(arm, settled).await;
+    }
+
+    /// What the agent has taken must be on record before anything else, so a ledger in trouble is asked
+    /// again until it takes it. The arm stays held meanwhile: nobody fires it a second time.
+    pub(crate) async fn settle_at_last(&self, arm: &Arm, settled: Settled) {
+        let mut pause = TROUBLE;
+        while let Err(fault) = self.settle(arm, settled.clone()).await {
             tracing::error!(%fault, job.id = %arm.job, "could not record what became of a fire");
+            tokio::select! {
+                () = self.0.closing.cancelled() => return,
+                () = self.0.timepiece.after(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_TROUBLE);
         }
     }
 
@@ -126,11 +140,11 @@ impl Clock {
                 }
                 if let Some(since) = arm.failing_since {
                     self.0.metrics.waking.observe(now.since(since).as_secs_f64());
-                    self.0.prewake.learned(&arm.instance, now.since(since));
+                    self.0.prewake.forget(&arm.instance);
                 }
                 Settled::Ended {
                     fate,
-                    attempt: Attempt { status: Some(*status), error: None, late_ms },
+                    attempt: Attempt { status: Some(*status), late_ms, ..Attempt::default() },
                     missed: Vec::new(),
                     successor: self.next_known(arm),
                 }
@@ -160,7 +174,8 @@ impl Clock {
         }
         self.0.troubled.insert(arm.instance.clone());
         let poked = arm.poked || (rung.is_asleep() && self.poke(arm, "asleep").await);
-        let attempt = Attempt { status, error: Some(error), late_ms };
+        let unsure = matches!(rung, Rung::Unheard { nothing_was_sent: false, .. });
+        let attempt = Attempt { status, error: Some(error), late_ms, unsure };
         match retry::next(&self.0.config, arm, asked, now) {
             Some(next_us) => Settled::Postponed { attempt, next_us, poked },
             None => self.given_up(arm, attempt),
@@ -202,26 +217,27 @@ impl Clock {
     }
 
     /// Records what became of a held arm and lets go of it.
-    pub(crate) async fn settle(&self, arm: &Arm, settled: Settled) -> Result<(), Fault> {
-        let settled = self.0.arms.settle(arm.key, &self.0.owner, settled, self.0.timepiece.now()).await;
+    async fn settle(&self, arm: &Arm, settled: Settled) -> Result<(), Fault> {
+        let next = self.0.arms.settle(arm.key, &self.0.owner, settled, self.0.timepiece.now()).await?;
         self.0.held.remove(&arm.key);
         // The loop may have waited for a free hand.
         self.0.heap.nudge.notify_one();
-        if let Some(due) = settled? {
+        if let Some(due) = next {
             self.0.heap.push(due);
         }
         Ok(())
     }
 
-    /// Lets go of an arm that was held and not rung.
-    pub(crate) async fn put_back(&self, arm: &Arm) {
+    /// Lets go of an arm that was held and not rung. False when it must be held on to.
+    pub(crate) async fn put_back(&self, arm: &Arm) -> bool {
         if !self.0.held.contains_key(&arm.key) {
-            return;
+            return true;
         }
-        let put_back = Settled::PutBack { next_us: arm.next_us };
-        if let Err(fault) = self.settle(arm, put_back).await {
+        let put_back = self.settle(arm, Settled::PutBack { next_us: arm.next_us }).await;
+        if let Err(fault) = &put_back {
             tracing::error!(%fault, "could not put back an arm");
         }
+        put_back.is_ok()
     }
 
     fn next_known(&self, arm: &Arm) -> Option<Successor> {

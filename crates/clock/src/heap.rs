@@ -48,6 +48,11 @@ impl Heap {
         near.reaches_us = near.reaches_us.max(reaches_us);
     }
 
+    /// What lies beyond could not be fetched after all.
+    pub fn fall_back(&self, reaches_us: i64) {
+        self.near.lock().reaches_us = reaches_us;
+    }
+
     pub fn reaches_us(&self) -> i64 {
         self.near.lock().reaches_us
     }

@@ -80,7 +80,7 @@ impl Clock {
             }
             Rung::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
         };
-        let attempt = Attempt { status, error, late_ms: 0 };
+        let attempt = Attempt { status, error, ..Attempt::default() };
         self.0.arms.note_fire(instance, job, &by_hand.fire_at, attempt, now).await?;
         Ok(answer)
     }

@@ -111,7 +111,7 @@ impl Clock {
             },
             Settled::PutBack { .. } => Relayed::Failed { error: "agent_unreachable", status: None },
         };
-        self.settle(&arm, settled).await?;
+        self.settle_at_last(&arm, settled).await;
         Ok(heard)
     }
 }

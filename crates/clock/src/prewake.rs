@@ -39,8 +39,8 @@ impl Default for Prewake {
 }
 
 impl Prewake {
-    /// It has just taken this long: what was known is learned anew from its history.
-    pub fn learned(&self, instance: &InstanceId, _took: Duration) {
+    /// Its history has a new line about waking: what was known is learned anew.
+    pub fn forget(&self, instance: &InstanceId) {
         self.learned.invalidate(instance);
     }
 }
@@ -85,7 +85,11 @@ impl Clock {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),
                 () = self.0.prewake.nudge.notified() => {}
-                () = wake => self.wake_ahead().await?,
+                () = wake => {
+                    if let Err(fault) = self.wake_ahead().await {
+                        tracing::error!(%fault, "could not look for whom to wake ahead");
+                    }
+                }
             }
         }
     }

@@ -150,7 +150,7 @@ async fn fire(ledger: &Ledger, keys: &[ArmKey], clock: &Timepiece) -> Result<(),
     for arm in held {
         let arms = ledger.arms();
         settling.spawn(async move {
-            let attempt = Attempt { status: Some(202), error: None, late_ms: 3 };
+            let attempt = Attempt { status: Some(202), late_ms: 3, ..Attempt::default() };
             let ended =
                 Settled::Ended { fate: Fate::Delivered, attempt, missed: Vec::new(), successor: None };
             arms.settle(arm.key, "house", ended, now).await

@@ -151,6 +151,9 @@ pub struct Attempt {
     pub error: Option<String>,
     /// How long after the due time it was made.
     pub late_ms: i64,
+    /// The agent may have heard it although nothing came back: the wait for the next attempt is not cut
+    /// short by a sign of life, or the job might run twice.
+    pub unsure: bool,
 }
 
 /// What becomes of an arm that somebody holds.
@@ -250,8 +253,8 @@ pub trait Arms: Send + Sync {
     /// since nobody knows how it ended; those not yet due are just let go of. Returns what is due next.
     async fn free_orphans(&self, owner: &str, now: Moment, retry_us: i64) -> Result<Vec<Due>, Fault>;
 
-    /// A sign of life: dead arms of the instance are armed again, due at `now_us`, and those waiting for a
-    /// retry need wait no longer. Returns what is due.
+    /// A sign of life: dead arms of the instance are armed again, due now, and those waiting for a retry
+    /// need wait no longer, save where the agent may have heard the last attempt. Returns what is due.
     async fn revive(&self, instance: &InstanceId, now: Moment) -> Result<Vec<Due>, Fault>;
 
     /// One job's dead or waiting arm, tried again now. Nothing when none is pending.

@@ -11,4 +11,4 @@ pub use fire::{FireBody, FireClaims, Fired, PURPOSE, audience};
 pub use fire_at::{BadTime, FireAt};
 pub use policy::{Missed, Overlap, Policy};
 pub use provision::{ArmedJob, BadField, Cancel, Listing, Proof, Provision, Provisioned};
-pub use stamp::{CRON_KEY, SIGNATURE, Stamp, cron_key_message, relay_message};
+pub use stamp::{CRON_KEY, SIGNATURE, Stamp, cron_key_message};

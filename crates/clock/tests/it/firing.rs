@@ -142,6 +142,42 @@ async fn what_the_agent_asks_for_is_waited_for_up_to_five_minutes() {
     town.callback.called(3).await;
 }
 
+/// Hears a whole request and hangs up without a word, as often as it is called.
+async fn hangs_up() -> (String, Arc<std::sync::atomic::AtomicUsize>) {
+    use tokio::io::AsyncReadExt;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, heard) = (format!("http://{}", listener.local_addr().unwrap()), Arc::default());
+    let count: Arc<std::sync::atomic::AtomicUsize> = Arc::clone(&heard);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 8192];
+            let _ = stream.read(&mut request).await;
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    (url, heard)
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_been_heard_is_not_made_again_before_its_ten_seconds_are_over() {
+    let town = Town::open().await;
+    let heron = town.agent("acme", "heron").await;
+    let (url, heard) = hangs_up().await;
+    let heard = || heard.load(std::sync::atomic::Ordering::SeqCst);
+    let mut wish = heron.wish("job", &town.at(seconds(0)));
+    wish["agent_callback_url"] = json!(url);
+    heron.arms_with(wish).await;
+    town.time.wind(Duration::from_millis(100));
+    heron_history(&heron, 1).await;
+    // Not even when the agent shows that it is alive.
+    assert_eq!(heron.lists().await.len(), 1);
+    town.time.wind(Duration::from_millis(8_900));
+    town.settles().await;
+    assert_eq!(heard(), 1);
+    town.time.wind(Duration::from_millis(2_200));
+    eventually(async || heard() == 2).await;
+}
+
 #[tokio::test]
 async fn a_newer_arm_or_a_cancel_stops_a_series_at_once() {
     let town = Town::open().await;

@@ -46,7 +46,7 @@ fn delivered() -> Settled {
 }
 
 fn ended(fate: Fate) -> Settled {
-    let attempt = Attempt { status: Some(202), error: None, late_ms: 7 };
+    let attempt = Attempt { status: Some(202), late_ms: 7, ..Attempt::default() };
     Settled::Ended { fate, attempt, missed: Vec::new(), successor: None }
 }
 
@@ -55,7 +55,7 @@ fn postponed(seconds: i64) -> Settled {
 }
 
 fn refused() -> Attempt {
-    Attempt { status: Some(503), error: Some("draining".to_owned()), late_ms: 12 }
+    Attempt { status: Some(503), error: Some("draining".to_owned()), late_ms: 12, unsure: false }
 }
 
 fn followed_by(fate: Fate, seconds: i64) -> Settled {

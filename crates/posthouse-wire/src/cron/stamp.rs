@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 use super::FireAt;
 use crate::{JobId, Secret};
 
-/// The header that an outside scheduler signs its call in.
+/// The header in which an outside scheduler signs the body as it sends it.
 pub const SIGNATURE: &str = "x-posthouse-signature";
 /// The header that carries the proof of a per-job key.
 pub const CRON_KEY: &str = "x-posthouse-cron-key";
@@ -78,11 +78,6 @@ impl Stamp {
         }
         found.filter(|_| fresh)
     }
-}
-
-/// What an outside scheduler signs: the body as it is sent.
-pub fn relay_message(body: &[u8]) -> &[u8] {
-    body
 }
 
 /// What a per-job key signs.

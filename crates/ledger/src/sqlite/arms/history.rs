@@ -55,7 +55,7 @@ impl<'a> NewLine<'a> {
     }
 
     pub fn attempt(self, attempt: &'a Attempt) -> Self {
-        let Attempt { status, error, late_ms } = attempt;
+        let Attempt { status, error, late_ms, unsure: _ } = attempt;
         Self { status: *status, error: error.as_deref(), late_ms: Some(*late_ms), ..self }
     }
 

@@ -133,11 +133,20 @@ fn fail(
 ) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE arms SET state = ?2, next_us = ?3, poked = poked OR ?4, attempts = attempts + 1,
-           last_status = ?5, last_error = ?6, failing_since = coalesce(failing_since, ?7),
+           last_status = ?5, last_error = ?6, unsure = ?8, failing_since = coalesce(failing_since, ?7),
            owner = NULL, lease_until = NULL
          WHERE key = ?1",
     )?
-    .execute(params![arm.key.0, state, next_us, poked, attempt.status, attempt.error, now.millis()])
+    .execute(params![
+        arm.key.0,
+        state,
+        next_us,
+        poked,
+        attempt.status,
+        attempt.error,
+        now.millis(),
+        attempt.unsure
+    ])
     .map(drop)
 }
 
@@ -161,7 +170,7 @@ pub(super) fn free_orphans(
         .prepare_cached("SELECT key FROM arms WHERE state = 1 AND owner IS NOT ?1 ORDER BY next_us, key")?
         .query_map([owner], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    let attempt = Attempt { error: Some(CUT_OFF.to_owned()), ..Attempt::default() };
+    let attempt = Attempt { error: Some(CUT_OFF.to_owned()), unsure: true, ..Attempt::default() };
     let mut due = Vec::with_capacity(orphans.len());
     for key in orphans {
         let Some(arm) = Standing::of_key(db, ArmKey(key))? else { continue };

@@ -12,7 +12,7 @@ use crate::arms::{ArmKey, ArmState, Due};
 pub(super) fn failing(db: &Connection, instance: &InstanceId, now: Moment) -> rusqlite::Result<Vec<ArmKey>> {
     db.prepare_cached(
         "SELECT key FROM arms INDEXED BY arms_failing
-         WHERE instance = ?1 AND attempts > 0 AND (state = 2 OR state = 0 AND next_us > ?2) ORDER BY key",
+         WHERE instance = ?1 AND attempts > 0 AND (state = 2 OR state = 0 AND next_us > ?2 AND NOT unsure) ORDER BY key",
     )?
     .query_map(params![instance.as_str(), micros(now)], |row| row.get(0).map(ArmKey))?
     .collect()

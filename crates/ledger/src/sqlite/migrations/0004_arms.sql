@@ -3,7 +3,8 @@
 -- Pending arms only, at most one a job. A key is never given out twice, so that whoever remembers an
 -- older arm of the job finds nothing. `state`: 0 armed, 1 dispatching, 2 dead. Columns that most arms
 -- would fill alike are NULL then: `dedup` when it is `{job}:{fire_at}`, `policy` when nothing was wished,
--- `later` (a JSON list of times) when none is known. `later` may be long, so it comes last.
+-- `later` (a JSON list of times) when none is known. `later` may be long, so it comes last. `unsure`: the
+-- agent may have heard the last attempt.
 CREATE TABLE arms (
   key           INTEGER PRIMARY KEY AUTOINCREMENT,
   state         INTEGER NOT NULL,
@@ -17,6 +18,7 @@ CREATE TABLE arms (
   per_job_key   INTEGER NOT NULL,
   attempts      INTEGER NOT NULL DEFAULT 0,
   poked         INTEGER NOT NULL DEFAULT 0,
+  unsure        INTEGER NOT NULL DEFAULT 0,
   created       INTEGER NOT NULL,
   failing_since INTEGER,
   last_status   INTEGER,

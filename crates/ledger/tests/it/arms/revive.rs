@@ -1,4 +1,4 @@
-use ledger::{ArmState, Due, Settled};
+use ledger::{ArmState, Attempt, Due, Settled};
 
 use super::{Book, HOUSE, about, at, postponed, refused, wish};
 use crate::book::{hours, minutes};
@@ -34,6 +34,15 @@ stories! {
         assert_eq!(lines[1].what, "attempt", "hastening a retry is no news");
         assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
         assert_eq!(book.ledger.arms().census().await.unwrap(), (4, 1));
+    }
+
+    async fn an_attempt_that_may_have_been_heard_is_not_followed_by_another_before_its_time(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let key = book.arms(wish(&heron, 0)).await;
+        let attempt = Attempt { unsure: true, ..Attempt::default() };
+        book.fires(key, Settled::Postponed { attempt, next_us: at(9), poked: false }).await;
+        assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
+        assert_eq!(book.pending(&heron).await.next_us, at(9));
     }
 
     async fn one_job_is_tried_again_on_request(book) {
