@@ -117,7 +117,8 @@ pub trait Tokens: Send + Sync {
     /// Ends a login with all its tokens. False when there is none, as the second time.
     async fn log_out(&self, login: &LoginId) -> Result<bool, Fault>;
     /// Exchanges a refresh token of this client for `next`. One that was first exchanged at
-    /// `honoured_since` or later is exchanged again; `next` is another one each time.
+    /// `honoured_since` or later is exchanged again, and so is one none of whose successors was presented
+    /// yet: the answer may have been lost. `next` is another one each time.
     async fn refresh(
         &self,
         presented: TokenHash,

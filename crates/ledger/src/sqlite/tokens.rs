@@ -206,7 +206,16 @@ impl Tokens for Sqlite {
                      RETURNING rotated",
                 )?
                 .query_row(params![presented.0, now.millis()], |row| row.get(0))?;
-            if rotated < honoured_since.millis() {
+            // As long as none of its successors was presented, the answer that carried them may have been
+            // lost on its way: a peer that is told "reused" for that has to log in anew.
+            let succeeded = db
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM refresh_tokens AS later
+                       JOIN refresh_tokens AS this ON this.hash = ?1
+                      WHERE later.login = this.login AND later.seq > this.seq AND later.rotated IS NOT NULL)",
+                )?
+                .query_row([presented.0], |row| row.get::<_, bool>(0))?;
+            if succeeded && rotated < honoured_since.millis() {
                 return Ok(Renewal::Reused(login));
             }
             db.prepare_cached("UPDATE logins SET refreshed = ?2 WHERE id = ?1")?

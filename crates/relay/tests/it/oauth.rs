@@ -178,9 +178,12 @@ async fn a_stock_agent_refreshes_its_login_and_both_tokens_change() {
     let (raced, _) = refreshes(&doors, login.refresh_token.expose()).await;
     assert_eq!(raced, StatusCode::OK, "another process of the agent was a little late");
     house.winds(seconds(1));
+    let (status, next) = refreshes(&doors, refresh).await;
+    assert_eq!(status, StatusCode::OK);
     let (status, reused) = refreshes(&doors, login.refresh_token.expose()).await;
     assert_eq!((status.as_u16(), &reused["error"]), (400, &"refresh_token_reused".into()));
-    assert_eq!(refreshes(&doors, refresh).await.0, StatusCode::OK, "the login goes on");
+    let next = next["refresh_token"].as_str().unwrap();
+    assert_eq!(refreshes(&doors, next).await.0, StatusCode::OK, "the login goes on");
 }
 
 #[tokio::test]
