@@ -52,7 +52,7 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64) -> Result<(), Fault> {
             sighting: None,
         };
         let kept = inbox.append(append).await?;
-        let taken = vec![Acknowledgement { entry: kept.entry().clone(), handed: now }];
+        let taken = vec![Acknowledgement { entry: kept.entry().clone(), handed: now, place: None }];
         inbox.acknowledge(&instance, taken).await?;
     }
     Ok(())

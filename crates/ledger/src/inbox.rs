@@ -80,6 +80,9 @@ pub struct Unread {
 pub struct Acknowledgement {
     pub entry: EntryId,
     pub handed: Moment,
+    /// Its place and the length of its event, if whoever handed it over still knows: it is then not
+    /// looked for.
+    pub place: Option<(Seq, i64)>,
 }
 
 /// Signs of poison that an entry may show before it is given up on (relay contract section 16.4).

@@ -158,6 +158,15 @@ pub fn inbound_line(event: &RawValue, entry: &EntryId) -> String {
     line
 }
 
+/// As [`inbound_line`], around an event that was written a moment ago by this very process: one line of
+/// JSON for certain, and not read again to see whether it is. Nothing when it is not even text.
+pub fn inbound_line_around(event: &[u8], entry: &EntryId) -> Option<String> {
+    let entry = serde_json::to_string(entry).expect("an id is a text");
+    let parts: [&[u8]; 5] =
+        [b"{\"type\":\"inbound\",\"event\":", event, b",\"bufferId\":", entry.as_bytes(), b"}\n"];
+    String::from_utf8(parts.concat()).ok()
+}
+
 /// Writes the body's own object after the type. Flattening would do the same through a buffer per field,
 /// and every message of every agent passes here.
 fn line(kind: &'static str, body: &impl Serialize) -> String {

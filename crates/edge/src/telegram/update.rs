@@ -23,17 +23,19 @@ pub(super) struct Head {
     pub update_id: i64,
 }
 
+/// It holds one of these at a time, and each is large: boxed, they are not moved about for those that
+/// are not there.
 #[derive(Deserialize)]
 pub(super) struct Update<'a> {
     pub update_id: i64,
     #[serde(borrow)]
-    pub message: Option<Message<'a>>,
+    pub message: Option<Box<Message<'a>>>,
     #[serde(borrow)]
-    pub channel_post: Option<Message<'a>>,
+    pub channel_post: Option<Box<Message<'a>>>,
     #[serde(borrow)]
-    pub business_message: Option<Message<'a>>,
+    pub business_message: Option<Box<Message<'a>>>,
     #[serde(borrow)]
-    pub callback_query: Option<CallbackQuery<'a>>,
+    pub callback_query: Option<Box<CallbackQuery<'a>>>,
     pub edited_message: Option<IgnoredAny>,
     pub edited_channel_post: Option<IgnoredAny>,
     pub edited_business_message: Option<IgnoredAny>,

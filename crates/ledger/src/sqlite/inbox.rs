@@ -121,20 +121,23 @@ impl Inbox for Sqlite {
         self.write(move |db| {
             let now = timepiece.now();
             let mut gone = Unread::default();
-            // Two plain statements: one with RETURNING takes half as long again.
-            let mut find = db.prepare_cached(
-                "SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
-            )?;
+            // Where it lies is nearly always known; looked up apart, since RETURNING takes half as long again.
+            let mut find =
+                db.prepare_cached("SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2")?;
             let mut forget = db.prepare_cached(
-                "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, handed = ?2, ended = ?3 WHERE seq = ?1",
+                "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, handed = ?3, ended = ?4
+                 WHERE seq = ?1 AND id = ?2 AND fate IS NULL",
             )?;
-            for Acknowledgement { entry, handed } in &taken {
+            for Acknowledgement { entry, handed, place } in &taken {
                 let Some(id) = entry.bytes() else { continue };
-                let found = find
-                    .query_row(params![id, of.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
-                    .optional()?;
-                if let Some((seq, size)) = found {
-                    forget.execute([seq, handed.millis(), now.millis()])?;
+                let found = match place {
+                    Some((seq, size)) => Some((seq.0, *size)),
+                    None => find
+                        .query_row(params![id, of.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+                        .optional()?,
+                };
+                let Some((seq, size)) = found else { continue };
+                if forget.execute(params![seq, id, handed.millis(), now.millis()])? > 0 {
                     gone.entries += 1;
                     gone.bytes += size;
                 }

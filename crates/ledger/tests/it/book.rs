@@ -120,7 +120,8 @@ impl Book {
     /// How many entries were forgotten by it.
     pub async fn acknowledges(&self, of: &str, entries: &[&EntryId]) -> i64 {
         let handed = self.clock.now();
-        let taken = entries.iter().map(|entry| Acknowledgement { entry: (*entry).clone(), handed }).collect();
+        let taken = |entry: &&EntryId| Acknowledgement { entry: (*entry).clone(), handed, place: None };
+        let taken = entries.iter().map(taken).collect();
         self.ledger.inbox().acknowledge(&of.into(), taken).await.unwrap().entries
     }
 

@@ -49,7 +49,7 @@ async fn child_that_writes_until_it_is_killed() {
                     let kept = inbox.append(letter).await.unwrap();
                     println!("kept {}", kept.entry());
                     if number % 2 == 0 {
-                        let taken = Acknowledgement { entry: kept.entry().clone(), handed: now };
+                        let taken = Acknowledgement { entry: kept.entry().clone(), handed: now, place: None };
                         inbox.acknowledge(&HERON.into(), vec![taken]).await.unwrap();
                         println!("taken {}", kept.entry());
                     }

@@ -12,7 +12,7 @@ stories! {
         let entry = book.keeps(HERON, "m1").await;
         book.winds(minutes(1));
         let handed = book.clock.now();
-        let taken = ledger::Acknowledgement { entry: entry.clone(), handed };
+        let taken = ledger::Acknowledgement { entry: entry.clone(), handed, place: None };
         book.winds(minutes(1));
         book.ledger.inbox().acknowledge(&HERON.into(), vec![taken]).await.unwrap();
         book.winds(minutes(1));

@@ -2,7 +2,9 @@
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::event::{ContextLine, Media, MessageType, Quoted, Speaker};
-use posthouse_wire::frame::{FromGateway, Hello, Lines, Outbound, ToGateway, in_messages, inbound_line};
+use posthouse_wire::frame::{
+    FromGateway, Hello, Lines, Outbound, ToGateway, in_messages, inbound_line, inbound_line_around,
+};
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::*;
 use proptest::collection::vec;
@@ -248,6 +250,7 @@ proptest! {
         let pretty = RawValue::from_string(serde_json::to_string_pretty(&event).unwrap()).unwrap();
         let at_once = ToGateway::Inbound { event: Box::new(event), entry: Some(entry.clone()) };
         prop_assert_eq!(inbound_line(&kept, &entry), at_once.line());
+        prop_assert_eq!(inbound_line_around(kept.get().as_bytes(), &entry), Some(at_once.line()));
         let spread = inbound_line(&pretty, &entry);
         check_line(&spread);
         prop_assert_eq!(ToGateway::read(spread.as_bytes()), Ok(at_once));

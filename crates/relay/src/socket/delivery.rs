@@ -49,8 +49,17 @@ pub(super) struct Delivery {
     turn: u64,
 }
 
+/// Where an entry to be handed over was found.
+#[derive(Clone, Copy)]
+enum Origin {
+    Ledger,
+    Tail,
+}
+
 struct Outstanding {
     id: EntryId,
+    /// Where it lies in the ledger, and how long its event is.
+    place: (Seq, i64),
     handed: Moment,
     /// Late in the lease the peer is asked whether it is there at all, and may answer.
     asked: bool,
@@ -154,18 +163,18 @@ impl Socket {
     pub(super) async fn pump(&mut self) -> Result<(), Ending> {
         let now = self.now();
         let mut fed = false;
-        while let Some(entry) = self.next_entry(now) {
-            let Ok(event) = serde_json::from_slice::<&RawValue>(&entry.event) else {
+        while let Some((entry, origin)) = self.next_entry(now) {
+            let Some(line) = inbound(&entry, origin) else {
                 // It was written by us as JSON; a row that is none can only be poison.
                 self.set_back(&entry.id, Setback::Poison).await;
                 continue;
             };
-            let line = frame::inbound_line(event, &entry.id);
             self.feed(&line).await?;
             fed = true;
             if let Some(seated) = &mut self.seated {
                 seated.delivery.outstanding.push_back(Outstanding {
                     id: entry.id,
+                    place: (entry.seq, entry.event.len() as i64),
                     handed: now,
                     asked: false,
                     answered: false,
@@ -178,7 +187,7 @@ impl Socket {
         Ok(())
     }
 
-    fn next_entry(&mut self, now: Moment) -> Option<Entry> {
+    fn next_entry(&mut self, now: Moment) -> Option<(Entry, Origin)> {
         let delivery = &mut self.seated.as_mut()?.delivery;
         if delivery.idle || delivery.proving.is_some() || now < delivery.ready {
             return None;
@@ -211,7 +220,7 @@ impl Socket {
             }
             if let Some(entry) = delivery.read.pop_front() {
                 delivery.cursor = entry.seq;
-                return Some(entry);
+                return Some((entry, Origin::Ledger));
             }
             if delivery.reading.is_some() {
                 return None;
@@ -229,7 +238,7 @@ impl Socket {
             // What was committed while the ledger was being read stands in both.
             if entry.seq > delivery.cursor {
                 delivery.cursor = entry.seq;
-                return Some(entry);
+                return Some((entry, Origin::Tail));
             }
         }
     }
@@ -244,12 +253,12 @@ impl Socket {
         }
         delivery.suspect.take_if(|(suspect, _)| *suspect == entry);
         let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
-        let handed = match at.and_then(|at| delivery.outstanding.remove(at)) {
-            Some(outstanding) => outstanding.handed,
+        let (handed, place) = match at.and_then(|at| delivery.outstanding.remove(at)) {
+            Some(outstanding) => (outstanding.handed, Some(outstanding.place)),
             // Taken on a socket that was superseded meanwhile: taken all the same.
-            None => now,
+            None => (now, None),
         };
-        delivery.taken.push(Acknowledgement { entry, handed });
+        delivery.taken.push(Acknowledgement { entry, handed, place });
     }
 
     /// Starts whatever commit is due.
@@ -355,6 +364,18 @@ impl Socket {
             }
             Ok(false) => {}
             Err(fault) => tracing::error!(%fault, entry.id = %entry, "could not note a setback"),
+        }
+    }
+}
+
+/// The line that hands an entry over. What lay on a disk is looked at first; what this house wrote a
+/// moment ago is not.
+fn inbound(entry: &Entry, origin: Origin) -> Option<String> {
+    match origin {
+        Origin::Tail => frame::inbound_line_around(&entry.event, &entry.id),
+        Origin::Ledger => {
+            let event = serde_json::from_slice::<&RawValue>(&entry.event).ok()?;
+            Some(frame::inbound_line(event, &entry.id))
         }
     }
 }
