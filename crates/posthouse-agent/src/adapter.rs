@@ -18,6 +18,7 @@ pub use chunks::chunks;
 pub use conversation::{Conversation, Failed, Sent};
 pub use streaming::Streaming;
 
+use crate::cron::Cron;
 use crate::transport::{Fault, RelayTransport};
 use lanes::Lanes;
 
@@ -52,6 +53,7 @@ pub struct Agent {
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
     grace: Duration,
+    cron: Option<Cron>,
 }
 
 /// Puts an [`Agent`] together.
@@ -60,6 +62,7 @@ pub struct AgentBuilder {
     timepiece: Timepiece,
     grace: Duration,
     room: usize,
+    cron: Option<Cron>,
 }
 
 impl Agent {
@@ -69,6 +72,7 @@ impl Agent {
             timepiece: Timepiece::wall(),
             grace: Duration::from_secs(20),
             room: 4096,
+            cron: None,
         }
     }
 
@@ -76,7 +80,10 @@ impl Agent {
     /// under way finish, closes the line. An error means that the line ended by itself.
     pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Fault> {
         let transport = &self.transport;
-        transport.set_inbound_handler(Lanes::handler(&self.lanes));
+        transport.set_inbound_handler(Lanes::handler(&self.lanes, self.cron.clone()));
+        if let Some(cron) = &self.cron {
+            cron.start();
+        }
         // The first try may fail for many reasons that pass: the line keeps trying.
         let serving = async {
             if let Err(fault) = transport.connect().await {
@@ -85,16 +92,27 @@ impl Agent {
             transport.ended().await
         };
         tokio::select! {
-            fault = serving => return Err(fault),
+            fault = serving => {
+                self.stop_cron().await;
+                return Err(fault);
+            }
             () = until => {}
         }
         transport.pause().await;
         self.lanes.close();
-        if self.timepiece.within(self.grace, self.lanes.finished()).await.is_err() {
+        let turns = self.timepiece.within(self.grace, self.lanes.finished());
+        let (turns, ()) = tokio::join!(turns, self.stop_cron());
+        if turns.is_err() {
             tracing::warn!("stopping although {} turns are still under way", self.lanes.turns());
         }
         transport.disconnect().await;
         Ok(())
+    }
+
+    async fn stop_cron(&self) {
+        if let Some(cron) = &self.cron {
+            cron.stop().await;
+        }
     }
 }
 
@@ -118,6 +136,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Runs jobs beside the conversations: started and stopped with the agent, and handed the fires that
+    /// come down the line.
+    pub fn cron(mut self, cron: Cron) -> Self {
+        self.cron = Some(cron);
+        self
+    }
+
     /// What to do with a message. Cancelled where it stands when the session is interrupted.
     pub fn on_message<F, T>(self, on_message: F) -> Agent
     where
@@ -127,7 +152,13 @@ impl AgentBuilder {
         let on_message: OnMessage =
             Arc::new(move |message, conversation| Box::pin(on_message(message, conversation)));
         let lanes = Lanes::new(self.transport.clone(), self.timepiece.clone(), on_message, self.room);
-        Agent { lanes, transport: self.transport, timepiece: self.timepiece, grace: self.grace }
+        Agent {
+            lanes,
+            transport: self.transport,
+            timepiece: self.timepiece,
+            grace: self.grace,
+            cron: self.cron,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn client(
 /// An answer's body, if it is no longer than that.
 pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Result<BytesMut, String> {
     let mut body = BytesMut::new();
-    while let Some(piece) = answer.chunk().await.map_err(|fault| in_words(fault))? {
+    while let Some(piece) = answer.chunk().await.map_err(in_words)? {
         if body.len() + piece.len() > longest {
             return Err(format!("the answer is longer than {longest} bytes"));
         }

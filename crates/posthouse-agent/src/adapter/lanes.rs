@@ -9,12 +9,14 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
+use posthouse_wire::cron::{FireBody, Fired};
 use posthouse_wire::session_key::{self, Options};
 use posthouse_wire::{ChatId, SessionKey, Source};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::{Conversation, Message, OnMessage};
+use crate::cron::Cron;
 use crate::transport::{Declined, Inbound, InboundHandler, RelayTransport};
 
 pub(super) struct Lanes {
@@ -55,8 +57,8 @@ impl Lanes {
     }
 
     /// For the transport. It does not hold us: we hold it.
-    pub(super) fn handler(lanes: &Arc<Self>) -> Arc<dyn InboundHandler> {
-        Arc::new(Door(Arc::downgrade(lanes)))
+    pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Cron>) -> Arc<dyn InboundHandler> {
+        Arc::new(Door { lanes: Arc::downgrade(lanes), cron })
     }
 
     /// From now on everything is declined.
@@ -141,12 +143,15 @@ impl Lanes {
     }
 }
 
-struct Door(Weak<Lanes>);
+struct Door {
+    lanes: Weak<Lanes>,
+    cron: Option<Cron>,
+}
 
 #[async_trait]
 impl InboundHandler for Door {
     async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
-        let lanes = self.0.upgrade().ok_or(Declined)?;
+        let lanes = self.lanes.upgrade().ok_or(Declined)?;
         let permit = lanes.room.clone().acquire_owned().await.map_err(|_| Declined)?;
         if lanes.closed.load(Ordering::Acquire) {
             return Err(Declined);
@@ -156,11 +161,19 @@ impl InboundHandler for Door {
     }
 
     fn interrupted(&self, session_key: &SessionKey, _chat_id: &ChatId) {
-        let Some(lanes) = self.0.upgrade() else { return };
+        let Some(lanes) = self.lanes.upgrade() else { return };
         let lanes = lanes.lanes.lock();
         let by_alias = || lanes.values().find(|lane| lane.alias.as_ref() == Some(session_key));
         if let Some(lane) = lanes.get(session_key).or_else(by_alias) {
             lane.turn.cancel();
+        }
+    }
+
+    async fn fired(&self, fire: FireBody) -> (u16, Fired) {
+        match &self.cron {
+            Some(cron) => cron.fired(fire).await,
+            // An agent without a cron has no jobs either.
+            None => (200, Fired::Gone),
         }
     }
 }

@@ -131,7 +131,11 @@ fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
         let why = answer["error_description"].as_str().unwrap_or("invalid_client");
         return Refusal::Identity(shown(why));
     }
-    Refusal::Passing(format!("the portal answered {}: {}", status.as_u16(), shown(&String::from_utf8_lossy(body))))
+    Refusal::Passing(format!(
+        "the portal answered {}: {}",
+        status.as_u16(),
+        shown(&String::from_utf8_lossy(body))
+    ))
 }
 
 /// The beginning of a text, in one line.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
 mod adapter;
+mod cron;
 mod house;
 mod idle;
 mod inbound;

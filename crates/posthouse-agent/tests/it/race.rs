@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn race(test: &str, open: Open) {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return second_process(Path::new(&folder), open).await;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(in_memory()).unwrap();
     let store = open(folder.path());
     for _ in 0..JOBS {
         // A fire that comes while the one before it runs waits, so that none is let go.
@@ -58,7 +58,7 @@ async fn race(test: &str, open: Open) {
     }
     let mut second = start_second_process(test, folder.path());
     let ours = replicas(&store).await;
-    assert!(second.wait().unwrap().success());
+    assert!(second.0.wait().unwrap().success());
     let theirs = std::fs::read_to_string(folder.path().join("runs")).unwrap();
     let theirs: Vec<Run> = serde_json::from_str(&theirs).unwrap();
     println!("{} runs in this process, {} in the other", ours.len(), theirs.len());
@@ -75,20 +75,35 @@ async fn race(test: &str, open: Open) {
     }
 }
 
+/// Where flushing costs nothing, if there is such a place: a disk would hold the racers apart.
+fn in_memory() -> PathBuf {
+    Some(PathBuf::from("/dev/shm")).filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
+}
+
+/// Ended with the test, also when that fails.
+struct Second(Child);
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
 /// Runs this very test again in a process of its own and returns when it stands at the start.
-fn start_second_process(test: &str, folder: &Path) -> Child {
-    let mut second = Command::new(std::env::current_exe().unwrap())
+fn start_second_process(test: &str, folder: &Path) -> Second {
+    let second = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(FOLDER, folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(second.stdout.take().unwrap()).lines();
+    let mut second = Second(second);
+    let mut lines = BufReader::new(second.0.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("ready")), "the second process did not start");
     // What else it prints is read, or it would stop at a full pipe.
     std::thread::spawn(move || lines.for_each(drop));
-    second.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    second.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     second
 }
 

@@ -67,7 +67,11 @@ impl Tokens {
     }
 
     /// A token to try after the portal would not have `spent`; nothing if there is no other to be had.
-    pub(super) async fn instead_of(&self, spent: &Secret, client: &Client) -> Result<Option<Secret>, Refusal> {
+    pub(super) async fn instead_of(
+        &self,
+        spent: &Secret,
+        client: &Client,
+    ) -> Result<Option<Secret>, Refusal> {
         if matches!(self.credential, Credential::Token(_)) {
             return Ok(None);
         }
@@ -83,11 +87,8 @@ impl Tokens {
 
     async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<Held, Refusal> {
         let asked = self.timepiece.now();
-        let form = [
-            ("grant_type", "client_credentials"),
-            ("client_id", id),
-            ("client_secret", secret.expose()),
-        ];
+        let form =
+            [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", secret.expose())];
         let answer = client.post(&self.url).form(&form).send().await;
         let answer = answer.map_err(|fault| Refusal::Passing(https::in_words(fault)))?;
         let status = answer.status();

@@ -1,6 +1,7 @@
 //! Changes that wait together are written together: many callers, one lock, one flush.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -8,6 +9,9 @@ use tokio::sync::oneshot;
 use super::document::Document;
 use super::file::JobFile;
 use crate::jobs::Fault;
+
+/// Between two changes of one process.
+const BREATH: Duration = Duration::from_micros(300);
 
 pub(super) struct Batch {
     file: Arc<JobFile>,
@@ -104,6 +108,9 @@ impl Attendant {
             for task in batch {
                 task.settle(written.clone());
             }
+            // Other processes ask for the lock every millisecond. Taken again in the same breath it would
+            // never be free when they do.
+            std::thread::sleep(BREATH);
         }
     }
 

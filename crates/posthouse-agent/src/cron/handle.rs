@@ -1,0 +1,335 @@
+//! The handle that authors hold, and how it is put together.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use posthouse_wire::JobId;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::memory::Memory;
+use super::runner::{OnJob, Run};
+use super::{Chronos, Config, provider, ticker};
+use crate::jobs::{Change, Fault, Job, JobStore, NewJob, Terms};
+use crate::verify::FireVerifier;
+use crate::{Standing as Line, WebSocketTransport};
+
+/// How long runs may take to hear that they were cut short.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Who tells when a job is due.
+#[derive(Clone, Debug)]
+pub enum Trigger {
+    /// A loop in this process.
+    Ticker,
+    /// The portal; the ticker stands in for it.
+    Chronos(Chronos),
+    /// Nobody: jobs are kept and do not run.
+    Off,
+}
+
+/// Who tells at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not started, switched off, or stopped.
+    Off,
+    /// The portal has not been asked yet.
+    Asking,
+    /// The loop in this process.
+    Ticking,
+    /// The portal, which holds exactly what the jobs want.
+    Managed,
+    /// The loop in this process, for good: the portal will not serve this identity.
+    Refused,
+}
+
+/// An agent's cron. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Cron(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub store: Arc<dyn JobStore>,
+    pub terms: Terms,
+    pub owner: String,
+    pub trigger: Trigger,
+    pub verifier: Option<Arc<dyn FireVerifier>>,
+    pub on_job: OnJob,
+    /// A permit per run under way, where that is bounded.
+    pub places: Option<Arc<Semaphore>>,
+    pub runs: TaskTracker,
+    /// No fire is taken any more.
+    pub closing: CancellationToken,
+    /// Runs under way are cut short.
+    pub cut: CancellationToken,
+    pub standing: watch::Sender<Standing>,
+    pub memory: Mutex<Memory>,
+    /// How often somebody wished that the portal hear of a change.
+    pub wishes: AtomicU64,
+    /// How many of those wishes the latest round had seen, and whether it went well.
+    pub rounds: watch::Sender<(u64, bool)>,
+    pub changed: Notify,
+    pub stirred: Notify,
+    grace: Duration,
+    started: AtomicBool,
+}
+
+/// Puts a [`Cron`] together.
+pub struct CronBuilder {
+    store: Arc<dyn JobStore>,
+    terms: Terms,
+    owner: String,
+    trigger: Trigger,
+    verifier: Option<Arc<dyn FireVerifier>>,
+    at_most: Option<usize>,
+    grace: Duration,
+}
+
+impl Cron {
+    /// Over `store`, by the terms that it was opened with.
+    pub fn builder(store: impl JobStore + 'static, terms: Terms) -> CronBuilder {
+        Self::over(Arc::new(store), terms)
+    }
+
+    /// The same for a store that others hold as well.
+    pub fn over(store: Arc<dyn JobStore>, terms: Terms) -> CronBuilder {
+        CronBuilder {
+            store,
+            terms,
+            owner: owner(),
+            trigger: Trigger::Ticker,
+            verifier: None,
+            at_most: None,
+            grace: Duration::from_secs(20),
+        }
+    }
+
+    /// Begins to run jobs; once is enough. Returns at once.
+    pub fn start(&self) {
+        if self.0.started.swap(true, Ordering::AcqRel) || self.0.closing.is_cancelled() {
+            return;
+        }
+        let cron = self.clone();
+        match &self.0.trigger {
+            Trigger::Off => {}
+            Trigger::Ticker => {
+                self.0.standing.send_replace(Standing::Ticking);
+                let stop = self.0.closing.clone();
+                self.0.runs.spawn(async move { ticker::tick(&cron, &stop).await });
+            }
+            Trigger::Chronos(chronos) => {
+                self.0.standing.send_replace(Standing::Asking);
+                let chronos = chronos.clone();
+                self.0.runs.spawn(async move { provider::manage(&cron, &chronos).await });
+            }
+        }
+    }
+
+    /// Takes no more fires, lets runs finish for as long as the grace is, and marks the rest as cut short.
+    pub async fn stop(&self) {
+        self.0.closing.cancel();
+        self.0.runs.close();
+        if self.0.terms.timepiece.within(self.0.grace, self.0.runs.wait()).await.is_err() {
+            tracing::warn!("stopping although {} runs are still under way", self.0.runs.len());
+            self.0.cut.cancel();
+            let _ = tokio::time::timeout(FAREWELL, self.0.runs.wait()).await;
+        }
+        self.0.standing.send_replace(Standing::Off);
+    }
+
+    pub fn standing(&self) -> Standing {
+        *self.0.standing.borrow()
+    }
+
+    /// Returns once it stands as `wanted` says.
+    pub async fn until(&self, wanted: impl Fn(Standing) -> bool) -> Standing {
+        let mut standing = self.0.standing.subscribe();
+        let seen = standing.wait_for(|standing| wanted(*standing)).await;
+        *seen.expect("this handle holds the sender")
+    }
+
+    /// Where the jobs are kept. After a change made there and not here, ask to [`reconcile`](Self::reconcile).
+    pub fn store(&self) -> &Arc<dyn JobStore> {
+        &self.0.store
+    }
+
+    pub async fn create(&self, wish: NewJob) -> Result<Job, Fault> {
+        let created = self.0.store.create(wish).await?;
+        self.ask();
+        Ok(created)
+    }
+
+    pub async fn update(&self, job: &JobId, change: Change) -> Result<Option<Job>, Fault> {
+        let changed = self.0.store.update(job, change).await?;
+        self.ask();
+        Ok(changed)
+    }
+
+    pub async fn pause(&self, job: &JobId, reason: Option<&str>) -> Result<Option<Job>, Fault> {
+        let paused = self.0.store.pause(job, reason).await?;
+        self.ask();
+        Ok(paused)
+    }
+
+    pub async fn resume(&self, job: &JobId) -> Result<Option<Job>, Fault> {
+        let resumed = self.0.store.resume(job).await?;
+        self.ask();
+        Ok(resumed)
+    }
+
+    pub async fn remove(&self, job: &JobId) -> Result<bool, Fault> {
+        let removed = self.0.store.remove(job).await?;
+        self.ask();
+        Ok(removed)
+    }
+
+    /// Has it run at once, by way of the trigger.
+    pub async fn run_now(&self, job: &JobId) -> Result<Option<Job>, Fault> {
+        let hurried = self.0.store.run_now(job).await?;
+        self.ask();
+        Ok(hurried)
+    }
+
+    /// Brings the portal to what the jobs want, and says whether that went well. The verbs above ask for
+    /// this themselves and do not wait for it; whoever is about to sleep should.
+    pub async fn reconcile(&self) -> bool {
+        if !matches!(self.0.trigger, Trigger::Chronos(_)) || !self.0.started.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut rounds = self.0.rounds.subscribe();
+        let mine = self.ask();
+        let over = self.until(|standing| matches!(standing, Standing::Refused | Standing::Off));
+        tokio::select! {
+            biased;
+            round = rounds.wait_for(|(seen, _)| *seen >= mine) => round.is_ok_and(|round| round.1),
+            _ = over => false,
+        }
+    }
+
+    /// After a sleep: asks the portal anew what it holds, since it may have given up meanwhile, and
+    /// reconciles.
+    pub fn wake(&self) {
+        self.0.memory.lock().doubt();
+        self.ask();
+    }
+
+    /// Wakes whenever this line comes up again, for as long as both live.
+    pub fn follow(&self, line: &WebSocketTransport) {
+        let (cron, line) = (self.clone(), line.clone());
+        self.0.runs.spawn(async move {
+            let following = async {
+                loop {
+                    line.until(|line| line == Line::Live).await;
+                    cron.wake();
+                    line.until(|line| line != Line::Live).await;
+                }
+            };
+            tokio::select! {
+                () = cron.0.closing.cancelled() => {}
+                () = following => {}
+            }
+        });
+    }
+
+    /// Asks for a round that sees everything up to now, and says as the how-manieth wish.
+    pub(super) fn ask(&self) -> u64 {
+        let mine = self.0.wishes.fetch_add(1, Ordering::AcqRel) + 1;
+        self.0.changed.notify_one();
+        self.0.stirred.notify_one();
+        mine
+    }
+}
+
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cron")
+            .field("owner", &self.0.owner)
+            .field("standing", &self.standing())
+            .finish_non_exhaustive()
+    }
+}
+
+impl CronBuilder {
+    /// Trigger, verifier and bounds as the configuration chooses them.
+    pub fn configured(self, config: &Config) -> Self {
+        let choice = config.choose(&self.terms.timepiece);
+        Self { trigger: choice.trigger, verifier: choice.verifier, at_most: config.max_parallel_jobs, ..self }
+    }
+
+    /// Who tells when a job is due; the ticker unless said.
+    pub fn trigger(mut self, trigger: Trigger) -> Self {
+        self.trigger = trigger;
+        self
+    }
+
+    /// Who judges fires that come by HTTP. Unless said they are all refused.
+    pub fn verifier(mut self, verifier: Arc<dyn FireVerifier>) -> Self {
+        self.verifier = Some(verifier);
+        self
+    }
+
+    /// The name that claims are made under; `HERMES_MACHINE_ID`, or host and process, unless said.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// How many runs may go on at a time; unbounded unless said.
+    pub fn max_parallel(mut self, runs: usize) -> Self {
+        self.at_most = Some(runs);
+        self
+    }
+
+    /// How long runs may go on after [`Cron::stop`]; 20 s unless said.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// What a run does. An error is kept with the job; the job goes on. Cancelled where it stands when the
+    /// claim on its fire was lost.
+    pub fn on_job<F, T, E>(self, on_job: F) -> Cron
+    where
+        F: Fn(Run) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let on_job: OnJob = Arc::new(move |run| {
+            let work = on_job(run);
+            Box::pin(async move { work.await.map_err(|error| error.to_string()) })
+        });
+        Cron(Arc::new(Inner {
+            store: self.store,
+            terms: self.terms,
+            owner: self.owner,
+            trigger: self.trigger,
+            verifier: self.verifier,
+            on_job,
+            places: self.at_most.map(|runs| Arc::new(Semaphore::new(runs.max(1)))),
+            runs: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            standing: watch::Sender::new(Standing::Off),
+            memory: Mutex::default(),
+            wishes: AtomicU64::new(0),
+            rounds: watch::Sender::new((0, false)),
+            changed: Notify::new(),
+            stirred: Notify::new(),
+            grace: self.grace,
+            started: AtomicBool::new(false),
+        }))
+    }
+}
+
+fn owner() -> String {
+    let named = std::env::var("HERMES_MACHINE_ID").ok().filter(|name| !name.trim().is_empty());
+    named.unwrap_or_else(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = if host.trim().is_empty() { "localhost" } else { host.trim() };
+        format!("{host}:{}", std::process::id())
+    })
+}

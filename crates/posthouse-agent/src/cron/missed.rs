@@ -1,0 +1,169 @@
+//! Which of the times that went by are made up for.
+
+use std::iter::successors;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::schedule::{Kind, Schedule};
+use crate::jobs::{Missed, Policy};
+
+/// More than this is no backlog that anybody wants run; of a longer one the oldest are.
+const MOST: usize = 1000;
+
+/// The times to run now for a job whose run at `first` is due or overdue, oldest first; none if it is to be
+/// passed over.
+pub(super) fn made_up(
+    policy: &Policy,
+    schedule: &Schedule,
+    first: Timestamp,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Vec<Timestamp> {
+    let earliest = earliest(policy, now);
+    match policy.missed {
+        // Claimed under the time that was due: a late word about it finds it settled.
+        Missed::Once => vec![first],
+        Missed::Skip => {
+            let latest = latest(schedule, first, now, zone);
+            Vec::from_iter((latest >= earliest).then_some(latest))
+        }
+        Missed::All => {
+            let times =
+                successors(not_before(schedule, first, earliest, zone), |at| schedule.after(*at, zone));
+            times.take_while(|at| *at <= now).take(MOST).collect()
+        }
+    }
+}
+
+/// Where a job starts that may be overdue: the portal is told no times that the policy would pass over,
+/// since it is told only so many and could come to their end before the present.
+pub(super) fn start(
+    policy: &Policy,
+    schedule: &Schedule,
+    first: Timestamp,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Option<Timestamp> {
+    if first > now {
+        return Some(first);
+    }
+    match policy.missed {
+        Missed::Once => Some(latest(schedule, first, now, zone)),
+        Missed::Skip | Missed::All => not_before(schedule, first, earliest(policy, now), zone),
+    }
+}
+
+/// The far end of the window.
+fn earliest(policy: &Policy, now: Timestamp) -> Timestamp {
+    now.checked_sub(SignedDuration::from_micros(policy.window_us())).unwrap_or(Timestamp::MIN)
+}
+
+/// The first time that is not before `earliest`, without counting through all that are.
+fn not_before(
+    schedule: &Schedule,
+    first: Timestamp,
+    earliest: Timestamp,
+    zone: &TimeZone,
+) -> Option<Timestamp> {
+    if first >= earliest {
+        return Some(first);
+    }
+    match schedule.kind() {
+        Kind::Once { .. } => None,
+        Kind::Interval { every } => {
+            let every = period(*every);
+            let behind = u128::try_from(earliest.duration_since(first).as_micros()).ok()?;
+            ahead(first, behind.div_ceil(every).checked_mul(every)?)
+        }
+        Kind::Cron { .. } => schedule.after(earliest.checked_sub(SignedDuration::from_micros(1)).ok()?, zone),
+    }
+}
+
+/// The last time that has come, `first` or a later one.
+fn latest(schedule: &Schedule, first: Timestamp, now: Timestamp, zone: &TimeZone) -> Timestamp {
+    match schedule.kind() {
+        Kind::Once { .. } => first,
+        Kind::Interval { every } => {
+            let behind = u128::try_from(now.duration_since(first).as_micros()).unwrap_or(0);
+            ahead(first, behind - behind % period(*every)).unwrap_or(first)
+        }
+        Kind::Cron { .. } => {
+            // Looked for backwards in growing steps: how far apart the times lie is not known.
+            let mut back = SignedDuration::from_secs(60);
+            loop {
+                let base = now.checked_sub(back).unwrap_or(first).max(first);
+                let times = successors(schedule.after(base, zone), |at| schedule.after(*at, zone));
+                match times.take_while(|at| *at <= now).last() {
+                    Some(latest) => return latest,
+                    None if base == first => return first,
+                    None => back = back.saturating_mul(4),
+                }
+            }
+        }
+    }
+}
+
+fn period(every: Duration) -> u128 {
+    every.max(Duration::from_secs(1)).as_micros()
+}
+
+fn ahead(first: Timestamp, micros: u128) -> Option<Timestamp> {
+    first.checked_add(SignedDuration::from_micros(i64::try_from(micros).ok()?)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cron::schedule::Dialect;
+
+    const ZONE: &TimeZone = &TimeZone::UTC;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(1_780_315_200 + minute * 60).unwrap()
+    }
+
+    fn every(text: &str) -> Schedule {
+        Schedule::parse(text, Dialect::Hermes019, at(0), ZONE).unwrap()
+    }
+
+    fn wish(missed: Missed, window: u32) -> Policy {
+        Policy { missed, window: Some(window), ..Policy::default() }
+    }
+
+    #[test]
+    fn all_makes_up_for_every_time_inside_the_window_oldest_first() {
+        for schedule in [every("every 10m"), every("*/10 * * * *")] {
+            let times = made_up(&wish(Missed::All, 1800), &schedule, at(10), at(65), ZONE);
+            assert_eq!(times, [at(40), at(50), at(60)]);
+            assert_eq!(start(&wish(Missed::All, 1800), &schedule, at(10), at(65), ZONE), Some(at(40)));
+        }
+    }
+
+    #[test]
+    fn once_runs_under_the_time_that_was_due_and_starts_the_portal_at_the_latest() {
+        let schedule = every("every 10m");
+        assert_eq!(made_up(&Policy::default(), &schedule, at(10), at(65), ZONE), [at(10)]);
+        assert_eq!(start(&Policy::default(), &schedule, at(10), at(65), ZONE), Some(at(60)));
+    }
+
+    #[test]
+    fn skip_runs_what_is_late_by_less_than_the_window_and_else_waits_for_the_next() {
+        let schedule = every("every 60m");
+        assert_eq!(made_up(&wish(Missed::Skip, 300), &schedule, at(60), at(64), ZONE), [at(60)]);
+        assert!(made_up(&wish(Missed::Skip, 300), &schedule, at(60), at(66), ZONE).is_empty());
+        assert!(made_up(&wish(Missed::Skip, 300), &every("30m"), at(30), at(40), ZONE).is_empty());
+        let cron = every("0 * * * *");
+        assert_eq!(start(&wish(Missed::Skip, 300), &cron, at(60), at(66), ZONE), Some(at(120)));
+    }
+
+    #[test]
+    fn a_backlog_without_end_is_cut() {
+        let year = at(525_600);
+        let times = made_up(&wish(Missed::All, u32::MAX), &every("* * * * *"), at(1), year, ZONE);
+        assert_eq!((times.len(), times[0]), (1000, at(1)));
+        let latest = start(&Policy::default(), &every("* * * * *"), at(1), year, ZONE);
+        assert_eq!(latest, Some(year));
+    }
+}

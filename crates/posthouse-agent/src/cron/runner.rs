@@ -1,0 +1,136 @@
+//! One run, from the claim that was won to the mark.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+
+use super::Cron;
+use crate::jobs::{Claim, Fault, Job, Lease, Marked, Outcome};
+
+pub(super) type OnJob = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// How long to wait before a store in trouble is asked again.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
+
+/// A job that is to run now.
+#[derive(Clone, Debug)]
+pub struct Run {
+    claim: Claim,
+}
+
+impl Run {
+    /// The job as it was claimed: its next run is already the one after this.
+    pub fn job(&self) -> &Job {
+        self.claim.job()
+    }
+
+    /// When it should have run; nothing for a run outside the schedule.
+    pub fn fire_at(&self) -> Option<Timestamp> {
+        self.claim.fire_at()
+    }
+}
+
+/// What the work came to.
+enum End {
+    Ran(Result<(), String>),
+    /// The last word before it was no.
+    Withdrawn,
+    /// Somebody else may be running it.
+    Lost,
+}
+
+impl Cron {
+    /// Runs what was claimed, beside everything else.
+    pub(super) fn spawn_run(&self, claim: Claim) {
+        let cron = self.clone();
+        self.0.runs.spawn(async move { cron.run(claim).await });
+    }
+
+    /// Returns false when there is no sense in running the job's next fire right after this one.
+    pub(super) async fn run(&self, claim: Claim) -> bool {
+        let inner = &self.0;
+        let lease = Lease::keep(Arc::clone(&inner.store), claim.clone(), inner.terms.timepiece.clone());
+        let end = tokio::select! {
+            biased;
+            () = lease.lost() => End::Lost,
+            // Told, so that the job's owner can see why it has no result, and the claim is let go.
+            () = inner.cut.cancelled() => End::Ran(Err("the agent was stopped during the run".to_owned())),
+            end = self.work(&claim) => end,
+        };
+        let job = claim.job().id();
+        let goes_on = match end {
+            End::Lost => {
+                tracing::warn!(job.id = %job, "stopped a run whose claim was lost");
+                false
+            }
+            End::Withdrawn => false,
+            End::Ran(result) => self.mark(&claim, result).await,
+        };
+        drop(lease);
+        self.ask();
+        goes_on
+    }
+
+    async fn work(&self, claim: &Claim) -> End {
+        let inner = &self.0;
+        // Waited for under the lease, so that nobody else takes what we could not begin yet.
+        let _place = match &inner.places {
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        };
+        match self.persevere("dispatch", || inner.store.dispatch(claim)).await {
+            Ok(true) => {}
+            Ok(false) => return End::Withdrawn,
+            Err(fault) => {
+                tracing::error!(job.id = %claim.job().id(), %fault, "a job did not run: its store failed");
+                return End::Withdrawn;
+            }
+        }
+        // A job that panics costs its own run.
+        let work = AssertUnwindSafe(async { (inner.on_job)(Run { claim: claim.clone() }).await });
+        End::Ran(work.catch_unwind().await.unwrap_or_else(|_| Err("the job panicked".to_owned())))
+    }
+
+    async fn mark(&self, claim: &Claim, result: Result<(), String>) -> bool {
+        let job = claim.job().id();
+        let outcome = match result {
+            Ok(()) => Outcome::ok(),
+            Err(why) => {
+                tracing::warn!(job.id = %job, "a run failed: {why}");
+                Outcome::failed(why)
+            }
+        };
+        match self.persevere("mark", || self.0.store.mark(claim, outcome.clone())).await {
+            Ok(Marked::Kept(_)) => true,
+            Ok(Marked::Removed) => false,
+            Ok(Marked::Fenced) => {
+                tracing::warn!(job.id = %job, "a run ended after its job had gone to somebody else");
+                false
+            }
+            Err(fault) => {
+                tracing::error!(job.id = %job, %fault, "could not record how a run ended");
+                false
+            }
+        }
+    }
+
+    /// Asks a store again that could not do its work: a run that goes unrecorded is worse than a late one.
+    async fn persevere<'a, T, W>(&self, verb: &str, ask: impl Fn() -> W) -> Result<T, Fault>
+    where
+        W: Future<Output = Result<T, Fault>> + 'a,
+    {
+        for pause in PAUSES {
+            match ask().await {
+                Err(fault) => tracing::warn!(verb, %fault, "the job store failed; asking again"),
+                done => return done,
+            }
+            self.0.terms.timepiece.after(pause).await;
+        }
+        ask().await
+    }
+}

@@ -1,0 +1,138 @@
+//! The loop in this process that runs what is due.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use posthouse_time::Moment;
+use posthouse_wire::JobId;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::schedule::{Kind, iso};
+use super::{Cron, missed};
+use crate::jobs::{Change, Claimed, Due, Fault, Job, Lost, State};
+
+/// The longest sleep: somebody may have edited the store behind our back.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The sleep while something is due that cannot run yet.
+const SHORT: Duration = Duration::from_secs(1);
+/// The sleep after the store failed.
+const TROUBLED: Duration = Duration::from_secs(5);
+
+/// Passes over the jobs whenever one is due or something has changed, until told to stop.
+pub(super) async fn tick(cron: &Cron, stop: &CancellationToken) {
+    while !stop.is_cancelled() {
+        let sleep = pass(cron).await.unwrap_or_else(|fault| {
+            tracing::error!(%fault, "the ticker could not see what is due");
+            cron.0.terms.timepiece.now() + TROUBLED
+        });
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = cron.0.stirred.notified() => {}
+            () = cron.0.terms.timepiece.until(sleep) => {}
+        }
+    }
+}
+
+/// Runs what is due and says when to look again.
+async fn pass(cron: &Cron) -> Result<Moment, Fault> {
+    // Asked once: what comes due while we look is found by the next pass.
+    let (now, seen) = (cron.0.terms.timepiece.now(), cron.now());
+    // Held until all is claimed: a stock ticker beside us asks for no claim.
+    let tick = cron.0.store.tick().await?;
+    let mut waiting = tick.is_none();
+    if tick.is_some() {
+        for due in cron.0.store.due(&cron.0.owner).await? {
+            waiting |= !begin(cron, due).await?;
+        }
+    }
+    drop(tick);
+    let jobs = cron.0.store.list().await?;
+    let next = jobs.iter().filter_map(next_run).filter(|at| *at > seen).min();
+    let longest = now + if waiting { SHORT } else { LONGEST };
+    Ok(next.map_or(longest, |next| longest.min(moment(next))))
+}
+
+/// Claims a job that is due and sets it running. False: it waits for another run, and stays due.
+async fn begin(cron: &Cron, due: Due) -> Result<bool, Fault> {
+    let (now, zone) = (cron.now(), &cron.0.terms.zone);
+    let job = due.job.id();
+    let policy = due.job.policy();
+    let times = match due.job.schedule(zone) {
+        Some(schedule) => missed::made_up(&policy, &schedule, due.fire_at, now, zone),
+        None => vec![due.fire_at],
+    };
+    let Some((first, rest)) = times.split_first() else {
+        pass_over(cron, &due, now).await?;
+        return Ok(true);
+    };
+    match cron.0.store.claim(&job, Some(*first), &cron.0.owner).await? {
+        Claimed::Won(claim) => {
+            let (cron, rest) = (cron.clone(), rest.to_vec());
+            let runs = cron.0.runs.clone();
+            runs.spawn(async move {
+                if cron.run(*claim).await {
+                    make_up(&cron, &job, rest).await;
+                }
+            });
+            Ok(true)
+        }
+        Claimed::Lost(Lost::Queued { .. }) => Ok(false),
+        Claimed::Lost(why) => {
+            tracing::debug!(job.id = %job, ?why, "a due job is somebody else's");
+            Ok(true)
+        }
+    }
+}
+
+/// The rest of a backlog, one after the other. It is known to this process alone: should it die, what is
+/// left is lost, as a stock agent's backlog is from the start.
+async fn make_up(cron: &Cron, job: &JobId, times: Vec<Timestamp>) {
+    for fire_at in times {
+        if cron.0.closing.is_cancelled() {
+            return;
+        }
+        match cron.0.store.claim(job, Some(fire_at), &cron.0.owner).await {
+            Ok(Claimed::Won(claim)) => {
+                if !cron.run(*claim).await {
+                    return;
+                }
+            }
+            Ok(Claimed::Lost(Lost::Gone | Lost::Off)) => return,
+            // Its own turn came in between.
+            Ok(Claimed::Lost(_)) => {}
+            Err(fault) => {
+                tracing::error!(job.id = %job, %fault, "gave up a backlog");
+                return;
+            }
+        }
+    }
+}
+
+/// Too late by the job's own wish: it waits for its next time, and a one-shot has none.
+async fn pass_over(cron: &Cron, due: &Due, now: Timestamp) -> Result<(), Fault> {
+    let zone = &cron.0.terms.zone;
+    tracing::warn!(job.id = %due.job.id(), fire_at = %due.fire_at, "passed over a run that is too late");
+    let schedule = due.job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), Kind::Once { .. }));
+    let change = match schedule.and_then(|schedule| schedule.after(now, zone)) {
+        Some(next) => Change::new().field("next_run_at", iso(next, zone)),
+        None => Change::new()
+            .field("next_run_at", Value::Null)
+            .field("enabled", false)
+            .field("state", "completed")
+            .field("last_error", "passed over: it was too late when the agent came back"),
+    };
+    cron.0.store.update(&due.job.id(), change).await.map(drop)
+}
+
+fn next_run(job: &Job) -> Option<Timestamp> {
+    job.next_run_at().filter(|_| job.enabled() && job.state() != State::Paused)
+}
+
+/// The first whole millisecond that is not before.
+fn moment(at: Timestamp) -> Moment {
+    let millis =
+        at.as_nanosecond().div_euclid(1_000_000) + i128::from(at.subsec_nanosecond() % 1_000_000 != 0);
+    Moment::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+}

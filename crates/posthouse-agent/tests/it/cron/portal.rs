@@ -1,0 +1,181 @@
+//! A portal on loopback: keeps arms in memory, writes down what it hears, and fails as it is told.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, post};
+use axum::{Json, Router};
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use posthouse_agent::wire::id::JobId;
+use serde_json::{Value, json};
+
+pub(super) struct FakePortal {
+    pub(super) url: String,
+    state: Arc<Mutex<Heard>>,
+}
+
+#[derive(Default)]
+struct Heard {
+    armed: BTreeMap<String, Value>,
+    /// `list`, `arm JOB`, `cancel JOB`, `token`.
+    said: Vec<String>,
+    down: bool,
+    identity_refused: bool,
+    fails_for: HashSet<String>,
+    tokens: u32,
+    /// Tokens up to this one are known no longer.
+    spent: u32,
+    going_on: usize,
+    most_at_once: usize,
+}
+
+impl FakePortal {
+    pub(super) async fn open() -> Self {
+        let state = Arc::new(Mutex::new(Heard::default()));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let routes = Router::new()
+            .route("/oauth/token", post(token))
+            .route("/api/agent-cron/{verb}", any(verb))
+            .with_state(Arc::clone(&state));
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        Self { url, state }
+    }
+
+    /// Which job is armed for when, as the portal was told.
+    pub(super) fn armed(&self) -> BTreeMap<String, String> {
+        let text = |body: &Value| body["fire_at"].as_str().unwrap_or_default().to_owned();
+        self.state.lock().armed.iter().map(|(job, body)| (job.clone(), text(body))).collect()
+    }
+
+    pub(super) fn body(&self, job: &JobId) -> Value {
+        self.state.lock().armed[job.as_str()].clone()
+    }
+
+    pub(super) fn said(&self) -> Vec<String> {
+        self.state.lock().said.clone()
+    }
+
+    pub(super) fn heard(&self, word: &str) -> usize {
+        self.state.lock().said.iter().filter(|said| said.starts_with(word)).count()
+    }
+
+    pub(super) fn forgets_what_it_heard(&self) {
+        self.state.lock().said.clear();
+    }
+
+    /// As if an earlier life had armed it.
+    pub(super) fn holds(&self, job: &str, fire_at: &str) {
+        self.state.lock().armed.insert(job.to_owned(), json!({ "fire_at": fire_at }));
+    }
+
+    /// The agent took it.
+    pub(super) fn delivered(&self, job: &JobId) {
+        self.state.lock().armed.remove(job.as_str());
+    }
+
+    pub(super) fn is_down(&self, down: bool) {
+        self.state.lock().down = down;
+    }
+
+    pub(super) fn refuses_identity(&self) {
+        self.state.lock().identity_refused = true;
+    }
+
+    pub(super) fn fails_for(&self, job: &JobId, fails: bool) {
+        let mut state = self.state.lock();
+        if fails {
+            state.fails_for.insert(job.to_string());
+        } else {
+            state.fails_for.remove(job.as_str());
+        }
+    }
+
+    pub(super) fn forgets_tokens(&self) {
+        let mut state = self.state.lock();
+        state.spent = state.tokens;
+    }
+
+    pub(super) fn most_at_once(&self) -> usize {
+        self.state.lock().most_at_once
+    }
+}
+
+async fn token(State(state): State<Arc<Mutex<Heard>>>, form: String) -> Response {
+    let mut state = state.lock();
+    if state.down {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    assert_eq!(form, "grant_type=client_credentials&client_id=agent%3Ainst_1&client_secret=s3cret");
+    state.tokens += 1;
+    state.said.push("token".to_owned());
+    Json(json!({ "access_token": format!("t{}", state.tokens), "expires_in": 900 })).into_response()
+}
+
+async fn verb(
+    State(state): State<Arc<Mutex<Heard>>>,
+    Path(verb): Path<String>,
+    headers: HeaderMap,
+    body: axum::body::Bytes,
+) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let job = body["job_id"].as_str().unwrap_or_default().to_owned();
+    {
+        let mut state = state.lock();
+        state.going_on += 1;
+        state.most_at_once = state.most_at_once.max(state.going_on);
+    }
+    // Long enough that calls made at a time are seen at a time.
+    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    let mut state = state.lock();
+    state.going_on -= 1;
+    if state.down || state.fails_for.contains(&job) {
+        return (StatusCode::BAD_GATEWAY, "<html>out to lunch</html>").into_response();
+    }
+    let number = headers["authorization"].to_str().unwrap().strip_prefix("Bearer t").unwrap().parse::<u32>();
+    if number.unwrap() <= state.spent {
+        return (StatusCode::UNAUTHORIZED, Json(json!({ "error": "invalid_token" }))).into_response();
+    }
+    if state.identity_refused {
+        let why = json!({ "error": "invalid_client", "error_description": "not an agent" });
+        return (StatusCode::FORBIDDEN, Json(why)).into_response();
+    }
+    match verb.as_str() {
+        "provision" => {
+            state.said.push(format!("arm {job}"));
+            let mut answer = json!({ "schedule_id": "sch_1" });
+            if body["verifier"] == "per_job_key" {
+                answer["cron_key"] = format!("key of {job}").into();
+            }
+            state.armed.insert(job, body);
+            Json(answer).into_response()
+        }
+        "cancel" => {
+            state.said.push(format!("cancel {job}"));
+            state.armed.remove(&job);
+            Json(json!({ "ok": true })).into_response()
+        }
+        "list" => {
+            state.said.push("list".to_owned());
+            let row = |(job, body): (&String, &Value)| json!({ "job_id": job, "fire_at": body["fire_at"], "schedule_id": "sch_1" });
+            let rows: Vec<Value> = state.armed.iter().map(row).collect();
+            Json(json!({ "armed": rows })).into_response()
+        }
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// A client for loopback, which trusts nobody since it speaks no TLS.
+#[cfg(feature = "axum")]
+pub(super) fn client() -> reqwest::Client {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    reqwest::Client::builder().tls_backend_preconfigured(tls).build().unwrap()
+}
