@@ -55,7 +55,7 @@ impl Clock {
         let schedule = match armed {
             Armed::New { key, superseded } => {
                 count(if superseded.is_some() { "replaced" } else { "new" });
-                superseded.into_iter().for_each(|old| self.let_go(old));
+                superseded.into_iter().for_each(|old| self.withdraw(old));
                 self.0.heap.push(Due { next_us, key });
                 self.consider_waking_ahead(&of.id, next_us);
                 schedule
@@ -85,7 +85,7 @@ impl Clock {
     pub(crate) async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
         // Answered only after no attempt can begin any more.
         if let Some(key) = self.0.arms.cancel(instance, job, self.0.timepiece.now()).await? {
-            self.let_go(key);
+            self.withdraw(key);
         }
         Ok(())
     }

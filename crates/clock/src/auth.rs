@@ -1,9 +1,16 @@
 //! Who asks: the instance behind a bearer, by our own record of it.
 
+use std::time::Duration;
+
+use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use ledger::Instance;
-use posthouse_wire::InstanceId;
+use moka::sync::Cache;
+use parking_lot::Mutex;
+use posthouse_wire::{InstanceId, TenantId};
+use relay::{Relay, RosterWatch};
+use vault::Bearer;
 
 use crate::{Clock, Fault};
 
@@ -18,6 +25,33 @@ pub(crate) enum Caller {
     Disabled,
 }
 
+/// How long a change of the roster that nobody told us of may stay unseen.
+const REMEMBERED: Duration = Duration::from_secs(5);
+
+/// Instances that asked lately. Remembered under the roster as it was when it was read, so what was read
+/// before a change cannot be found after it.
+pub(crate) struct Known {
+    roster: Mutex<(RosterWatch, u64)>,
+    instances: Cache<(u64, TenantId, String), Instance>,
+}
+
+impl Known {
+    pub fn new(relay: &Relay) -> Self {
+        let instances = Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build();
+        Self { roster: Mutex::new((relay.watch_roster(), 0)), instances }
+    }
+
+    /// Counts the times at which the roster was found to have changed.
+    fn version(&self) -> u64 {
+        let (roster, version) = &mut *self.roster.lock();
+        // Nobody waits here, so the answer must not depend on whose turn the runtime thinks it is.
+        if tokio::task::unconstrained(roster.changed()).now_or_never().is_some() {
+            *version += 1;
+        }
+        *version
+    }
+}
+
 impl Clock {
     /// Two identities stand for an instance: a client named after it, and the login planted at its first
     /// start, which is looked up inside the login's own tenant (contract section 1.1).
@@ -26,19 +60,31 @@ impl Clock {
         let Some(bearer) = self.0.relay.keyring().bearer(presented).await? else {
             return Ok(Caller::Nobody);
         };
+        let (standing, otherwise) = match (bearer.client.as_str().starts_with("agent:"), &bearer.login) {
+            (true, _) => (bearer.client.as_str(), Caller::Disabled),
+            (false, Some(login)) => (login.as_str(), Caller::NoAgent),
+            (false, None) => return Ok(Caller::NoAgent),
+        };
+        let known = &self.0.known;
+        let asked = (known.version(), bearer.tenant.clone(), standing.to_owned());
+        if let Some(instance) = known.instances.get(&asked) {
+            return Ok(Caller::Agent(Box::new(instance)));
+        }
+        let Some(instance) = self.instance_of(&bearer).await? else { return Ok(otherwise) };
+        known.instances.insert(asked, instance.clone());
+        Ok(Caller::Agent(Box::new(instance)))
+    }
+
+    async fn instance_of(&self, bearer: &Bearer) -> Result<Option<Instance>, Fault> {
         let roster = self.0.relay.roster();
         if let Some(id) = bearer.client.as_str().strip_prefix("agent:") {
             let instance = roster.instance(&InstanceId::new(id)).await?;
-            return Ok(match instance.filter(|instance| instance.tenant == bearer.tenant) {
-                Some(instance) => Caller::Agent(Box::new(instance)),
-                None => Caller::Disabled,
-            });
+            return Ok(instance.filter(|instance| instance.tenant == bearer.tenant));
         }
-        let Some(login) = &bearer.login else { return Ok(Caller::NoAgent) };
-        Ok(match roster.instance_of_login(&bearer.tenant, login).await? {
-            Some(instance) => Caller::Agent(Box::new(instance)),
-            None => Caller::NoAgent,
-        })
+        match &bearer.login {
+            Some(login) => Ok(roster.instance_of_login(&bearer.tenant, login).await?),
+            None => Ok(None),
+        }
     }
 }
 

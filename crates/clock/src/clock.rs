@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vault::Signer;
 
+use crate::auth::Known;
 use crate::bell::Bell;
 use crate::callback::Callback;
 use crate::crowd::{Crowd, Limits};
@@ -24,6 +25,7 @@ use crate::heap::Heap;
 use crate::line::Line;
 use crate::pace::Pace;
 use crate::prewake::Prewake;
+use crate::withdrawn::Withdrawn;
 use crate::{Config, Fault, Metrics};
 
 /// How long a closing clock waits for fires under way: past an attempt's own time there is nothing to
@@ -57,9 +59,11 @@ pub(crate) struct Inner {
     pub heap: Heap,
     /// Arms that this node holds under its lease.
     pub held: DashMap<ArmKey, Stage>,
+    pub withdrawn: Withdrawn,
     pub crowd: Mutex<Crowd<Held>>,
     pub callback: Arc<dyn Bell>,
     pub line: Arc<dyn Bell>,
+    pub known: Known,
     pub pace: Pace,
     pub prewake: Prewake,
     /// Stamps of outside schedulers that were used, for as long as they would pass.
@@ -100,9 +104,11 @@ impl Clock {
         Ok(Self(Arc::new(Inner {
             heap: Heap::new(),
             held: DashMap::new(),
+            withdrawn: Withdrawn::default(),
             crowd: Mutex::new(Crowd::new(limits)),
             callback: Arc::new(callback),
             line: Arc::new(line),
+            known: Known::new(&relay),
             pace: Pace::new(config.requests_per_second),
             prewake: Prewake::default(),
             used_stamps: Cache::builder()
@@ -206,8 +212,13 @@ impl Clock {
         Ok(())
     }
 
-    /// A cancel or a newer arm: no attempt of this one begins from here on.
-    pub(crate) fn let_go(&self, key: ArmKey) {
+    /// A cancel or a newer arm has committed: no attempt of this one begins from here on.
+    pub(crate) fn withdraw(&self, key: ArmKey) {
+        self.0.withdrawn.note(key);
+        self.let_go(key);
+    }
+
+    fn let_go(&self, key: ArmKey) {
         self.0.held.remove_if(&key, |_, stage| *stage == Stage::Waiting);
     }
 

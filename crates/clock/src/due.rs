@@ -15,6 +15,7 @@ use posthouse_wire::InstanceId;
 use crate::clock::Stage;
 use crate::config::micros;
 use crate::fire::Held;
+use crate::withdrawn::Claiming;
 use crate::{Clock, Fault};
 
 /// Arms are claimed this long before their instant, so that the commit is not felt in it.
@@ -36,7 +37,7 @@ const SPREAD_US: i64 = 10_000_000;
 
 /// A claim under way: what was asked for, and what came of it.
 type Claim = BoxFuture<'static, Claimed>;
-type Claimed = (Vec<ArmKey>, Result<Vec<Arm>, ledger::Fault>);
+type Claimed = (Claiming, Vec<ArmKey>, Result<Vec<Arm>, ledger::Fault>);
 
 /// What this loop holds between two looks at the clock.
 #[derive(Default)]
@@ -135,15 +136,16 @@ impl Clock {
             room -= keys.len();
             let (arms, owner) = (self.0.arms.clone(), self.0.owner.clone());
             let (asked, lease_until) = (keys.clone(), self.lease_until());
+            let claiming = self.0.withdrawn.claiming();
             let claim = self.0.tasks.spawn(async move { arms.claim(keys, &owner, lease_until).await });
             hands.claims.push_back(Box::pin(async move {
-                (asked, claim.await.unwrap_or(Err(ledger::Fault::Closed)))
+                (claiming, asked, claim.await.unwrap_or(Err(ledger::Fault::Closed)))
             }));
         }
         self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
     }
 
-    async fn receive(&self, (asked, claimed): Claimed, hands: &mut Hands) {
+    async fn receive(&self, (_claiming, asked, claimed): Claimed, hands: &mut Hands) {
         let now = self.now_us();
         let claimed = match claimed {
             Ok(claimed) => claimed,
@@ -157,6 +159,10 @@ impl Clock {
         hands.spread.retain(|_, last| *last > now);
         for arm in claimed {
             self.0.held.insert(arm.key, Stage::Waiting);
+            if self.0.withdrawn.has(arm.key) {
+                self.0.held.remove(&arm.key);
+                continue;
+            }
             // Found by an entry from before it was postponed.
             if arm.next_us > now.saturating_add(FAR_US) && self.put_back(&arm).await {
                 continue;

@@ -29,6 +29,7 @@ mod pace;
 mod prewake;
 mod retry;
 mod routes;
+mod withdrawn;
 
 pub use bell::{Bell, Rung};
 pub use clock::{Clock, Parts};

@@ -87,16 +87,29 @@ impl Clock {
             let seconds = u32::try_from(early_us / 1_000_000 + 1).unwrap_or(u32::MAX);
             return Ok(Relayed::NotYet { seconds });
         }
+        let claiming = self.0.withdrawn.claiming();
         let claimed = self.0.arms.claim(vec![arm.key], &self.0.owner, self.lease_until()).await?;
         match claimed.into_iter().next() {
-            Some(arm) => self.ring_for_outside(arm).await,
-            // Our own loop has it in hand.
-            None => Ok(Relayed::Failed { error: "agent_unreachable", status: None }),
+            Some(arm) if self.holds(&arm) => {
+                drop(claiming);
+                self.ring_for_outside(arm).await
+            }
+            // Our own loop has it in hand, or it was withdrawn this moment.
+            _ => Ok(Relayed::Failed { error: "agent_unreachable", status: None }),
         }
     }
 
-    async fn ring_for_outside(&self, arm: Arm) -> Result<Relayed, Fault> {
+    /// Holds an arm that was just claimed, unless it was withdrawn meanwhile.
+    fn holds(&self, arm: &Arm) -> bool {
         self.0.held.insert(arm.key, Stage::Ringing);
+        let is_ours = !self.0.withdrawn.has(arm.key);
+        if !is_ours {
+            self.0.held.remove(&arm.key);
+        }
+        is_ours
+    }
+
+    async fn ring_for_outside(&self, arm: Arm) -> Result<Relayed, Fault> {
         let settled = self.attempt(&*self.bell_of(&arm), &arm).await;
         let heard = match &settled {
             Settled::Ended { fate, .. } if fate.is_taken() => Relayed::Over(match fate {

@@ -2,6 +2,7 @@
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -34,8 +35,22 @@ pub fn routes(clock: &Clock) -> Router {
         .route("/api/agent-cron/relay", post(outside::relay))
         .route("/api/agent-cron/history", get(history))
         .route("/api/agent-cron/redrive", post(redrive))
+        .route_layer(middleware::from_fn_with_state(clock.clone(), to_the_end))
         .route("/.well-known/jwks.json", get(jwks))
         .with_state(clock.clone())
+}
+
+/// Sees a request through even when whoever made it hangs up, which would otherwise end it between a commit
+/// and what must follow it: an arm that is listed but in nobody's heap is never called.
+async fn to_the_end(State(clock): State<Clock>, request: Request, next: Next) -> Response {
+    match clock.0.tasks.spawn(next.run(request)).await {
+        Ok(response) => response,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Nobody cancels it, so the runtime itself is going.
+            Err(_) => unavailable(&Fault::from(ledger::Fault::Closed)),
+        },
+    }
 }
 
 async fn provision(State(clock): State<Clock>, request: Request) -> Response {

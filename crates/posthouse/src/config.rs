@@ -103,7 +103,7 @@ pub struct Errand {
     pub allow_cidrs: Vec<Cidr>,
     /// Whether such URLs may be plain http. Default false.
     pub allow_http: bool,
-    /// For the lookup, the connection and the TLS handshake together. Default 5s.
+    /// For the lookup, the connection and the TLS handshake together. Default 3s.
     pub connect_timeout: Span,
     /// For one call from start to end. Default 10s.
     pub timeout: Span,
@@ -166,7 +166,7 @@ impl Default for Errand {
         Self {
             allow_cidrs: Vec::new(),
             allow_http: false,
-            connect_timeout: Span::seconds(5),
+            connect_timeout: Span::seconds(3),
             timeout: Span::seconds(10),
         }
     }

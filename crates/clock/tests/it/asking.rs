@@ -83,3 +83,22 @@ async fn nobody_names_another_instance_in_a_body() {
     assert!(wren.lists().await.is_empty());
     let _: &InstanceId = &wren.instance;
 }
+
+#[tokio::test]
+async fn a_pinned_callback_binds_the_very_next_request() {
+    let town = Town::open().await;
+    let heron = town.agent("acme", "heron").await;
+    let wish = heron.wish("ab12", &town.at(seconds(60)));
+    assert_eq!(heron.posts("provision", wish.clone()).await.0, 200);
+    let pinned = |url: Option<&'static str>| {
+        let (town, instance) = (&town, heron.instance.clone());
+        async move {
+            town.ledger.roster().set_callback_url(&instance, url).await.unwrap();
+            town.relay.roster_changed();
+        }
+    };
+    pinned(Some("https://elsewhere.example")).await;
+    assert_eq!(heron.posts("provision", wish.clone()).await.0, 422);
+    pinned(None).await;
+    assert_eq!(heron.posts("provision", wish).await.0, 200);
+}

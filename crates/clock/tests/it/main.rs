@@ -10,3 +10,4 @@ mod outside;
 mod policy;
 mod steps;
 mod town;
+mod withdrawing;

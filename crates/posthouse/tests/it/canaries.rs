@@ -1,10 +1,15 @@
 //! No credential leaves: everything a run produced is searched for the secrets that went into it.
 
 use std::process::Command;
+use std::time::Duration;
 
+use posthouse_time::Timepiece;
+use posthouse_wire::Secret;
+use posthouse_wire::cron::{Proof, Provision, SIGNATURE, Stamp};
 use serde_json::Value;
 use stand_ins::telegram::{Fault, Trouble};
 
+use crate::cron::{Armer, Callback, ahead};
 use crate::house::{BINARY, House, files};
 use crate::talk::{Rider, is_told, make_bot, says, telegram};
 use crate::tokens::{exchanges, refreshes};
@@ -26,6 +31,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     let gateway_secret = heron["secret"].as_str().unwrap().to_owned();
     let mut tokens = tokens_of(&house, &heron, &mut answers).await;
+    tokens.extend(fires_of(&house, &heron, &mut answers).await);
 
     // A conversation, and everything that can go wrong with one.
     let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
@@ -74,6 +80,14 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         vec!["agent", "list"],
         vec!["agent", "show", "heron", "--tenant", "acme"],
         vec!["client", "list"],
+        vec!["job", "list"],
+        vec!["job", "show", "heron", "keyed"],
+        vec!["job", "history", "heron"],
+        vec!["job", "fire-now", "heron", "refused"],
+        vec!["signing-key", "list"],
+        vec!["signing-key", "rotate", "--at-once"],
+        vec!["signing-key", "rotate", "--algorithm", "RS256"],
+        vec!["scheduler-secret", "list"],
         vec!["client", "revoke", heron["client_id"].as_str().unwrap()],
         vec!["route", "list"],
         vec!["inbox", "list"],
@@ -100,7 +114,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let vault_key = std::fs::read_to_string(house.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
-    assert_eq!(tokens.len(), 15);
+    assert_eq!(tokens.len(), 20);
     for canary in &tokens {
         assert!(!log.contains(canary), "in the log: {}", line_with(&log, canary));
         for answer in &answers {
@@ -114,7 +128,27 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         }
     }
     assert!(files(&house.folder()).iter().any(|(path, _)| path.ends_with("backup.db")));
+    // Nor the keys that sign: nobody can be given one, so they are looked for by how they begin.
+    for (beginning, text) in PRIVATE_KEYS {
+        for (path, bytes) in files(&house.folder()) {
+            assert!(!contains(&bytes, beginning), "in {}", path.display());
+            assert!(!contains(&bytes, text.as_bytes()), "in {}", path.display());
+        }
+        for said in answers.iter().chain([&log]) {
+            assert!(!said.contains(text) && !said.contains("PRIVATE KEY"), "in {said}");
+        }
+    }
 }
+
+/// How a private key begins, as DER and as Base64: one of P-256 and one of RSA, each as far as all of its
+/// kind are alike.
+const PRIVATE_KEYS: [(&[u8], &str); 2] = [
+    (
+        b"\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d",
+        "AgEAMBMGByqGSM49AgEGCCqGSM49",
+    ),
+    (b"\x02\x01\x00\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01", "IBADANBgkqhkiG9w0BAQEF"),
+];
 
 /// Everything that can be presented at the HTTP doors, each after it was presented there and elsewhere.
 /// What refuses it goes to `answers`.
@@ -144,6 +178,32 @@ async fn tokens_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> V
         }
     }
     tokens
+}
+
+/// The proofs of fires and the secrets behind them: tokens that an agent took and refused, the key of a
+/// job, a scheduler's secret and a stamp under it. Everything the cron doors say goes to `answers`.
+async fn fires_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
+    let callback = Callback::open().await;
+    let armer = Armer::new(house, heron, callback.of("heron")).await;
+    let mut refusing = armer.clone();
+    refusing.callback.push_str("/nowhere");
+    answers.push(armer.arms(&armer.wish("taken", &ahead(Duration::ZERO))).await.to_string());
+    answers.push(refusing.arms(&refusing.wish("refused", &ahead(Duration::ZERO))).await.to_string());
+    let keyed =
+        Provision { proof: Proof::PerJobKey, ..armer.wish("keyed", &ahead(Duration::from_secs(3600))) };
+    let cron_key = armer.arms(&keyed).await["cron_key"].as_str().unwrap().to_owned();
+    let scheduler = house.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
+    let call = "{\"instance_id\":\"x\",\"job_id\":\"x\",\"schedule_id\":\"x\"}";
+    let stamp = Stamp::make(&Secret::new(&*scheduler), Timepiece::wall().now().seconds(), call.as_bytes());
+    let relay = reqwest::Client::new().post(format!("{}/api/agent-cron/relay", house.url)).body(call);
+    answers.push(relay.header(SIGNATURE, stamp.header()).send().await.unwrap().text().await.unwrap());
+    let fires = callback.called(2).await;
+    for what in ["list", "history", "history?job_id=taken"] {
+        answers.push(armer.asks(what).await.1.to_string());
+    }
+    let mut secrets: Vec<String> = fires[..2].iter().map(|call| call.token().to_owned()).collect();
+    secrets.extend([cron_key, scheduler, armer.token.clone()]);
+    secrets
 }
 
 /// The answer of one that is not refreshed, or of one that is, whose fresh tokens are of no interest.

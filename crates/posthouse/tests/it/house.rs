@@ -87,6 +87,12 @@ impl House {
         self.start();
     }
 
+    /// Starts again in another folder, under the same address.
+    pub fn moves_into(&mut self, folder: PathBuf) {
+        self.folder = folder;
+        self.start();
+    }
+
     /// SIGKILL: no goodbye of any kind.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

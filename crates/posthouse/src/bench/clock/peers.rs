@@ -88,8 +88,9 @@ fn table(report: &Report, args: &ClockArgs, document: &Value) -> String {
     }
     let _ = write!(
         text,
-        "\nOurs is late past due time and guard (100 ms, so that no agent's clock is behind), over HTTP with a\n\
-         signed token to another process. Granted to the others: {}\n",
+        "\nOurs is measured past due time and guard, over HTTP with a signed token to another process. The guard is\n\
+         100 ms on purpose, for agents whose clocks run behind: past the due time alone, ours is 100 ms more.\n\
+         Granted to the others: {}\n",
         document["granted"].as_str().unwrap_or_default()
     );
     text

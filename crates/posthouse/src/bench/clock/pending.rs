@@ -32,11 +32,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
     let premises = Premises::prepare(ground, args.arms.div_ceil(JOBS)).await?;
-    let (agents, first_us) = (premises.agents.len(), Timepiece::wall().now().millis() * 1000 + FIRST_US);
+    let first_us = Timepiece::wall().now().millis() * 1000 + FIRST_US;
     let step_us = OVER_US / i64::from(args.arms);
     let watch = Stopwatch::start();
     let wishes = (0..args.arms).map(|at| Wish {
-        agent: at as usize % agents,
+        // One agent after another: rows that lie together are made faster.
+        agent: (at / JOBS) as usize,
         job: format!("{:012x}", u64::from(at).wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff_ffff),
         due_us: first_us + step_us * i64::from(at),
         callback: calls::CALLBACK.to_owned(),

@@ -1,0 +1,385 @@
+//! SIGKILL while agents arm, replace and cancel jobs and take their fires: no arm that was answered for
+//! is lost, nothing runs twice, nothing is early, and what was cancelled keeps silent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use posthouse_agent::verify::{KeySet, judge};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::cron::{FireAt, Missed, Policy, Provision, audience};
+use serde_json::json;
+
+use super::{Dice, PATIENCE, kills};
+use crate::cron::{Armer, Call, Callback, ahead};
+use crate::house::House;
+use crate::talk::provide_crypto;
+
+const AGENTS: usize = 4;
+/// Callers of each agent: their requests meet in the house.
+const CALLERS: usize = 6;
+/// What a killed house had sent is read by the agent within this.
+const ON_THE_WIRE: Duration = Duration::from_millis(300);
+/// No commit takes longer: a fire answered for earlier than this before a kill is not sent again for it.
+const COMMITTED: Duration = Duration::from_secs(2);
+
+/// One due time that an agent asked to be called at, and what it was told of it.
+#[derive(Debug)]
+struct Wish {
+    agent: String,
+    job: String,
+    fire_at: FireAt,
+    /// Whether the arm was answered for.
+    is_armed: bool,
+    ended: Ended,
+}
+
+/// What the agent did to a wish afterwards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ended {
+    No,
+    /// A cancel or a newer arm was answered for at that moment.
+    At(Moment),
+    /// It was tried, and nobody knows whether it came to pass.
+    Perhaps,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_house_is_killed() {
+    provide_crypto();
+    let mut house = House::open(&[("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "1000")]);
+    house.does(&["tenant", "create", "acme"]);
+    let callback = Callback::open().await;
+    let mut armers = Vec::new();
+    for number in 0..AGENTS {
+        let name = format!("agent{number}");
+        let agent = house.does(&["agent", "create", &name, "--tenant", "acme"]);
+        let instance = agent["instance_id"].as_str().unwrap().to_owned();
+        let armer = Armer::new(&house, &agent, callback.of(&instance)).await;
+        armers.push((instance, armer));
+    }
+    let jwks = reqwest::get(format!("{}/.well-known/jwks.json", house.url)).await.unwrap();
+    let keys = KeySet::read(&jwks.bytes().await.unwrap()).unwrap();
+
+    let enough = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..AGENTS * CALLERS)
+        .map(|number| {
+            let (instance, armer) = armers[number % AGENTS].clone();
+            let caller =
+                Caller { number, instance, armer, dice: Dice(0x2545_f491_4f6c_dd1d ^ (number as u64 + 1)) };
+            tokio::spawn(caller.calls(Arc::clone(&enough)))
+        })
+        .collect();
+
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut deaths = Vec::new();
+    for kill in 0..kills() {
+        // At any moment, or just when an agent has answered: between its 202 and the commit if we are lucky.
+        if kill % 2 == 0 {
+            tokio::time::sleep(Duration::from_millis(dice.below(1500) as u64)).await;
+        } else {
+            callback.called(callback.len() + 1 + dice.below(60)).await;
+            tokio::time::sleep(Duration::from_micros(dice.below(4000) as u64)).await;
+        }
+        let from = Timepiece::wall().now();
+        tokio::task::block_in_place(|| house.kill());
+        deaths.push((from, Timepiece::wall().now() + ON_THE_WIRE));
+        tokio::task::block_in_place(|| house.start());
+    }
+    enough.store(true, Ordering::Relaxed);
+    let mut wishes = Vec::new();
+    for caller in callers {
+        wishes.extend(caller.await.unwrap());
+    }
+    for (_, armer) in &armers {
+        until_nothing_is_armed(armer).await;
+    }
+    assert_eq!(house.does(&["job", "list"])["items"], json!([]), "given up, or left");
+
+    let calls = callback.calls();
+    for call in &calls {
+        let good =
+            judge(call.token(), &audience(&call.agent.as_str().into()), &keys, Some(&house.url), call.at);
+        assert!(good.is_some(), "a token that its agent refuses: {call:?}");
+    }
+    Sum::of(&wishes, &calls, &deaths).is_right(&deaths);
+}
+
+async fn until_nothing_is_armed(armer: &Armer) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !armer.listed().await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    if waited.await.is_err() {
+        panic!("still armed: {:?}", armer.listed().await);
+    }
+}
+
+/// Somebody who asks the house for one thing after another.
+struct Caller {
+    number: usize,
+    instance: String,
+    armer: Armer,
+    dice: Dice,
+}
+
+impl Caller {
+    async fn calls(mut self, enough: Arc<AtomicBool>) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        for round in 0.. {
+            if enough.load(Ordering::Relaxed) {
+                break;
+            }
+            let job = format!("job-{}-{round}", self.number);
+            match self.dice.below(8) {
+                0 | 1 => self.replaces(&job, &mut wishes).await,
+                2 | 3 => self.cancels(&job, &mut wishes).await,
+                4 => self.goes_on(&job, &mut wishes).await,
+                5 => self.asks_once(&job, &mut wishes).await,
+                _ => drop(self.arms(&job, &mut wishes).await),
+            }
+            tokio::time::sleep(self.millis(60)).await;
+        }
+        wishes
+    }
+
+    fn millis(&mut self, most: usize) -> Duration {
+        Duration::from_millis(self.dice.below(most) as u64)
+    }
+
+    fn noted(&self, job: &str, fire_at: &FireAt, is_armed: bool) -> Wish {
+        let (agent, job) = (self.instance.clone(), job.to_owned());
+        Wish { agent, job, fire_at: fire_at.clone(), is_armed, ended: Ended::No }
+    }
+
+    /// Arms, and asks the very same again until there is an answer.
+    async fn arms(&mut self, job: &str, wishes: &mut Vec<Wish>) -> usize {
+        let due = ahead(self.millis(3000));
+        // No two of one job are alike, or the second would be the first again.
+        let fire_at = FireAt::from_micros(due.due_us() + (wishes.len() % 1000) as i64);
+        self.insists("provision", &self.armer.wish(job, &fire_at).body()).await;
+        wishes.push(self.noted(job, &fire_at, true));
+        wishes.len() - 1
+    }
+
+    /// Arms, and lets it be when there is no answer.
+    async fn asks_once(&mut self, job: &str, wishes: &mut Vec<Wish>) {
+        let fire_at = ahead(self.millis(3000));
+        let answer = self.armer.posts("provision", &self.armer.wish(job, &fire_at).body()).await;
+        let is_armed = answer.is_some_and(|(status, _)| status == 200);
+        wishes.push(self.noted(job, &fire_at, is_armed));
+    }
+
+    async fn replaces(&mut self, job: &str, wishes: &mut Vec<Wish>) {
+        let first = self.arms(job, wishes).await;
+        tokio::time::sleep(self.millis(2000)).await;
+        self.arms(job, wishes).await;
+        wishes[first].ended = Ended::At(Timepiece::wall().now());
+    }
+
+    async fn cancels(&mut self, job: &str, wishes: &mut Vec<Wish>) {
+        let armed = self.arms(job, wishes).await;
+        tokio::time::sleep(self.millis(2000)).await;
+        let body = json!({ "job_id": job });
+        wishes[armed].ended = match self.dice.below(4) {
+            0 => match self.armer.posts("cancel", &body).await {
+                Some((200, _)) => Ended::At(Timepiece::wall().now()),
+                _ => Ended::Perhaps,
+            },
+            _ => {
+                self.insists("cancel", &body).await;
+                Ended::At(Timepiece::wall().now())
+            }
+        };
+    }
+
+    /// Names the job's next times at once; each of them is to run, however late.
+    async fn goes_on(&mut self, job: &str, wishes: &mut Vec<Wish>) {
+        let first = self.dice.below(1000) as u64;
+        let times: Vec<FireAt> = (0..3).map(|n| ahead(Duration::from_millis(first + 700 * n))).collect();
+        let wish = Provision {
+            then: times[1..].to_vec(),
+            policy: Policy { missed: Missed::All, window: Some(3600), ..Policy::default() },
+            ..self.armer.wish(job, &times[0])
+        };
+        self.insists("provision", &wish.body()).await;
+        wishes.extend(times.iter().map(|time| self.noted(job, time, true)));
+    }
+
+    async fn insists(&self, verb: &str, body: &serde_json::Value) {
+        let insisting = async {
+            loop {
+                match self.armer.posts(verb, body).await {
+                    Some((200, _)) => return,
+                    // Gone, or not all there yet.
+                    None | Some((503, _)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    Some(other) => panic!("{verb} was answered {other:?}"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, insisting).await.expect("the house does not answer");
+    }
+}
+
+/// Everything that was promised, counted.
+#[derive(Debug, Default, PartialEq)]
+struct Sum {
+    wished: usize,
+    answered: usize,
+    replaced_or_cancelled: usize,
+    /// Of those, ended before their time had come: nobody may ever hear of them.
+    silenced: usize,
+    run: usize,
+    /// Answered for, neither replaced nor cancelled, and never run.
+    lost: usize,
+    twice: usize,
+    early: usize,
+    /// Called although a cancel or a newer arm was answered for before their time.
+    not_silent: usize,
+    /// Calls that nobody had wished for.
+    unasked: usize,
+    sent_again: usize,
+    /// Of those, with no kill in between.
+    without_cause: usize,
+    /// What is known of each that is broken.
+    stories: Vec<String>,
+}
+
+impl Sum {
+    fn of(wishes: &[Wish], calls: &[Call], deaths: &[(Moment, Moment)]) -> Self {
+        let mut heard: HashMap<(&str, &str, &str), Vec<&Call>> = HashMap::new();
+        for call in calls {
+            heard.entry((&call.agent, &call.job, &call.fire_at)).or_default().push(call);
+        }
+        let mut sum = Self { wished: wishes.len(), ..Self::default() };
+        for wish in wishes {
+            let calls = heard.remove(&(&*wish.agent, &*wish.job, wish.fire_at.text())).unwrap_or_default();
+            let runs = calls.iter().filter(|call| call.runs).count();
+            let before = sum.broken();
+            sum.answered += usize::from(wish.is_armed);
+            sum.run += runs;
+            sum.twice += usize::from(runs > 1);
+            sum.early += calls.iter().filter(|call| call.at.millis() * 1000 < wish.fire_at.due_us()).count();
+            match wish.ended {
+                Ended::No if wish.is_armed && runs == 0 => sum.lost += 1,
+                Ended::At(moment) => {
+                    sum.replaced_or_cancelled += 1;
+                    // Before its time no attempt can have begun.
+                    if moment.millis() < wish.fire_at.due_ms() {
+                        sum.silenced += 1;
+                        sum.not_silent += calls.len();
+                    }
+                }
+                _ => {}
+            }
+            for pair in calls.windows(2) {
+                let has_cause = |(from, to): &(Moment, Moment)| {
+                    (*from - COMMITTED..=*to).contains(&pair[0].at) && pair[1].at >= *from
+                };
+                sum.sent_again += 1;
+                sum.without_cause += usize::from(!deaths.iter().any(has_cause));
+            }
+            if sum.broken() != before {
+                let heard: Vec<_> = calls.iter().map(|call| (call.at, call.runs)).collect();
+                sum.stories.push(format!("{wish:?} was called at {heard:?}"));
+            }
+        }
+        sum.stories.extend(heard.keys().map(|key| format!("{key:?} was never wished for")));
+        sum.unasked = heard.values().map(Vec::len).sum();
+        sum
+    }
+
+    /// What must be nothing at all.
+    fn broken(&self) -> [usize; 6] {
+        [self.lost, self.twice, self.early, self.not_silent, self.unasked, self.without_cause]
+    }
+
+    fn is_right(&self, deaths: &[(Moment, Moment)]) {
+        println!(
+            "{} kills, {} due times wished for, {} answered for, {} of them replaced or cancelled ({} before \
+             their time): {} run, {} lost, {} run twice, {} early, {} not silent, {} unasked; {} fires sent again \
+             because a kill fell between 202 and its commit, {} without that cause",
+            deaths.len(),
+            self.wished,
+            self.answered,
+            self.replaced_or_cancelled,
+            self.silenced,
+            self.run,
+            self.lost,
+            self.twice,
+            self.early,
+            self.not_silent,
+            self.unasked,
+            self.sent_again,
+            self.without_cause,
+        );
+        assert_eq!(self.broken(), [0; 6], "{:#?}\nkilled at {deaths:?}", self.stories);
+        assert!(self.run > 0 && self.silenced > 0, "{self:?}");
+    }
+}
+
+/// The judge is judged: each broken promise is seen as what it is.
+#[test]
+fn the_sum_tells_every_broken_promise_from_a_kept_one() {
+    let moment = |ms| Moment::from_seconds(1_000) + Duration::from_millis(ms);
+    let wish = |job: &str, due, ended| Wish {
+        agent: "heron".to_owned(),
+        job: job.to_owned(),
+        fire_at: FireAt::from_micros(moment(due).millis() * 1000),
+        is_armed: true,
+        ended,
+    };
+    let call = |wish: &Wish, at, runs| Call {
+        agent: wish.agent.clone(),
+        job: wish.job.clone(),
+        fire_at: wish.fire_at.text().to_owned(),
+        headers: http::HeaderMap::new(),
+        at: moment(at),
+        runs,
+    };
+    let wishes = [
+        wish("kept", 100, Ended::No),
+        wish("lost", 100, Ended::No),
+        wish("early", 100, Ended::No),
+        wish("twice", 100, Ended::No),
+        wish("silent", 9_000, Ended::At(moment(50))),
+        wish("loud", 9_000, Ended::At(moment(50))),
+        wish("too late", 100, Ended::At(moment(150))),
+        wish("again", 4_000, Ended::No),
+        wish("again for nothing", 100, Ended::No),
+    ];
+    let [kept, _, early, twice, _, loud, too_late, again, for_nothing] = &wishes;
+    let calls = [
+        call(kept, 100, true),
+        call(early, 99, true),
+        call(twice, 4_800, true),
+        call(twice, 6_000, true),
+        call(loud, 9_100, true),
+        call(too_late, 120, true),
+        call(again, 4_900, true),
+        call(again, 6_100, false),
+        call(for_nothing, 200, true),
+        call(for_nothing, 6_100, false),
+        call(&wish("unasked", 0, Ended::No), 100, true),
+    ];
+    let sum = Sum::of(&wishes, &calls, &[(moment(5_000), moment(5_300))]);
+    let expected = Sum {
+        wished: 9,
+        answered: 9,
+        replaced_or_cancelled: 3,
+        silenced: 2,
+        run: 8,
+        lost: 1,
+        twice: 1,
+        early: 1,
+        not_silent: 1,
+        unasked: 1,
+        sent_again: 3,
+        without_cause: 1,
+        stories: Vec::new(),
+    };
+    assert_eq!(sum.stories.len(), 6, "{:#?}", sum.stories);
+    assert_eq!(Sum { stories: Vec::new(), ..sum }, expected);
+}
