@@ -55,11 +55,14 @@ impl Clock {
 
     /// Tries a dead or waiting arm again now. False when none is pending.
     pub async fn redrive(&self, instance: &InstanceId, job: &JobId) -> Result<bool, Fault> {
-        let due = self.0.arms.redrive(instance, job, self.0.timepiece.now()).await?;
-        if let Some(due) = due {
-            self.0.heap.push(due);
-        }
-        Ok(due.is_some())
+        let (clock, instance, job) = (self.clone(), instance.clone(), job.clone());
+        // In a task of its own: whoever asked may hang up between the commit and what must follow it.
+        let redriven = self.0.tasks.spawn(async move {
+            let due = clock.0.arms.redrive(&instance, &job, clock.0.timepiece.now()).await?;
+            due.into_iter().for_each(|due| clock.0.heap.push(due));
+            Ok(due.is_some())
+        });
+        redriven.await.unwrap_or(Err(ledger::Fault::Closed.into()))
     }
 
     /// Fires a job now, once, beside its arm, which stays as it is: an early fire in its place would make
