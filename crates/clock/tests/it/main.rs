@@ -8,6 +8,7 @@ mod asking;
 mod firing;
 mod outside;
 mod policy;
+mod prewake;
 mod steps;
 mod town;
 mod withdrawing;

@@ -1,6 +1,7 @@
 //! The real binary is killed with SIGKILL under load, again and again, and everything is counted.
 
 mod clock;
+mod sdk;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
