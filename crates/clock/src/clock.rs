@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
 use errand::Errand;
-use ledger::{ArmFilter, ArmKey, ArmState, Arms};
+use ledger::{Arm, ArmFilter, ArmKey, ArmState, Arms};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
@@ -150,14 +150,24 @@ impl Clock {
         if !freed.is_empty() {
             tracing::info!(arms = freed.len(), "took over arms whose last attempt nobody knows the end of");
         }
-        let mut filter = ArmFilter { state: Some(ArmState::Dead), ..ArmFilter::default() };
+        self.each_arm(ArmState::Dead, |arm| {
+            self.0.troubled.insert(arm.instance);
+        })
+        .await?;
+        if self.0.config.pre_wake {
+            self.each_arm(ArmState::Armed, |arm| self.consider_waking_ahead(&arm.instance, arm.next_us))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn each_arm(&self, state: ArmState, mut look: impl FnMut(Arm)) -> Result<(), Fault> {
+        let mut filter = ArmFilter { state: Some(state), ..ArmFilter::default() };
         loop {
-            let dead = self.0.arms.arms(filter.clone(), 1000).await?;
-            let Some(last) = dead.last() else { return Ok(()) };
+            let page = self.0.arms.arms(filter.clone(), 1000).await?;
+            let Some(last) = page.last() else { return Ok(()) };
             filter.after = Some(last.key);
-            for arm in dead {
-                self.0.troubled.insert(arm.instance);
-            }
+            page.into_iter().for_each(&mut look);
         }
     }
 

@@ -224,6 +224,7 @@ impl Clock {
         self.0.heap.nudge.notify_one();
         if let Some(due) = next {
             self.0.heap.push(due);
+            self.consider_waking_ahead(&arm.instance, due.next_us);
         }
         Ok(())
     }

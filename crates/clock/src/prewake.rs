@@ -58,8 +58,7 @@ impl Clock {
         Ok(known)
     }
 
-    /// Plans a poke for an arm that was just made. Arms made before a start are planned as they are
-    /// armed again.
+    /// Plans a poke for an arm, if it comes to that.
     pub(crate) fn consider_waking_ahead(&self, instance: &InstanceId, next_us: i64) {
         if !self.0.config.pre_wake {
             return;

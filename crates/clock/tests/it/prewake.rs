@@ -38,6 +38,22 @@ async fn an_agent_that_was_slow_to_wake_is_poked_that_much_before_its_next_fire(
 }
 
 #[tokio::test]
+async fn a_time_that_was_told_ahead_is_woken_for_too() {
+    let (town, heron, wake) = slow_to_wake(true).await;
+    let took = town.clock.waking(&heron.instance).await.unwrap().unwrap();
+    let mut wish = heron.wish("job", &town.at(seconds(60)));
+    wish["then"] = serde_json::json!([town.at(seconds(900)).text()]);
+    heron.arms_with(wish).await;
+    town.winds_until(|| town.callback.fires().len() == 5).await;
+    heron.history_begins(&["delivered"]).await;
+    let poked = wake.fires().len();
+    let due = crate::town::start() + seconds(900);
+    town.time.wind((due - took + Duration::from_millis(10)).since(town.time.now()));
+    wake.called(poked + 1).await;
+    assert_eq!(town.callback.fires().len(), 5);
+}
+
+#[tokio::test]
 async fn without_leave_it_is_measured_and_nobody_is_poked() {
     let (town, heron, wake) = slow_to_wake(false).await;
     let standing = async || town.clock.waking(&heron.instance).await.unwrap();
