@@ -335,8 +335,11 @@ function open() {
 
 at("connect").addEventListener("click", open);
 at("connect-too").addEventListener("click", open);
-for (const button of sheet.querySelectorAll("[data-close]")) button.addEventListener("click", () => sheet.close());
-sheet.addEventListener("close", () => at("connect-steps").replaceChildren());
+const forget = () => at("connect-steps").replaceChildren();
+// Forgotten at the click itself: the sheet tells of its closing only a moment later.
+for (const button of sheet.querySelectorAll("[data-close]"))
+  button.addEventListener("click", () => (forget(), sheet.close()));
+sheet.addEventListener("close", forget);
 at("connect-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const make = at("connect-form").querySelector("[type=submit]");
