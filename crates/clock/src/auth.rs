@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use ledger::Instance;
 use moka::sync::Cache;
 use parking_lot::Mutex;
@@ -56,7 +55,7 @@ impl Clock {
     /// Two identities stand for an instance: a client named after it, and the login planted at its first
     /// start, which is looked up inside the login's own tenant (contract section 1.1).
     pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Fault> {
-        let Some(presented) = bearer(headers) else { return Ok(Caller::Nobody) };
+        let Some(presented) = relay::bearer(headers) else { return Ok(Caller::Nobody) };
         let Some(bearer) = self.0.relay.keyring().bearer(presented).await? else {
             return Ok(Caller::Nobody);
         };
@@ -86,10 +85,4 @@ impl Clock {
             None => Ok(None),
         }
     }
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -102,7 +102,7 @@ fn one_more<K: Hash + Eq + Send + Sync + 'static>(of: &Cache<K, Tally>, key: K, 
 }
 
 /// The token of an `Authorization: Bearer` header.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

@@ -29,7 +29,7 @@ mod routes;
 mod seats;
 mod socket;
 
-pub use auth::Caller;
+pub use auth::{Caller, bearer};
 pub use config::Config;
 pub use egress::{Carried, Egress, Order};
 pub use enrol::{Enrolled, Enrolment, NotEnrolled};
