@@ -23,11 +23,13 @@ from callback import Callback  # noqa: E402
 from child import posthouse  # noqa: E402
 from clock_scene import ON_LOOPBACK, Clock  # noqa: E402
 from house import Agent, House  # noqa: E402
+from post_scene import Office, Program  # noqa: E402
 from scene import AFTER_A_DEATH_S, Scene  # noqa: E402
 from scripted_model import ScriptedModel  # noqa: E402
 from stock_gateway import Gateway  # noqa: E402
 from telegram_stand_in import TOKEN_SECRET, Telegram  # noqa: E402
 from waiting import until  # noqa: E402
+from wake_listener import WakeListener  # noqa: E402
 
 
 @dataclass
@@ -38,17 +40,25 @@ class Town:
     telegram: Telegram
     agents: list[Agent] = field(default_factory=list)
     bots: dict[str, str] = field(default_factory=dict)
+    programs: list[Program] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def agent(self, bots: int = 1, mode: str = "webhook") -> Agent:
+    def agent(self, bots: int = 1, mode: str = "webhook", wake_url: str | None = None) -> Agent:
         """An agent of a tenant of its own, with bots of its own."""
         name = f"heron-{next(self._numbers)}"
         own = [self.house.bot(self.telegram.spare_bot(), mode) for _ in range(bots)]
         self.house.tenant(f"acme-{name}")
-        made = self.house.agent(name, f"acme-{name}", own)
+        waking = [] if wake_url is None else ["--wake-url", wake_url]
+        made = self.house.agent(name, f"acme-{name}", own, *waking)
         self.agents.append(made)
-        self.bots[made.instance_id] = own[0]
+        if own:
+            self.bots[made.instance_id] = own[0]
         return made
+
+    def program(self, tenant: str) -> Program:
+        """Somebody who writes to that tenant's agents."""
+        self.programs.append(Program(self.house, self.house.client(tenant)))
+        return self.programs[-1]
 
     def chat(self) -> int:
         """A person nobody has met."""
@@ -65,7 +75,8 @@ class Town:
         """Looks through everything that a module's tests made the house say or keep."""
         kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
         written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
-        for secret in [TOKEN_SECRET, *(agent.secret for agent in self.agents)]:
+        agents = [agent.papers[name] for agent in self.agents for name in ("secret", "client_secret")]
+        for secret in [TOKEN_SECRET, *agents, *(program.secret for program in self.programs)]:
             found = [where for where, text in written.items() if secret.encode() in text]
             assert not found, f"{secret[:8]}... was written in {found}"
 
@@ -133,13 +144,43 @@ def stage(town: Town, model: ScriptedModel, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def scene(stage: Scene) -> Iterator[Scene]:
     """Everything is up and the agent is on the line, whatever the test before has done."""
+    _set(stage)
+    yield stage
+    stage.model.forget_rules()
+
+
+@pytest.fixture(scope="module")
+def staffed(
+        request: pytest.FixtureRequest, town: Town, model: ScriptedModel,
+        tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """Programs on one side, a stock gateway on the other that is started when its wake URL is called. A module
+    says with `BOTS` how many bots the agent has, and with `WITHOUT` what its environment lacks."""
+    with WakeListener() as listener:
+        agent = town.agent(getattr(request.module, "BOTS", 1), wake_url=f"{listener.url}/wake")
+        environment = {k: v for k, v in agent.env.items() if k not in getattr(request.module, "WITHOUT", ())}
+        gateway = Gateway(tmp_path_factory.mktemp("hermes"), environment, model.base_url)
+        made = Office(town, agent, model, gateway, town.program(agent.tenant), listener)
+        listener.wake = made.rise
+        try:
+            yield made
+        finally:
+            listener.wake = lambda: None
+            gateway.kill()
+
+
+@pytest.fixture
+def office(staffed: Office) -> Iterator[Office]:
+    """As `scene`, with the post in question."""
+    _set(staffed)
+    yield staffed
+    staffed.model.forget_rules()
+
+
+def _set(stage: Scene) -> None:
     stage.model.forget_rules()
     if not stage.town.house.running():
         stage.town.house.serve()
     stage.gateway.thaw()
-    if not stage.gateway.running():
-        stage.gateway.start()
+    stage.rise()
     stage.connected()
     until("the inbox is empty", lambda: stage.unread() == 0, AFTER_A_DEATH_S)
-    yield stage
-    stage.model.forget_rules()

@@ -78,6 +78,10 @@ class House(Child):
         made = self.admin("agent", "create", name, "--tenant", tenant, *named, *options)
         return Agent(name, tenant, made["instance_id"], made["gateway_id"], made["secret"], made["env"], made)
 
+    def client(self, tenant: str) -> dict[str, Any]:
+        """A credential for a tenant's own programs."""
+        return self.admin("client", "create", "--tenant", tenant)
+
     def revoke(self, agent: Agent) -> None:
         self.admin("agent", "revoke", agent.instance_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,8 +67,16 @@ class Scene:
     model: ScriptedModel
     gateway: Gateway
 
+    _rising: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
+
     def chat(self) -> Chat:
         return Chat(self.town, self.agent, self.model, self.town.chat())
+
+    def rise(self) -> None:
+        """Starts the gateway unless it runs; whoever listens at its wake URL may be doing the same."""
+        with self._rising:
+            if not self.gateway.running():
+                self.gateway.start()
 
     def connected(self, connected: bool = True) -> None:
         self.town.house.wait_connected(self.agent, connected)

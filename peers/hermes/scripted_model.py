@@ -49,6 +49,8 @@ class Rule:
     tool: str | None = None
     """Call this tool first; the answer follows its result."""
     arguments: dict[str, Any] = field(default_factory=dict)
+    talk: str | None = None
+    """What it says beside the tool call."""
     times: int | None = None
     """How many requests the rule serves; None is for ever."""
 
@@ -198,7 +200,7 @@ class ScriptedModel:
     def _tool_call(self, rule: Rule) -> dict[str, Any]:
         function = {"name": rule.tool, "arguments": json.dumps(rule.arguments)}
         call = {"id": f"call_{next(self._numbers)}", "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [call]}
+        return {"role": "assistant", "content": rule.talk, "tool_calls": [call]}
 
     def finish(self, turn: Turn) -> None:
         with self._changed:
@@ -295,11 +297,11 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
                 event(json.dumps(base | {"choices": [choice]}))
 
             delta({"role": "assistant", "content": ""})
-            for index, call in enumerate(message.get("tool_calls") or []):
-                delta({"tool_calls": [call | {"index": index}]})
             content = message.get("content") or ""
             for start in range(0, len(content), 64):
                 delta({"content": content[start:start + 64]})
+            for index, call in enumerate(message.get("tool_calls") or []):
+                delta({"tool_calls": [call | {"index": index}]})
             delta({}, reason)
             event(json.dumps(base | {"choices": [], "usage": usage}))
             event("[DONE]")

@@ -63,6 +63,8 @@ pub(crate) struct Inner {
     pub crowd: Mutex<Crowd<Held>>,
     pub callback: Arc<dyn Bell>,
     pub line: Arc<dyn Bell>,
+    /// What alarms ring, by name.
+    pub hung: DashMap<&'static str, Arc<dyn Bell>>,
     pub known: Known,
     pub pace: Pace,
     pub prewake: Prewake,
@@ -108,6 +110,7 @@ impl Clock {
             crowd: Mutex::new(Crowd::new(limits)),
             callback: Arc::new(callback),
             line: Arc::new(line),
+            hung: DashMap::new(),
             known: Known::new(&relay),
             pace: Pace::new(config.requests_per_second),
             prewake: Prewake::default(),

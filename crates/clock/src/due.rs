@@ -16,7 +16,7 @@ use crate::clock::Stage;
 use crate::config::micros;
 use crate::fire::Held;
 use crate::withdrawn::Claiming;
-use crate::{Clock, Fault};
+use crate::{Clock, Fault, alarm};
 
 /// Arms are claimed this long before their instant, so that the commit is not felt in it.
 const AHEAD_US: i64 = 150_000;
@@ -181,7 +181,8 @@ impl Clock {
         }
         // Whatever comes after a piled up one of the same agent waits behind it: they go in order.
         let before = spread.get(&arm.instance).copied();
-        let step = SPREAD_US / i64::from(self.0.config.arms_per_agent).max(1);
+        let share = if arm.is_alarm() { alarm::PER_TENANT } else { self.0.config.arms_per_agent };
+        let step = SPREAD_US / i64::from(share).max(1);
         let at = before.map_or(i64::MIN, |last| last + step).max(due).max(now);
         if due < now || before.is_some() {
             spread.insert(arm.instance.clone(), at);
@@ -195,7 +196,11 @@ impl Clock {
         while hands.ready.peek().is_some_and(|Reverse(ready)| ready.at_us <= now)
             && let Some(Reverse(ready)) = hands.ready.pop()
         {
-            let held = Held::new(self.bell_of(&ready.arm), *ready.arm, ready.at_us);
+            let Some(bell) = self.bell_of(&ready.arm) else {
+                self.wait_for_bell(*ready.arm);
+                continue;
+            };
+            let held = Held::new(bell, *ready.arm, ready.at_us);
             crowd.join(held.host.clone(), held.arm.instance.clone(), held);
         }
         drop(crowd);

@@ -1,5 +1,5 @@
 /// What went wrong on our side.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     #[error(transparent)]
     Ledger(#[from] ledger::Fault),

@@ -39,10 +39,12 @@ impl Held {
 }
 
 impl Clock {
-    pub(crate) fn bell_of(&self, arm: &Arm) -> Arc<dyn Bell> {
-        match arm.callback {
-            Some(_) => Arc::clone(&self.0.callback),
-            None => Arc::clone(&self.0.line),
+    /// Nothing for an alarm whose bell is not hung.
+    pub(crate) fn bell_of(&self, arm: &Arm) -> Option<Arc<dyn Bell>> {
+        match (&arm.bell, &arm.callback) {
+            (Some(name), _) => self.hung(name),
+            (None, Some(_)) => Some(Arc::clone(&self.0.callback)),
+            (None, None) => Some(Arc::clone(&self.0.line)),
         }
     }
 
@@ -172,8 +174,11 @@ impl Clock {
             tracing::warn!(instance.id = %arm.instance, job.id = %arm.job, why = error,
                 "a fire has failed {ALARM_AFTER} times and is tried again");
         }
-        self.0.troubled.insert(arm.instance.clone());
-        let poked = arm.poked || (rung.is_asleep() && self.poke(arm, "asleep").await);
+        // Behind an alarm there is nobody to wake, and nobody whose sign of life could be waited for.
+        let poked = !arm.is_alarm() && {
+            self.0.troubled.insert(arm.instance.clone());
+            arm.poked || (rung.is_asleep() && self.poke(arm, "asleep").await)
+        };
         let unsure = matches!(rung, Rung::Unheard { nothing_was_sent: false, .. });
         let attempt = Attempt { status, error: Some(error), late_ms, unsure };
         match retry::next(&self.0.config, arm, asked, now) {
@@ -224,7 +229,9 @@ impl Clock {
         self.0.heap.nudge.notify_one();
         if let Some(due) = next {
             self.0.heap.push(due);
-            self.consider_waking_ahead(&arm.instance, due.next_us);
+            if !arm.is_alarm() {
+                self.consider_waking_ahead(&arm.instance, due.next_us);
+            }
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ pub enum ByHand {
 }
 
 impl Clock {
+    /// Agents' armed jobs. Alarms are no agent's and are not among them.
     pub async fn jobs(&self, filter: JobFilter, at_most: u32) -> Result<Vec<Arm>, Fault> {
         Ok(self.0.arms.arms(filter, at_most).await?)
     }
@@ -75,7 +76,8 @@ impl Clock {
             schedule: ScheduleId::mint(now.millis()),
             ..armed
         };
-        let rung = self.bell_of(&by_hand).ring(&by_hand).await;
+        let Some(bell) = self.bell_of(&by_hand) else { return Ok(ByHand::NoJob) };
+        let rung = bell.ring(&by_hand).await;
         let (answer, status, error) = match rung {
             Rung::Taken { status, .. } => (ByHand::Answered { status }, Some(status), None),
             Rung::Refused { status, .. } => {

@@ -110,7 +110,10 @@ impl Clock {
     }
 
     async fn ring_for_outside(&self, arm: Arm) -> Result<Relayed, Fault> {
-        let settled = self.attempt(&*self.bell_of(&arm), &arm).await;
+        let settled = match self.bell_of(&arm) {
+            Some(bell) => self.attempt(&*bell, &arm).await,
+            None => Settled::PutBack { next_us: arm.next_us },
+        };
         let heard = match &settled {
             Settled::Ended { fate, .. } if fate.is_taken() => Relayed::Over(match fate {
                 ledger::Fate::Gone => "gone",

@@ -19,7 +19,8 @@ pub(crate) fn next(config: &Config, arm: &Arm, asked: Option<Duration>, now: Mom
         true => config.give_up_after.0,
         false => config.give_up_for_next_after.0,
     };
-    if arm.failing_since.is_some_and(|since| now.since(since) >= give_up) {
+    // An alarm is never given up: no sign of life would ever bring it back.
+    if !arm.is_alarm() && arm.failing_since.is_some_and(|since| now.since(since) >= give_up) {
         return None;
     }
     let step = usize::try_from(arm.attempts).unwrap_or(usize::MAX).min(PAUSES.len() - 1);

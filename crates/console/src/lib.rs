@@ -5,10 +5,12 @@
 //! a secret but the one that hands it out; a request body with a field we do not know is refused.
 
 mod agents;
+mod aliases;
 mod auth;
 mod backup;
 mod bots;
 mod clients;
+mod connectors;
 mod env;
 mod inbox;
 mod invites;
@@ -17,6 +19,7 @@ mod keys;
 mod listing;
 mod messages;
 mod problem;
+mod receipts;
 mod routes;
 mod routing;
 mod tenants;
@@ -24,4 +27,4 @@ mod told;
 
 pub use auth::{AdminToken, unauthorized};
 pub use env::{Env, env};
-pub use routes::{Backup, Guests, Parts, WakeUrlCheck, routes};
+pub use routes::{Backup, Guests, OPERATIONS, Operation, Parts, WakeUrlCheck, routes};

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use ledger::Story;
-use posthouse_wire::{ActionId, EntryId};
+use posthouse_wire::delivery::is_dispatch_id;
+use posthouse_wire::{ActionId, DispatchId, EntryId};
 use serde::Serialize;
 
 use crate::problem::Problem;
@@ -21,12 +22,15 @@ pub(crate) struct Trace {
 struct ShownStory {
     id: String,
     what: String,
-    instance_id: String,
+    /// Nothing where no agent of ours was on the line for it.
+    instance_id: Option<String>,
     platform: String,
     bot: String,
     chat: Option<String>,
     message: Option<String>,
     linked: Vec<String>,
+    /// What a program's message was sent as.
+    dispatch_id: Option<String>,
     steps: Vec<ShownStep>,
 }
 
@@ -42,12 +46,13 @@ fn shown(story: Story) -> ShownStory {
     ShownStory {
         id: story.id,
         what: story.what,
-        instance_id: story.instance.to_string(),
+        instance_id: Some(story.instance.to_string()).filter(|id| !id.is_empty()),
         platform: story.platform.to_string(),
         bot: story.bot,
         chat: story.chat.map(|chat| chat.to_string()),
         message: story.message.map(|message| message.to_string()),
         linked: story.linked,
+        dispatch_id: story.dispatch.map(|dispatch| dispatch.to_string()),
         steps: story.steps.into_iter().map(step).collect(),
     }
 }
@@ -87,6 +92,10 @@ pub(crate) async fn trace(
     let mut stories: Vec<Story> = console.by_id(&id).await?.into_iter().collect();
     if stories.is_empty() {
         stories = console.by_message(&id).await?;
+        // Programs choose their ids, and one may read like a message's: both are told of then.
+        if is_dispatch_id(&id) {
+            stories.extend(console.relay.traces().dispatch(&DispatchId::from(id.as_str())).await?);
+        }
     }
     if stories.is_empty() {
         return Err(Problem::absent("no_such_message", format!("nothing is known of `{id}`")));

@@ -116,3 +116,32 @@ impl From<edge::Fault> for Problem {
         }
     }
 }
+
+impl From<post::Fault> for Problem {
+    fn from(fault: post::Fault) -> Self {
+        match fault {
+            post::Fault::Ledger(fault) => fault.into(),
+            post::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            post::Fault::Relay(fault) => fault.into(),
+            post::Fault::Clock(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<post::Refused> for Problem {
+    fn from(refused: post::Refused) -> Self {
+        use post::Refused;
+        let detail = refused.to_string();
+        match refused {
+            Refused::Fault(fault) => fault.into(),
+            Refused::Absent => Problem::absent("not_found", detail),
+            Refused::Malformed { .. } | Refused::TooLong { .. } | Refused::ExchangeAddress => {
+                Problem::unfit("invalid_request", detail)
+            }
+            Refused::Failed(_) | Refused::NotImplemented(_) | Refused::TimedOut { .. } => {
+                Problem::unfit("delivery_failed", detail)
+            }
+            Refused::CorrelationInUse | Refused::OverQuota(_) => Problem::conflict("refused", detail),
+        }
+    }
+}

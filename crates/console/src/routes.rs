@@ -6,19 +6,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, patch, post};
 use axum::{Router, middleware};
 use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
 use ledger::Rooms;
+use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
 use relay::Relay;
 
 use crate::problem::Problem;
 use crate::{
-    AdminToken, agents, auth, backup, bots, clients, inbox, invites, jobs, keys, messages, routing, tenants,
+    AdminToken, agents, aliases, auth, backup, bots, clients, connectors, inbox, invites, jobs, keys,
+    messages, receipts, routing, tenants,
 };
 
 /// Writes a consistent copy of the ledger to a file that is not there yet; an error in words.
@@ -41,6 +43,7 @@ pub struct Parts {
     pub relay: Relay,
     pub edge: Edge,
     pub clock: Clock,
+    pub post: Post,
     pub admin: AdminToken,
     /// The house's one address, without a trailing slash: what agents are told to dial.
     pub public_url: String,
@@ -65,41 +68,84 @@ impl Parts {
     }
 }
 
+/// One thing that an operator can ask for.
+pub struct Operation {
+    pub method: &'static str,
+    /// Below `/admin`, as the router writes it.
+    pub path: &'static str,
+    mount: fn() -> MethodRouter<Console>,
+}
+
+impl Operation {
+    const fn of(method: &'static str, path: &'static str, mount: fn() -> MethodRouter<Console>) -> Self {
+        Self { method, path, mount }
+    }
+}
+
+/// Everything that can be asked here. The router is built from this list, and whoever has to know every
+/// operation there is goes by it.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::of("GET", "/tenants", || get(tenants::list)),
+    Operation::of("POST", "/tenants", || post(tenants::create)),
+    Operation::of("GET", "/tenants/{tenant}", || get(tenants::show)),
+    Operation::of("PATCH", "/tenants/{tenant}", || patch(tenants::change)),
+    Operation::of("DELETE", "/tenants/{tenant}", || delete(tenants::remove)),
+    Operation::of("POST", "/tenants/{tenant}/token", || post(tenants::token)),
+    Operation::of("GET", "/agents", || get(agents::list)),
+    Operation::of("POST", "/agents", || post(agents::create)),
+    Operation::of("GET", "/agents/{agent}", || get(agents::show)),
+    Operation::of("DELETE", "/agents/{agent}", || delete(agents::remove)),
+    Operation::of("PATCH", "/agents/{agent}", || patch(agents::change)),
+    Operation::of("POST", "/agents/{agent}/rotate", || post(agents::credentials::rotate)),
+    Operation::of("POST", "/agents/{agent}/revoke", || post(agents::credentials::revoke)),
+    Operation::of("GET", "/clients", || get(clients::list)),
+    Operation::of("POST", "/clients", || post(clients::create)),
+    Operation::of("DELETE", "/clients/{client}", || delete(clients::remove)),
+    Operation::of("GET", "/bots", || get(bots::list)),
+    Operation::of("POST", "/bots", || post(bots::create)),
+    Operation::of("GET", "/bots/{platform}/{bot}", || get(bots::show)),
+    Operation::of("DELETE", "/bots/{platform}/{bot}", || delete(bots::remove)),
+    Operation::of("GET", "/platforms/{platform}", || get(bots::platform)),
+    Operation::of("GET", "/routes", || get(routing::list)),
+    Operation::of("POST", "/routes", || post(routing::create)),
+    Operation::of("DELETE", "/routes", || delete(routing::remove)),
+    Operation::of("GET", "/connectors", || get(connectors::list)),
+    Operation::of("POST", "/connectors", || post(connectors::create)),
+    Operation::of("GET", "/connectors/{tenant}/{name}", || get(connectors::show)),
+    Operation::of("DELETE", "/connectors/{tenant}/{name}", || delete(connectors::remove)),
+    Operation::of("POST", "/connectors/{tenant}/{name}/check", || post(connectors::check)),
+    Operation::of("GET", "/aliases", || get(aliases::list)),
+    Operation::of("POST", "/aliases", || post(aliases::create)),
+    Operation::of("DELETE", "/aliases/{tenant}/{name}", || delete(aliases::remove)),
+    Operation::of("GET", "/receipts", || get(receipts::list)),
+    Operation::of("GET", "/receipts/{dispatch}", || get(receipts::show)),
+    Operation::of("GET", "/inbox", || get(inbox::sizes)),
+    Operation::of("GET", "/dead-letters", || get(inbox::dead_letters)),
+    Operation::of("POST", "/dead-letters/{entry}/redrive", || post(inbox::redrive)),
+    Operation::of("GET", "/jobs", || get(jobs::list)),
+    Operation::of("GET", "/jobs/history", || get(jobs::history)),
+    Operation::of("GET", "/jobs/{agent}/{job}", || get(jobs::show)),
+    Operation::of("POST", "/jobs/{agent}/{job}/fire", || post(jobs::fire_now)),
+    Operation::of("POST", "/jobs/{agent}/{job}/redrive", || post(jobs::redrive)),
+    Operation::of("GET", "/signing-keys", || get(keys::list)),
+    Operation::of("POST", "/signing-keys", || post(keys::rotate)),
+    Operation::of("GET", "/scheduler-secrets", || get(keys::scheduler_secrets)),
+    Operation::of("POST", "/scheduler-secrets", || post(keys::rotate_scheduler_secret)),
+    Operation::of("DELETE", "/scheduler-secrets", || delete(keys::revoke_scheduler_secrets)),
+    Operation::of("GET", "/messages/{id}", || get(messages::trace)),
+    Operation::of("GET", "/invites", || get(invites::list)),
+    Operation::of("POST", "/invites", || post(invites::create)),
+    Operation::of("DELETE", "/invites/{person}", || delete(invites::remove)),
+    Operation::of("POST", "/backup", || post(backup::write)),
+];
+
 /// The admin API, to be mounted under the house's prefix.
 pub fn routes(parts: Parts) -> Router {
     let console: Console = Arc::new(parts);
-    let paths = Router::new()
-        .route("/tenants", get(tenants::list).post(tenants::create))
-        .route("/tenants/{tenant}", get(tenants::show).delete(tenants::remove))
-        .route("/agents", get(agents::list).post(agents::create))
-        .route("/agents/{agent}", get(agents::show).delete(agents::remove).patch(agents::change))
-        .route("/agents/{agent}/rotate", post(agents::credentials::rotate))
-        .route("/agents/{agent}/revoke", post(agents::credentials::revoke))
-        .route("/clients", get(clients::list).post(clients::create))
-        .route("/clients/{client}", delete(clients::remove))
-        .route("/bots", get(bots::list).post(bots::create))
-        .route("/bots/{platform}/{bot}", get(bots::show).delete(bots::remove))
-        .route("/platforms/{platform}", get(bots::platform))
-        .route("/routes", get(routing::list).post(routing::create).delete(routing::remove))
-        .route("/inbox", get(inbox::sizes))
-        .route("/dead-letters", get(inbox::dead_letters))
-        .route("/dead-letters/{entry}/redrive", post(inbox::redrive))
-        .route("/jobs", get(jobs::list))
-        .route("/jobs/history", get(jobs::history))
-        .route("/jobs/{agent}/{job}", get(jobs::show))
-        .route("/jobs/{agent}/{job}/fire", post(jobs::fire_now))
-        .route("/jobs/{agent}/{job}/redrive", post(jobs::redrive))
-        .route("/signing-keys", get(keys::list).post(keys::rotate))
-        .route(
-            "/scheduler-secrets",
-            get(keys::scheduler_secrets)
-                .post(keys::rotate_scheduler_secret)
-                .delete(keys::revoke_scheduler_secrets),
-        )
-        .route("/messages/{id}", get(messages::trace))
-        .route("/invites", get(invites::list).post(invites::create))
-        .route("/invites/{person}", delete(invites::remove))
-        .route("/backup", post(backup::write))
+    let mounted = OPERATIONS
+        .iter()
+        .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
+    let paths = mounted
         .fallback(async || Problem::NOT_FOUND)
         .method_not_allowed_fallback(async || Problem::METHOD)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))

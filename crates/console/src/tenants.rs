@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use ledger::{Removed, Tenant};
+use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
 use crate::listing::Items;
@@ -36,6 +37,38 @@ pub(crate) struct TenantWithAgents {
     #[serde(flatten)]
     tenant: ShownTenant,
     agents: usize,
+    peer_post: PeerPost,
+}
+
+/// Whom an agent's own credential may write to.
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum PeerPost {
+    /// The other agents of its tenant.
+    All,
+    None,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    #[serde(default)]
+    peer_post: Option<PeerPost>,
+}
+
+/// A body that says nothing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NothingMore {}
+
+/// What the operator speaks with as a tenant, for a quarter of an hour.
+#[derive(Serialize)]
+pub(crate) struct OperatorAccess {
+    access_token: String,
+    token_type: &'static str,
+    expires_in: u64,
+    tenant: String,
+    tenant_id: TenantId,
 }
 
 fn shown(tenant: &Tenant) -> ShownTenant {
@@ -46,11 +79,24 @@ fn shown(tenant: &Tenant) -> ShownTenant {
     }
 }
 
+fn no_tenant(name_or_id: &str) -> Problem {
+    Problem::absent("no_such_tenant", format!("there is no tenant `{name_or_id}`"))
+}
+
 impl Parts {
     /// By name or id.
     pub(crate) async fn tenant(&self, name_or_id: &str) -> Result<Tenant, Problem> {
         let found = self.relay.roster().tenant(name_or_id).await?;
-        found.ok_or_else(|| Problem::absent("no_such_tenant", format!("there is no tenant `{name_or_id}`")))
+        found.ok_or_else(|| no_tenant(name_or_id))
+    }
+
+    async fn tenant_with_agents(&self, tenant: &Tenant) -> Result<TenantWithAgents, Problem> {
+        let agents = self.relay.roster().instances(Some(&tenant.id)).await?.len();
+        let peer_post = match self.post.connectors().peers_may_write(&tenant.id).await? {
+            true => PeerPost::All,
+            false => PeerPost::None,
+        };
+        Ok(TenantWithAgents { tenant: shown(tenant), agents, peer_post })
     }
 }
 
@@ -80,8 +126,47 @@ pub(crate) async fn show(
     Path(tenant): Path<String>,
 ) -> Result<Json<TenantWithAgents>, Problem> {
     let tenant = console.tenant(&tenant).await?;
-    let agents = console.relay.roster().instances(Some(&tenant.id)).await?.len();
-    Ok(Json(TenantWithAgents { tenant: shown(&tenant), agents }))
+    Ok(Json(console.tenant_with_agents(&tenant).await?))
+}
+
+pub(crate) async fn change(
+    State(console): State<Console>,
+    Path(tenant): Path<String>,
+    Told(change): Told<Change>,
+) -> Result<Json<TenantWithAgents>, Problem> {
+    let tenant = console.tenant(&tenant).await?;
+    if let Some(peer_post) = change.peer_post {
+        let may = matches!(peer_post, PeerPost::All);
+        console.post.connectors().set_peers_may_write(&tenant.id, may).await?;
+        console.post.changed();
+    }
+    Ok(Json(console.tenant_with_agents(&tenant).await?))
+}
+
+/// An access token for the post, so that an operator can write to agents without a credential of the
+/// tenant's. It is seen this once, and who was given one is on record.
+pub(crate) async fn token(
+    State(console): State<Console>,
+    Path(tenant): Path<String>,
+    Told(NothingMore {}): Told<NothingMore>,
+) -> Result<Json<OperatorAccess>, Problem> {
+    let tenant = console.tenant(&tenant).await?;
+    let granted = console.relay.keyring().operator_access(&tenant.id).await.map_err(relay::Fault::from)?;
+    // It was there a moment ago.
+    let granted = granted.ok_or_else(|| no_tenant(&tenant.name))?;
+    tracing::info!(
+        tenant.id = %tenant.id,
+        expires = %granted.expires,
+        "the operator was given an access token for tenant {}",
+        tenant.name
+    );
+    Ok(Json(OperatorAccess {
+        access_token: granted.access_token.expose().to_owned(),
+        token_type: "Bearer",
+        expires_in: granted.expires_in.as_secs(),
+        tenant: tenant.name,
+        tenant_id: tenant.id,
+    }))
 }
 
 pub(crate) async fn remove(

@@ -102,7 +102,8 @@ impl Intake {
         };
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
-        let entrant = Entrant { event, dedup, addressed, references, accepted: received };
+        let entrant =
+            Entrant { event, id: None, dedup, addressed, references, accepted: received, receipt: None };
         // What is refused at the gate below leaves nothing behind.
         if !capabilities.is_empty() && entrant.refusal().is_none() {
             // A repeat binds nothing again: it would fill up what was meant to be used once.

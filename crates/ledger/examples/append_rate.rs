@@ -1,22 +1,27 @@
-//! How many entries a second this disk takes: 256 callers, each appends and acknowledges in turn.
+//! How many entries a second this disk takes: 256 callers, each appends and acknowledges in turn. With
+//! `receipts` every entry carries a receipt, as a program's message does, under dispatch ids that grow with
+//! time; with `random` under ids that do not, which dirties a page of their index each.
 //!
-//! `cargo run --profile fast -p ledger --example append_rate [PAIRS]`
+//! `cargo run --profile fast -p ledger --example append_rate [PAIRS [receipts|random]]`
 
 use bytes::Bytes;
-use ledger::{Acknowledgement, Append, Fault, Ledger, Place};
-use posthouse_time::Timepiece;
+use ledger::{Acknowledgement, Append, Fault, Ledger, NewReceipt, Opening, Place, Verb};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::InstanceId;
 
 const CALLERS: u64 = 256;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pairs: u64 = std::env::args().nth(1).map_or(Ok(200_000), |count| count.parse())?;
+    let receipts = std::env::args().nth(2);
     let folder = tempfile::tempdir_in(".")?;
     let clock = Timepiece::wall();
     let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await?;
     let (start, busy) = (clock.now(), cpu_ticks()?);
-    let callers: Vec<_> =
-        (0..CALLERS).map(|caller| tokio::spawn(call(ledger.clone(), caller, pairs / CALLERS))).collect();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| tokio::spawn(call(ledger.clone(), caller, pairs / CALLERS, receipts.clone())))
+        .collect();
     for caller in callers {
         caller.await??;
     }
@@ -32,13 +37,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn call(ledger: Ledger, caller: u64, pairs: u64) -> Result<(), Fault> {
+async fn call(ledger: Ledger, caller: u64, pairs: u64, receipts: Option<String>) -> Result<(), Fault> {
     let (inbox, clock) = (ledger.inbox(), Timepiece::wall());
     let event = Bytes::from(vec![b'x'; 600]);
-    let instance = posthouse_wire::InstanceId::new(format!("inst_0198c0ffee0000000000000000{caller:06}"));
+    let instance = InstanceId::new(format!("inst_0198c0ffee0000000000000000{caller:06}"));
     for number in 0..pairs {
         let now = clock.now();
         let message = format!("{}", caller * pairs + number);
+        let receipt = receipts.as_deref().map(|ids| {
+            let number = caller * pairs + number;
+            let time = now.millis().unsigned_abs() << 16;
+            let id = if ids == "random" { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { time };
+            Box::new(receipt(&instance, id, number, now))
+        });
         let append = Append {
             to: instance.clone(),
             platform: "telegram".into(),
@@ -50,12 +61,37 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64) -> Result<(), Fault> {
             references: Vec::new(),
             accepted: now,
             sighting: None,
+            receipt,
+            id: None,
         };
         let kept = inbox.append(append).await?;
         let taken = vec![Acknowledgement { entry: kept.entry().clone(), handed: now, place: None }];
         inbox.acknowledge(&instance, taken).await?;
     }
     Ok(())
+}
+
+/// As long as a real one, under a dispatch id that begins like `id` and ends in `number`.
+fn receipt(instance: &InstanceId, id: u64, number: u64, now: Moment) -> NewReceipt {
+    let [a, b, c, d, e, f, g, h] = id.to_be_bytes();
+    NewReceipt {
+        tenant: "ten_0198c0ffee0000000000000000000001".into(),
+        dispatch: format!("{a:02x}{b:02x}{c:02x}{d:02x}-{e:02x}{f:02x}-4{g:02x}0-8000-{h:02x}{number:010x}")
+            .into(),
+        digest: [a, b, c, d, e, f, g, h, h, g, f, e, d, c, b, a],
+        connector: "relay".to_owned(),
+        agent: "heron".to_owned(),
+        instance: Some(instance.clone()),
+        chat: Some("post-bench".into()),
+        session: Some("bench".to_owned()),
+        verb: Verb::Deliver,
+        sender: "tenant:ten_0198c0ffee0000000000000000000001".into(),
+        sent_by: None,
+        sent_at: now,
+        accepted: now,
+        skipped: false,
+        open: Opening::Entry,
+    }
 }
 
 /// User and system time of this process.

@@ -1,4 +1,5 @@
 //! What agents asked to be called about: one pending arm a job, and the history of what became of them.
+//! Beside them alarms, which the house set for itself: no agent sees them.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -37,12 +38,26 @@ pub struct NewArm {
     pub next_us: i64,
 }
 
+/// A call that the house itself wants, about something of a tenant's.
+#[derive(Clone, Debug)]
+pub struct NewAlarm {
+    /// What it rings.
+    pub bell: String,
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub schedule: ScheduleId,
+    pub fire_at: FireAt,
+}
+
 /// A pending arm.
 #[derive(Clone, Debug)]
 pub struct Arm {
     pub key: ArmKey,
     pub tenant: TenantId,
+    /// Whose turn it takes. For an alarm `{bell}:{tenant}`, a name that no agent has.
     pub instance: InstanceId,
+    /// What it rings, for an alarm; an agent is called back or down its socket.
+    pub bell: Option<String>,
     pub job: JobId,
     pub schedule: ScheduleId,
     pub fire_at: FireAt,
@@ -71,6 +86,13 @@ pub enum ArmState {
     Dispatching,
     /// Given up; it comes back with the next sign of life.
     Dead,
+}
+
+impl Arm {
+    /// Whether the house set it for itself.
+    pub fn is_alarm(&self) -> bool {
+        self.bell.is_some()
+    }
 }
 
 impl ArmState {
@@ -225,10 +247,18 @@ pub trait Arms: Send + Sync {
     /// works. Nothing armed is fine. Returns the arm that ended.
     async fn cancel(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<ArmKey>, Fault>;
 
+    /// Sets the alarm of a job of this bell and tenant, in place of one for another time; the same again
+    /// changes nothing. It is not remembered once it rang, so setting it then rings again. `quota` bounds
+    /// the alarms of one tenant. A tenant that is not there is a fault; one that goes takes them along.
+    async fn set_alarm(&self, new: NewAlarm, quota: u32, now: Moment) -> Result<Armed, Fault>;
+
+    /// Ends a pending alarm. None is fine. Returns the one that ended.
+    async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<Option<ArmKey>, Fault>;
+
     /// What an instance has pending, by due time.
     async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault>;
 
-    /// Armed arms due before `until_us`, in order, after the one named: for filling the heap by pages.
+    /// Armed arms and alarms due before `until_us`, in order, after the one named: for filling the heap by pages.
     async fn due(&self, after: Due, until_us: i64, at_most: u32) -> Result<Vec<Due>, Fault>;
 
     /// Takes arms under a lease, in one transaction. Those that are not armed any more are left out.
@@ -263,7 +293,7 @@ pub trait Arms: Send + Sync {
     /// One job's pending arm.
     async fn pending(&self, instance: &InstanceId, job: &JobId) -> Result<Option<Arm>, Fault>;
 
-    /// Pending arms, by key.
+    /// Agents' pending arms, by key.
     async fn arms(&self, filter: ArmFilter, at_most: u32) -> Result<Vec<Arm>, Fault>;
 
     /// How a schedule ended, if it has: for an outside scheduler that calls about an older one.
@@ -288,6 +318,6 @@ pub trait Arms: Send + Sync {
         now: Moment,
     ) -> Result<(), Fault>;
 
-    /// How many arms there are in each state: armed (held ones among them), dead.
+    /// How many arms and alarms there are in each state: armed (held ones among them), dead.
     async fn census(&self) -> Result<(u64, u64), Fault>;
 }

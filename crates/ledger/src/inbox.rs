@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
 };
 
-use crate::{Fault, Identity};
+use crate::{Fault, Identity, NewReceipt};
 
 /// The order of entries inside one inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,11 +18,14 @@ pub struct Seq(pub i64);
 /// An event on its way into an inbox.
 #[derive(Clone, Debug)]
 pub struct Append {
+    /// Minted by the caller where the event itself names its entry; otherwise in the commit.
+    pub id: Option<EntryId>,
     pub to: InstanceId,
     pub platform: Platform,
     pub bot: BotId,
     pub chat: ChatId,
     pub message: Option<MessageId>,
+    /// Of no account where there is a receipt: its delivery is known again by the receipt alone.
     pub dedup: DedupKey,
     /// The event as JSON, ready for the wire.
     pub event: Bytes,
@@ -32,6 +35,10 @@ pub struct Append {
     pub accepted: Moment,
     /// What to remember about its conversation; nothing when that was remembered a moment ago.
     pub sighting: Option<Sighting>,
+    /// The receipt of a program's delivery, opened in the same commit. If the same delivery came before,
+    /// nothing is appended and the first entry is known; one that never reached the line, such as one that
+    /// was scheduled, is carried from here on. How it says it opens does not matter here.
+    pub receipt: Option<Box<NewReceipt>>,
 }
 
 /// A conversation seen: what later allows an answer to be sent there and an interrupt to find it.
@@ -45,7 +52,8 @@ pub struct Sighting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
     Kept(EntryId),
-    /// The same dedup key came before: the first entry's id.
+    /// The same dedup key or delivery came before: the first entry's id. Of a delivery it is told as long as
+    /// its receipt is kept, even when the entry itself is gone.
     Known(EntryId),
 }
 

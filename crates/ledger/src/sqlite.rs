@@ -2,12 +2,15 @@
 
 mod arms;
 mod checkpoint;
+mod connectors;
+mod exchanges;
 mod house;
 mod inbox;
 mod migrate;
 mod outbox;
 mod pool;
 mod prune;
+mod receipts;
 mod rooms;
 mod roster;
 mod tokens;
@@ -22,7 +25,10 @@ use std::sync::{Arc, OnceLock};
 use posthouse_time::Timepiece;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::{Arms, Entry, Fault, House, Inbox, Outbox, Rooms, Roster, Tokens, Traces, VaultRecords};
+use crate::{
+    Arms, Connectors, Entry, Exchanges, Fault, House, Inbox, Outbox, Receipts, Rooms, Roster, Tokens, Traces,
+    VaultRecords,
+};
 use pool::Pool;
 use writer::Writer;
 
@@ -84,6 +90,18 @@ impl Ledger {
     }
 
     pub fn arms(&self) -> Arc<dyn Arms> {
+        self.0.clone()
+    }
+
+    pub fn connectors(&self) -> Arc<dyn Connectors> {
+        self.0.clone()
+    }
+
+    pub fn receipts(&self) -> Arc<dyn Receipts> {
+        self.0.clone()
+    }
+
+    pub fn exchanges(&self) -> Arc<dyn Exchanges> {
         self.0.clone()
     }
 

@@ -27,6 +27,12 @@ impl Owner {
     }
 }
 
+/// The name under which the operator acts for a tenant. No such client is kept, so it has no secret to
+/// exchange and cannot be revoked: its access tokens end by themselves, and with the tenant.
+pub fn operator_client(tenant: &TenantId) -> ClientId {
+    format!("operator:{tenant}").into()
+}
+
 /// A client credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientRecord {
@@ -102,6 +108,14 @@ pub trait Tokens: Send + Sync {
     async fn revoke_client(&self, client: &ClientId, now: Moment) -> Result<bool, Fault>;
     /// Remembers an access token of a client. False when there is no such client or it was revoked.
     async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> Result<bool, Fault>;
+
+    /// Remembers an access token of the operator's for this tenant. False when there is no such tenant.
+    async fn grant_operator(
+        &self,
+        tenant: &TenantId,
+        access: TokenHash,
+        expires: Moment,
+    ) -> Result<bool, Fault>;
 
     /// Gives an instance its bootstrap login; one that it had ends. Nothing when there is no such instance.
     async fn log_in(

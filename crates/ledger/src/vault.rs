@@ -4,7 +4,9 @@ mod house_keys;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{BotId, CapabilityKind, GatewayId, InstanceId, Platform, SessionKey, TenantId};
+use posthouse_wire::{
+    BotId, CapabilityKind, ConnectorId, GatewayId, InstanceId, Platform, SessionKey, TenantId,
+};
 
 use crate::Fault;
 
@@ -82,6 +84,15 @@ pub trait VaultRecords: HouseKeys {
         sealed: Sealed,
     ) -> Result<(), Fault>;
     async fn credentials(&self, platform: &Platform, bot: &BotId) -> Result<Vec<(String, Sealed)>, Fault>;
+
+    /// Replaces what was there under that name. A connector that is not there is a fault.
+    async fn put_connector_secret(
+        &self,
+        connector: &ConnectorId,
+        name: &str,
+        sealed: Sealed,
+    ) -> Result<(), Fault>;
+    async fn connector_secrets(&self, connector: &ConnectorId) -> Result<Vec<(String, Sealed)>, Fault>;
 
     /// Binds under every session key; the newest of a kind wins.
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault>;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use posthouse_time::Timepiece;
+use posthouse_wire::delivery::Posted;
 use posthouse_wire::{EntryId, Event};
 
 pub use chunks::chunks;
@@ -35,8 +36,16 @@ pub struct Message {
 }
 
 impl Message {
+    /// What was said: a person's words, or a program's text as the program wrote it.
     pub fn text(&self) -> &str {
-        &self.event.text
+        let text = &self.event.text;
+        self.posted().map_or(text.as_str(), |posted| posted.unwrap(text))
+    }
+
+    /// There when a program brought it: whether it is context to absorb or a playbook to carry out, where
+    /// it comes from, and whether somebody waits for [`Conversation::answer`].
+    pub fn posted(&self) -> Option<&Posted> {
+        self.event.post.as_deref()
     }
 
     /// The author's name, or else id, as the platform proved it.

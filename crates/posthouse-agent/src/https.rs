@@ -1,4 +1,4 @@
-//! The client for calls to the portal: bounded, without redirects, trusting what this machine trusts.
+//! The client for calls to the house: bounded, without redirects, trusting what this machine trusts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
+
+/// How much of an unexpected answer is shown.
+const SHOWN: usize = 200;
 
 /// A client for addresses like `url`. Made whole here, TLS provider and all: an agent's process may hold
 /// another default, or none. `tls` is trusted instead of what the machine trusts.
@@ -28,12 +31,21 @@ pub(crate) fn client(
     built.map_err(|fault| fault.to_string())
 }
 
+/// Why an answer's body is not there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    #[error("{0}")]
+    Broken(String),
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
+}
+
 /// An answer's body, if it is no longer than that.
-pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Result<BytesMut, String> {
+pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Result<BytesMut, Unread> {
     let mut body = BytesMut::new();
-    while let Some(piece) = answer.chunk().await.map_err(in_words)? {
+    while let Some(piece) = answer.chunk().await.map_err(|fault| Unread::Broken(in_words(fault)))? {
         if body.len() + piece.len() > longest {
-            return Err(format!("the answer is longer than {longest} bytes"));
+            return Err(Unread::TooLong(longest));
         }
         body.extend_from_slice(&piece);
     }
@@ -51,6 +63,11 @@ pub(crate) fn in_words(fault: reqwest::Error) -> String {
         deepest = source;
     }
     deepest.to_string()
+}
+
+/// The beginning of a text, in one line.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// What the machine trusts; nobody where no TLS is spoken, so that a machine without certificates will do.

@@ -26,14 +26,32 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Programs reach an agent as well, and [`Message::posted`] tells when one did. A program that asked a
+//! question waits for one call, [`Conversation::answer`]; everything else said to it is talk. The other
+//! end of that wait, for programs written in Rust, is [`post::Client`].
+//!
+//! ```no_run
+//! # use posthouse_agent::{Agent, MemoryConnector};
+//! # let line = MemoryConnector::new([]);
+//! let agent = Agent::builder(line).on_message(|message, conversation| async move {
+//!     if message.posted().is_some_and(|posted| posted.expects_reply) {
+//!         conversation.say("let me look").await?;
+//!         conversation.answer("42").await?;
+//!     }
+//!     Ok(())
+//! });
+//! ```
 
 mod adapter;
 pub mod cron;
 mod https;
 pub mod jobs;
 mod memory;
+pub mod post;
 pub mod sample;
 mod settings;
+mod token;
 mod transport;
 pub mod verify;
 

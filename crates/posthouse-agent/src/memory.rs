@@ -1,5 +1,7 @@
 //! A house without sockets, for authors' tests.
 
+mod post;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,8 +83,7 @@ impl MemoryConnector {
     /// Brings an event under a new entry id, once somebody serves. Returns when the agent took or declined
     /// it.
     pub async fn deliver(&self, event: Event) -> Result<EntryId, Declined> {
-        let number = self.0.entries.fetch_add(1, Ordering::Relaxed) + 1;
-        let entry = EntryId::from(format!("ent_{number}"));
+        let entry = self.new_entry();
         self.deliver_as(event, entry.clone()).await?;
         Ok(entry)
     }
@@ -149,6 +150,11 @@ impl MemoryConnector {
     /// Whether the agent asked to be brought nothing more.
     pub fn paused(&self) -> bool {
         self.0.record.lock().paused
+    }
+
+    fn new_entry(&self) -> EntryId {
+        let number = self.0.entries.fetch_add(1, Ordering::Relaxed) + 1;
+        EntryId::from(format!("ent_{number}"))
     }
 
     async fn handler(&self) -> Arc<dyn InboundHandler> {

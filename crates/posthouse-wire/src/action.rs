@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::id::{CapabilityKind, ChatId, MessageId, ScopeId, SessionKey, ThreadId, UserId};
+use crate::id::{CapabilityKind, ChatId, CorrelationId, MessageId, ScopeId, SessionKey, ThreadId, UserId};
 use crate::lenient::{field, object, object_or_default, or_default};
 
 /// An outbound action (relay contract section 11.2). Ops that this house does not carry out are kept
@@ -57,6 +57,9 @@ pub struct Metadata {
     pub thread_id: Option<ThreadId>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub notify: Option<bool>,
+    /// The question that this is the answer to, where a program asked one.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<CorrelationId>,
 }
 
 impl Metadata {

@@ -8,6 +8,7 @@ pub use source::Source;
 
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::Posted;
 use crate::id::{BotId, MessageId, UserId};
 use crate::lenient::{each, each_object, object_or_default, or_default, words};
 
@@ -40,6 +41,9 @@ pub struct Event {
     /// When the house took it, RFC 3339.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub received_at: Option<String>,
+    /// There when a program brought it.
+    #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "Option::is_none")]
+    pub post: Option<Box<Posted>>,
 }
 
 impl Event {

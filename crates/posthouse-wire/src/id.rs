@@ -130,6 +130,12 @@ ids! {
     ClientId;
     /// One login and the refresh tokens that follow from it (`sid`): `log_…`.
     LoginId;
+    /// One emission of a program, shared by everything that it reaches.
+    DispatchId;
+    /// What ties an answer to its question.
+    CorrelationId;
+    /// One configured way to agents that do not dial in: `con_…`.
+    ConnectorId;
 }
 
 /// The name that an event without one reads as; such an event is not deliverable.
@@ -166,6 +172,12 @@ impl RequestId {
 impl ScheduleId {
     pub fn mint(now_ms: i64) -> Self {
         minted("sch", now_ms).into()
+    }
+}
+
+impl ConnectorId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("con", now_ms).into()
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod action;
 pub mod address;
 pub mod cron;
+pub mod delivery;
 pub mod descriptor;
 pub mod event;
 pub mod frame;
@@ -21,7 +22,8 @@ pub use descriptor::Descriptor;
 pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
-    ActionId, BotId, CapabilityKind, ChatId, ClientId, DedupKey, EntryId, GatewayId, InstanceId, JobId,
-    LoginId, MessageId, Platform, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
+    EntryId, GatewayId, InstanceId, JobId, LoginId, MessageId, Platform, RequestId, ScheduleId, ScopeId,
+    SessionKey, TenantId, ThreadId, UserId,
 };
 pub use secret::Secret;

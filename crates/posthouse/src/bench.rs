@@ -1,5 +1,6 @@
 //! `posthouse bench relay`: what a message costs, measured on this machine in one run; `bench clock` (in
-//! `clock`): what an armed job and its fire cost.
+//! `clock`): what an armed job and its fire cost; `bench post` (in `post`): what telling an agent something
+//! costs beside it.
 //!
 //! The house runs in a process of its own, the platform and the agents in this one, all on loopback.
 //! Machines differ, so the figures stand beside what the same machine does without a house (`floor`)
@@ -15,6 +16,7 @@ mod load;
 mod machine;
 mod pace;
 mod peak;
+mod post;
 mod poster;
 mod process;
 mod report;
@@ -30,6 +32,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
 pub use clock::{ClockArgs, clock};
+pub use post::{PostArgs, post};
 use report::Report;
 
 /// What is measured, and how long.

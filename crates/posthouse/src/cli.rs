@@ -1,22 +1,29 @@
 //! The command line: one binary for the house, its operator and whoever tries it out.
 
 mod agent;
+mod alias;
 mod ask;
 mod bot;
 mod client;
+mod connector;
 mod credential;
+mod exchange;
 mod inbox;
 mod invite;
 mod job;
 mod logging;
 mod message;
+mod notify;
 mod paper;
 mod reach;
+mod receipt;
 mod route;
 mod settings;
 mod signing;
+mod speaker;
 mod stand_in;
 mod tenant;
+mod text;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -104,6 +111,39 @@ enum Command {
     /// Routes: which agent a bot's events go to
     #[command(subcommand)]
     Route(route::Command),
+    /// Tells an agent something, through every connector that knows it
+    #[command(
+        after_help = "Prints the dispatch id, and what every connector made of it. Exit code 4: nobody knows the \
+        agent.\n\nExamples:\n  \
+        posthouse notify heron \"the build is green\" --tenant acme\n  \
+        make 2>&1 | tail -n 20 | posthouse notify heron --event-type build --client-id tenant:ten_… --client-secret-file secret\n  \
+        posthouse notify heron@deploys \"look at this now\" --tenant acme"
+    )]
+    Notify(notify::Notify),
+    /// Gets an agent's attention, now or at a time
+    #[command(
+        after_help = "Prints whether it was really woken. Exit code 4: nobody knows the agent.\n\nExamples:\n  \
+        posthouse wake heron --tenant acme --wait 10\n  \
+        posthouse wake heron@deploys \"the window opens\" --tenant acme --when +5m"
+    )]
+    Wake(notify::Wake),
+    /// Asks an agent, waits, and prints its answer
+    #[command(
+        after_help = "Exit code 3: nobody answered in time. Exit code 4: nobody knows the agent.\n\nExamples:\n  \
+        posthouse ask heron \"may I deploy?\" --tenant acme --timeout 60\n  \
+        git diff | posthouse ask heron --tenant acme > review.md\n  \
+        posthouse ask --attach release-7 --tenant acme"
+    )]
+    Ask(exchange::Ask),
+    /// What became of what programs sent
+    #[command(subcommand)]
+    Receipt(receipt::Command),
+    /// Connectors: ways to agents that do not dial in
+    #[command(subcommand)]
+    Connector(connector::Command),
+    /// Aliases: other names for agents
+    #[command(subcommand)]
+    Alias(alias::Command),
     /// What waits for agents, and what was given up on
     #[command(subcommand)]
     Inbox(inbox::Command),
@@ -145,6 +185,16 @@ enum Bench {
     Relay(bench::RelayArgs),
     /// Jobs armed, held and fired on time; printed as ratios to what this machine can do bare
     Clock(bench::ClockArgs),
+    /// Programs telling agents something, with a receipt; printed as ratios to messages from a platform
+    Post(bench::PostArgs),
+}
+
+/// A failure that scripts tell from others by its exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+struct Exit {
+    code: u8,
+    words: String,
 }
 
 /// Reads the command line and does as it says.
@@ -161,7 +211,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("posthouse: {error:#}");
-            ExitCode::FAILURE
+            error.downcast_ref::<Exit>().map_or(ExitCode::FAILURE, |exit| ExitCode::from(exit.code))
         }
     }
 }
@@ -210,6 +260,12 @@ impl Command {
             Command::Client(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Bot(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Route(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Notify(notify) => notify.act(paper, reach).await,
+            Command::Wake(wake) => wake.act(paper, reach).await,
+            Command::Ask(ask) => ask.act(paper, reach).await,
+            Command::Receipt(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Connector(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Alias(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Inbox(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Job(command) => command.act(paper, &Client::new(reach)?).await,
             Command::SigningKey(command) => command.act(paper, &Client::new(reach)?).await,
@@ -220,6 +276,7 @@ impl Command {
             Command::StandIn(command) => command.act(paper).await,
             Command::Bench(Bench::Relay(args)) => bench::relay(args).await,
             Command::Bench(Bench::Clock(args)) => bench::clock(args).await,
+            Command::Bench(Bench::Post(args)) => bench::post(args).await,
             Command::Config(_) | Command::Completions { .. } => Ok(()),
         }
     }
@@ -268,6 +325,18 @@ mod tests {
             "posthouse client revoke agent:inst_1",
             "posthouse bot create telegram --id 7001 --shared --mode poll --api-base-url http://a --secret-file token=f",
             "posthouse route create telegram:1 * heron --tenant acme",
+            "posthouse tenant set acme --peer-post none",
+            "posthouse connector create hooks --tenant acme --kind file-drop --settings f --authorization-file a --hmac-secret-file h --force",
+            "posthouse connector import f --tenant acme --name hooks --timeout-ms 100 --hmac-secret-file h",
+            "posthouse connector check hooks --tenant acme",
+            "posthouse alias create perry perry@example.org --tenant acme",
+            "posthouse receipt list --tenant acme --agent heron --state failed --limit 5",
+            "posthouse receipt show d-1",
+            "posthouse notify heron hello --tenant acme --kind template --event-type e --correlation-id c --connector relay --connector hooks --from me --idempotency-key k --json",
+            "posthouse notify heron@s - --client-id tenant:ten_1 --client-secret-file f",
+            "posthouse wake heron --when +5m --wait 2.5 --session s --tenant acme",
+            "posthouse ask heron why? --timeout 5 --correlation-id c --tenant acme",
+            "posthouse ask --attach c --tenant acme",
             "posthouse inbox redrive ent_1 ent_2",
             "posthouse job list heron --state dead --json",
             "posthouse job history heron ab12 --limit 5",
@@ -279,6 +348,7 @@ mod tests {
             "posthouse stand-in telegram --bot 1:s@b --bot 2:s",
             "posthouse config print --example",
             "posthouse bench clock --quick --only pace --peers --json",
+            "posthouse bench post --seconds 2 --rounds 2 --json",
             "posthouse completions bash",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
@@ -291,6 +361,12 @@ mod tests {
             "posthouse agent change heron",
             "posthouse agent change heron --wake-url http://w --no-wake-url",
             "posthouse client create --tenant acme --login",
+            "posthouse connector create hooks --tenant acme --kind pigeon",
+            "posthouse connector show hooks",
+            "posthouse ask",
+            "posthouse ask heron --attach c",
+            "posthouse ask heron why? --timeout 3601",
+            "posthouse notify heron hello --tenant acme --client-id c",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

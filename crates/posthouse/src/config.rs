@@ -34,6 +34,7 @@ pub struct Config {
     pub vault: Vault,
     pub relay: relay::Config,
     pub clock: clock::Config,
+    pub post: post::Config,
     pub platforms: edge::Config,
     pub errand: Errand,
     pub metrics: Metrics,
@@ -216,7 +217,8 @@ impl Config {
             return Err(format!("log.level: {error}"));
         }
         self.relay.check()?;
-        self.clock.check()
+        self.clock.check()?;
+        self.post.check()
     }
 
     pub fn storage_dir(&self) -> &Path {

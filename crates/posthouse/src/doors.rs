@@ -64,7 +64,7 @@ impl Doors {
     pub async fn answer(self, request: http::Request<Incoming>) -> Result<Response, Infallible> {
         let answer = AssertUnwindSafe(self.pass_on(request)).catch_unwind().await;
         // A panic is a bug of ours; its words stay in the log.
-        Ok(answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response()))
+        Ok(answer.unwrap_or_else(|_| turned_away(StatusCode::INTERNAL_SERVER_ERROR)))
     }
 
     /// Reads the body before anything else runs, so that a sender of one byte a second holds a timer and
@@ -73,12 +73,30 @@ impl Doors {
         let (parts, body) = request.into_parts();
         let body = match tokio::time::timeout(self.body_within, read(body)).await {
             Ok(Ok(body)) => body,
-            Ok(Err(status)) => return status.into_response(),
-            Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+            Ok(Err(status)) => return turned_away(status),
+            Err(_) => return turned_away(StatusCode::REQUEST_TIMEOUT),
         };
         let Ok(answer) = self.mounts.oneshot(Request::from_parts(parts, Body::from(body))).await;
         answer
     }
+}
+
+/// What is said before any door was reached, or after one broke.
+fn turned_away(status: StatusCode) -> Response {
+    let (code, detail) = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => ("too_large", "the body is larger than any door takes"),
+        StatusCode::REQUEST_TIMEOUT => ("too_slow", "the body took too long"),
+        StatusCode::BAD_REQUEST => ("malformed_body", "the body broke off or cannot be read"),
+        _ => ("fault", "the house broke over this request: its log says how"),
+    };
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
+        "code": code,
+        "detail": detail,
+    });
+    (status, [(CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
 }
 
 /// Alive: the process answers.

@@ -18,6 +18,7 @@ use edge::web::{self, Web};
 use errand::Errand;
 use ledger::{Ledger, Place};
 use parking_lot::Mutex;
+use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use prometheus_client::registry::Registry;
@@ -28,6 +29,7 @@ use vault::{Keys, Vault};
 
 use crate::config::Config;
 use crate::newcomers::Newcomers;
+use crate::ways_out::WaysOut;
 use crate::{doors, server};
 
 /// What else a caller wants of a house.
@@ -49,6 +51,7 @@ pub struct House {
     pub relay: Relay,
     pub edge: Edge,
     clock: Clock,
+    post: Post,
     pub url: String,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
@@ -102,15 +105,28 @@ impl House {
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
+        let signer = vault.signer(config.clock.signing).await?;
         let clock = Clock::new(clock::Parts {
             config: config.clock.clone(),
             arms: ledger.arms(),
-            signer: vault.signer(config.clock.signing).await?,
+            signer: signer.clone(),
             relay: relay.clone(),
             errand: errand.clone(),
             issuer: url.clone(),
             timepiece: timepiece.clone(),
         })?;
+        let post = Post::new(post::Parts {
+            config: config.post.clone(),
+            receipts: ledger.receipts(),
+            exchanges: ledger.exchanges(),
+            connectors: ledger.connectors(),
+            relay: relay.clone(),
+            clock: clock.clone(),
+            stamps: vault.stamps(&signer),
+            errand: errand.clone(),
+            public_url: url.clone(),
+            timepiece: timepiece.clone(),
+        });
         let web = Arc::new(Web::new(ledger.rooms(), timepiece.clone()));
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
@@ -127,14 +143,17 @@ impl House {
         relay.metrics().register(&mut metrics);
         edge.metrics().register(&mut metrics);
         clock.metrics().register(&mut metrics);
+        post.metrics().register(&mut metrics);
         let mut planes = vec![
-            relay::routes(&relay, Arc::new(edge.clone())),
+            relay::routes(&relay, Arc::new(WaysOut { edge: edge.clone(), post: post.clone() })),
             edge::routes(&edge),
             clock::routes(&clock),
+            post::routes(&post),
             console::routes(console::Parts {
                 relay: relay.clone(),
                 edge: edge.clone(),
                 clock: clock.clone(),
+                post: post.clone(),
                 admin: admin.clone(),
                 public_url: url.clone(),
                 built_in: if config.platforms.web.enabled { vec![web::NAME.into()] } else { Vec::new() },
@@ -202,6 +221,13 @@ impl House {
                 async move { clock.run().await.map_err(|fault| fault.to_string()) }
             }
         });
+        health.keep_up("post", &stop, {
+            let post = post.clone();
+            move || {
+                let post = post.clone();
+                async move { post.run().await.map_err(|fault| fault.to_string()) }
+            }
+        });
         health.keep_up("prune", &stop, {
             let (ledger, timepiece, stop) = (ledger.clone(), timepiece.clone(), stop.clone());
             move || prune(ledger.clone(), timepiece.clone(), stop.clone())
@@ -210,7 +236,7 @@ impl House {
         let url_file = folder.join("house.url");
         write_private(&url_file, &format!("{}\n", config.local_url(address)), true)?;
         tracing::info!(listen = %address, dir = %folder.display(), "the house is open at {url}");
-        Ok(Self { relay, edge, clock, url, stop, serving, ledger, url_file })
+        Ok(Self { relay, edge, clock, post, url, stop, serving, ledger, url_file })
     }
 
     /// Stops accepting, drains, acknowledgements first, closes every socket with 1012.
@@ -220,6 +246,7 @@ impl House {
             // First, so that no loop that ends now is taken for a fallen one.
             self.stop.cancel();
             self.edge.close();
+            self.post.close().await;
             self.clock.close().await;
             self.relay.close().await;
             let _ = self.serving.await;

@@ -8,6 +8,7 @@ mod house;
 mod newcomers;
 mod server;
 mod up;
+mod ways_out;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,8 @@ pub(crate) struct Seat {
     pub idle: bool,
     /// It takes fires down its socket.
     pub takes_fires: bool,
+    /// Nothing is handed to it before this moment.
+    pub settled: Moment,
     bell: Arc<Notify>,
     lines: VecDeque<Line>,
     close: Option<Closing>,
@@ -115,6 +117,7 @@ impl Seat {
             since,
             idle: false,
             takes_fires: false,
+            settled: Moment::default(),
             bell,
             lines: VecDeque::new(),
             close: None,

@@ -41,6 +41,11 @@ pub trait Egress: Send + Sync {
     /// The house's own conversations: every agent has them, and they do not count when an agent says
     /// hello for "its only bot".
     fn is_built_in(&self, identity: &Identity) -> bool;
+    /// The house's own conversation that every agent has without a route to it; counts last in "its only
+    /// bot".
+    fn everyones(&self) -> Option<Identity> {
+        None
+    }
     /// Does it, once, and says honestly how it went. Dropped at the deadline.
     async fn carry(&self, order: Order) -> Carried;
 }

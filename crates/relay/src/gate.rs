@@ -1,13 +1,15 @@
 //! May this pass in?
 
-use ledger::Appended;
+use ledger::{Appended, NewReceipt};
 use posthouse_time::Moment;
-use posthouse_wire::{DedupKey, Event};
+use posthouse_wire::{DedupKey, EntryId, Event};
 
 /// An event at the gate, with what is known of it besides.
 #[derive(Clone)]
 pub struct Entrant {
     pub event: Event,
+    /// The id that its entry gets, where the event itself names it.
+    pub id: Option<EntryId>,
     /// The platform's own word for "the same again".
     pub dedup: DedupKey,
     /// Meant for us, which in a crowd is what makes it a turn.
@@ -16,6 +18,8 @@ pub struct Entrant {
     pub references: Vec<String>,
     /// When it came through the door.
     pub accepted: Moment,
+    /// The receipt that a program was promised, kept in the same commit.
+    pub receipt: Option<Box<NewReceipt>>,
 }
 
 /// What became of an event at the gate.

@@ -19,7 +19,7 @@ impl Relay {
         if let Some(reason) = entrant.refusal() {
             return Ok(Admission::Refused(reason));
         }
-        let Entrant { event, dedup, references, accepted, .. } = entrant;
+        let Entrant { event, id, dedup, references, accepted, receipt, .. } = entrant;
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
         let print = fingerprint(on, &event);
@@ -28,6 +28,7 @@ impl Relay {
             .0
             .inbox
             .append(Append {
+                id,
                 to: to.instance.clone(),
                 platform: on.platform.clone(),
                 bot: on.bot.clone(),
@@ -43,6 +44,7 @@ impl Relay {
                     scope: event.source.scope_id.clone(),
                     session_keys: session_key::plausible(&event.source),
                 }),
+                receipt,
             })
             .await?;
         if fresh {
@@ -66,7 +68,9 @@ impl Relay {
 
     /// Entries the agent took. Ends our responsibility for them once committed.
     pub(crate) async fn acknowledge(&self, desk: &Desk, taken: Vec<Acknowledgement>) -> Result<(), Fault> {
+        let entries: Vec<EntryId> = taken.iter().map(|taken| taken.entry.clone()).collect();
         let gone = self.0.inbox.acknowledge(&desk.instance, taken).await?;
+        self.0.taken.tell(&entries);
         self.0.metrics.entries_acknowledged.inc_by(gone.entries.unsigned_abs());
         desk.state.lock().forgotten(gone);
         Ok(())

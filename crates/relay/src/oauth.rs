@@ -121,13 +121,17 @@ async fn refresh(
 impl Relay {
     /// A refusal that counts against the address it goes to: guessing gets slower, then stops.
     async fn turned_away(&self, address: Option<IpAddr>, refusal: Refusal) -> Refusal {
-        let Some(pause) = self.0.refusals.pause(None, address, self.0.timepiece.now()) else {
-            self.count_token("barred");
-            return Refusal::Barred;
-        };
-        self.count_token(if refusal == Refusal::Reused { "reused" } else { "refused" });
-        self.0.timepiece.after(pause).await;
-        refusal
+        let why = if refusal == Refusal::Reused { "reused" } else { "refused" };
+        if self.slowed_down(address, why).await { refusal } else { Refusal::Barred }
+    }
+
+    /// Counts one more refusal of somebody there, and waits as long as that shall take. False, and at
+    /// once, when there were too many.
+    pub(crate) async fn slowed_down(&self, address: Option<IpAddr>, why: &'static str) -> bool {
+        let pause = self.0.refusals.pause(None, address, self.0.timepiece.now());
+        self.count_token(if pause.is_some() { why } else { "barred" });
+        self.0.timepiece.after(pause.unwrap_or_default()).await;
+        pause.is_some()
     }
 
     fn count_token(&self, why: &'static str) {
@@ -191,7 +195,7 @@ impl Asked {
 
 /// The two parts of a Basic header. Our client ids hold a colon, our secrets do not; whoever follows the
 /// RFC to the letter writes that colon as `%3A`.
-fn basic(header: &str) -> Option<(String, Secret)> {
+pub(crate) fn basic(header: &str) -> Option<(String, Secret)> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;

@@ -20,6 +20,7 @@ use crate::auth::Refusals;
 use crate::desk::Desk;
 use crate::fires::Fires;
 use crate::rouse::Rouse;
+use crate::taken::Taken;
 use crate::{Config, Fault, Metrics};
 
 /// How long a closing relay waits for its sockets' goodbyes and for actions under way.
@@ -69,6 +70,7 @@ pub(crate) struct Inner {
     pub refusals: Refusals,
     pub rouse: Rouse,
     pub fires: Fires,
+    pub taken: Taken,
     pub sockets: AtomicU64,
     /// Counts changes of the roster, for whoever remembers parts of it.
     pub roster_version: watch::Sender<u64>,
@@ -95,6 +97,7 @@ impl Relay {
             sighted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(60)).build(),
             refusals: Refusals::default(),
             fires: Fires::default(),
+            taken: Taken::default(),
             sockets: AtomicU64::new(1),
             roster_version: watch::Sender::new(0),
             tasks: TaskTracker::new(),
@@ -207,6 +210,12 @@ impl Relay {
         self.0.routes.invalidate_all();
         // Whoever was removed took its tokens along.
         self.0.keyring.forget_bearers();
+    }
+
+    /// Counts the changes of the roster that this node knows of: what is remembered under the count at which
+    /// it was asked for cannot be found after a change.
+    pub fn roster_version(&self) -> u64 {
+        *self.0.roster_version.borrow()
     }
 
     /// For whoever remembers parts of the roster.

@@ -152,6 +152,13 @@ impl Relay {
         Ok(())
     }
 
+    /// When the live socket is first handed something, or was; nothing without one.
+    pub fn settles_until(&self, of: &InstanceId) -> Option<Moment> {
+        let desk = self.0.desks.get(of).map(|desk| Arc::clone(&desk))?;
+        let state = desk.state.lock();
+        state.live().map(|seat| seat.settled)
+    }
+
     pub fn presence(&self, of: &InstanceId) -> Presence {
         let Some(desk) = self.0.desks.get(of).map(|desk| Arc::clone(&desk)) else {
             return Presence::default();

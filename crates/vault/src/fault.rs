@@ -11,6 +11,9 @@ pub enum Fault {
     NoRandom,
     #[error("nothing was signed: {0}")]
     Unsigned(&'static str),
+    /// Something that was to be kept could never be used.
+    #[error("{0}")]
+    Unfit(&'static str),
     #[error(transparent)]
     Ledger(#[from] ledger::Fault),
 }

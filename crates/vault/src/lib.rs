@@ -2,8 +2,9 @@
 //!
 //! Values are sealed with AES-256-GCM under a key that lies outside the database, bound to the place
 //! they belong to, with the key's id beside the blob. Only `edge` is handed the [`Vault`]; the relay
-//! gets a [`Keyring`], which answers whether a credential is good and never what it is, and the clock a
-//! [`Signer`], which signs and never shows what with.
+//! gets a [`Keyring`], which answers whether a credential is good and never what it is, the clock a
+//! [`Signer`], which signs and never shows what with, and the post its [`Stamps`], which make the headers of
+//! one webhook's bytes.
 
 mod bearer;
 mod capability;
@@ -12,6 +13,7 @@ mod fault;
 mod keyring;
 mod seal;
 mod signer;
+mod stamps;
 mod tokens;
 
 use std::sync::Arc;
@@ -29,6 +31,7 @@ pub use keyring::{Holder, Keyring, Standing};
 pub use ledger::{ClientRecord, LoginRecord, Owner};
 pub use seal::{Keys, random_hex};
 pub use signer::{Algorithm, Jwks, KeyStanding, SchedulerStanding, Signer};
+pub use stamps::{Held, Stamps};
 pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, Client, Login, Refreshed, SHORTEST_ACCESS};
 
 /// The whole vault: bots' credentials and captured capabilities.

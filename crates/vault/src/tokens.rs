@@ -18,6 +18,8 @@ pub const BOOTSTRAP_CLIENT: &str = "hermes-cli-vps";
 pub const SHORTEST_ACCESS: Duration = Duration::from_secs(15 * 60);
 /// Unless said otherwise.
 pub(crate) const ACCESS: Duration = Duration::from_secs(3600);
+/// How long the operator may act for a tenant with one token.
+const OPERATOR: Duration = Duration::from_secs(15 * 60);
 /// How long a refresh token that was just exchanged may be exchanged again: two processes of one agent
 /// read the same file and race.
 const RACE: Duration = Duration::from_secs(60);
@@ -95,8 +97,18 @@ impl Keyring {
 
     /// An access token for a client. Nothing when it was revoked meanwhile.
     pub async fn grant_access(&self, client: &ClientId) -> Result<Option<AccessGrant>, Fault> {
-        let grant = self.access_grant()?;
+        let grant = self.access_grant(self.access)?;
         let granted = self.tokens.grant(client, hash(grant.access_token.expose()), grant.expires).await?;
+        Ok(granted.then_some(grant))
+    }
+
+    /// An access token of a quarter of an hour by which the operator acts for a tenant, as the client
+    /// `operator:{tenant}`. Nothing when there is no such tenant. No such client exists, so it can neither
+    /// be exchanged nor revoked; it ends with the tenant.
+    pub async fn operator_access(&self, tenant: &TenantId) -> Result<Option<AccessGrant>, Fault> {
+        let grant = self.access_grant(OPERATOR)?;
+        let access = hash(grant.access_token.expose());
+        let granted = self.tokens.grant_operator(tenant, access, grant.expires).await?;
         Ok(granted.then_some(grant))
     }
 
@@ -133,13 +145,13 @@ impl Keyring {
         })
     }
 
-    fn access_grant(&self) -> Result<AccessGrant, Fault> {
-        let expires = self.timepiece.now() + self.access;
-        Ok(AccessGrant { access_token: random("pht_")?, expires, expires_in: self.access })
+    fn access_grant(&self, lifetime: Duration) -> Result<AccessGrant, Fault> {
+        let expires = self.timepiece.now() + lifetime;
+        Ok(AccessGrant { access_token: random("pht_")?, expires, expires_in: lifetime })
     }
 
     fn pair(&self) -> Result<(AccessGrant, Secret, Pair), Fault> {
-        let (access, refresh_token) = (self.access_grant()?, random("phr_")?);
+        let (access, refresh_token) = (self.access_grant(self.access)?, random("phr_")?);
         let pair = Pair {
             access: hash(access.access_token.expose()),
             access_expires: access.expires,

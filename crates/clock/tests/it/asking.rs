@@ -61,6 +61,21 @@ async fn a_credential_that_is_no_agents_is_told_so_for_good() {
 }
 
 #[tokio::test]
+async fn the_operator_acts_for_a_tenant_but_is_none_of_its_agents() {
+    let town = Town::open().await;
+    let heron = town.agent("acme", "heron").await;
+    let tenant = town.relay.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let grant = town.relay.keyring().operator_access(&tenant).await.unwrap().unwrap();
+    let operator = Agent { token: grant.access_token, ..heron.clone() };
+    assert_eq!(heard(&town, operator.token.expose()).await, (403, "invalid_client".to_owned()));
+    let (status, _) = operator.posts("provision", heron.wish("job", &town.at(seconds(10)))).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    let (status, _) = operator.posts("cancel", json!({ "job_id": "job" })).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert!(heron.lists().await.is_empty());
+}
+
+#[tokio::test]
 async fn an_agent_that_was_removed_is_not_called_and_may_not_ask() {
     let town = Town::open().await;
     let heron = town.agent("acme", "heron").await;

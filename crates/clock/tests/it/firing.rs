@@ -358,7 +358,7 @@ pub fn one_at_a_time() -> clock::Config {
 }
 
 /// The folder is free once the last handle of the house before has gone.
-async fn reopened(place: ledger::Place, time: posthouse_time::Timepiece, callback: Callback) -> Town {
+pub async fn reopened(place: ledger::Place, time: posthouse_time::Timepiece, callback: Callback) -> Town {
     let mut tries = 0;
     loop {
         match ledger::Ledger::open(place.clone(), time.clone()).await {

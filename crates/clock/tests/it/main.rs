@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
 mod agent;
+mod alarm;
 mod arming;
 mod asking;
 mod firing;

@@ -13,8 +13,11 @@ use edge::web::Web;
 use errand::Errand;
 use http::{Method, Request, StatusCode};
 use ledger::{Append, Ledger, Place};
+use post::wish::{Notified, Notify};
+use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{EntryId, Event, InstanceId, Secret};
+use posthouse_wire::delivery::Kind;
+use posthouse_wire::{EntryId, Event, InstanceId, Secret, TenantId};
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -26,12 +29,16 @@ pub const ADMIN: &str = "canary-admin";
 
 pub struct House {
     pub relay: Relay,
+    pub post: Post,
     pub doors: Router,
+    pub timepiece: Timepiece,
     pub backups: Arc<Mutex<Vec<std::path::PathBuf>>>,
 }
 
 impl House {
     pub async fn open() -> Self {
+        // Nothing may depend on which test ran first.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Place::Memory, timepiece.clone()).await.unwrap();
         let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
@@ -50,16 +57,29 @@ impl House {
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
+        let signer = vault.signer(Algorithm::Es256).await.unwrap();
         let clock = Clock::new(clock::Parts {
             config: clock::Config::default(),
             arms: ledger.arms(),
-            signer: vault.signer(Algorithm::Es256).await.unwrap(),
+            signer: signer.clone(),
             relay: relay.clone(),
             errand: errand.clone(),
             issuer: "http://127.0.0.1:7678".to_owned(),
             timepiece: timepiece.clone(),
         })
         .unwrap();
+        let post = Post::new(post::Parts {
+            config: post::Config::default(),
+            receipts: ledger.receipts(),
+            exchanges: ledger.exchanges(),
+            connectors: ledger.connectors(),
+            relay: relay.clone(),
+            clock: clock.clone(),
+            stamps: vault.stamps(&signer),
+            errand: errand.clone(),
+            public_url: "http://127.0.0.1:7678".to_owned(),
+            timepiece: timepiece.clone(),
+        });
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
             vault,
@@ -73,6 +93,7 @@ impl House {
         let doors = console::routes(Parts {
             relay: relay.clone(),
             clock,
+            post: post.clone(),
             edge,
             admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
             public_url: "http://127.0.0.1:7678".to_owned(),
@@ -81,14 +102,14 @@ impl House {
                 web: Arc::new(Web::new(ledger.rooms(), timepiece.clone())),
                 rooms: ledger.rooms(),
             }),
-            timepiece,
+            timepiece: timepiece.clone(),
             wake_url: Arc::new(move |url| errand.check(url).map(drop).map_err(|refusal| refusal.to_string())),
             backup: Arc::new(move |path| {
                 written.lock().unwrap().push(path);
                 Box::pin(async { Ok(()) })
             }),
         });
-        Self { relay, doors, backups }
+        Self { relay, post, doors, timepiece, backups }
     }
 
     /// A house with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.
@@ -158,9 +179,31 @@ impl House {
                 references: Vec::new(),
                 accepted: Moment::from_seconds(1_765_000_000),
                 sighting: None,
+                receipt: None,
+                id: None,
             })
             .await
             .unwrap();
         appended.entry().clone()
+    }
+
+    /// A program of a tenant tells an agent something.
+    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> Notified {
+        let tenant = self.gets(&format!("/admin/tenants/{tenant}")).await;
+        let tenant = TenantId::from(tenant["tenant_id"].as_str().unwrap());
+        let by = Caller { client: format!("tenant:{tenant}").into(), tenant, agent: None, attested: None };
+        let wish = Notify {
+            agent: agent.to_owned(),
+            message: message.to_owned(),
+            kind: Kind::Augment,
+            event_type: None,
+            correlation_id: None,
+            connectors: None,
+            from: None,
+            trigger_kind: None,
+            dispatch_id: None,
+            wait: None,
+        };
+        self.post.notify(&by, wish).await.unwrap()
     }
 }

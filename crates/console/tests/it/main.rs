@@ -4,10 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod agents;
+mod aliases;
 mod bots;
 mod clients;
+mod connectors;
 mod door;
 mod house;
 mod inbox;
 mod pigeon;
+mod receipts;
 mod routing;
+mod tenants;

@@ -1,5 +1,6 @@
 //! Arms in two tables: `arms` holds what is pending, `fires` what became of it.
 
+mod alarm;
 mod history;
 mod hold;
 mod revive;
@@ -15,7 +16,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::arms::{Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, FireLine, NewArm, Settled};
+use crate::arms::{
+    Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, FireLine, NewAlarm, NewArm, Settled,
+};
 use history::NewLine;
 use rows::ARM;
 pub(super) use wish::cancel_all;
@@ -29,6 +32,19 @@ impl Arms for Sqlite {
     async fn cancel(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<ArmKey>, Fault> {
         let (instance, job) = (instance.clone(), job.clone());
         self.write(move |db| wish::cancel(db, &instance, &job, now)).await
+    }
+
+    async fn set_alarm(&self, new: NewAlarm, quota: u32, now: Moment) -> Result<Armed, Fault> {
+        let counted = new.clone();
+        if self.read(move |db| alarm::is_full(db, &counted, quota)).await? {
+            return Ok(Armed::OverQuota);
+        }
+        self.write(move |db| alarm::set(db, &new, now)).await
+    }
+
+    async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<Option<ArmKey>, Fault> {
+        let (bell, tenant, job) = (bell.to_owned(), tenant.clone(), job.clone());
+        self.write(move |db| alarm::unset(db, &bell, &tenant, &job)).await
     }
 
     /// Without the dead ones: an agent that misses one in the list asks for it anew, and that revives it.
@@ -191,6 +207,10 @@ fn filtered(db: &Connection, filter: &ArmFilter, at_most: u32) -> rusqlite::Resu
             narrowed = format!("{narrowed} AND {condition}");
         }
     }
+    // Alarms are no agent's, so whoever names one meets none of them.
+    if tenant.is_none() && instance.is_none() {
+        narrowed.push_str(" AND bell IS NULL");
+    }
     db.prepare_cached(&format!(
         "{ARM} WHERE key IN (SELECT key FROM arms WHERE {narrowed} ORDER BY key LIMIT :at_most) ORDER BY key"
     ))?
@@ -214,6 +234,17 @@ mod tests {
         let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);
         let steps = explain.query_map(zeros, |row| row.get::<_, String>("detail")).unwrap();
         steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn an_alarm_is_found_and_a_tenant_s_are_counted_by_their_own_index() {
+        for statement in [
+            "SELECT 1 FROM arms INDEXED BY arms_alarms WHERE tenant = ?1 LIMIT ?2",
+            "SELECT key FROM arms WHERE tenant = ?1 AND bell = ?2 AND job = ?3",
+        ] {
+            let plan = plan(statement);
+            assert!(plan.starts_with("SEARCH arms USING COVERING INDEX arms_alarms"), "{plan}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use posthouse_wire::{BotId, DedupKey, EntryId, InstanceId, Platform};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
+use super::receipts::{self, Carried};
 use crate::Fault;
 use crate::inbox::{
     Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, LOST, POISONED, Seq, Setback, Sighting,
@@ -25,13 +26,23 @@ impl Inbox for Sqlite {
             .write_then(
                 move |db| {
                     let now = timepiece.now();
-                    let id = EntryId::mint(now.millis());
+                    let id = append.id.clone().unwrap_or_else(|| EntryId::mint(now.millis()));
                     let bytes = id.bytes().expect("a minted id has its bytes");
+                    let receipt = match &append.receipt {
+                        None => None,
+                        Some(new) => match receipts::carry(db, new, bytes, now)? {
+                            Carried::From(receipt) => Some(receipt.0),
+                            Carried::Known(first) => return Ok((Appended::Known(first), None)),
+                        },
+                    };
+                    // A receipt remembers repeats itself, and for longer.
+                    let dedup = receipt.is_none().then(|| append.dedup.as_str());
                     let kept = db
                         .prepare_cached(
                             "INSERT INTO entries
-                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable, refs)
-                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12)
+                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
+                                refs, receipt)
+                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13)
                              ON CONFLICT DO NOTHING",
                         )?
                         .execute(params![
@@ -41,12 +52,13 @@ impl Inbox for Sqlite {
                             append.bot.as_str(),
                             append.chat.as_str(),
                             append.message.as_ref().map(|message| message.as_str()),
-                            append.dedup.as_str(),
+                            dedup,
                             &append.event[..],
                             append.event.len() as i64,
                             append.accepted.millis(),
                             now.millis(),
                             listed(&append.references),
+                            receipt,
                         ])?;
                     if kept == 0 {
                         let first = known(db, &append.platform, &append.bot, &append.dedup)?;

@@ -10,6 +10,9 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0002_tokens.sql"),
     include_str!("migrations/0003_signing_keys.sql"),
     include_str!("migrations/0004_arms.sql"),
+    include_str!("migrations/0005_receipts.sql"),
+    include_str!("migrations/0006_connectors.sql"),
+    include_str!("migrations/0007_alarms.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

@@ -10,7 +10,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How long the platform's own event ids are recognised.
 const REPEATS: Duration = DAY;
-/// How long an entry waits for its agent, and how long a trace is told.
+/// How long an entry waits for its agent, how long a trace is told, and a question after its end.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Rows of one table past which traces are told for less than their week.
 const TRACES: i64 = 5_000_000;
@@ -22,6 +22,9 @@ const CONVERSATIONS: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// How long it is told what became of arms.
 const HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long it is told what became of a program's message, and what the agent said to it.
+const RECEIPTS: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Rows that one statement forgets at most, so that it never holds up a commit for long.
 const A_LITTLE: u32 = 500;
@@ -57,6 +60,8 @@ pub(super) fn a_little(db: &Connection, now: Moment) -> rusqlite::Result<bool> {
         pass.forget(OLD_SESSIONS, now - CONVERSATIONS)?,
         pass.forget(OLD_TAKEN, now - REPEATS)?,
         pass.forget(TOLD_FIRES, told_fires)?,
+        pass.forget(TOLD_RECEIPTS, now - RECEIPTS)?,
+        pass.forget(ENDED_EXCHANGES, now - WEEK)?,
     ];
     Ok(gone.contains(&(A_LITTLE as usize)))
 }
@@ -159,6 +164,15 @@ const TOLD_FIRES: &str = "DELETE FROM fires WHERE seq IN
     (SELECT seq FROM fires INDEXED BY fires_age
      WHERE (dedup IS NULL) = 1 AND at < ?1 ORDER BY at LIMIT ?2)";
 
+/// Their replies go with them. What is scheduled is still to come, however long it has been known. As with
+/// entries the newest stays, so that its key is not given out again: entries and alarms know receipts by it.
+const TOLD_RECEIPTS: &str = "DELETE FROM receipts WHERE key IN
+    (SELECT key FROM receipts INDEXED BY receipts_age
+     WHERE state <> 0 AND counted < ?1 AND key < (SELECT max(key) FROM receipts) ORDER BY counted LIMIT ?2)";
+
+const ENDED_EXCHANGES: &str = "DELETE FROM exchanges WHERE seq IN
+    (SELECT seq FROM exchanges WHERE ended < ?1 ORDER BY ended LIMIT ?2)";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +202,8 @@ mod tests {
             OLD_SESSIONS,
             OLD_TAKEN,
             TOLD_FIRES,
+            TOLD_RECEIPTS,
+            ENDED_EXCHANGES,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
             let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);

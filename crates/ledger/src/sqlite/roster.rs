@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use chats::{chat_of_session, last_identity, may_reach, move_chat};
 use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
-use super::{Sqlite, arms, tokens};
+use super::{Sqlite, arms, receipts, tokens};
 use crate::roster::{
     Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
@@ -50,7 +50,7 @@ impl Roster for Sqlite {
     }
 
     async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault> {
-        let id = id.clone();
+        let (id, now) = (id.clone(), self.timepiece.now());
         self.write(move |db| {
             let busy: bool = db.query_row(
                 "SELECT EXISTS (SELECT 1 FROM instances WHERE tenant = ?1)",
@@ -61,6 +61,7 @@ impl Roster for Sqlite {
                 return Ok(Removed::InUse);
             }
             tokens::end(db, &Owner::Tenant(id.clone()))?;
+            receipts::fail_tenant(db, &id, now)?;
             db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
         })
         .await
@@ -145,6 +146,7 @@ impl Roster for Sqlite {
         self.write(move |db| {
             tokens::end(db, &Owner::Instance(id.clone()))?;
             arms::cancel_all(db, &id, now)?;
+            receipts::expire_instance(db, &id, now)?;
             for of_it in [
                 "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
                 "DELETE FROM gateways WHERE instance = ?1",
@@ -152,6 +154,7 @@ impl Roster for Sqlite {
                 "DELETE FROM capabilities WHERE id IN (SELECT capability FROM capability_keys WHERE instance = ?1)",
                 "DELETE FROM chats WHERE instance = ?1",
                 "DELETE FROM sessions WHERE instance = ?1",
+                "DELETE FROM talks WHERE instance = ?1",
                 "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
                 "DELETE FROM rooms WHERE instance = ?1",
             ] {

@@ -5,7 +5,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::tokens::{AccessRecord, ClientRecord, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens};
+use crate::tokens::{
+    AccessRecord, ClientRecord, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens, operator_client,
+};
 
 const CLIENT: &str = "SELECT clients.id, clients.tenant, clients.instance, clients.created, clients.revoked
                       FROM clients";
@@ -95,7 +97,11 @@ impl Tokens for Sqlite {
         let client = client.clone();
         self.write(move |db| {
             db.execute("DELETE FROM client_secrets WHERE client = ?1", [client.as_str()])?;
-            db.execute("DELETE FROM access_tokens WHERE login IS NULL AND client = ?1", [client.as_str()])?;
+            // Of a client that is kept: what the operator acts under is none.
+            db.execute(
+                "DELETE FROM access_tokens WHERE login IS NULL AND client = (SELECT id FROM clients WHERE id = ?1)",
+                [client.as_str()],
+            )?;
             db.execute(
                 "UPDATE clients SET revoked = coalesce(revoked, ?2) WHERE id = ?1",
                 params![client.as_str(), now.millis()],
@@ -114,6 +120,26 @@ impl Tokens for Sqlite {
                      SELECT ?1, id, tenant, ?3 FROM clients WHERE id = ?2 AND revoked IS NULL",
                 )?
                 .execute(params![access.0, client.as_str(), expires.millis()])?;
+            keep_the_newest(db, None, &client)?;
+            Ok(granted > 0)
+        })
+        .await
+    }
+
+    async fn grant_operator(
+        &self,
+        tenant: &TenantId,
+        access: TokenHash,
+        expires: Moment,
+    ) -> Result<bool, Fault> {
+        let (tenant, client) = (tenant.clone(), operator_client(tenant));
+        self.write(move |db| {
+            let granted = db
+                .prepare_cached(
+                    "INSERT INTO access_tokens (hash, client, tenant, expires)
+                     SELECT ?1, ?2, id, ?4 FROM tenants WHERE id = ?3",
+                )?
+                .execute(params![access.0, client.as_str(), tenant.as_str(), expires.millis()])?;
             keep_the_newest(db, None, &client)?;
             Ok(granted > 0)
         })
@@ -295,6 +321,12 @@ fn end_logins(db: &Connection, of: &InstanceId) -> rusqlite::Result<()> {
 pub(super) fn end(db: &Connection, owner: &Owner) -> rusqlite::Result<()> {
     if let Owner::Instance(instance) = owner {
         end_logins(db, instance)?;
+    }
+    if let Owner::Tenant(tenant) = owner {
+        db.execute(
+            "DELETE FROM access_tokens WHERE login IS NULL AND client = ?1",
+            [operator_client(tenant).as_str()],
+        )?;
     }
     let client = owner.client();
     for of_it in [

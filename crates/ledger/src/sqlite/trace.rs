@@ -1,14 +1,15 @@
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ActionId, ChatId, EntryId, InstanceId, MessageId, Platform};
-use rusqlite::{Connection, Row, ToSql};
+use posthouse_wire::{ActionId, ChatId, DispatchId, EntryId, InstanceId, MessageId, Platform};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::Sqlite;
+use super::{Sqlite, receipts};
 use crate::Fault;
+use crate::receipts::{Receipt, ReceiptState};
 use crate::trace::{Step, Story, Traces};
 
 const ENTRY: &str =
-    "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate
+    "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate, receipt
                      FROM entries";
 const ACTION: &str =
     "SELECT id, instance, platform, bot, chat, message, op, answers, received, posted, finished,
@@ -24,6 +25,23 @@ impl Traces for Sqlite {
     async fn action(&self, id: &ActionId) -> Result<Option<Story>, Fault> {
         let Some(id) = id.bytes() else { return Ok(None) };
         self.read(move |db| action_where(db, "id = ?1", &[&id])).await.map(first)
+    }
+
+    async fn dispatch(&self, id: &DispatchId) -> Result<Vec<Story>, Fault> {
+        let id = id.clone();
+        self.read(move |db| {
+            let mut stories = Vec::new();
+            for receipt in receipts::of_dispatch(db, None, &id, 20)? {
+                let entry = receipt.entry.as_ref().and_then(EntryId::bytes);
+                let told = entry.map(|entry| entry_where(db, "id = ?1", &[&entry])).transpose()?;
+                match told.and_then(first) {
+                    Some(story) => stories.push(story),
+                    None => stories.push(delivery(db, receipt)?),
+                }
+            }
+            Ok(stories)
+        })
+        .await
     }
 
     async fn message(
@@ -67,10 +85,16 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
                 step(&mut steps, "answered", Some(*at), Some(action.to_string()));
             }
             steps.sort_by_key(|step| step.at);
+            let emitted =
+                row.get::<_, Option<i64>>(11)?.map(|receipt| emission(db, receipt, id)).transpose()?;
+            let (dispatch, emitted) = emitted.flatten().unzip();
+            // First in any case: it is told by another clock than the rest.
+            steps.splice(0..0, emitted);
             Ok(Story {
                 id: EntryId::from_bytes(id).to_string(),
                 what: "inbound".to_owned(),
                 linked: answers.into_iter().map(|(action, _)| action.to_string()).collect(),
+                dispatch,
                 steps,
                 ..about(row)?
             })
@@ -114,7 +138,49 @@ fn about(row: &Row<'_>) -> rusqlite::Result<Story> {
         message: row.get::<_, Option<String>>(5)?.map(MessageId::from),
         what: String::new(),
         linked: Vec::new(),
+        dispatch: None,
         steps: Vec::new(),
+    })
+}
+
+/// The dispatch that an entry carries, and the step of its emission.
+fn emission(db: &Connection, receipt: i64, entry: [u8; 16]) -> rusqlite::Result<Option<(DispatchId, Step)>> {
+    db.prepare_cached("SELECT dispatch, sent FROM receipts WHERE key = ?1 AND entry = ?2")?
+        .query_row(params![receipt, entry], |row| {
+            let dispatch = DispatchId::from(row.get::<_, String>(0)?);
+            let emitted = emitted(&dispatch, Moment::from_millis(row.get(1)?));
+            Ok((dispatch, emitted))
+        })
+        .optional()
+}
+
+fn emitted(dispatch: &DispatchId, at: Moment) -> Step {
+    Step { what: "emitted", at, note: Some(format!("dispatch {dispatch}")) }
+}
+
+/// A delivery by another way than the line, or one whose entry is told no more.
+fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
+    let ended = receipts::ended(db, of.key)?.map(Moment::millis);
+    let mut steps = vec![emitted(&of.dispatch, of.sent_at)];
+    step(&mut steps, "accepted", Some(of.accepted_at.millis()), None);
+    step(&mut steps, "delivered", of.delivered_at.map(Moment::millis), None);
+    match of.state {
+        ReceiptState::Acknowledged => step(&mut steps, "acknowledged", ended, None),
+        ReceiptState::Failed => step(&mut steps, "failed", ended, of.error),
+        ReceiptState::Expired => step(&mut steps, "dropped", ended, of.error),
+        ReceiptState::Scheduled | ReceiptState::Queued | ReceiptState::Delivered => {}
+    }
+    Ok(Story {
+        id: of.entry.map_or_else(|| of.dispatch.to_string(), |entry| entry.to_string()),
+        instance: of.instance.unwrap_or_else(|| InstanceId::new("")),
+        platform: Platform::from(of.connector),
+        bot: of.agent,
+        chat: of.chat,
+        message: None,
+        what: of.verb.word().to_owned(),
+        linked: Vec::new(),
+        dispatch: Some(of.dispatch),
+        steps,
     })
 }
 

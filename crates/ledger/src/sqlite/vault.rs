@@ -2,7 +2,9 @@ mod house_keys;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{BotId, CapabilityKind, GatewayId, InstanceId, Platform, SessionKey, TenantId};
+use posthouse_wire::{
+    BotId, CapabilityKind, ConnectorId, GatewayId, InstanceId, Platform, SessionKey, TenantId,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
@@ -112,6 +114,36 @@ impl VaultRecords for Sqlite {
         .await
     }
 
+    async fn put_connector_secret(
+        &self,
+        connector: &ConnectorId,
+        name: &str,
+        sealed: Sealed,
+    ) -> Result<(), Fault> {
+        let (connector, name) = (connector.clone(), name.to_owned());
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO connector_secrets (connector, name, key_id, blob) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (connector, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
+                params![connector.as_str(), name, sealed.key_id, sealed.blob],
+            )
+            .map(drop)
+        })
+        .await
+    }
+
+    async fn connector_secrets(&self, connector: &ConnectorId) -> Result<Vec<(String, Sealed)>, Fault> {
+        let connector = connector.clone();
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT name, key_id, blob FROM connector_secrets WHERE connector = ?1 ORDER BY name",
+            )?
+            .query_map([connector.as_str()], |row| Ok((row.get(0)?, sealed(row, 1)?)))?
+            .collect()
+        })
+        .await
+    }
+
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault> {
         let timepiece = self.timepiece.clone();
         self.write(move |db| {
@@ -216,6 +248,9 @@ impl VaultRecords for Sqlite {
                    FROM capabilities WHERE key_id <> ?1
                  UNION ALL
                  SELECT 'house/' || kind || '/' || name || '#' || id, key_id, blob FROM house_keys WHERE key_id <> ?1
+                 UNION ALL
+                 SELECT 'connector/' || connector || '/' || name || '#' || id, key_id, blob
+                   FROM connector_secrets WHERE key_id <> ?1
                  LIMIT ?2",
             )?
             .query_map(params![key_id, at_most], |row| Ok((row.get(0)?, sealed(row, 1)?)))?
@@ -231,6 +266,7 @@ impl VaultRecords for Sqlite {
                 Some("gateway") => "gateway_secrets",
                 Some("bot") => "credentials",
                 Some("house") => "house_keys",
+                Some("connector") => "connector_secrets",
                 _ => "capabilities",
             };
             let id: i64 = place.rsplit('#').next().and_then(|id| id.parse().ok()).unwrap_or(-1);

@@ -1,5 +1,6 @@
 //! What is kept of arms, told by the contract's own sentences.
 
+mod alarm;
 mod history;
 mod hold;
 mod revive;

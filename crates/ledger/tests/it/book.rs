@@ -90,6 +90,8 @@ impl Book {
             references: Vec::new(),
             accepted: self.clock.now(),
             sighting: None,
+            receipt: None,
+            id: None,
         }
     }
 

@@ -45,6 +45,8 @@ async fn child_that_writes_until_it_is_killed() {
                         references: Vec::new(),
                         accepted: now,
                         sighting: None,
+                        receipt: None,
+                        id: None,
                     };
                     let kept = inbox.append(letter).await.unwrap();
                     println!("kept {}", kept.entry());

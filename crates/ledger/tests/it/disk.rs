@@ -145,6 +145,8 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                         references: Vec::new(),
                         accepted: Timepiece::wall().now(),
                         sighting: None,
+                        receipt: None,
+                        id: None,
                     };
                     inbox.append(letter).await.unwrap();
                 }

@@ -215,6 +215,30 @@ stories! {
         assert!(tokens.clients(None).await.unwrap().is_empty());
     }
 
+    async fn the_operator_acts_for_a_tenant_under_a_name_that_is_no_client(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.enrols("umbrella", "otter").await;
+        let (tokens, now, acme) = (book.ledger.tokens(), book.clock.now(), "ten_acme".into());
+        assert!(tokens.grant_operator(&acme, hash(1), now + hours(1)).await.unwrap());
+        assert!(!tokens.grant_operator(&"ten_nobody".into(), hash(2), now + hours(1)).await.unwrap());
+        assert!(!is_known(&book, hash(2)).await);
+        let record = tokens.bearer(hash(1), now).await.unwrap().unwrap();
+        assert_eq!((record.client.as_str(), record.tenant.as_str()), ("operator:ten_acme", "ten_acme"));
+        assert_eq!((record.login, record.expires), (None, now + hours(1)));
+        let client = ledger::operator_client(&acme);
+        assert_eq!(client, record.client);
+        assert!(tokens.clients(None).await.unwrap().is_empty());
+        assert!(!tokens.grant(&client, hash(3), now + hours(1)).await.unwrap());
+        assert!(!tokens.revoke_client(&client, now).await.unwrap());
+        assert!(is_known(&book, hash(1)).await, "there is no such client to revoke");
+        let roster = book.ledger.roster();
+        tokens.grant_operator(&"ten_umbrella".into(), hash(4), now + hours(1)).await.unwrap();
+        roster.remove_instance(&heron).await.unwrap();
+        assert!(is_known(&book, hash(1)).await);
+        assert_eq!(roster.remove_tenant(&acme).await.unwrap(), Removed::Gone);
+        assert!(!is_known(&book, hash(1)).await && is_known(&book, hash(4)).await);
+    }
+
     async fn what_has_expired_is_pruned_and_a_rotated_token_is_remembered_for_a_day(book) {
         let heron = book.enrols("acme", "heron").await;
         let (tokens, now, owner) = (book.ledger.tokens(), book.clock.now(), Owner::Instance(heron.clone()));

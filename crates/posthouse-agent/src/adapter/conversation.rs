@@ -5,7 +5,8 @@ use std::sync::Arc;
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{
-    Action, CapabilityKind, ChatId, ChatInfo, Descriptor, MessageId, Outcome, Platform, SessionKey,
+    Action, CapabilityKind, ChatId, ChatInfo, CorrelationId, Descriptor, MessageId, Outcome, Platform,
+    SessionKey,
 };
 
 use super::{Message, Streaming, chunks};
@@ -24,6 +25,8 @@ struct Place {
     tag: Tag,
     metadata: Metadata,
     answering: Option<MessageId>,
+    /// The question that a program waits to have answered.
+    question: Option<CorrelationId>,
 }
 
 /// The messages that a text became, in order: more than one where it was too long for one.
@@ -71,6 +74,7 @@ impl Conversation {
             tag,
             metadata,
             answering: event.message_id.clone(),
+            question: question(message),
         }))
     }
 
@@ -97,6 +101,22 @@ impl Conversation {
     /// Answers the message, quoting it where the platform can; in as many pieces as its limit demands.
     pub async fn reply(&self, text: &str) -> Result<Sent, Failed> {
         self.send(text, self.0.answering.clone()).await
+    }
+
+    /// Answers the question that a program asked, in one piece however long it is: the program waits for
+    /// one answer, and no platform's limit stands between. The first answer counts. To a message that is
+    /// no question this is [`reply`](Self::reply), which in turn never answers one by accident.
+    pub async fn answer(&self, text: &str) -> Result<Sent, Failed> {
+        let Some(question) = &self.0.question else { return self.reply(text).await };
+        let metadata = Metadata { correlation_id: Some(question.clone()), ..self.0.metadata.clone() };
+        let answer = Action::Send {
+            chat_id: self.0.chat_id.clone(),
+            content: text.to_owned(),
+            reply_to: self.0.answering.clone(),
+            metadata,
+        };
+        let outcome = self.act("send", answer).await?;
+        Ok(Sent(outcome.message_id.into_iter().collect()))
     }
 
     /// Says something in this chat without quoting.
@@ -164,6 +184,12 @@ impl Conversation {
     async fn act(&self, op: &'static str, action: Action) -> Result<Outcome, Failed> {
         judged(op, self.0.transport.send_outbound(action, &self.0.tag).await)
     }
+}
+
+/// Nothing unless somebody waits, and said under which id.
+fn question(message: &Message) -> Option<CorrelationId> {
+    let posted = message.posted().filter(|posted| posted.expects_reply)?;
+    posted.meta.as_ref()?.correlation_id.clone()
 }
 
 fn judged(op: &'static str, outcome: Outcome) -> Result<Outcome, Failed> {

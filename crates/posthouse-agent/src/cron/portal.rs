@@ -1,7 +1,5 @@
 //! The portal as an agent sees it: arm, cancel, list.
 
-mod token;
-
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,16 +11,14 @@ use posthouse_wire::{JobId, ScheduleId};
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::https;
-pub use token::Credential;
-use token::Tokens;
+use crate::https::{self, shown};
+pub use crate::token::Credential;
+use crate::token::{NoToken, Tokens};
 
 /// How long one call may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Room for the ten thousand arms of the longest listing.
 const LONGEST: usize = 4 << 20;
-/// How much of an unexpected answer is shown.
-const SHOWN: usize = 200;
 
 /// Asks the portal for calls. Clones share the connection and the token.
 #[derive(Clone)]
@@ -44,6 +40,12 @@ pub enum Refusal {
     /// Anything else: it may go better next time.
     #[error("{0}")]
     Passing(String),
+}
+
+impl From<NoToken> for Refusal {
+    fn from(none: NoToken) -> Self {
+        Refusal::Passing(none.to_string())
+    }
 }
 
 impl Portal {
@@ -108,7 +110,8 @@ impl Portal {
             let request = ask(client, &base).bearer_auth(token.expose());
             let answer = request.send().await.map_err(|fault| Refusal::Passing(https::in_words(fault)))?;
             let status = answer.status();
-            let body = https::body(answer, LONGEST).await.map_err(Refusal::Passing)?;
+            let body = https::body(answer, LONGEST).await;
+            let body = body.map_err(|unread| Refusal::Passing(unread.to_string()))?;
             if status.is_success() {
                 return Ok(body);
             }
@@ -136,9 +139,4 @@ fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
         status.as_u16(),
         shown(&String::from_utf8_lossy(body))
     ))
-}
-
-/// The beginning of a text, in one line.
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -77,8 +77,8 @@ impl Backoff {
     }
 }
 
-/// Up to a fifth shorter, so that agents thrown out together do not come back together.
-fn jittered(pause: Duration) -> Duration {
+/// Up to a fifth shorter, so that those who were thrown out together do not come back together.
+pub(crate) fn jittered(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1000;
     pause - pause.mul_f64(0.2 * (random as f64) / 1000.0)
 }

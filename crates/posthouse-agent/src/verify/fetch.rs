@@ -37,7 +37,7 @@ impl Source {
         if answer.status() != http::StatusCode::OK {
             return Err(format!("the answer was {}", answer.status()));
         }
-        let body = https::body(answer, LONGEST).await?;
+        let body = https::body(answer, LONGEST).await.map_err(|unread| unread.to_string())?;
         KeySet::read(&body).ok_or_else(|| "the answer is no key set".to_owned())
     }
 }

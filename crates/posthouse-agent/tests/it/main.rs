@@ -10,6 +10,8 @@ mod inbound;
 mod jobs;
 mod line;
 mod outbound;
+mod post;
+mod posted;
 mod race;
 mod schedule;
 mod sheds_verification;

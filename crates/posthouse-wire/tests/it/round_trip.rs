@@ -1,6 +1,7 @@
 //! What we write, we read back; and nothing that a peer writes brings the reader down.
 
 use posthouse_wire::action::Metadata;
+use posthouse_wire::delivery::{Kind, Meta, Origin, Posted, TriggerKind};
 use posthouse_wire::event::{ContextLine, Media, MessageType, Quoted, Speaker};
 use posthouse_wire::frame::{
     FromGateway, Hello, Lines, Outbound, ToGateway, in_messages, inbound_line, inbound_line_around,
@@ -28,13 +29,14 @@ fn named<T: From<String> + std::fmt::Debug + 'static>() -> BoxedStrategy<T> {
 }
 
 fn metadata() -> BoxedStrategy<Metadata> {
-    (of(id()), of(id()), of(id()), of(id()), of(any::<bool>()))
-        .prop_map(|(scope_id, guild_id, user_id, thread_id, notify)| Metadata {
+    (of(id()), of(id()), of(id()), of(id()), of(any::<bool>()), of(id()))
+        .prop_map(|(scope_id, guild_id, user_id, thread_id, notify, correlation_id)| Metadata {
             scope_id,
             guild_id,
             user_id,
             thread_id,
             notify,
+            correlation_id,
         })
         .boxed()
 }
@@ -135,11 +137,19 @@ fn event() -> BoxedStrategy<Event> {
         ..Quoted::default()
     });
     let said = (words(), proptest::sample::select(kinds.to_vec()), source(), of(id()), of(id()));
-    let rest = (vec(words(), 0..3), vec(media, 0..3), vec(line, 0..3), of(quoted), of(id()), of(words()));
+    let rest = (
+        vec(words(), 0..3),
+        vec(media, 0..3),
+        vec(line, 0..3),
+        of(quoted),
+        of(id()),
+        of(words()),
+        of(posted()),
+    );
     (said, rest)
         .prop_map(|(said, rest)| {
             let (text, message_type, source, message_id, reply_to_message_id) = said;
-            let (media_urls, media, context, reply_to, bot_id, received_at) = rest;
+            let (media_urls, media, context, reply_to, bot_id, received_at, post) = rest;
             Event {
                 text,
                 message_type,
@@ -152,8 +162,30 @@ fn event() -> BoxedStrategy<Event> {
                 reply_to,
                 bot_id,
                 received_at,
+                post: post.map(Box::new),
             }
         })
+        .boxed()
+}
+
+fn posted() -> BoxedStrategy<Posted> {
+    let kind = proptest::sample::select([Kind::Augment, Kind::Template].to_vec());
+    let origin =
+        (words(), of(words()), of(words())).prop_map(|(skill_name, entry_skill_name, caller_agent_id)| {
+            Origin { skill_name, entry_skill_name, trigger_kind: TriggerKind::Cron, caller_agent_id }
+        });
+    let meta = (id(), any::<i64>(), origin, of(words()), of(id())).prop_map(
+        |(dispatch_id, sent_at, origin, event_type, correlation_id)| Meta {
+            dispatch_id,
+            sent_at,
+            origin,
+            event_type,
+            correlation_id,
+            rest: serde_json::Map::default(),
+        },
+    );
+    (kind, of(meta), any::<bool>(), of(words()))
+        .prop_map(|(kind, meta, expects_reply, preamble)| Posted { kind, meta, expects_reply, preamble })
         .boxed()
 }
 

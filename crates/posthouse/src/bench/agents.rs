@@ -73,9 +73,16 @@ impl InboundHandler for Taker {
         Self: 'b,
     {
         let event = &inbound.event;
-        let number = event.message_id.as_ref().and_then(|id| id.as_str().parse().ok());
+        let number = match &event.post {
+            // Told by a program: the message's own id is the house's.
+            Some(posted) => {
+                let meta = posted.meta.as_ref();
+                meta.and_then(|meta| meta.correlation_id.as_ref()).map(|number| number.as_str())
+            }
+            None => event.message_id.as_ref().map(|id| id.as_str()),
+        };
         let chat = event.source.chat_id.as_ref().and_then(|chat| poster_of(chat.as_str()));
-        if let (Some(number), Some(chat)) = (number, chat) {
+        if let (Some(number), Some(chat)) = (number.and_then(|number| number.parse().ok()), chat) {
             self.0.received(number, chat);
         }
         Box::pin(ready(Ok(())))

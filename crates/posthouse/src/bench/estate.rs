@@ -74,8 +74,10 @@ pub struct Estate {
     pub crowd: Vec<Enrolled>,
 }
 
-/// One agent's way in.
+/// One agent's way in, and what programs of its tenant call it.
 pub struct Enrolled {
+    pub tenant: TenantId,
+    pub name: String,
     pub gateway: GatewayId,
     pub secret: Secret,
     pub bot: BotId,
@@ -86,8 +88,9 @@ pub fn busy_chat(at: u32) -> u64 {
     5_000_000_000 + u64::from(at)
 }
 
-/// The other way: which poster a chat belongs to.
+/// The other way: which poster a chat belongs to. A program's chat is named after what it goes by.
 pub fn poster_of(chat: &str) -> Option<usize> {
+    let chat = chat.strip_prefix("post-").unwrap_or(chat);
     usize::try_from(chat.parse::<u64>().ok()?.checked_sub(busy_chat(0))?).ok()
 }
 
@@ -133,7 +136,8 @@ struct Registrar {
 
 impl Registrar {
     async fn busy(&self, at: u32, plan: Plan) -> anyhow::Result<Enrolled> {
-        let (instance, gateway, secret) = self.agent(&format!("busy-{at}")).await?;
+        let name = format!("busy-{at}");
+        let (tenant, instance, gateway, secret) = self.agent(&name).await?;
         let bot = if plan.shared {
             let bot = BotId::new(SHARED_BOT);
             for chat in (at..plan.chats).step_by(plan.busy as usize) {
@@ -147,19 +151,20 @@ impl Registrar {
             self.route(&bot, Discriminator::Any, &instance).await?;
             bot
         };
-        Ok(Enrolled { gateway, secret, bot })
+        Ok(Enrolled { tenant, name, gateway, secret, bot })
     }
 
     async fn one_of_crowd(&self, at: u32) -> anyhow::Result<Enrolled> {
-        let (instance, gateway, secret) = self.agent(&format!("crowd-{at}")).await?;
+        let name = format!("crowd-{at}");
+        let (tenant, instance, gateway, secret) = self.agent(&name).await?;
         let bot = BotId::new(SHARED_BOT);
         let chat = ChatId::from((6_000_000_000 + u64::from(at)).to_string());
         self.route(&bot, Discriminator::Chat(chat), &instance).await?;
-        Ok(Enrolled { gateway, secret, bot })
+        Ok(Enrolled { tenant, name, gateway, secret, bot })
     }
 
     /// A tenant, its one agent, and that agent's credential.
-    async fn agent(&self, name: &str) -> anyhow::Result<(InstanceId, GatewayId, Secret)> {
+    async fn agent(&self, name: &str) -> anyhow::Result<(TenantId, InstanceId, GatewayId, Secret)> {
         let millis = self.now.millis();
         let (tenant, instance, gateway) =
             (TenantId::mint(millis), InstanceId::mint(millis), GatewayId::mint(millis));
@@ -170,7 +175,7 @@ impl Registrar {
         )?;
         let record = Instance {
             id: instance.clone(),
-            tenant,
+            tenant: tenant.clone(),
             name: name.to_owned(),
             wake_url: None,
             callback_url: None,
@@ -181,7 +186,7 @@ impl Registrar {
         made(self.roster.create_instance(record).await?)?;
         let secret =
             self.keyring.issue(&gateway, &instance).await?.context("a fresh credential was refused")?;
-        Ok((instance, gateway, secret))
+        Ok((tenant, instance, gateway, secret))
     }
 
     async fn bot(&self, id: &BotId, shared: bool) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use super::server::Server;
 use super::stopwatch::Stopwatch;
 use super::tally::Tally;
 
-/// Connections that stay open from one load to the next.
+/// Connections, each with what is posted on it.
 pub struct Posters(Vec<Poster>);
 
 impl Posters {
@@ -26,6 +26,14 @@ impl Posters {
             posters.push(Poster::connect(server, estate, at).await?);
         }
         Ok(Self(posters))
+    }
+
+    /// The same posters on fresh connections.
+    pub async fn redial(&mut self, server: &Server) -> anyhow::Result<()> {
+        for poster in &mut self.0 {
+            poster.redial(server.address()?).await?;
+        }
+        Ok(())
     }
 
     /// Every connection posts as soon as it has its answer, for so long or until the tally is full.

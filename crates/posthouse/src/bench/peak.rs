@@ -14,7 +14,7 @@ use super::tally::Tally;
 
 /// More than any machine answers in a second; the tally has room for so many.
 const FASTEST: u64 = 100_000;
-const WARM_UP: Duration = Duration::from_secs(1);
+pub const WARM_UP: Duration = Duration::from_secs(1);
 const WINDOW: u16 = 64;
 
 /// A house under load, with everybody connected.
@@ -31,37 +31,62 @@ pub struct Yield {
     /// Until the last one was acknowledged.
     pub took: Duration,
     pub cpu: Duration,
-    /// From webhook to 200, nanoseconds.
+    /// From request to 200, nanoseconds.
     pub answers: Vec<u64>,
 }
 
 impl Yield {
+    /// What several loads came to together.
+    pub fn of(loads: impl IntoIterator<Item = Yield>) -> Self {
+        let mut all = Self { messages: 0, took: Duration::ZERO, cpu: Duration::ZERO, answers: Vec::new() };
+        for load in loads {
+            all.messages += load.messages;
+            all.took += load.took;
+            all.cpu += load.cpu;
+            all.answers.extend(load.answers);
+        }
+        all
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.messages as f64 / self.took.as_secs_f64()
+    }
+
     pub fn cpu_micros(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.messages as f64
     }
 }
 
 impl Stage {
-    pub async fn set(estate: &Estate, args: &RelayArgs, loads: u64) -> anyhow::Result<Self> {
+    /// With room for loads that last so many seconds in all.
+    pub async fn set(estate: &Estate, posters: u32, seconds: u64) -> anyhow::Result<Self> {
         let server = Server::start(&estate.folder, &[]).await?;
-        let capacity = FASTEST * (args.seconds * loads + 1);
-        let tally = Arc::new(Tally::new(usize::try_from(capacity)?, args.posters as usize));
+        let capacity = FASTEST * (seconds + 1);
+        let tally = Arc::new(Tally::new(usize::try_from(capacity)?, posters as usize));
         let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
-        let posters = Posters::connect(&server, estate, args.posters).await?;
+        let posters = Posters::connect(&server, estate, posters).await?;
         let mut stage = Self { server, posters, crew, tally };
         stage.load(WARM_UP).await?;
         Ok(stage)
     }
 
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The posters come on fresh connections.
+    pub async fn redial(&mut self) -> anyhow::Result<()> {
+        self.posters.redial(&self.server).await
+    }
+
     /// Posts for so long, and waits until all of it is acknowledged.
     pub async fn load(&mut self, span: Duration) -> anyhow::Result<Yield> {
-        let before = self.tally.count_answered();
-        let (watch, cpu) = (Stopwatch::start(), self.server.cpu()?);
-        let answers = self.posters.closed_loop(span, &self.tally).await?;
-        everything_taken(&self.server, &self.tally).await?;
-        let took = watch.elapsed();
-        let cpu = self.server.cpu()?.saturating_sub(cpu);
-        Ok(Yield { messages: self.tally.count_answered() - before, took, cpu, answers })
+        load(&self.server, &mut self.posters, &self.tally, span).await
+    }
+
+    /// The same, by others than the platform.
+    pub async fn load_by(&mut self, others: &mut Posters, span: Duration) -> anyhow::Result<Yield> {
+        load(&self.server, others, &self.tally, span).await
     }
 
     /// Everybody goes home; nothing may be lost, repeated or out of order.
@@ -72,15 +97,29 @@ impl Stage {
     }
 }
 
+async fn load(
+    server: &Server,
+    posters: &mut Posters,
+    tally: &Arc<Tally>,
+    span: Duration,
+) -> anyhow::Result<Yield> {
+    let before = tally.count_answered();
+    let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
+    let answers = posters.closed_loop(span, tally).await?;
+    everything_taken(server, tally).await?;
+    let took = watch.elapsed();
+    let cpu = server.cpu()?.saturating_sub(cpu);
+    Ok(Yield { messages: tally.count_answered() - before, took, cpu, answers })
+}
+
 pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
     let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
     let estate = Estate::prepare(ground, plan).await?;
-    let mut stage = Stage::set(&estate, args, 1).await?;
+    let mut stage = Stage::set(&estate, args.posters, args.seconds).await?;
     let load = stage.load(Duration::from_secs(args.seconds)).await?;
     stage.strike().await?;
 
-    let rate = load.messages as f64 / load.took.as_secs_f64();
-    report.judged("peak", PEAK_RATE, rate, "/s", at_least(10_000.0).goal(15_000.0));
+    report.judged("peak", PEAK_RATE, load.rate(), "/s", at_least(10_000.0).goal(15_000.0));
     report.judged("peak", PEAK_CPU, load.cpu_micros(), "us/msg", at_most(110.0).goal(70.0));
     let answers = Spread::of(load.answers);
     for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {

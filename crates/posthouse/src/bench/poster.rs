@@ -11,7 +11,7 @@ use super::server::Server;
 /// A number as long as every number of a message.
 pub const PLACE: &str = "9999999999";
 /// Makes an update as long as real ones are, about a kilobyte.
-const WORDS: &str = "Could you look over the notes from this morning and tell me which of the open points \
+pub const WORDS: &str = "Could you look over the notes from this morning and tell me which of the open points \
     are still ours? The second one about the delivery window worries me, and I would rather hear it from you \
     before the call than during it. If there is nothing new, say so and I will leave it for tomorrow. Also, \
     please put the address of the new place into the invitation for Thursday, with the floor and the name on \
@@ -50,10 +50,15 @@ impl Poster {
 
     /// A connection for this request, in which a number may have its place.
     pub async fn open(address: &str, request: String) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+        let stream = dial(address).await?;
         let (request, places) = prepared(request);
         Ok(Self { stream, request, places, answer: Vec::with_capacity(1024) })
+    }
+
+    /// A fresh connection in place of one that may have been idle for longer than the house keeps it.
+    pub async fn redial(&mut self, address: &str) -> io::Result<()> {
+        self.stream = dial(address).await?;
+        Ok(())
     }
 
     /// Another request from here on.
@@ -78,6 +83,12 @@ impl Poster {
             }
         }
     }
+}
+
+async fn dial(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 fn prepared(request: String) -> (Vec<u8>, Vec<usize>) {

@@ -20,26 +20,23 @@ pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> 
     let (small, large) = (Estate::prepare(ground, small).await?, Estate::prepare(ground, large).await?);
     said(&format!("  enrolled {} in {:.1} s", args.instances, watch.elapsed().as_secs_f64()));
 
-    let mut stages = [Stage::set(&small, args, ROUNDS).await?, Stage::set(&large, args, ROUNDS).await?];
+    let seconds = args.seconds * ROUNDS;
+    let mut stages =
+        [Stage::set(&small, args.posters, seconds).await?, Stage::set(&large, args.posters, seconds).await?];
     let mut loads = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         for (stage, loads) in stages.iter_mut().zip(&mut loads) {
+            // It had to wait for the other, perhaps for longer than a house waits for anybody.
+            stage.redial().await?;
             loads.push(stage.load(Duration::from_secs(args.seconds)).await?);
         }
     }
     for stage in stages {
         stage.strike().await?;
     }
-    let [small, large] = loads.map(|loads| cpu_micros(&loads));
+    let [small, large] = loads.map(|loads| Yield::of(loads).cpu_micros());
     report.figure("tenants", format!("server CPU, {} enrolled", args.agents), small, "us/msg");
     report.figure("tenants", format!("server CPU, {} more enrolled", args.instances), large, "us/msg");
     report.judged("tenants", "large house against small", large / small, "x", at_most(1.2));
     Ok(())
-}
-
-fn cpu_micros(loads: &[Yield]) -> f64 {
-    let (cpu, messages) = loads.iter().fold((0.0, 0), |(cpu, messages), load| {
-        (cpu + load.cpu.as_secs_f64() * 1e6, messages + load.messages)
-    });
-    cpu / messages as f64
 }

@@ -181,7 +181,8 @@ fn named_file(word: &OsString) -> anyhow::Result<(String, PathBuf)> {
     }
 }
 
-fn read_settings(file: &Path) -> anyhow::Result<Map<String, Value>> {
+/// A JSON object from a file.
+pub fn read_settings(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is no JSON object", file.display()))
 }

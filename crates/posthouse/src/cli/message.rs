@@ -10,10 +10,11 @@ use super::paper::{Paper, aligned, cell};
 pub enum Command {
     /// Prints every step of one thing with its time, and of what it is linked with; nobody's words
     #[command(
-        after_help = "Examples:\n  posthouse message trace ent_0193…\n  posthouse message trace telegram:-1001:42"
+        after_help = "Examples:\n  posthouse message trace ent_0193…\n  posthouse message trace telegram:-1001:42\n  \
+        posthouse message trace 0193c0de-…"
     )]
     Trace {
-        /// ent_… (inbound), act_… (outbound), or PLATFORM:CHAT:MESSAGE
+        /// ent_… (inbound), act_… (outbound), PLATFORM:CHAT:MESSAGE, or a dispatch id (a program's)
         id: String,
     },
 }

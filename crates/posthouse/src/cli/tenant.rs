@@ -1,6 +1,6 @@
 //! `posthouse tenant`
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::client::Client;
@@ -17,9 +17,34 @@ pub enum Command {
     /// Shows one tenant, by name or id
     #[command(after_help = "Example:\n  posthouse tenant show acme")]
     Show { tenant: String },
+    /// Changes what the agents of a tenant may do
+    #[command(after_help = "Example:\n  posthouse tenant set acme --peer-post none")]
+    Set {
+        tenant: String,
+        /// Whether an agent's own credential may write to the tenant's other agents
+        #[arg(long, value_enum, value_name = "WHOM")]
+        peer_post: PeerPost,
+    },
     /// Removes a tenant that has no agents left
     #[command(after_help = "Example:\n  posthouse tenant remove acme")]
     Remove { tenant: String },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PeerPost {
+    /// To all of them
+    All,
+    /// To none of them
+    None,
+}
+
+impl PeerPost {
+    fn word(self) -> &'static str {
+        match self {
+            PeerPost::All => "all",
+            PeerPost::None => "none",
+        }
+    }
 }
 
 impl Command {
@@ -36,9 +61,19 @@ impl Command {
             }
             Command::Show { tenant } => {
                 let shown = client.get(&["tenants", &tenant], &[]).await?;
-                let parts =
-                    [("name", "name"), ("id", "tenant_id"), ("agents", "agents"), ("created", "created_at")];
+                let parts = [
+                    ("name", "name"),
+                    ("id", "tenant_id"),
+                    ("agents", "agents"),
+                    ("peer post", "peer_post"),
+                    ("created", "created_at"),
+                ];
                 paper.card(&shown, &parts)
+            }
+            Command::Set { tenant, peer_post } => {
+                let word = peer_post.word();
+                let changed = client.patch(&["tenants", &tenant], &[], &json!({ "peer_post": word })).await?;
+                paper.done(&changed, &format!("agents of {tenant} may write to {word} of the others"))
             }
             Command::Remove { tenant } => {
                 let removed = client.delete(&["tenants", &tenant], &[]).await?;

@@ -1,6 +1,7 @@
 //! The real binary is killed with SIGKILL under load, again and again, and everything is counted.
 
 mod clock;
+mod post;
 mod sdk;
 
 use std::collections::HashMap;
@@ -182,11 +183,11 @@ async fn wait(seen: &Mutex<Seen>, enough: impl Fn(&Seen) -> bool) {
     }
 }
 
-/// The same kills every time.
-struct Dice(u64);
+/// The same every time.
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, most: usize) -> usize {
+    pub fn below(&mut self, most: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

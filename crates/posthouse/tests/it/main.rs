@@ -13,6 +13,7 @@ mod cron_doors;
 mod doors;
 mod fire_tokens;
 mod house;
+mod post_cli;
 mod story;
 mod talk;
 mod tokens;

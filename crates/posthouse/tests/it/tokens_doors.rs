@@ -26,6 +26,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 enum Door {
     Relay,
     Cron,
+    Post,
     Exchange,
     Refresh,
     Admin,
@@ -35,12 +36,13 @@ enum Door {
     FireByKey,
 }
 
-use Door::{Admin, Cron, Exchange, Fire, FireByKey, Metrics, Refresh, Relay, Scheduler};
+use Door::{Admin, Cron, Exchange, Fire, FireByKey, Metrics, Post, Refresh, Relay, Scheduler};
 
 /// What whoever is refused hears.
-const DOORS: [(Door, &str); 9] = [
+const DOORS: [(Door, &str); 10] = [
     (Relay, "closed 4401"),
     (Cron, "401 invalid_token"),
+    (Post, "401 unauthorized"),
     (Exchange, "401 invalid_client"),
     (Refresh, "400 invalid_grant"),
     (Admin, "401 unauthorized"),
@@ -76,6 +78,7 @@ impl Scene {
             }
             FireByKey => return told(self.is_fired_by(secret).await),
             Cron => client.get(at("/api/agent-cron/list")).bearer_auth(secret),
+            Post => client.get(at("/v1/agents")).bearer_auth(secret),
             Admin => client.get(at("/admin/tenants")).bearer_auth(secret),
             Metrics => client.get(at("/metrics")).bearer_auth(secret),
             Exchange => client.post(at("/oauth/token")).form(&[
@@ -176,8 +179,8 @@ async fn every_secret_opens_its_own_door_and_is_refused_at_every_other() {
         // Good for minting upgrade tokens; presented itself it is nothing.
         ("gateway secret", gateway_secret, &[]),
         ("client secret", text("client_secret"), &[Exchange]),
-        ("access token of a client", granted, &[Cron]),
-        ("access token of a login", text("access_token"), &[Cron]),
+        ("access token of a client", granted, &[Cron, Post]),
+        ("access token of a login", text("access_token"), &[Cron, Post]),
         ("refresh token", text("refresh_token"), &[Refresh]),
         ("fire token", fire, &[Fire]),
         ("admin token", admin, &[Admin, Metrics]),

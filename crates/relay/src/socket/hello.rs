@@ -74,6 +74,9 @@ impl Socket {
             if let Some(seated) = &mut self.seated {
                 seated.delivery.settle(settled);
             }
+            if let Some(seat) = self.desk.state.lock().seat(self.id) {
+                seat.settled = settled;
+            }
         }
         if instance.idle
             && let Err(fault) = self.relay.0.roster.set_idle(&instance.id, false).await
@@ -103,7 +106,9 @@ impl Socket {
 
     /// Which identity a hello is for, if this agent has it.
     async fn accept(&mut self, hello: &Hello) -> Result<Option<Identity>, Fault> {
-        let identities = self.relay.0.roster.identities(&self.holder.instance).await?;
+        let everyones = self.egress.everyones();
+        let mut identities = self.relay.0.roster.identities(&self.holder.instance).await?;
+        identities.extend(everyones.clone());
         if !hello.bot_id.is_empty() {
             let named = Identity { platform: hello.platform.clone(), bot: hello.bot_id.clone() };
             return Ok(identities.into_iter().find(|identity| *identity == named));
@@ -113,10 +118,15 @@ impl Socket {
             .into_iter()
             .filter(|identity| unnamed || identity.platform == hello.platform)
             .collect();
-        let (built_in, bots): (Vec<_>, Vec<_>) =
-            candidates.into_iter().partition(|identity| self.egress.is_built_in(identity));
-        // "Its only bot"; the house's own conversations count only where there is nothing else.
-        let mut eligible = if bots.is_empty() { built_in } else { bots };
-        Ok(if eligible.len() == 1 { eligible.pop() } else { None })
+        // "Its only bot"; the house's own conversations count only where there is nothing else, and the one
+        // that needs no route at all comes last.
+        let rank = |identity: &Identity| match identity {
+            own if Some(own) == everyones.as_ref() => 2,
+            own if self.egress.is_built_in(own) => 1,
+            _ => 0,
+        };
+        let first = candidates.iter().map(rank).min();
+        let mut eligible = candidates.into_iter().filter(|identity| Some(rank(identity)) == first);
+        Ok(eligible.next().filter(|_| eligible.next().is_none()))
     }
 }

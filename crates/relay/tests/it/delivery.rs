@@ -165,6 +165,8 @@ async fn the_same_event_again_is_kept_once() {
             addressed: true,
             references: Vec::new(),
             accepted: house.clock.now(),
+            receipt: None,
+            id: None,
         };
         let admission = house.relay.admit(&to, on, entrant).await.unwrap();
         let relay::Admission::Kept(appended) = admission else { panic!("refused") };
@@ -193,6 +195,8 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
             addressed: true,
             references: vec!["telegram:file:canary".to_owned()],
             accepted: house.clock.now(),
+            receipt: None,
+            id: None,
         };
         house.relay.admit(&to, on, entrant).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();

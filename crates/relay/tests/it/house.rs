@@ -202,7 +202,15 @@ impl House {
         let to = self.relay.route(on, bearings).await.unwrap()?;
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
-        let entrant = Entrant { event, dedup, addressed: false, references: Vec::new(), accepted };
+        let entrant = Entrant {
+            event,
+            id: None,
+            dedup,
+            addressed: false,
+            references: Vec::new(),
+            accepted,
+            receipt: None,
+        };
         match self.relay.admit(&to, on, entrant).await.unwrap() {
             Admission::Kept(kept) => Some(kept.entry().clone()),
             Admission::Refused(_) => None,

@@ -16,6 +16,7 @@ mod lease;
 mod limits;
 mod oauth;
 mod outbound;
+mod program;
 mod recorder;
 mod repeats;
 mod routing;

@@ -315,6 +315,7 @@ broken! {
     async fn clients(&self, of: Option<&TenantId>) -> Vec<ClientRecord>;
     async fn revoke_client(&self, client: &ClientId, now: Moment) -> bool;
     async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> bool;
+    async fn grant_operator(&self, tenant: &TenantId, access: TokenHash, expires: Moment) -> bool;
     async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: Pair, now: Moment) -> Option<LoginRecord>;
     async fn logins(&self, of: Option<&TenantId>) -> Vec<LoginRecord>;
     async fn log_out(&self, login: &LoginId) -> bool;

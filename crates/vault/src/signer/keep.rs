@@ -108,9 +108,14 @@ impl Keep {
     }
 
     pub(super) fn cron_key(&self, instance: &InstanceId, job: &JobId) -> Secret {
+        self.derived(["cron key", instance.as_str(), job.as_str()])
+    }
+
+    /// What follows from the master key for a purpose and two names.
+    pub(super) fn derived(&self, parts: [&str; 3]) -> Secret {
         let mut context = hmac::Context::with_key(&self.master);
-        // Neither name can hold a zero byte, so no two pairs read the same.
-        for part in ["cron key", instance.as_str(), job.as_str()] {
+        // No name can hold a zero byte, so no two pairs read the same.
+        for part in parts {
             context.update(part.as_bytes());
             context.update(&[0]);
         }

@@ -31,6 +31,19 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     canaries.extend(tokens.map(|token| token.expose().to_owned()));
     canaries.push("canary-capability".to_owned());
     crate::capability::bind(&safe, &heron, &["key"], "canary-capability", None, Uses::Left(2)).await;
+    let hook = safe.connects("acme", "hook").await;
+    for (authorization, shared) in
+        [("canary-authorization", "canary-hmac-secret"), ("canary-later", "canary-newer")]
+    {
+        safe.stamps()
+            .await
+            .keep(&hook, Some(&Secret::new(authorization)), Some(&Secret::new(shared)))
+            .await
+            .unwrap();
+        canaries.extend([authorization.to_owned(), shared.to_owned()]);
+    }
+    let operator = keyring.operator_access(&"ten_acme".into()).await.unwrap().unwrap();
+    canaries.push(operator.access_token.expose().to_owned());
     let both = Secret::new(format!("{}{}", successor.expose(), keys.expose()));
     safe.unlocks_with(&both).await.unwrap();
     for key in [&keys, &successor] {

@@ -7,5 +7,6 @@ mod capability;
 mod keyring;
 mod safe;
 mod signer;
+mod stamps;
 mod tokens;
 mod unlock;

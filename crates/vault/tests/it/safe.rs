@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ledger::{Generation, Instance, Ledger, Place, Tenant};
+use ledger::{ConnectorRecord, Created, Generation, Instance, Ledger, Place, Tenant};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{InstanceId, Secret};
-use vault::{Credentials, Fault, Keys, Vault};
+use posthouse_wire::{ConnectorId, InstanceId, Secret};
+use vault::{Algorithm, Credentials, Fault, Keys, Stamps, Vault};
 
 pub const START: Moment = Moment::from_seconds(1_765_000_000);
 
@@ -52,9 +52,32 @@ impl Safe {
         id
     }
 
+    /// Makes a connector of a tenant that is there.
+    pub async fn connects(&self, tenant: &str, name: &str) -> ConnectorId {
+        let id = ConnectorId::from(format!("con_{tenant}_{name}"));
+        let record = ConnectorRecord {
+            id: id.clone(),
+            tenant: format!("ten_{tenant}").into(),
+            name: name.to_owned(),
+            kind: "webhook".to_owned(),
+            settings: "{}".to_owned(),
+            created: self.clock.now(),
+        };
+        assert_eq!(self.ledger.connectors().create_connector(record).await.unwrap(), Created::Made);
+        id
+    }
+
+    pub async fn stamps(&self) -> Stamps {
+        stamps(&self.vault).await
+    }
+
     pub fn winds(&self, by: Duration) {
         self.clock.wind(by);
     }
+}
+
+pub async fn stamps(vault: &Vault) -> Stamps {
+    vault.stamps(&vault.signer(Algorithm::Es256).await.unwrap())
 }
 
 async fn unlock(ledger: &Ledger, clock: &Timepiece, keys: &Secret) -> Result<Vault, Fault> {

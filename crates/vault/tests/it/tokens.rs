@@ -174,6 +174,40 @@ async fn an_answer_of_the_ledger_is_believed_for_five_seconds_and_not_after_it_w
     assert!(bearer(&keyring, &grant.access_token).await.is_none());
 }
 
+#[tokio::test]
+async fn the_operator_acts_for_a_tenant_for_a_quarter_of_an_hour() {
+    let safe = Safe::open().await;
+    let heron = safe.enrols("acme", "heron").await;
+    // However long others have access.
+    let keyring = safe.vault.keyring().granting_access_for(hours(5));
+    let acme = "ten_acme".into();
+    assert!(keyring.operator_access(&"ten_nobody".into()).await.unwrap().is_none());
+    let grant = keyring.operator_access(&acme).await.unwrap().unwrap();
+    assert_eq!((grant.expires_in, grant.expires), (minutes(15), safe.clock.now() + minutes(15)));
+    let operator = ClientId::from("operator:ten_acme");
+    let expected = Bearer { client: operator.clone(), tenant: acme, login: None, expires: grant.expires };
+    assert_eq!(bearer(&keyring, &grant.access_token).await, Some(expected));
+
+    assert!(keyring.client(operator.as_str(), grant.access_token.expose()).await.unwrap().is_none());
+    assert!(keyring.grant_access(&operator).await.unwrap().is_none());
+    assert!(matches!(refresh(&keyring, &grant.access_token).await, Refreshed::Refused));
+    assert!(!keyring.revoke_client(&operator).await.unwrap());
+    assert!(bearer(&keyring, &grant.access_token).await.is_some(), "it is no client that could be revoked");
+    assert!(keyring.clients(None).await.unwrap().is_empty());
+    safe.winds(minutes(15) - SECOND);
+    assert!(bearer(&keyring, &grant.access_token).await.is_some());
+    safe.winds(SECOND);
+    assert!(bearer(&keyring, &grant.access_token).await.is_none());
+
+    let grant = keyring.operator_access(&"ten_acme".into()).await.unwrap().unwrap();
+    assert!(bearer(&keyring, &grant.access_token).await.is_some());
+    let roster = safe.ledger.roster();
+    roster.remove_instance(&heron).await.unwrap();
+    roster.remove_tenant(&"ten_acme".into()).await.unwrap();
+    keyring.forget_bearers();
+    assert!(bearer(&keyring, &grant.access_token).await.is_none(), "it ended with the tenant");
+}
+
 fn owner_of(client: &ClientId) -> Owner {
     Owner::Instance(client.as_str().strip_prefix("agent:").unwrap().into())
 }

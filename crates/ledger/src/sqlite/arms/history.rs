@@ -30,11 +30,14 @@ pub(super) struct NewLine<'a> {
     next_us: Option<i64>,
     dedup: Option<&'a str>,
     held: Option<i64>,
+    /// About an alarm: nobody reads of those.
+    unsaid: bool,
 }
 
 impl<'a> NewLine<'a> {
     pub fn about(arm: &'a Standing, what: &'a str, at: Moment) -> Self {
-        Self::plain(&arm.instance, &arm.job, &arm.schedule, &arm.fire_at, what, at)
+        let line = Self::plain(&arm.instance, &arm.job, &arm.schedule, &arm.fire_at, what, at);
+        Self { unsaid: arm.is_alarm, ..line }
     }
 
     pub fn plain(
@@ -46,7 +49,22 @@ impl<'a> NewLine<'a> {
         at: Moment,
     ) -> Self {
         let (status, error, late_ms, next_us, dedup, held) = (None, None, None, None, None, None);
-        Self { at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held }
+        let unsaid = false;
+        Self {
+            at,
+            instance,
+            job,
+            schedule,
+            fire_at,
+            what,
+            status,
+            error,
+            late_ms,
+            next_us,
+            dedup,
+            held,
+            unsaid,
+        }
     }
 
     /// About another time of the same schedule.
@@ -78,6 +96,9 @@ impl<'a> NewLine<'a> {
     }
 
     pub fn tell(self, db: &Connection) -> rusqlite::Result<()> {
+        if self.unsaid {
+            return Ok(());
+        }
         db.prepare_cached(
             "INSERT INTO fires
                (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held)

@@ -111,6 +111,7 @@ fn remember(
     };
     match pending {
         Some(arm) if !arm.is_held() => let_go(db, &arm, settled, now),
+        Some(arm) if arm.is_alarm => Ok(None),
         _ => {
             let Lost { instance, job, schedule, fire_at, dedup } = &lost;
             NewLine::plain(instance, job, schedule, fire_at, fate.word(), now)

@@ -8,20 +8,26 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::arms::{Arm, ArmKey, ArmState, Due, NewArm, Successor};
 
-/// Whose tenant an arm is, is its instance's to say.
+/// Whose tenant an arm is, is its instance's to say; an alarm's is its own.
 pub(super) const ARM: &str =
-    "SELECT key, tenant, instance, job, schedule, fire_at, callback, dedup, per_job_key, policy, later,
-       state, attempts, next_us, last_status, last_error, arms.created, failing_since, poked
-     FROM arms JOIN instances ON instances.id = arms.instance";
+    "SELECT key, coalesce(instances.tenant, arms.tenant), instance, job, schedule, fire_at, callback, dedup, per_job_key, policy, later,
+       state, attempts, next_us, last_status, last_error, arms.created, failing_since, poked,
+       bell
+     FROM arms LEFT JOIN instances ON instances.id = arms.instance";
 
 pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
     let job = JobId::from(row.get::<_, String>(3)?);
     let next_us = row.get(13)?;
     let (fire_at, dedup): (String, Option<String>) = (row.get(5)?, row.get(7)?);
+    let (tenant, instance): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+    let bell: Option<String> = row.get(19)?;
     Ok(Arm {
         key: ArmKey(row.get(0)?),
-        tenant: row.get::<_, String>(1)?.into(),
-        instance: row.get::<_, String>(2)?.into(),
+        instance: instance
+            .unwrap_or_else(|| format!("{}:{tenant}", bell.as_deref().unwrap_or_default()))
+            .into(),
+        bell,
+        tenant: tenant.into(),
         schedule: row.get::<_, String>(4)?.into(),
         dedup: dedup.unwrap_or_else(|| usual_dedup(job.as_str(), &fire_at)),
         job,
@@ -54,6 +60,8 @@ pub(super) fn micros(moment: Moment) -> i64 {
 /// A job's pending arm, as far as deciding what becomes of it needs.
 pub(super) struct Standing {
     pub key: ArmKey,
+    /// Then it has no instance, and no history.
+    pub is_alarm: bool,
     pub instance: String,
     pub job: String,
     pub schedule: String,
@@ -87,7 +95,8 @@ impl Standing {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             key: ArmKey(row.get(0)?),
-            instance: row.get(1)?,
+            is_alarm: row.get::<_, Option<String>>(1)?.is_none(),
+            instance: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
             job: row.get(2)?,
             schedule: row.get(3)?,
             fire_at: row.get(4)?,

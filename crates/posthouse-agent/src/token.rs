@@ -1,15 +1,16 @@
-//! What we show the portal: a token of our own, or one that a client credential is exchanged for.
+//! What we show the house: a token of our own, or one that a client credential is exchanged for.
 
+use std::fmt;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::Secret;
 use reqwest::Client;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use super::{Refusal, shown};
-use crate::https;
+use crate::https::{self, shown};
 
 /// A token that ends sooner than this is not used any more.
 const MARGIN: Duration = Duration::from_secs(120);
@@ -17,7 +18,7 @@ const MARGIN: Duration = Duration::from_secs(120);
 const UNSAID: u64 = 900;
 const LONGEST: usize = 64 << 10;
 
-/// How an agent proves to the portal who it is.
+/// How an agent or a program proves to the house who it is.
 #[derive(Clone)]
 pub enum Credential {
     /// A client's id and secret, exchanged for tokens that last a while.
@@ -26,7 +27,7 @@ pub enum Credential {
     Token(Secret),
 }
 
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     url: String,
     credential: Credential,
     timepiece: Timepiece,
@@ -39,6 +40,31 @@ struct Held {
     until: Moment,
 }
 
+/// Why there is no token to try.
+#[derive(Debug)]
+pub(crate) enum NoToken {
+    /// Nobody answered, or not to the end.
+    Unreachable(String),
+    /// A wrong secret can be put right while we run, so even this may pass.
+    Refused {
+        status: u16,
+        body: BytesMut,
+    },
+    Malformed,
+}
+
+impl fmt::Display for NoToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoToken::Unreachable(why) => f.write_str(why),
+            NoToken::Refused { status, body } => {
+                write!(f, "no access token: {status}: {}", shown(&String::from_utf8_lossy(body)))
+            }
+            NoToken::Malformed => f.write_str("no access token: the answer holds none"),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Grant {
     access_token: Secret,
@@ -46,12 +72,12 @@ struct Grant {
 }
 
 impl Tokens {
-    pub(super) fn new(url: String, credential: Credential, timepiece: Timepiece) -> Self {
+    pub(crate) fn new(url: String, credential: Credential, timepiece: Timepiece) -> Self {
         Self { url, credential, timepiece, held: Mutex::default() }
     }
 
     /// A token to try.
-    pub(super) async fn current(&self, client: &Client) -> Result<Secret, Refusal> {
+    pub(crate) async fn current(&self, client: &Client) -> Result<Secret, NoToken> {
         let (id, secret) = match &self.credential {
             Credential::Token(token) => return Ok(token.clone()),
             Credential::Client { id, secret } => (id, secret),
@@ -66,12 +92,12 @@ impl Tokens {
         Ok(token)
     }
 
-    /// A token to try after the portal would not have `spent`; nothing if there is no other to be had.
-    pub(super) async fn instead_of(
+    /// A token to try after the house would not have `spent`; nothing if there is no other to be had.
+    pub(crate) async fn instead_of(
         &self,
         spent: &Secret,
         client: &Client,
-    ) -> Result<Option<Secret>, Refusal> {
+    ) -> Result<Option<Secret>, NoToken> {
         if matches!(self.credential, Credential::Token(_)) {
             return Ok(None);
         }
@@ -85,21 +111,19 @@ impl Tokens {
         self.current(client).await.map(Some)
     }
 
-    async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<Held, Refusal> {
+    async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<Held, NoToken> {
         let asked = self.timepiece.now();
         let form =
             [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", secret.expose())];
         let answer = client.post(&self.url).form(&form).send().await;
-        let answer = answer.map_err(|fault| Refusal::Passing(https::in_words(fault)))?;
+        let answer = answer.map_err(|fault| NoToken::Unreachable(https::in_words(fault)))?;
         let status = answer.status();
-        let body = https::body(answer, LONGEST).await.map_err(Refusal::Passing)?;
+        let body = https::body(answer, LONGEST).await;
+        let body = body.map_err(|unread| NoToken::Unreachable(unread.to_string()))?;
         if !status.is_success() {
-            // A wrong secret can be put right while we run, so even that may pass.
-            let why = shown(&String::from_utf8_lossy(&body));
-            return Err(Refusal::Passing(format!("no access token: {}: {why}", status.as_u16())));
+            return Err(NoToken::Refused { status: status.as_u16(), body });
         }
-        let grant: Grant = serde_json::from_slice(&body)
-            .map_err(|_| Refusal::Passing("no access token: the answer holds none".to_owned()))?;
+        let grant: Grant = serde_json::from_slice(&body).map_err(|_| NoToken::Malformed)?;
         let lasts = Duration::from_secs(grant.expires_in.unwrap_or(UNSAID));
         Ok(Held { token: grant.access_token, until: asked + lasts.saturating_sub(MARGIN) })
     }

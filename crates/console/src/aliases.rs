@@ -1,0 +1,126 @@
+//! Aliases: other names for agents, for addresses that hold an `@` or are no name at all.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use ledger::{Alias, Created, Removed};
+use posthouse_wire::TenantId;
+use posthouse_wire::id::is_name;
+use serde::{Deserialize, Serialize};
+
+use crate::listing::Items;
+use crate::problem::Problem;
+use crate::routes::Console;
+use crate::told::{Asked, Told};
+
+/// The longest address that an alias may stand for.
+const LONGEST: usize = 256;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    tenant: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAlias {
+    tenant: String,
+    name: String,
+    /// Whom it means, as a connector lists them.
+    agent: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ShownAlias {
+    tenant: String,
+    tenant_id: TenantId,
+    name: String,
+    agent: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RemovedAlias {
+    tenant: String,
+    name: String,
+}
+
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<ShownAlias>>, Problem> {
+    let (tenants, only) = match &which.tenant {
+        Some(name) => {
+            let tenant = console.tenant(name).await?;
+            let id = tenant.id.clone();
+            (vec![tenant], Some(id))
+        }
+        None => (console.relay.roster().tenants().await?, None),
+    };
+    let names: HashMap<TenantId, String> =
+        tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+    let aliases = console.post.connectors().aliases(only.as_ref()).await?;
+    let shown = aliases.into_iter().map(|alias| ShownAlias {
+        tenant: names.get(&alias.tenant).cloned().unwrap_or_default(),
+        tenant_id: alias.tenant,
+        name: alias.name,
+        agent: alias.agent,
+    });
+    let key = |alias: &ShownAlias| format!("{}/{}", alias.tenant, alias.name);
+    Ok(Json(Items::page(shown.collect(), key, which.after.as_deref(), which.limit)))
+}
+
+pub(crate) async fn create(
+    State(console): State<Console>,
+    Told(new): Told<NewAlias>,
+) -> Result<(StatusCode, Json<ShownAlias>), Problem> {
+    let NewAlias { name, agent, .. } = new;
+    let tenant = console.tenant(&new.tenant).await?;
+    // What looks like an id is read as one wherever a name may stand.
+    if !is_name(&name) || name.starts_with("inst_") {
+        let detail = format!("`{name}` is no name: letters, digits, `.`, `_` and `-`, at most 64");
+        return Err(Problem::unfit("bad_name", detail));
+    }
+    if agent.is_empty() || agent.len() > LONGEST {
+        let detail = format!("an alias stands for an address of 1 to {LONGEST} bytes");
+        return Err(Problem::unfit("bad_agent", detail));
+    }
+    if console.relay.roster().instance_named(&tenant.id, &name).await?.is_some() {
+        let detail = format!("tenant `{}` has an agent `{name}`: it is called that already", tenant.name);
+        return Err(Problem::conflict("taken", detail));
+    }
+    let alias = Alias { tenant: tenant.id.clone(), name: name.clone(), agent: agent.clone() };
+    match console.post.connectors().create_alias(alias).await? {
+        Created::Made => {
+            console.post.changed();
+            let shown = ShownAlias { tenant: tenant.name, tenant_id: tenant.id, name, agent };
+            Ok((StatusCode::CREATED, Json(shown)))
+        }
+        Created::Taken => {
+            let detail = format!("tenant `{}` already has an alias `{name}`", tenant.name);
+            Err(Problem::conflict("taken", detail))
+        }
+        Created::Unfit(why) => Err(Problem::unfit("bad_alias", why)),
+    }
+}
+
+pub(crate) async fn remove(
+    State(console): State<Console>,
+    Path((tenant, name)): Path<(String, String)>,
+) -> Result<Json<RemovedAlias>, Problem> {
+    let tenant = console.tenant(&tenant).await?;
+    match console.post.connectors().remove_alias(&tenant.id, &name).await? {
+        Removed::Gone => {
+            console.post.changed();
+            Ok(Json(RemovedAlias { tenant: tenant.name, name }))
+        }
+        Removed::Absent | Removed::InUse => {
+            let detail = format!("tenant `{}` has no alias `{name}`", tenant.name);
+            Err(Problem::absent("no_such_alias", detail))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What became of everything that programs sent, of every tenant.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use ledger::{ReceiptKey, ReceiptState};
+use post::wish::{Listing, Told};
+use posthouse_wire::delivery::is_dispatch_id;
+use posthouse_wire::{DispatchId, TenantId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::listing::Items;
+use crate::problem::Problem;
+use crate::routes::{Console, Parts};
+use crate::told::Asked;
+
+/// Receipts come with what agents said to them, so their pages are shorter than others.
+const PAGE: usize = 50;
+const LONGEST_PAGE: usize = 200;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Which {
+    tenant: Option<String>,
+    agent: Option<String>,
+    state: Option<String>,
+    after: Option<i64>,
+    limit: Option<usize>,
+}
+
+/// Names of the tenants an answer speaks of, fetched as they are met.
+#[derive(Default)]
+pub(crate) struct Names(HashMap<TenantId, String>);
+
+impl Names {
+    /// A receipt as its sender would be told of it, and whose it is.
+    pub async fn told(&mut self, console: &Parts, told: &Told) -> Result<Value, Problem> {
+        let of = &told.receipt.tenant;
+        if !self.0.contains_key(of) {
+            let found = console.relay.roster().tenant(of.as_str()).await?;
+            self.0.insert(of.clone(), found.map_or_else(String::new, |tenant| tenant.name));
+        }
+        let mut shown = post::told(told);
+        shown["tenant"] = json!(self.0.get(of));
+        shown["tenant_id"] = json!(of);
+        Ok(shown)
+    }
+}
+
+/// Newest first.
+pub(crate) async fn list(
+    State(console): State<Console>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<Items<Value>>, Problem> {
+    let only = match &which.tenant {
+        Some(tenant) => Some(console.tenant(tenant).await?.id),
+        None => None,
+    };
+    let state = match which.state.as_deref() {
+        None => None,
+        Some(word) => Some(ReceiptState::from_word(word).ok_or_else(unknown_state)?),
+    };
+    let limit = which.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
+    let listing = Listing {
+        agent: which.agent,
+        state,
+        before: which.after.map(ReceiptKey),
+        limit: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
+    };
+    let receipts = console.post.all_receipts(only.as_ref(), listing).await?;
+    let next = receipts.last().filter(|_| receipts.len() == limit);
+    let next = next.map(|told| told.receipt.key.0.to_string());
+    let (mut names, mut items) = (Names::default(), Vec::with_capacity(receipts.len()));
+    for told in &receipts {
+        items.push(names.told(&console, told).await?);
+    }
+    Ok(Json(Items { items, next }))
+}
+
+fn unknown_state() -> Problem {
+    let words: Vec<&str> = ReceiptState::ALL.iter().map(|state| state.word()).collect();
+    Problem::malformed(format!("state is one of {}", words.join(", ")))
+}
+
+/// Everything that one dispatch reached. Programs choose these ids, so two tenants may have the same one.
+pub(crate) async fn show(
+    State(console): State<Console>,
+    Path(dispatch): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let receipts = console.dispatched(&dispatch).await?;
+    if receipts.is_empty() {
+        return Err(Problem::absent("no_such_receipt", format!("nothing was sent as `{dispatch}`")));
+    }
+    let (mut names, mut items) = (Names::default(), Vec::with_capacity(receipts.len()));
+    for told in &receipts {
+        items.push(names.told(&console, told).await?);
+    }
+    Ok(Json(json!({ "dispatch_id": dispatch, "items": items })))
+}
+
+impl Parts {
+    /// Everybody's receipts of one dispatch, in the order they were opened.
+    pub(crate) async fn dispatched(&self, dispatch: &str) -> Result<Vec<Told>, Problem> {
+        if !is_dispatch_id(dispatch) {
+            return Ok(Vec::new());
+        }
+        match self.post.any_receipt(&DispatchId::from(dispatch)).await {
+            Ok(receipts) => Ok(receipts),
+            Err(post::Refused::Absent) => Ok(Vec::new()),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+}

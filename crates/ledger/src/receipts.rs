@@ -1,0 +1,301 @@
+//! What became of everything that programs sent: one receipt a dispatch and connector, and what the agent
+//! said back.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthouse_time::Moment;
+use posthouse_wire::{ChatId, ClientId, DispatchId, EntryId, InstanceId, MessageId, TenantId};
+
+use crate::Fault;
+
+/// A receipt by its row. Later ones have greater keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReceiptKey(pub i64);
+
+/// What tells one delivery of a dispatch from another: connector, agent, kind and text, hashed. The same
+/// digest of the same dispatch and tenant is the same delivery again.
+pub type Digest = [u8; 16];
+
+/// Which verb of the contract it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    Deliver,
+    Wake,
+    Exchange,
+}
+
+impl Verb {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verb::Deliver => "deliver",
+            Verb::Wake => "wake",
+            Verb::Exchange => "exchange",
+        }
+    }
+}
+
+/// A delivery about to be made.
+#[derive(Clone, Debug)]
+pub struct NewReceipt {
+    pub tenant: TenantId,
+    pub dispatch: DispatchId,
+    pub digest: Digest,
+    /// By its name in the tenant.
+    pub connector: String,
+    /// The name the agent goes by at that connector.
+    pub agent: String,
+    /// Who has to acknowledge it, where the agent dials in.
+    pub instance: Option<InstanceId>,
+    /// The conversation on the line, where there is one.
+    pub chat: Option<ChatId>,
+    pub session: Option<String>,
+    pub verb: Verb,
+    pub sender: ClientId,
+    /// The agent whose credential sent it; nothing for a tenant's.
+    pub sent_by: Option<InstanceId>,
+    /// The emitter's clock.
+    pub sent_at: Moment,
+    /// When it was taken in, as its sender is told once this is committed.
+    pub accepted: Moment,
+    /// Accepted while nobody was there to take it.
+    pub skipped: bool,
+    pub open: Opening,
+}
+
+/// What is still to be done about a new receipt.
+#[derive(Clone, Debug)]
+pub enum Opening {
+    /// The entry that is appended with it carries it; nothing else is to be done.
+    Entry,
+    /// Somebody attempts it now. If that attempt is never reported it is `due` again then.
+    Attempt { body: Bytes, due: Moment },
+    /// Kept until its time, when the clock brings it up.
+    Scheduled { body: Bytes, at: Moment },
+}
+
+/// What became of opening a receipt.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    Fresh(ReceiptKey),
+    /// The same delivery came before.
+    Known(Box<Receipt>),
+}
+
+/// How far a delivery has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReceiptState {
+    Scheduled,
+    Queued,
+    Delivered,
+    Acknowledged,
+    Failed,
+    /// Nobody came for it.
+    Expired,
+}
+
+impl ReceiptState {
+    pub const ALL: [ReceiptState; 6] = [
+        ReceiptState::Scheduled,
+        ReceiptState::Queued,
+        ReceiptState::Delivered,
+        ReceiptState::Acknowledged,
+        ReceiptState::Failed,
+        ReceiptState::Expired,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            ReceiptState::Scheduled => "scheduled",
+            ReceiptState::Queued => "queued",
+            ReceiptState::Delivered => "delivered",
+            ReceiptState::Acknowledged => "acknowledged",
+            ReceiptState::Failed => "failed",
+            ReceiptState::Expired => "expired",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+}
+
+/// One delivery, as far as it has come. Where an entry carries it, its state and times are the entry's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    pub key: ReceiptKey,
+    pub tenant: TenantId,
+    pub dispatch: DispatchId,
+    pub digest: Digest,
+    pub connector: String,
+    pub agent: String,
+    pub instance: Option<InstanceId>,
+    pub chat: Option<ChatId>,
+    pub session: Option<String>,
+    pub verb: Verb,
+    pub sender: ClientId,
+    pub sent_by: Option<InstanceId>,
+    pub sent_at: Moment,
+    /// Our commit.
+    pub accepted_at: Moment,
+    /// Handed to the seat, or taken by the receiver.
+    pub delivered_at: Option<Moment>,
+    /// The agent's own word.
+    pub acknowledged_at: Option<Moment>,
+    pub state: ReceiptState,
+    /// When it is tried next, or brought up by the clock.
+    pub due: Option<Moment>,
+    pub attempts: u32,
+    pub error: Option<String>,
+    pub skipped: bool,
+    pub entry: Option<EntryId>,
+    /// The contract's receipt as JSON, once the connector gave one. Nothing where it follows from the rest.
+    pub answer: Option<String>,
+}
+
+/// A delivery that is to be attempted now.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub receipt: Receipt,
+    /// The same bytes every time.
+    pub body: Bytes,
+}
+
+/// What one attempt, or a wait, came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempted {
+    /// Taken; the bytes are forgotten.
+    Delivered { at: Moment, answer: String },
+    /// Failed, to be tried again.
+    Postponed { due: Moment, error: String, answer: String },
+    /// Failed for good; the bytes are forgotten.
+    Failed { error: String },
+    /// Only the answer is new: what was waited for did or did not come. The state is the entry's.
+    Answered { answer: String },
+}
+
+/// Something that an agent said in a program's conversation.
+#[derive(Clone, Debug)]
+pub struct NewReply {
+    pub at: Moment,
+    pub what: ReplyKind,
+    pub message: MessageId,
+    pub text: String,
+}
+
+/// What an utterance is to the receipt that it is kept with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyKind {
+    /// Said in the conversation.
+    Said,
+    /// The answer to a question.
+    Answer,
+    /// An answer after the answer.
+    Duplicate,
+    /// An answer after the deadline.
+    Late,
+}
+
+impl ReplyKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            ReplyKind::Said => "said",
+            ReplyKind::Answer => "answer",
+            ReplyKind::Duplicate => "duplicate",
+            ReplyKind::Late => "late_reply",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub at: Moment,
+    pub what: ReplyKind,
+    pub message: MessageId,
+    pub text: String,
+}
+
+/// Deliveries that are told of one dispatch: a program may use its id again and again.
+pub const OF_ONE_DISPATCH: u32 = 1000;
+
+/// How much is kept of what an agent said to one receipt: the latest of it.
+pub const REPLIES: usize = 20;
+pub const REPLY_BYTES: usize = 64 * 1024;
+
+/// Which receipts to tell of.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiptFilter {
+    /// Nothing: everybody's, for the operator.
+    pub tenant: Option<TenantId>,
+    /// Only what this agent's credential sent.
+    pub sent_by: Option<InstanceId>,
+    pub agent: Option<String>,
+    pub state: Option<ReceiptState>,
+}
+
+#[async_trait]
+pub trait Receipts: Send + Sync {
+    /// Notes a delivery once: the same again finds the first. One that an entry carries is opened by the
+    /// append of that entry instead (`Append::receipt`), and refused here.
+    async fn open(&self, new: NewReceipt) -> Result<Opened, Fault>;
+    /// Under this very digest.
+    async fn receipt(
+        &self,
+        tenant: &TenantId,
+        dispatch: &DispatchId,
+        digest: Digest,
+    ) -> Result<Option<Receipt>, Fault>;
+    /// By its row.
+    async fn receipt_at(&self, key: ReceiptKey) -> Result<Option<Receipt>, Fault>;
+    /// What one dispatch reached, in the order it was opened, the first thousand. Without a tenant: whosever.
+    async fn receipts_of(
+        &self,
+        tenant: Option<&TenantId>,
+        dispatch: &DispatchId,
+    ) -> Result<Vec<Receipt>, Fault>;
+    /// Newest first, before the one named. Agent and state are picked out of the list of the tenant, of the
+    /// sender or of everybody, which is read until there are enough.
+    async fn receipts(
+        &self,
+        filter: ReceiptFilter,
+        before: Option<ReceiptKey>,
+        at_most: u32,
+    ) -> Result<Vec<Receipt>, Fault>;
+    /// Notes what an attempt came to. One that has ended stays as it ended, and of one that an entry carries
+    /// only the answer is noted. Repeating it counts as another attempt.
+    async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault>;
+    /// Takes what is due under a lease, oldest first: it is due again at `lease_until` unless an attempt
+    /// is reported. What the clock brings up is not among it.
+    async fn claim_outgoing(
+        &self,
+        now: Moment,
+        lease_until: Moment,
+        at_most: u32,
+    ) -> Result<Vec<Outgoing>, Fault>;
+    /// Somebody is still at it: it is due again at `until`. Nothing changes for one that has ended.
+    async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault>;
+    /// When the next attempt is due.
+    async fn next_outgoing(&self) -> Result<Option<Moment>, Fault>;
+    /// A scheduled one whose time has come, to be attempted now: it is queued, and due again at
+    /// `lease_until`. Nothing when it is not scheduled any more and not due either.
+    async fn bring_up(
+        &self,
+        key: ReceiptKey,
+        now: Moment,
+        lease_until: Moment,
+    ) -> Result<Option<Outgoing>, Fault>;
+    /// Keeps what an agent said with the receipt of the entry it replies to, or else of the latest entry of
+    /// that conversation. Nothing when the conversation has none. The latest [`REPLIES`] stay, as far as
+    /// they fit into [`REPLY_BYTES`]; one that is longer is cut.
+    async fn said(
+        &self,
+        by: &InstanceId,
+        chat: &ChatId,
+        to: Option<&EntryId>,
+        reply: NewReply,
+    ) -> Result<Option<ReceiptKey>, Fault>;
+    /// Keeps what an agent said by another way with this receipt, as much of it as above. A receipt that is
+    /// gone takes nothing.
+    async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault>;
+    /// Oldest first.
+    async fn replies(&self, to: ReceiptKey) -> Result<Vec<Reply>, Fault>;
+}

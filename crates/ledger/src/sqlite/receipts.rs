@@ -1,0 +1,163 @@
+//! Receipts: one row a delivery. Where an entry carries it, the entry's row tells what became of it.
+
+mod carry;
+mod lists;
+mod outgoing;
+mod replies;
+mod rows;
+
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::{ChatId, DispatchId, EntryId, InstanceId, TenantId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::receipts::{
+    Attempted, Digest, NewReceipt, NewReply, OF_ONE_DISPATCH, Opened, Opening, Outgoing, Receipt,
+    ReceiptFilter, ReceiptKey, Receipts, Reply,
+};
+pub(super) use carry::{Carried, carry};
+pub(super) use lists::of_dispatch;
+pub(super) use outgoing::{expire_instance, fail_outgoing_of, fail_tenant};
+
+#[async_trait]
+impl Receipts for Sqlite {
+    async fn open(&self, new: NewReceipt) -> Result<Opened, Fault> {
+        if matches!(new.open, Opening::Entry) {
+            return Err(Fault::Storage("a receipt without its entry has nothing to carry it".to_owned()));
+        }
+        let timepiece = self.timepiece.clone();
+        self.write(move |db| match rows::insert(db, &new, None, timepiece.now())? {
+            Some(key) => Ok(Opened::Fresh(key)),
+            None => same(db, &new.tenant, &new.dispatch, new.digest).map(Box::new).map(Opened::Known),
+        })
+        .await
+    }
+
+    async fn receipt(
+        &self,
+        tenant: &TenantId,
+        dispatch: &DispatchId,
+        digest: Digest,
+    ) -> Result<Option<Receipt>, Fault> {
+        let (tenant, dispatch) = (tenant.clone(), dispatch.clone());
+        self.read(move |db| same(db, &tenant, &dispatch, digest).optional()).await
+    }
+
+    async fn receipt_at(&self, key: ReceiptKey) -> Result<Option<Receipt>, Fault> {
+        self.read(move |db| at(db, key)).await
+    }
+
+    async fn receipts_of(
+        &self,
+        tenant: Option<&TenantId>,
+        dispatch: &DispatchId,
+    ) -> Result<Vec<Receipt>, Fault> {
+        let (tenant, dispatch) = (tenant.cloned(), dispatch.clone());
+        self.read(move |db| of_dispatch(db, tenant.as_ref(), &dispatch, OF_ONE_DISPATCH)).await
+    }
+
+    async fn receipts(
+        &self,
+        filter: ReceiptFilter,
+        before: Option<ReceiptKey>,
+        at_most: u32,
+    ) -> Result<Vec<Receipt>, Fault> {
+        self.read(move |db| lists::newest_first(db, &filter, before, at_most)).await
+    }
+
+    async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault> {
+        let timepiece = self.timepiece.clone();
+        self.write(move |db| outgoing::attempted(db, key, &attempted, timepiece.now())).await
+    }
+
+    async fn claim_outgoing(
+        &self,
+        now: Moment,
+        lease_until: Moment,
+        at_most: u32,
+    ) -> Result<Vec<Outgoing>, Fault> {
+        self.write(move |db| outgoing::claim(db, now, lease_until, at_most)).await
+    }
+
+    async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault> {
+        self.write(move |db| outgoing::hold(db, key, until)).await
+    }
+
+    async fn next_outgoing(&self) -> Result<Option<Moment>, Fault> {
+        self.read(outgoing::next).await
+    }
+
+    async fn bring_up(
+        &self,
+        key: ReceiptKey,
+        now: Moment,
+        lease_until: Moment,
+    ) -> Result<Option<Outgoing>, Fault> {
+        self.write(move |db| outgoing::bring_up(db, key, now, lease_until)).await
+    }
+
+    async fn said(
+        &self,
+        by: &InstanceId,
+        chat: &ChatId,
+        to: Option<&EntryId>,
+        reply: NewReply,
+    ) -> Result<Option<ReceiptKey>, Fault> {
+        let (by, chat, to) = (by.clone(), chat.clone(), to.cloned());
+        self.write(move |db| {
+            let found = replies::spoken_of(db, &by, &chat, to.as_ref())?;
+            if let Some(receipt) = found {
+                replies::keep(db, receipt, &reply)?;
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault> {
+        self.write(move |db| replies::keep(db, to, &reply)).await
+    }
+
+    async fn replies(&self, to: ReceiptKey) -> Result<Vec<Reply>, Fault> {
+        self.read(move |db| replies::oldest_first(db, to)).await
+    }
+}
+
+/// The receipt of this very delivery.
+fn same(
+    db: &Connection,
+    tenant: &TenantId,
+    dispatch: &DispatchId,
+    digest: Digest,
+) -> rusqlite::Result<Receipt> {
+    db.prepare_cached(&format!(
+        "{} WHERE receipts.dispatch = ?1 AND receipts.tenant = ?2 AND receipts.digest = ?3",
+        rows::select("")
+    ))?
+    .query_row(params![dispatch.as_str(), tenant.as_str(), digest], rows::receipt)
+}
+
+fn at(db: &Connection, key: ReceiptKey) -> rusqlite::Result<Option<Receipt>> {
+    db.prepare_cached(&format!("{} WHERE receipts.key = ?1", rows::select("")))?
+        .query_row([key.0], rows::receipt)
+        .optional()
+}
+
+/// When one that has no entry ended, if it did.
+pub(super) fn ended(db: &Connection, key: ReceiptKey) -> rusqlite::Result<Option<Moment>> {
+    db.prepare_cached("SELECT ended FROM receipts WHERE key = ?1")?
+        .query_row([key.0], |row| row.get(0).map(rows::moment))
+}
+
+/// How SQLite would go about it.
+#[cfg(test)]
+pub(super) fn plan(statement: &str) -> String {
+    let mut db = Connection::open_in_memory().unwrap();
+    super::migrate::run(&mut db).unwrap();
+    let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+    let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);
+    let steps = explain.query_map(zeros, |row| row.get::<_, String>("detail")).unwrap();
+    steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,104 @@
+//! Agents that read a log: everything for them is one line more at its end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use post::Address;
+use post::connector::{AgentConnector, Emission, Features, Question, Replied, Undone};
+use posthouse_time::Timepiece;
+use posthouse_wire::delivery::{
+    AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
+};
+use serde_json::json;
+use tokio::fs::OpenOptions;
+use tokio::io::AsyncWriteExt;
+
+pub struct Journal {
+    /// Agents to their logs.
+    pub logs: BTreeMap<String, PathBuf>,
+    pub timepiece: Timepiece,
+}
+
+impl Journal {
+    const IMPLEMENTATION: &str = "journal";
+
+    /// The log of this very name. An unknown agent is said before anything is opened.
+    fn log(&self, agent: &str, address: &str) -> Result<&PathBuf, Undone> {
+        let unknown = || DeliveryFailed::client_validation(address, format!("Agent '{agent}' has no log."));
+        Ok(self.logs.get(agent).ok_or_else(unknown)?)
+    }
+
+    /// One attempt. What a disk does may pass, so it is a fault of the network's kind.
+    async fn append(&self, address: &str, log: &PathBuf, mut line: Vec<u8>) -> Result<(), Undone> {
+        line.push(b'\n');
+        let written = async {
+            let mut file = OpenOptions::new().append(true).create(true).open(log).await?;
+            file.write_all(&line).await?;
+            file.sync_data().await
+        };
+        let failed = |fault: std::io::Error| DeliveryFailed::new(address, Cause::Network, fault.to_string());
+        Ok(written.await.map_err(failed)?)
+    }
+}
+
+#[async_trait]
+impl AgentConnector for Journal {
+    fn implementation(&self) -> &'static str {
+        Self::IMPLEMENTATION
+    }
+
+    fn features(&self) -> Features {
+        Features { deliver: true, wake: true, list_agents: true, health_check: true, ..Features::default() }
+    }
+
+    /// Every line holds its dispatch id, by which whoever reads the log knows a repeat.
+    fn repeats_harmlessly(&self) -> bool {
+        true
+    }
+
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+        Ok(self.logs.keys().map(AgentDescriptor::new).collect())
+    }
+
+    /// The payload as it came, its `meta` included, with the agent's name put first.
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+        let log = self.log(agent_id, agent_id)?;
+        self.append(agent_id, log, payload.addressed(agent_id).json()).await?;
+        let delivered_at = self.timepiece.now().millis();
+        Ok(DeliveryReceipt { delivered_at, ..DeliveryReceipt::default() })
+    }
+
+    /// A log interrupts nobody, which is no fault: the text is delivered, and the answer says `woken: false`.
+    async fn wake(&self, agent_id: &str, opts: &WakeOpts, of: &Emission) -> Result<WakeReceipt, Undone> {
+        // A name may hold an `@` itself; only what nobody is called is taken apart.
+        let whole = self.logs.contains_key(agent_id);
+        let address = Address::read(agent_id);
+        let agent = if whole { agent_id } else { address.agent };
+        let named = opts.session_id.as_deref();
+        let session = if whole { named } else { address.session_meant(named) }.map(str::to_owned);
+        let log = self.log(agent, agent_id)?;
+        let mut line = json!(WakeOpts { session_id: session.clone(), ..opts.clone() });
+        line["agent_id"] = agent.into();
+        line["dispatch_id"] = of.dispatch_id.as_str().into();
+        line["sent_at"] = of.sent_at.millis().into();
+        self.append(agent_id, log, line.to_string().into_bytes()).await?;
+        let woken_at = self.timepiece.now().millis();
+        let warnings = vec!["a log wakes nobody: the text was appended".to_owned()];
+        Ok(WakeReceipt { woken_at, woken: false, session_id: session, warnings })
+    }
+
+    /// Whether every log can be appended to. Looking writes nothing.
+    async fn health_check(&self) -> bool {
+        for log in self.logs.values() {
+            if OpenOptions::new().append(true).create(true).open(log).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn request_response(&self, _: &str, _: &Payload, _: &Question) -> Result<Replied, Undone> {
+        Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
+    }
+}

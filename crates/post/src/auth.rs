@@ -1,0 +1,141 @@
+//! Who asks: the agent or the tenant behind a credential, by our own record of it, and whom a fronting host
+//! says it speaks for.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use ledger::Instance;
+use moka::sync::Cache;
+use posthouse_wire::{InstanceId, TenantId};
+use relay::{Presented, Program, Relay};
+
+use crate::{Caller, Fault};
+
+/// The header in which a fronting host names its own caller.
+pub(crate) const AGENT_ID: &str = "x-agent-id";
+/// The longest name in that header, in bytes.
+const LONGEST_LABEL: usize = 128;
+/// How long a change of the roster that nobody told us of may stay unseen.
+const REMEMBERED: Duration = Duration::from_secs(5);
+
+/// Why somebody is not let in.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    /// Missing, malformed, expired, revoked or unknown, or of an agent that is gone. One variant on purpose.
+    Nobody,
+    /// Too many refusals from there.
+    Barred,
+    /// An agent that gives itself out for another.
+    SomebodyElse,
+    /// The header cannot be a name.
+    BadLabel(&'static str),
+    Fault(Fault),
+}
+
+impl<F: Into<Fault>> From<F> for Refusal {
+    fn from(fault: F) -> Self {
+        Refusal::Fault(fault.into())
+    }
+}
+
+/// Agents that asked lately. Remembered under the roster as it was when it was read, so what was read
+/// before a change cannot be found after it.
+pub(crate) struct Known(Cache<(u64, InstanceId), Instance>);
+
+impl Default for Known {
+    fn default() -> Self {
+        Self(Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build())
+    }
+}
+
+impl Known {
+    /// Whoever presents these headers, from this address.
+    pub async fn caller(
+        &self,
+        relay: &Relay,
+        headers: &HeaderMap,
+        address: Option<relay::Caller>,
+    ) -> Result<Caller, Refusal> {
+        let Program { client, tenant, instance } = match relay.program(headers, address).await? {
+            Presented::Known(program) => program,
+            Presented::Refused => return Err(Refusal::Nobody),
+            Presented::Barred => return Err(Refusal::Barred),
+        };
+        let label = label(headers)?;
+        let Some(instance) = instance else {
+            return Ok(Caller { client, tenant, agent: None, attested: label });
+        };
+        let agent = self.agent(relay, &tenant, instance).await?.ok_or(Refusal::Nobody)?;
+        match label {
+            Some(label) if label != agent.name && label != agent.id.as_str() => Err(Refusal::SomebodyElse),
+            _ => Ok(Caller { client, tenant, agent: Some(Box::new(agent)), attested: None }),
+        }
+    }
+
+    async fn agent(
+        &self,
+        relay: &Relay,
+        of: &TenantId,
+        instance: InstanceId,
+    ) -> Result<Option<Instance>, Fault> {
+        // The version before the reading: a change in between makes the entry unfindable, not wrong.
+        let asked = (relay.roster_version(), instance);
+        if let Some(agent) = self.0.get(&asked) {
+            return Ok(Some(agent));
+        }
+        let Some(agent) = relay.roster().instance(&asked.1).await?.filter(|agent| agent.tenant == *of) else {
+            return Ok(None);
+        };
+        self.0.insert(asked, agent.clone());
+        Ok(Some(agent))
+    }
+}
+
+/// Whom the fronting host names, if anybody; an empty header is none.
+fn label(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let mut values = headers.get_all(AGENT_ID).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::BadLabel("stands there twice"));
+    }
+    let text = std::str::from_utf8(value.as_bytes()).map_err(|_| Refusal::BadLabel("is not UTF-8"))?.trim();
+    match text {
+        "" => Ok(None),
+        _ if text.len() > LONGEST_LABEL => Err(Refusal::BadLabel("is longer than 128 bytes")),
+        _ if text.chars().any(char::is_control) => Err(Refusal::BadLabel("holds a control character")),
+        _ => Ok(Some(text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn labelled(value: &[u8]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("X-Agent-Id", HeaderValue::from_bytes(value).unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_caller_is_named_by_visible_text_in_any_script_and_an_empty_header_names_nobody() {
+        assert_eq!(label(&HeaderMap::new()).unwrap(), None);
+        assert_eq!(label(&labelled(b"")).unwrap(), None);
+        assert_eq!(label(&labelled(b"  ")).unwrap(), None);
+        assert_eq!(label(&labelled(b"perry")).unwrap().as_deref(), Some("perry"));
+        assert_eq!(label(&labelled("пётр".as_bytes())).unwrap().as_deref(), Some("пётр"));
+        assert_eq!(label(&labelled(&[b'x'; 128])).unwrap().unwrap().len(), 128);
+    }
+
+    #[test]
+    fn a_label_that_is_too_long_or_no_text_or_given_twice_is_refused() {
+        for bad in [&[b'x'; 129][..], b"\xff\xfe", b"a\tb"] {
+            assert!(matches!(label(&labelled(bad)), Err(Refusal::BadLabel(_))), "{bad:?}");
+        }
+        let mut twice = labelled(b"perry");
+        twice.append(AGENT_ID, HeaderValue::from_static("heron"));
+        assert!(matches!(label(&twice), Err(Refusal::BadLabel(_))));
+    }
+}

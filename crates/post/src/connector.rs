@@ -1,0 +1,128 @@
+//! The contract for a way to agents: hand over, wake, ask, and say honestly what happened.
+
+pub mod barred;
+pub mod drop;
+mod fresh;
+pub mod noop;
+mod reply;
+pub mod settings;
+pub mod tmux;
+pub mod webhook;
+mod wired;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{
+    AgentDescriptor, AgentStatus, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
+};
+use posthouse_wire::{CorrelationId, DispatchId};
+use serde::Serialize;
+
+/// The version of the contract.
+pub const CONTRACT_VERSION: &str = "1.0.0";
+
+/// What a connector can do; every word of it is shown to whoever asks what is wired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Features {
+    pub deliver: bool,
+    pub wake: bool,
+    pub list_agents: bool,
+    pub agent_status: bool,
+    pub health_check: bool,
+    pub request_response: bool,
+}
+
+/// Why a connector did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Undone {
+    /// An operational fault, or an agent that is not configured.
+    #[error(transparent)]
+    Failed(#[from] DeliveryFailed),
+    /// There is no such channel at all, now and for ever.
+    #[error("{implementation} has no {what}")]
+    NotImplemented { implementation: &'static str, what: &'static str },
+}
+
+/// The emission that a wake belongs to; a wake has no envelope of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emission {
+    pub dispatch_id: DispatchId,
+    /// The emitter's clock.
+    pub sent_at: Moment,
+    /// Who emitted it.
+    pub from: String,
+}
+
+/// How an answer is waited for.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub correlation_id: CorrelationId,
+    pub timeout: Duration,
+    /// Where an answer may be sent to later, for substrates that speak HTTP.
+    pub reply_to: Option<String>,
+}
+
+/// An answer as the agent gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub content: String,
+    /// The replier's clock, in ms, if it said.
+    pub sent_at: Option<i64>,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replied {
+    /// Answered on the spot.
+    Answer(DeliveryReceipt, Answer),
+    /// The agent has it; the answer comes by another way, or is collected.
+    Awaited(DeliveryReceipt),
+}
+
+/// A way to agents. Each method is one attempt: keeping, retrying and recording are the post's business.
+#[async_trait]
+pub trait AgentConnector: Send + Sync {
+    /// A short name of the kind of substrate.
+    fn implementation(&self) -> &'static str;
+    fn features(&self) -> Features;
+    /// Whether an attempt whose end is unknown may be made again without harm: the receiver knows the
+    /// dispatch id, or the place it goes to does.
+    fn repeats_harmlessly(&self) -> bool;
+
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone>;
+    /// Whether it lists this very name. For those with long lists this is cheaper than the list.
+    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+        Ok(self.list_agents().await?.iter().any(|agent| agent.agent_id == agent_id))
+    }
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone>;
+    /// Lack of a channel degrades to a delivery with `woken: false`; a fault is an error.
+    async fn wake(&self, agent_id: &str, opts: &WakeOpts, emission: &Emission)
+    -> Result<WakeReceipt, Undone>;
+    /// Whether the substrate is reachable and configured.
+    async fn health_check(&self) -> bool;
+    /// Puts a question. [`Undone::NotImplemented`] where nothing can come back.
+    async fn request_response(
+        &self,
+        agent_id: &str,
+        payload: &Payload,
+        question: &Question,
+    ) -> Result<Replied, Undone>;
+    /// Looks for the answer to a question that is awaited, where answers have to be looked for.
+    async fn collect(&self, agent_id: &str, question: &DispatchId) -> Result<Option<Answer>, Undone> {
+        let _ = (agent_id, question);
+        Ok(None)
+    }
+    async fn agent_status(&self, agent_id: &str) -> AgentStatus {
+        let _ = agent_id;
+        AgentStatus::Unknown
+    }
+}
+
+impl Undone {
+    /// The answer of a substrate on which nothing can come back.
+    pub fn no_reply_channel(implementation: &'static str) -> Self {
+        Undone::NotImplemented { implementation, what: "reply channel" }
+    }
+}

@@ -1,0 +1,199 @@
+//! One directory, entered anew for every file: step by step from the folder that the house allows, through no
+//! symbolic link, and then used by its handle. Whoever may write in there cannot make us write elsewhere.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::super::fresh;
+
+/// How many files may bear one id.
+const MOST_NAMESAKES: u32 = 99;
+/// A longer file than this is not one of ours, and is not read in order to be compared.
+const LARGEST_KEPT: u64 = 8 * 1024 * 1024;
+
+/// Where files are dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The folder that the house allows; how one gets there is the operator's business.
+    root: PathBuf,
+    below: Vec<OsString>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    /// The way there is not what it should be; waiting does not mend that.
+    #[error("the drop directory is no plain directory: symbolic links are not followed")]
+    Crooked,
+    #[error("{MOST_NAMESAKES} other files bear this id")]
+    TooMany,
+    /// It may be back later: a disk that is full, not mounted, or mounted for reading only.
+    #[error("the drop directory cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for Trouble {
+    fn from(errno: Errno) -> Self {
+        Trouble::Io(errno.into())
+    }
+}
+
+/// A file that lies there.
+pub(super) enum Found {
+    Nothing,
+    /// Something that is not to be read: a link, a directory, a pipe, or too long.
+    Strange,
+    Bytes(Vec<u8>),
+}
+
+impl Place {
+    pub fn new(root: &Path, below: &Path) -> Self {
+        Self { root: root.to_owned(), below: below.iter().map(OsStr::to_owned).collect() }
+    }
+
+    /// Puts the bytes under `{stem}{ending}`, or under `{stem}-2{ending}` and so on where that name is taken.
+    /// Nothing is written when one of these is the `same`. Answers with the name, after everything is on disk.
+    pub fn put(
+        &self,
+        stem: &str,
+        ending: &str,
+        bytes: &[u8],
+        same: impl Fn(&[u8]) -> bool,
+    ) -> Result<String, Trouble> {
+        let dir = self.enter()?;
+        let mut draft = None;
+        for number in 1..=MOST_NAMESAKES {
+            let name = match number {
+                1 => format!("{stem}{ending}"),
+                _ => format!("{stem}-{number}{ending}"),
+            };
+            // Somebody else may take the name between the look and the rename; then it is looked at again.
+            for _ in 0..2 {
+                match read(&dir, &name, LARGEST_KEPT)? {
+                    Found::Bytes(kept) if same(&kept) => {
+                        sync(&dir)?;
+                        return Ok(name);
+                    }
+                    Found::Bytes(_) | Found::Strange => break,
+                    Found::Nothing => {}
+                }
+                let draft = match &mut draft {
+                    Some(draft) => draft,
+                    none => none.insert(Draft::write(&dir, bytes)?),
+                };
+                if draft.place(&name)? {
+                    sync(&dir)?;
+                    return Ok(name);
+                }
+            }
+        }
+        Err(Trouble::TooMany)
+    }
+
+    pub fn find(&self, name: &str, at_most: u64) -> Result<Found, Trouble> {
+        read(&self.enter()?, name, at_most)
+    }
+
+    /// Writes a file and takes it away again.
+    pub fn probe(&self) -> Result<(), Trouble> {
+        Draft::write(&self.enter()?, b"").map(drop)
+    }
+
+    fn enter(&self) -> Result<OwnedFd, Trouble> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut dir = rustix::fs::open(&self.root, flags, Mode::empty())?;
+        for part in &self.below {
+            dir = match rustix::fs::openat(&dir, part, flags | OFlags::NOFOLLOW, Mode::empty()) {
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(Trouble::Crooked),
+                opened => opened?,
+            };
+        }
+        Ok(dir)
+    }
+}
+
+/// A file under a name that nobody looks at, until it is whole. What never gets a name is taken away.
+struct Draft<'d> {
+    dir: &'d OwnedFd,
+    name: String,
+    placed: bool,
+}
+
+impl<'d> Draft<'d> {
+    fn write(dir: &'d OwnedFd, bytes: &[u8]) -> Result<Self, Trouble> {
+        let name = fresh::name(".posthouse-");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(dir, &name, flags, Mode::from_raw_mode(0o640))?;
+        let draft = Self { dir, name, placed: false };
+        let mut file = File::from(file);
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(draft)
+    }
+
+    /// False when the name is taken.
+    fn place(&mut self, name: &str) -> Result<bool, Trouble> {
+        match self.rename(name) {
+            Err(Errno::EXIST) => Ok(false),
+            renamed => {
+                renamed?;
+                self.placed = true;
+                Ok(true)
+            }
+        }
+    }
+
+    fn rename(&self, name: &str) -> Result<(), Errno> {
+        match rustix::fs::renameat_with(self.dir, &self.name, self.dir, name, RenameFlags::NOREPLACE) {
+            // Some file systems of the network cannot rename so carefully. A look just before has to do there.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                match rustix::fs::statat(self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Err(Errno::NOENT) => rustix::fs::renameat(self.dir, &self.name, self.dir, name),
+                    Err(errno) => Err(errno),
+                    Ok(_) => Err(Errno::EXIST),
+                }
+            }
+            renamed => renamed,
+        }
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.placed {
+            let _ = rustix::fs::unlinkat(self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+fn read(dir: &OwnedFd, name: &str, at_most: u64) -> Result<Found, Trouble> {
+    // Not to be caught by a pipe that nobody writes to.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(Found::Nothing),
+        Err(Errno::LOOP | Errno::NXIO | Errno::ACCESS) => return Ok(Found::Strange),
+        Err(errno) => return Err(errno.into()),
+    };
+    let about = file.metadata()?;
+    if !about.is_file() || about.len() > at_most {
+        return Ok(Found::Strange);
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(at_most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > at_most { Ok(Found::Strange) } else { Ok(Found::Bytes(bytes)) }
+}
+
+/// The name is on disk too, where directories can be synced at all.
+fn sync(dir: &OwnedFd) -> Result<(), Trouble> {
+    match rustix::fs::fsync(dir) {
+        Err(Errno::INVAL) => Ok(()),
+        synced => Ok(synced?),
+    }
+}

@@ -1,0 +1,83 @@
+//! The answer of last resort, when nothing is wired: takes everything, reaches nobody, and says so in the log.
+
+use async_trait::async_trait;
+use posthouse_time::Timepiece;
+use posthouse_wire::delivery::{AgentDescriptor, DeliveryReceipt, Payload, WakeOpts, WakeReceipt};
+use tracing::warn;
+
+use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
+
+/// Reaches nobody.
+pub struct Noop {
+    timepiece: Timepiece,
+}
+
+impl Noop {
+    pub const IMPLEMENTATION: &str = "noop";
+
+    pub fn new(timepiece: Timepiece) -> Self {
+        Self { timepiece }
+    }
+}
+
+#[async_trait]
+impl AgentConnector for Noop {
+    fn implementation(&self) -> &'static str {
+        Self::IMPLEMENTATION
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            deliver: true,
+            wake: true,
+            list_agents: true,
+            agent_status: true,
+            health_check: true,
+            request_response: false,
+        }
+    }
+
+    fn repeats_harmlessly(&self) -> bool {
+        true
+    }
+
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+        warn!("agents were listed where no connector is wired");
+        Ok(Vec::new())
+    }
+
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+        warn!(agent = agent_id, dispatch.id = %payload.meta.dispatch_id, "a delivery reached nobody: no connector is wired");
+        Ok(DeliveryReceipt { delivered_at: self.timepiece.now().millis(), ..DeliveryReceipt::default() })
+    }
+
+    async fn wake(
+        &self,
+        agent_id: &str,
+        _opts: &WakeOpts,
+        emission: &Emission,
+    ) -> Result<WakeReceipt, Undone> {
+        warn!(agent = agent_id, dispatch.id = %emission.dispatch_id, "a wake reached nobody: no connector is wired");
+        Ok(WakeReceipt { woken_at: self.timepiece.now().millis(), ..WakeReceipt::default() })
+    }
+
+    async fn health_check(&self) -> bool {
+        warn!("health was asked for where no connector is wired");
+        true
+    }
+
+    async fn request_response(
+        &self,
+        agent_id: &str,
+        _payload: &Payload,
+        question: &Question,
+    ) -> Result<Replied, Undone> {
+        warn!(agent = agent_id, correlation.id = %question.correlation_id, "a question reached nobody: no connector is wired");
+        Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
+    }
+
+    async fn agent_status(&self, agent_id: &str) -> posthouse_wire::delivery::AgentStatus {
+        warn!(agent = agent_id, "a status was asked for where no connector is wired");
+        posthouse_wire::delivery::AgentStatus::Unknown
+    }
+}

@@ -1,0 +1,182 @@
+//! Agents that sit in a terminal: what they are told is pasted into their pane. A pane is an attention channel, and
+//! nothing comes back from it.
+
+mod pane;
+mod settings;
+mod text;
+
+use async_trait::async_trait;
+use posthouse_time::Timepiece;
+use posthouse_wire::delivery::{
+    AgentDescriptor, AgentStatus, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
+};
+use serde_json::Value;
+
+use super::settings::{BadSettings, Tools};
+use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
+use pane::{PATIENCE, Program, Target, Trouble};
+use settings::Settings;
+
+/// Agents in terminal panes of this machine.
+pub struct Tmux {
+    settings: Settings,
+    program: Program,
+    timepiece: Timepiece,
+}
+
+impl Tmux {
+    pub const IMPLEMENTATION: &str = "tmux";
+
+    pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
+        let settings = Settings::read(settings)?;
+        if !with.config.tmux {
+            let why = "the house types into no panes (post.tmux is not set)";
+            return Err(BadSettings::NotAllowed(why.to_owned()));
+        }
+        let (path, socket) = (settings.program.clone(), settings.socket.clone());
+        let program = Program { path, socket, patience: PATIENCE };
+        Ok(Self { settings, program, timepiece: with.timepiece })
+    }
+
+    fn target<'a>(&self, session: &'a str) -> Target<'a> {
+        Target { session, window: self.settings.window, pane: self.settings.pane }
+    }
+
+    /// Types a text, under its header if there shall be one.
+    async fn tell(&self, target: &Target<'_>, header: String, text: &str) -> Result<(), Trouble> {
+        let pane = self.program.find(target).await?;
+        let header = if self.settings.header { header } else { String::new() };
+        self.program.type_into(&pane, &format!("{header}{text}")).await
+    }
+
+    async fn is_there(&self, session: &str) -> Result<(), Trouble> {
+        self.program.find(&self.target(session)).await.map(|_| ())
+    }
+}
+
+#[async_trait]
+impl AgentConnector for Tmux {
+    fn implementation(&self) -> &'static str {
+        Self::IMPLEMENTATION
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            deliver: true,
+            wake: true,
+            list_agents: true,
+            agent_status: true,
+            health_check: true,
+            request_response: false,
+        }
+    }
+
+    /// Whoever sits there would read it twice.
+    fn repeats_harmlessly(&self) -> bool {
+        false
+    }
+
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+        Ok(self.settings.sessions.descriptors())
+    }
+
+    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+        Ok(self.settings.sessions.claims(agent_id))
+    }
+
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+        let session = self.settings.sessions.exactly(agent_id)?;
+        let target = self.target(session);
+        let text = text::cleaned(&payload.text);
+        let id = if text.is_empty() {
+            format!("tmux:{target}:noop")
+        } else {
+            let meta = &payload.meta;
+            let from = &meta.origin.skill_name;
+            let kind = payload.kind.word();
+            let header = text::header(&[("dispatch", &meta.dispatch_id), ("from", from), ("kind", &kind)]);
+            self.tell(&target, header, &text).await.map_err(|trouble| failed(agent_id, session, &trouble))?;
+            format!("tmux:{target}:{}", self.timepiece.now().millis())
+        };
+        Ok(DeliveryReceipt {
+            delivered_at: self.timepiece.now().millis(),
+            delivery_id: Some(id),
+            session_id: Some(session.clone()),
+            ..DeliveryReceipt::default()
+        })
+    }
+
+    /// Offline is not a fault: a session that is gone is answered with `woken: false`.
+    async fn wake(
+        &self,
+        agent_id: &str,
+        opts: &WakeOpts,
+        emission: &Emission,
+    ) -> Result<WakeReceipt, Undone> {
+        let meant = self.settings.sessions.addressed(agent_id, opts.session_id.as_deref())?;
+        let session = meant.at;
+        let mut warnings = Vec::new();
+        if meant.session.is_some_and(|named| named != session) {
+            warnings.push(format!("the agent has one pane, in session '{session}'"));
+        }
+        let text = text::cleaned(opts.context.as_deref().unwrap_or_default());
+        let woken = if text.is_empty() {
+            warnings.push("there was nothing to type".to_owned());
+            false
+        } else {
+            let header = text::header(&[("dispatch", &emission.dispatch_id), ("kind", &"wake")]);
+            match self.tell(&self.target(session), header, &text).await {
+                Ok(()) => true,
+                Err(Trouble::Gone(why)) => {
+                    warnings.push(gone(session, &why));
+                    false
+                }
+                Err(trouble) => return Err(failed(agent_id, session, &trouble)),
+            }
+        };
+        let woken_at = self.timepiece.now().millis();
+        Ok(WakeReceipt { woken_at, woken, session_id: Some(session.clone()), warnings })
+    }
+
+    /// Whether every agent's pane is there.
+    async fn health_check(&self) -> bool {
+        for session in self.settings.sessions.0.values() {
+            if let Err(trouble) = self.is_there(session).await {
+                tracing::debug!(session, %trouble, "a pane is not there");
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn request_response(
+        &self,
+        _agent_id: &str,
+        _payload: &Payload,
+        _question: &Question,
+    ) -> Result<Replied, Undone> {
+        Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
+    }
+
+    async fn agent_status(&self, agent_id: &str) -> AgentStatus {
+        let Ok(session) = self.settings.sessions.exactly(agent_id) else { return AgentStatus::Unknown };
+        match self.is_there(session).await {
+            Ok(()) => AgentStatus::Active,
+            Err(Trouble::Gone(_)) => AgentStatus::Asleep,
+            Err(_) => AgentStatus::Unknown,
+        }
+    }
+}
+
+fn gone(session: &str, why: &str) -> String {
+    format!("tmux session '{session}' is not there ({why})")
+}
+
+fn failed(agent_id: &str, session: &str, trouble: &Trouble) -> Undone {
+    let (cause, message) = match trouble {
+        Trouble::Gone(why) => (Cause::Network, gone(session, why)),
+        Trouble::TimedOut => (Cause::Timeout, format!("tmux session '{session}': {trouble}")),
+        _ => (Cause::Network, format!("tmux session '{session}': {trouble}")),
+    };
+    DeliveryFailed::new(agent_id, cause, message).into()
+}

@@ -1,0 +1,189 @@
+//! Agents behind a web address: one POST for each delivery, wake or question, stamped and never redirected.
+
+mod answer;
+mod knock;
+mod letter;
+mod settings;
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use errand::{Call, Errand};
+use futures_util::StreamExt;
+use http::Method;
+use posthouse_time::Timepiece;
+use posthouse_wire::delivery::{
+    AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, When,
+};
+use posthouse_wire::{ConnectorId, DispatchId};
+use serde_json::Value;
+use vault::Stamps;
+
+use super::settings::{BadSettings, Tools};
+use super::{AgentConnector, Emission, Features, Question, Replied, Undone, reply};
+use answer::Heard;
+use knock::Knock;
+use letter::{Letter, shown};
+use settings::Settings;
+
+/// How much of an answer is read where no reply is awaited.
+const LARGEST_ANSWER: usize = 64 * 1024;
+/// How many receivers are asked at once how they are.
+const ASKED_AT_ONCE: usize = 8;
+
+/// Agents behind web addresses.
+pub struct Webhook {
+    id: ConnectorId,
+    settings: Settings,
+    errand: Errand,
+    stamps: Stamps,
+    timepiece: Timepiece,
+}
+
+impl Webhook {
+    pub const IMPLEMENTATION: &str = "webhook";
+
+    pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
+        let settings = Settings::read(settings, &with.errand)?;
+        let Tools { id, errand, stamps, timepiece, .. } = with;
+        Ok(Self { id, settings, errand, stamps, timepiece })
+    }
+
+    async fn hand_over(
+        &self,
+        agent_id: &str,
+        url: &str,
+        body: Vec<u8>,
+        dispatch_id: &DispatchId,
+    ) -> Result<Heard, Undone> {
+        let timeout = self.settings.timeout;
+        let letter = Letter { agent_id, url, body, dispatch_id, timeout, max_answer: LARGEST_ANSWER };
+        Ok(Heard::read(&self.post(letter).await?.body))
+    }
+
+    /// Whether everyone answers, and answers well if `well` is asked for.
+    async fn all_answer(&self, method: Method, urls: BTreeSet<&str>, well: bool) -> bool {
+        let calls: Vec<Call> = urls
+            .into_iter()
+            .map(|url| Call::new(method.clone(), url).timeout(self.settings.timeout).max_answer(0))
+            .collect();
+        let answers = futures_util::stream::iter(calls)
+            .map(|call| async move { self.errand.run(call).await })
+            .buffer_unordered(ASKED_AT_ONCE);
+        answers
+            .all(|answer| async move { answer.is_ok_and(|answer| !well || answer.status.is_success()) })
+            .await
+    }
+}
+
+#[async_trait]
+impl AgentConnector for Webhook {
+    fn implementation(&self) -> &'static str {
+        Self::IMPLEMENTATION
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            deliver: true,
+            wake: true,
+            list_agents: true,
+            agent_status: false,
+            health_check: true,
+            request_response: true,
+        }
+    }
+
+    /// The receiver knows the dispatch id.
+    fn repeats_harmlessly(&self) -> bool {
+        true
+    }
+
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+        Ok(self.settings.agents.descriptors())
+    }
+
+    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+        Ok(self.settings.agents.claims(agent_id))
+    }
+
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+        let receiver = self.settings.agents.exactly(agent_id)?;
+        let body = payload.addressed(agent_id).json();
+        let heard = self.hand_over(agent_id, &receiver.url, body, &payload.meta.dispatch_id).await?;
+        Ok(heard.receipt(self.timepiece.now()))
+    }
+
+    async fn wake(
+        &self,
+        agent_id: &str,
+        opts: &WakeOpts,
+        emission: &Emission,
+    ) -> Result<WakeReceipt, Undone> {
+        let meant = self.settings.agents.addressed(agent_id, opts.session_id.as_deref())?;
+        let context = opts.context.as_deref().filter(|context| !context.is_empty());
+        let Some(wake_url) = &meant.at.wake_url else {
+            return self.wake_by_delivery(agent_id, &meant, context, emission).await;
+        };
+        let knock = Knock {
+            agent_id: meant.agent,
+            session_id: meant.session,
+            context,
+            when: Some(opts.when).filter(|when| *when != When::Immediate),
+            dispatch_id: &emission.dispatch_id,
+            sent_at: emission.sent_at.millis(),
+        };
+        let body = serde_json::to_vec(&knock).expect("a wake holds texts and numbers");
+        let heard = self.hand_over(agent_id, wake_url, body, &emission.dispatch_id).await?;
+        Ok(heard.woken(self.timepiece.now(), meant.session))
+    }
+
+    /// Every status address answers 2xx. Where none is configured, any HTTP answer of the receivers shows
+    /// that somebody is there.
+    async fn health_check(&self) -> bool {
+        let receivers = || self.settings.agents.0.values();
+        let asked: BTreeSet<&str> =
+            receivers().filter_map(|receiver| receiver.status_url.as_deref()).collect();
+        if !asked.is_empty() {
+            return self.all_answer(Method::GET, asked, true).await;
+        }
+        self.all_answer(Method::HEAD, receivers().map(|receiver| receiver.url.as_str()).collect(), false)
+            .await
+    }
+
+    /// A receiver may answer on the spot, so the request may last as long as the question is open.
+    async fn request_response(
+        &self,
+        agent_id: &str,
+        payload: &Payload,
+        question: &Question,
+    ) -> Result<Replied, Undone> {
+        let receiver = self.settings.agents.exactly(agent_id)?;
+        let letter = Letter {
+            agent_id,
+            url: &receiver.url,
+            body: payload.addressed(agent_id).replying_to(question.reply_to.as_deref()).json(),
+            dispatch_id: &payload.meta.dispatch_id,
+            timeout: question.timeout,
+            max_answer: reply::LONGEST_JSON,
+        };
+        let answer = self.post(letter).await?;
+        let failed = |cause, why: &str| {
+            let message = format!("the reply from {} {why}", shown(&receiver.url));
+            Undone::from(DeliveryFailed::new(agent_id, cause, message))
+        };
+        if !answer.whole {
+            // Whether a reply stood in it nobody knows, so it cannot pass for one that is still to come.
+            return Err(match answer.body.len() {
+                reply::LONGEST_JSON => failed(Cause::MalformedResponse, "is too long"),
+                _ => failed(Cause::Network, "broke off"),
+            });
+        }
+        let heard = Heard::read(&answer.body);
+        let receipt = heard.receipt(self.timepiece.now());
+        match heard.reply(&question.correlation_id) {
+            Ok(Some(answer)) => Ok(Replied::Answer(receipt, answer)),
+            Ok(None) => Ok(Replied::Awaited(receipt)),
+            Err(why) => Err(failed(Cause::MalformedResponse, why)),
+        }
+    }
+}

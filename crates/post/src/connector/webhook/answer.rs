@@ -1,0 +1,132 @@
+//! What a receiver's answer says. Read leniently: a receiver that says nothing readable has still said 2xx.
+
+use posthouse_time::Moment;
+use posthouse_wire::CorrelationId;
+use posthouse_wire::delivery::{DeliveryReceipt, WakeReceipt};
+use serde_json::{Map, Value};
+
+use super::super::Answer;
+use super::super::reply;
+
+/// The longest id and the longest warning that are kept of an answer, in bytes.
+const LONGEST_NOTE: usize = 1024;
+/// How many warnings are kept.
+const MOST_WARNINGS: usize = 20;
+
+/// The body of an answer; without names when it is no JSON object.
+pub(super) struct Heard(Map<String, Value>);
+
+impl Heard {
+    pub fn read(body: &[u8]) -> Self {
+        Self(serde_json::from_slice(body).unwrap_or_default())
+    }
+
+    pub fn receipt(&self, now: Moment) -> DeliveryReceipt {
+        DeliveryReceipt {
+            delivered_at: self.0.get("delivered_at").and_then(reply::millis).unwrap_or(now.millis()),
+            delivery_id: self.delivery_id(),
+            session_id: self.note("session_id"),
+            delivery_skipped: self.0.get("delivery_skipped") == Some(&Value::Bool(true)),
+            warnings: self.warnings(),
+        }
+    }
+
+    /// A 2xx means woken, unless the receiver itself says that nobody was.
+    pub fn woken(&self, now: Moment, session: Option<&str>) -> WakeReceipt {
+        WakeReceipt {
+            woken_at: now.millis(),
+            woken: self.0.get("woken") != Some(&Value::Bool(false)),
+            session_id: self.note("session_id").or_else(|| session.map(str::to_owned)),
+            warnings: self.warnings(),
+        }
+    }
+
+    /// The answer to the question, if there is one; what is wrong with it, if that cannot be one.
+    pub fn reply(&self, asked: &CorrelationId) -> Result<Option<Answer>, &'static str> {
+        let Some(given) = self.0.get("reply").filter(|reply| !reply.is_null()) else { return Ok(None) };
+        let (answer, correlation) = reply::read(given)?;
+        // It came back on the very connection that asked. A receiver that answers another question there
+        // mixes up its callers, and waiting on would only hide that until the time is over.
+        match correlation {
+            Some(other) if other != *asked => Err("belongs to another question"),
+            _ => Ok(Some(answer)),
+        }
+    }
+
+    /// The first of three names that holds anything decides, even if what it holds is no text.
+    fn delivery_id(&self) -> Option<String> {
+        let given = |name: &&str| self.0.get(*name).is_some_and(|value| !value.is_null());
+        ["delivery_id", "id", "ts"].iter().find(|name| given(name)).and_then(|name| self.note(name))
+    }
+
+    fn note(&self, name: &str) -> Option<String> {
+        let text = self.0.get(name).and_then(Value::as_str)?;
+        (text.len() <= LONGEST_NOTE).then(|| text.to_owned())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let given = self.0.get("warnings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let texts: Option<Vec<&str>> = given.iter().map(Value::as_str).collect();
+        texts.unwrap_or_default().into_iter().take(MOST_WARNINGS).map(shortened).collect()
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text[..text.floor_char_boundary(LONGEST_NOTE)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn receipt(body: &Value) -> DeliveryReceipt {
+        Heard::read(body.to_string().as_bytes()).receipt(Moment::from_millis(7))
+    }
+
+    #[test]
+    fn the_first_name_that_holds_anything_gives_the_delivery_id() {
+        for (body, id) in [
+            (json!({"delivery_id": "a", "id": "b", "ts": "c"}), Some("a")),
+            (json!({"delivery_id": null, "id": "b", "ts": "c"}), Some("b")),
+            (json!({"ts": "1.5"}), Some("1.5")),
+            (json!({"delivery_id": 7, "id": "b"}), None),
+            (json!({"id": "x".repeat(LONGEST_NOTE + 1)}), None),
+            (json!({}), None),
+            (json!([1]), None),
+            (json!("a"), None),
+        ] {
+            assert_eq!(receipt(&body).delivery_id.as_deref(), id, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_typed_is_as_good_as_absent() {
+        let nothing = DeliveryReceipt { delivered_at: 7, ..DeliveryReceipt::default() };
+        for body in [
+            json!({"delivered_at": "9", "delivery_skipped": "true", "session_id": 4, "warnings": "slow"}),
+            json!({"delivered_at": null, "delivery_skipped": 1, "warnings": ["slow", 4]}),
+        ] {
+            assert_eq!(receipt(&body), nothing, "{body}");
+        }
+        assert_eq!(Heard::read(b"accepted").receipt(Moment::from_millis(7)), nothing);
+        assert_eq!(Heard::read(&[0xff, b'{']).receipt(Moment::from_millis(7)), nothing);
+        let all =
+            json!({"delivered_at": 9.5, "delivery_skipped": true, "session_id": "s", "warnings": ["slow"]});
+        let said = receipt(&all);
+        assert_eq!((said.delivered_at, said.delivery_skipped), (9, true));
+        assert_eq!((said.session_id.as_deref(), said.warnings), (Some("s"), vec!["slow".to_owned()]));
+    }
+
+    #[test]
+    fn an_answer_to_another_question_is_no_answer() {
+        let heard = |body: Value| Heard::read(body.to_string().as_bytes()).reply(&"c-1".into());
+        assert_eq!(heard(json!({"delivery_id": "d"})), Ok(None));
+        assert_eq!(heard(json!({"reply": null})), Ok(None));
+        let answer = Answer { content: "42".to_owned(), sent_at: None };
+        assert_eq!(heard(json!({"reply": {"content": "42"}})), Ok(Some(answer.clone())));
+        assert_eq!(heard(json!({"reply": {"content": "42", "correlation_id": "c-1"}})), Ok(Some(answer)));
+        assert!(heard(json!({"reply": {"content": "42", "correlation_id": "c-2"}})).is_err());
+        assert!(heard(json!({"reply": "42"})).is_err());
+    }
+}

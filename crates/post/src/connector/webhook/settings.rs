@@ -1,0 +1,85 @@
+//! What is stored about a webhook.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use errand::{Errand, Refusal};
+use serde_json::Value;
+
+use super::super::settings::{BadSettings, Fields, wired};
+use super::super::wired::Wired;
+
+/// How long one request may take if the settings do not say.
+const TIMEOUT_MS: u64 = 5000;
+/// How long it may take at most.
+const LONGEST_TIMEOUT_MS: u64 = 600_000;
+
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub agents: Wired<Receiver>,
+    pub timeout: Duration,
+    pub standard_webhooks: bool,
+}
+
+/// Where one agent is reached.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub url: String,
+    pub wake_url: Option<String>,
+    pub status_url: Option<String>,
+}
+
+impl Settings {
+    /// Reads the settings, or the reference's bare map from agents to URLs.
+    pub fn read(settings: &Value, errand: &Errand) -> Result<Self, BadSettings> {
+        let receiver = |value: &Value, path: String| Receiver::read(value, path, errand);
+        if is_bare_map(settings) {
+            let agents = wired(settings, "", receiver)?;
+            let timeout = Duration::from_millis(TIMEOUT_MS);
+            return Ok(Self { agents, timeout, standard_webhooks: false });
+        }
+        let fields = Fields::read(settings, "", &["agents", "timeout_ms", "standard_webhooks"])?;
+        let map = fields.given("agents").ok_or_else(|| fields.wrong("agents", "is missing"))?;
+        // The reference keeps the map as a text in its environment.
+        let map = match map {
+            Value::String(text) => Cow::Owned(
+                serde_json::from_str(text).map_err(|_| fields.wrong("agents", "must be a JSON object"))?,
+            ),
+            map => Cow::Borrowed(map),
+        };
+        let timeout = fields.number("timeout_ms", 1..=LONGEST_TIMEOUT_MS)?.unwrap_or(TIMEOUT_MS);
+        Ok(Self {
+            agents: wired(&map, "agents", receiver)?,
+            timeout: Duration::from_millis(timeout),
+            standard_webhooks: fields.flag("standard_webhooks")?.unwrap_or(false),
+        })
+    }
+}
+
+impl Receiver {
+    fn read(value: &Value, path: String, errand: &Errand) -> Result<Self, BadSettings> {
+        let fields = Fields::read(value, path, &["url", "wake_url", "status_url"])?;
+        let read = |name| match fields.text(name)? {
+            None => Ok(None),
+            Some(url) => match errand.check(url) {
+                Ok(_) => Ok(Some(url.to_owned())),
+                // These two are the operator's to allow; every other refusal is the URL's own fault.
+                Err(refusal @ (Refusal::PlainHttp | Refusal::Address(_))) => {
+                    Err(BadSettings::NotAllowed(format!("`{}`: {refusal}", fields.path_of(name))))
+                }
+                Err(refusal) => Err(fields.wrong(name, format!("cannot be called: {refusal}"))),
+            },
+        };
+        Ok(Self {
+            url: read("url")?.ok_or_else(|| fields.wrong("url", "is missing"))?,
+            wake_url: read("wake_url")?,
+            status_url: read("status_url")?,
+        })
+    }
+}
+
+/// Only objects with a `url`, and none of our own names: nobody calls an agent that by accident.
+fn is_bare_map(settings: &Value) -> bool {
+    let Some(map) = settings.as_object() else { return false };
+    !map.is_empty() && !map.contains_key("agents") && map.values().all(|value| value.get("url").is_some())
+}

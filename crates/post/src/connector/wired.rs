@@ -1,0 +1,76 @@
+//! The names that a connector claims, and what stands behind each.
+
+use std::collections::BTreeMap;
+
+use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
+
+use super::Undone;
+use crate::Address;
+
+/// Agents by name, in the order of their names.
+#[derive(Clone, Debug)]
+pub(super) struct Wired<T>(pub BTreeMap<String, T>);
+
+/// Whom an address means.
+#[derive(Debug)]
+pub(super) struct Meant<'a, T> {
+    pub agent: &'a str,
+    pub session: Option<&'a str>,
+    pub at: &'a T,
+}
+
+impl<T> Wired<T> {
+    pub fn descriptors(&self) -> Vec<AgentDescriptor> {
+        self.0.keys().map(AgentDescriptor::new).collect()
+    }
+
+    pub fn claims(&self, agent: &str) -> bool {
+        self.0.contains_key(agent)
+    }
+
+    /// The agent of this very name: a delivery knows no sessions.
+    pub fn exactly(&self, agent: &str) -> Result<&T, Undone> {
+        self.0.get(agent).ok_or_else(|| self.unknown(agent))
+    }
+
+    /// The agent of this very name, which may hold an `@` itself, and only then the one before the first `@`.
+    pub fn addressed<'a>(
+        &'a self,
+        address: &'a str,
+        session: Option<&'a str>,
+    ) -> Result<Meant<'a, T>, Undone> {
+        if let Some((agent, at)) = self.0.get_key_value(address) {
+            return Ok(Meant { agent, session: session.filter(|session| !session.is_empty()), at });
+        }
+        let read = Address::read(address);
+        let (agent, at) = self.0.get_key_value(read.agent).ok_or_else(|| self.unknown(address))?;
+        Ok(Meant { agent, session: read.session_meant(session), at })
+    }
+
+    fn unknown(&self, agent: &str) -> Undone {
+        let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let message = format!("Agent '{agent}' is not configured. Wired agents: {names}.");
+        DeliveryFailed::client_validation(agent, message).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_name_goes_before_the_part_ahead_of_the_at_sign() {
+        let wired = Wired(BTreeMap::from([("desk".to_owned(), 1), ("desk@home".to_owned(), 2)]));
+        let meant = |address, session| {
+            let Meant { agent, session, at } = wired.addressed(address, session).unwrap();
+            (agent.to_owned(), session.map(str::to_owned), *at)
+        };
+        assert_eq!(meant("desk@home", None), ("desk@home".to_owned(), None, 2));
+        assert_eq!(meant("desk@pane", None), ("desk".to_owned(), Some("pane".to_owned()), 1));
+        assert_eq!(meant("desk@pane", Some("attic")), ("desk".to_owned(), Some("attic".to_owned()), 1));
+        assert_eq!(meant("desk@", Some("")), ("desk".to_owned(), None, 1));
+        assert!(wired.addressed("nobody@pane", None).is_err());
+        assert!(wired.exactly("desk@pane").is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! Telling an agent something, by every connector that knows it.
+
+use ledger::Verb;
+use posthouse_time::Moment;
+use posthouse_wire::DispatchId;
+use posthouse_wire::delivery::{
+    DeliveryReceipt, Origin, Payload, TriggerKind, WakeOpts, When, is_dispatch_id,
+};
+
+use crate::address::Address;
+use crate::directory::Way;
+use crate::dispatch::{Item, Sending};
+use crate::exchange::{check_text, fresh_id, unknown};
+use crate::wish::{Deliver, Delivered, Dispatched, Handed, Notified, Notify};
+use crate::{Caller, Post, Refused};
+
+impl Post {
+    /// A bare address delivers, one with a session wakes. Nobody knowing the agent is no error.
+    pub async fn notify(&self, by: &Caller, wish: Notify) -> Result<Notified, Refused> {
+        check_text("message", &wish.message)?;
+        let now = self.0.timepiece.now();
+        let dispatch = checked_id(wish.dispatch_id, now)?;
+        let sending = Sending::by(by, wish.from, dispatch.clone(), now, now);
+        let wakes = Address::read(&wish.agent).wakes();
+        let ways = self.find(by, &wish.agent, wakes, wish.connectors.as_deref()).await?;
+        let item = if wakes {
+            let context = Some(wish.message).filter(|message| !message.is_empty());
+            let opts = WakeOpts { context, when: When::Immediate, session_id: None };
+            Item::Wake { opts, from: sending.from.clone() }
+        } else {
+            let meta = sending.meta(by, wish.trigger_kind, wish.event_type, wish.correlation_id);
+            let payload = Payload { kind: wish.kind, text: wish.message, meta };
+            Item::Deliver { payload }
+        };
+        let dispatched = self.dispatch(&ways, &sending, &item, wish.wait).await?;
+        Ok(Notified { agent: wish.agent, dispatch_id: dispatch, dispatched })
+    }
+
+    /// The contract's own verb: a complete envelope, passed on as it came. What an agent says of its origin
+    /// is replaced by what we know of it.
+    pub async fn deliver(&self, by: &Caller, wish: Deliver) -> Result<Delivered, Refused> {
+        let Deliver { agent, mut payload, connectors } = wish;
+        check_text("content", &payload.text)?;
+        let now = self.0.timepiece.now();
+        let dispatch = checked_id(Some(payload.meta.dispatch_id.clone()), now)?;
+        if by.agent.is_some() {
+            payload.meta.origin = Origin {
+                skill_name: by.name().to_owned(),
+                entry_skill_name: None,
+                trigger_kind: TriggerKind::Agent,
+                caller_agent_id: by.agent_id(),
+            };
+        }
+        let sent_at = Moment::from_millis(payload.meta.sent_at);
+        let from = payload.meta.origin.skill_name.clone();
+        let sending = Sending::by(by, Some(from), dispatch.clone(), sent_at, now);
+        let ways = self.find(by, &agent, false, connectors.as_deref()).await?;
+        if ways.is_empty() {
+            return Err(Refused::Failed(unknown(&agent)));
+        }
+        let item = Item::Deliver { payload };
+        let dispatched = self.dispatch(&ways, &sending, &item, None).await?;
+        let receipt = whole(&dispatched)?;
+        Ok(Delivered { dispatch_id: dispatch, receipt, dispatched })
+    }
+
+    /// Every way in order. What fails is recorded, and the rest are tried all the same; only a fault of our
+    /// own ends it, since nothing more can be promised then.
+    pub(crate) async fn dispatch(
+        &self,
+        ways: &[Way],
+        sending: &Sending,
+        item: &Item,
+        wait: Option<std::time::Duration>,
+    ) -> Result<Vec<Dispatched>, Refused> {
+        let mut dispatched = Vec::with_capacity(ways.len());
+        for way in ways {
+            let outcome = match self.send(way, sending, item, wait).await {
+                Err(Refused::Fault(fault)) => return Err(Refused::Fault(fault)),
+                outcome => outcome,
+            };
+            let connector = way.name().to_owned();
+            dispatched.push(Dispatched { connector, outcome, wakes: item.verb() == Verb::Wake });
+        }
+        Ok(dispatched)
+    }
+}
+
+/// One receipt for all: the first that succeeded, with a word about those that did not.
+fn whole(dispatched: &[Dispatched]) -> Result<DeliveryReceipt, Refused> {
+    let mut first: Option<DeliveryReceipt> = None;
+    let mut failures = Vec::new();
+    for one in dispatched {
+        match &one.outcome {
+            Ok(Handed::Delivered(receipt)) => drop(first.get_or_insert_with(|| receipt.clone())),
+            Ok(Handed::Woken(_)) => {}
+            Err(refused) => failures.push((one, refused)),
+        }
+    }
+    match (first, failures.first()) {
+        (Some(mut receipt), _) => {
+            let told = failures.iter().map(|(one, refused)| format!("{}: {refused}", one.connector));
+            receipt.warnings.extend(told);
+            Ok(receipt)
+        }
+        (None, Some((_, refused))) => Err((*refused).clone()),
+        (None, None) => Err(Refused::Absent),
+    }
+}
+
+/// The caller's id, if it is one, or a fresh one.
+pub(crate) fn checked_id(named: Option<DispatchId>, now: Moment) -> Result<DispatchId, Refused> {
+    match named {
+        Some(named) if is_dispatch_id(named.as_str()) => Ok(named),
+        Some(_) => {
+            Err(Refused::malformed("dispatch_id", "is 1 to 128 letters, digits and `.`, `_`, `:`, `-`"))
+        }
+        None => Ok(fresh_id(now).into()),
+    }
+}

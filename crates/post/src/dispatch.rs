@@ -1,0 +1,474 @@
+//! One emission on its way: by every connector that knows the agent, each with a receipt of its own.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use bytes::Bytes;
+use ledger::{Attempted, Digest, Instance, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Verb};
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{
+    Cause, DeliveryFailed, Meta, Origin, Payload, TriggerKind, WakeOpts, WakeReceipt,
+};
+use posthouse_wire::{ClientId, CorrelationId, DispatchId, EntryId, InstanceId, TenantId};
+use serde::{Deserialize, Serialize};
+
+use crate::connector::{AgentConnector, Emission, Undone};
+use crate::conversation;
+use crate::directory::{By, Way};
+use crate::line::{Letter, Line, accepted};
+use crate::wish::Handed;
+use crate::{Caller, Fault, Post, Refused, receipt};
+
+/// How long an attempt may take before somebody else makes it: past every connector's own time.
+pub(crate) const LEASE: Duration = Duration::from_secs(90);
+/// Attempts at one delivery in all.
+const ATTEMPTS: u32 = 3;
+/// The pause before the second attempt, at most; it doubles from then on.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Who sends, under which id, and when they said so.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending {
+    pub tenant: TenantId,
+    pub sender: ClientId,
+    pub sent_by: Option<InstanceId>,
+    /// What the sender goes by in the conversation.
+    pub from: String,
+    pub dispatch: DispatchId,
+    pub sent_at: Moment,
+    /// When it came in here.
+    pub taken_at: Moment,
+}
+
+/// Whether an attempt at something promised may have been made before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Never,
+    /// It was begun, and nobody reported how it ended.
+    Perhaps,
+}
+
+/// What is sent. Kept as JSON until it has arrived, and read again for every attempt: the same bytes go out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub(crate) enum Item {
+    Deliver { payload: Payload },
+    Wake { opts: WakeOpts, from: String },
+    Ask { payload: Payload },
+}
+
+impl Item {
+    pub fn verb(&self) -> Verb {
+        match self {
+            Item::Deliver { .. } => Verb::Deliver,
+            Item::Wake { .. } => Verb::Wake,
+            Item::Ask { .. } => Verb::Exchange,
+        }
+    }
+
+    /// A wake is for the session that its address names, unless one was named apart.
+    fn in_session(&self, way: &Way) -> Cow<'_, Item> {
+        match (self, &way.session) {
+            (Item::Wake { opts, from }, Some(session))
+                if opts.session_id.is_none() && !session.is_empty() =>
+            {
+                let opts = WakeOpts { session_id: Some(session.clone()), ..opts.clone() };
+                Cow::Owned(Item::Wake { opts, from: from.clone() })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    fn json(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).expect("an item holds texts, numbers and what was JSON before"))
+    }
+
+    /// Tells one delivery of a dispatch from another.
+    fn digest(&self, connector: &str, agent: &str) -> Digest {
+        let (kind, text, session) = match self {
+            Item::Deliver { payload } => (payload.kind.word(), payload.text.as_str(), ""),
+            Item::Ask { payload } => ("ask", payload.text.as_str(), ""),
+            Item::Wake { opts, .. } => (
+                "wake",
+                opts.context.as_deref().unwrap_or_default(),
+                opts.session_id.as_deref().unwrap_or_default(),
+            ),
+        };
+        digest(&[connector, agent, kind, text, session])
+    }
+}
+
+/// A hash of texts that does not run them together.
+pub(crate) fn digest(texts: &[&str]) -> Digest {
+    let mut context = Context::new(&SHA256);
+    for text in texts {
+        context.update(&(text.len() as u64).to_be_bytes());
+        context.update(text.as_bytes());
+    }
+    let mut digest = Digest::default();
+    digest.copy_from_slice(&context.finish().as_ref()[..16]);
+    digest
+}
+
+impl Sending {
+    /// An agent goes by its own name, whatever it says: a conversation is its sender's.
+    pub fn by(
+        caller: &Caller,
+        from: Option<String>,
+        dispatch: DispatchId,
+        sent_at: Moment,
+        taken_at: Moment,
+    ) -> Self {
+        let from = from.filter(|_| caller.agent.is_none());
+        Self {
+            tenant: caller.tenant.clone(),
+            sender: caller.client.clone(),
+            sent_by: caller.instance().cloned(),
+            from: from.unwrap_or_else(|| caller.name().to_owned()),
+            dispatch,
+            sent_at,
+            taken_at,
+        }
+    }
+
+    /// The same again, from the record of it.
+    fn of(receipt: &Receipt, item: &Item) -> Self {
+        let from = match item {
+            Item::Deliver { payload } | Item::Ask { payload } => &payload.meta.origin.skill_name,
+            Item::Wake { from, .. } => from,
+        };
+        Self {
+            tenant: receipt.tenant.clone(),
+            sender: receipt.sender.clone(),
+            sent_by: receipt.sent_by.clone(),
+            from: from.clone(),
+            dispatch: receipt.dispatch.clone(),
+            sent_at: receipt.sent_at,
+            taken_at: receipt.accepted_at,
+        }
+    }
+
+    pub fn receipt(&self, way: &Way, item: &Item, open: Opening) -> NewReceipt {
+        let (connector, agent) = (way.name(), &way.agent);
+        NewReceipt {
+            tenant: self.tenant.clone(),
+            dispatch: self.dispatch.clone(),
+            digest: item.digest(connector, agent),
+            connector: connector.to_owned(),
+            agent: agent.to_owned(),
+            instance: None,
+            chat: None,
+            session: None,
+            verb: item.verb(),
+            sender: self.sender.clone(),
+            sent_by: self.sent_by.clone(),
+            sent_at: self.sent_at,
+            accepted: self.taken_at,
+            skipped: false,
+            open,
+        }
+    }
+
+    /// The envelope of something that is sent from here.
+    pub fn meta(
+        &self,
+        by: &Caller,
+        trigger_kind: Option<TriggerKind>,
+        event_type: Option<String>,
+        correlation_id: Option<CorrelationId>,
+    ) -> Meta {
+        Meta {
+            dispatch_id: self.dispatch.clone(),
+            sent_at: self.sent_at.millis(),
+            origin: Origin {
+                skill_name: self.from.clone(),
+                entry_skill_name: None,
+                trigger_kind: by.trigger(trigger_kind),
+                caller_agent_id: by.agent_id(),
+            },
+            event_type,
+            correlation_id,
+            rest: serde_json::Map::default(),
+        }
+    }
+
+    fn emission(&self) -> Emission {
+        Emission { dispatch_id: self.dispatch.clone(), sent_at: self.sent_at, from: self.from.clone() }
+    }
+}
+
+impl Post {
+    /// Sends one item one way and says what came of it. The same item again is answered from its receipt.
+    pub(crate) async fn send(
+        &self,
+        way: &Way,
+        sending: &Sending,
+        item: &Item,
+        wait: Option<Duration>,
+    ) -> Result<Handed, Refused> {
+        let item = &*item.in_session(way);
+        let handed = match &way.by {
+            By::Line(line, instance) => self.send_down(way, line, instance, sending, item, wait).await,
+            By::Made { connector, .. } => {
+                let due = self.0.timepiece.now() + LEASE;
+                let open = Opening::Attempt { body: item.json(), due };
+                match self.0.receipts.open(sending.receipt(way, item, open)).await? {
+                    Opened::Known(first) => receipt::handed(&first),
+                    Opened::Fresh(key) => self.attempt(key, 0, &**connector, sending, &way.agent, item).await,
+                }
+            }
+        };
+        self.0.metrics.dispatched(item.verb(), &handed);
+        handed
+    }
+
+    /// Keeps an item until its time.
+    pub(crate) async fn hold_back(
+        &self,
+        way: &Way,
+        sending: &Sending,
+        item: &Item,
+        at: Moment,
+    ) -> Result<Handed, Refused> {
+        let item = &*item.in_session(way);
+        let mut new = sending.receipt(way, item, Opening::Scheduled { body: item.json(), at });
+        if let By::Line(_, instance) = &way.by {
+            new.instance = Some(instance.id.clone());
+        }
+        let key = match self.0.receipts.open(new).await? {
+            Opened::Fresh(key) => key,
+            // The clock may not have heard of it: the house may have fallen in between.
+            Opened::Known(first) if first.state == ledger::ReceiptState::Scheduled => first.key,
+            Opened::Known(first) => return receipt::handed(&first),
+        };
+        if !self.set_alarm(&sending.tenant, key, at).await? {
+            const WHY: &str = "too many wakes are scheduled";
+            let error = receipt::error(&DeliveryFailed::client_validation(&way.agent, WHY));
+            self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
+            return Err(Refused::OverQuota(WHY));
+        }
+        Ok(Handed::Woken(receipt::scheduled(self.0.timepiece.now(), at)))
+    }
+
+    /// Makes an attempt at something that was promised earlier.
+    pub(crate) async fn attempt_promised(&self, outgoing: Outgoing, begun: Begun) -> Result<(), Fault> {
+        let Outgoing { receipt, body } = outgoing;
+        let sent = match (serde_json::from_slice::<Item>(&body), self.way_of(&receipt).await?) {
+            (Ok(item), Some(way)) => self.send_promised(&receipt, &way, &item, begun).await,
+            (Ok(_), None) => {
+                let gone = format!("connector `{}` or its agent is gone", receipt.connector);
+                Err(DeliveryFailed::client_validation(&receipt.agent, gone).into())
+            }
+            // We wrote it ourselves; whatever it is now, it cannot be sent.
+            (Err(_), _) => {
+                Err(DeliveryFailed::client_validation(&receipt.agent, "what was kept cannot be read").into())
+            }
+        };
+        match sent {
+            Err(Refused::Fault(fault)) => Err(fault),
+            // Whatever else came of an attempt is on record already; what never came to one is not.
+            Err(Refused::Failed(failed)) => {
+                let error = receipt::error(&failed);
+                Ok(self.0.receipts.attempted(receipt.key, Attempted::Failed { error }).await?)
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn send_promised(
+        &self,
+        receipt: &Receipt,
+        way: &Way,
+        item: &Item,
+        begun: Begun,
+    ) -> Result<Handed, Refused> {
+        let sending = Sending::of(receipt, item);
+        match &way.by {
+            By::Line(line, instance) => self.send_down(way, line, instance, &sending, item, None).await,
+            // Typed twice, a text would be read twice.
+            By::Made { connector, .. } if begun == Begun::Perhaps && !connector.repeats_harmlessly() => {
+                let unknown = "the house stopped while this was sent: whether it arrived is not known";
+                Err(DeliveryFailed::new(&way.agent, Cause::Timeout, unknown).into())
+            }
+            By::Made { connector, .. } => {
+                self.attempt(receipt.key, receipt.attempts, &**connector, &sending, &way.agent, item).await
+            }
+        }
+    }
+
+    /// One attempt, recorded. A failure that may pass leaves the delivery queued, and says so.
+    async fn attempt(
+        &self,
+        key: ReceiptKey,
+        made: u32,
+        connector: &dyn AgentConnector,
+        sending: &Sending,
+        agent: &str,
+        item: &Item,
+    ) -> Result<Handed, Refused> {
+        let attempt = async {
+            match item {
+                Item::Deliver { payload } => connector.deliver(agent, payload).await.map(Handed::Delivered),
+                Item::Wake { opts, .. } => {
+                    connector.wake(agent, opts, &sending.emission()).await.map(Handed::Woken)
+                }
+                Item::Ask { payload } => {
+                    self.put(connector, sending, agent, payload).await.map(Handed::Delivered)
+                }
+            }
+        };
+        let attempted = self.holding(key, attempt).await;
+        let now = self.0.timepiece.now();
+        match attempted {
+            Ok(handed) => {
+                let answer = receipt::answer(&handed);
+                self.0.receipts.attempted(key, Attempted::Delivered { at: now, answer }).await?;
+                Ok(handed)
+            }
+            Err(Undone::Failed(failed))
+                if failed.may_pass()
+                    && item.verb() != Verb::Wake
+                    && connector.repeats_harmlessly()
+                    && made + 1 < ATTEMPTS =>
+            {
+                let queued = receipt::queued(now);
+                let postponed = Attempted::Postponed {
+                    due: now + pause(made, failed.retry_after),
+                    error: receipt::error(&failed),
+                    answer: receipt::answer(&queued),
+                };
+                self.0.receipts.attempted(key, postponed).await?;
+                self.0.nudge.notify_one();
+                Ok(queued)
+            }
+            Err(Undone::Failed(failed)) => {
+                let error = receipt::error(&failed);
+                self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
+                self.question_failed(sending, item, &failed).await?;
+                Err(failed.into())
+            }
+            Err(undone @ Undone::NotImplemented { .. }) => {
+                let why = undone.to_string();
+                let failed = DeliveryFailed::client_validation(agent, &why);
+                let error = receipt::error(&failed);
+                self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
+                self.question_failed(sending, item, &failed).await?;
+                Err(Refused::NotImplemented(why))
+            }
+        }
+    }
+
+    /// Sees an attempt through, and keeps others from making it meanwhile.
+    async fn holding<T>(&self, key: ReceiptKey, attempt: impl Future<Output = T>) -> T {
+        tokio::pin!(attempt);
+        loop {
+            tokio::select! {
+                attempted = &mut attempt => return attempted,
+                () = self.0.timepiece.after(LEASE / 3) => {}
+            }
+            let until = self.0.timepiece.now() + LEASE;
+            if let Err(fault) = self.0.receipts.hold(key, until).await {
+                tracing::error!(%fault, "could not keep hold of a delivery: it may be made twice");
+            }
+        }
+    }
+
+    /// Into the inbox, with its receipt, in one commit.
+    async fn send_down(
+        &self,
+        way: &Way,
+        line: &Line,
+        instance: &Instance,
+        sending: &Sending,
+        item: &Item,
+        asked: Option<Duration>,
+    ) -> Result<Handed, Refused> {
+        let session = match item {
+            Item::Deliver { .. } => conversation::name(&sending.from),
+            Item::Ask { payload } => match &payload.meta.correlation_id {
+                Some(correlation) => conversation::question(correlation),
+                None => return Err(Refused::malformed("correlation_id", "is missing")),
+            },
+            Item::Wake { opts, .. } => {
+                conversation::name(opts.session_id.as_deref().unwrap_or(&sending.from))
+            }
+        };
+        let (text, envelope) = match item {
+            Item::Deliver { payload } | Item::Ask { payload } => {
+                (payload.text.as_str(), Some((payload.kind, &payload.meta)))
+            }
+            Item::Wake { opts, .. } => (opts.context.as_deref().unwrap_or_default(), None),
+        };
+        let chat = conversation::chat(&session);
+        let letter = Letter {
+            sender: &sending.from,
+            chat: chat.clone(),
+            text,
+            envelope,
+            expects_reply: item.verb() == Verb::Exchange,
+        };
+        let attached = line.is_attached(&instance.id);
+        let new = NewReceipt {
+            instance: Some(instance.id.clone()),
+            chat: Some(chat),
+            session: Some(session.clone()),
+            skipped: !attached,
+            ..sending.receipt(way, item, Opening::Entry)
+        };
+        let digest = new.digest;
+        let kept = line.keep(instance, &letter, new).await?;
+        let at = sending.taken_at;
+        if kept.known {
+            let first = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await?;
+            // Its receipt may be past its keeping while the entry is still remembered.
+            return match first {
+                Some(first) => receipt::handed(&first),
+                None => Ok(taken_in(&kept.entry, &session, at, false, item)),
+            };
+        }
+        if item.verb() != Verb::Wake {
+            return Ok(taken_in(&kept.entry, &session, at, !attached, item));
+        }
+        let default = if attached { self.0.config.wake_wait.0 } else { Duration::ZERO };
+        // A house that closes does not keep anybody waiting.
+        let wait = async |wait: Duration| line.woken(instance, &kept.entry, &session, wait).await;
+        let woken = tokio::select! {
+            woken = wait(asked.unwrap_or(default)) => woken?,
+            () = self.0.closing.cancelled() => wait(Duration::ZERO).await?,
+        };
+        let handed = Handed::Woken(woken);
+        if let Some(first) = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await? {
+            let answer = receipt::answer(&handed);
+            self.0.receipts.attempted(first.key, Attempted::Answered { answer }).await?;
+        }
+        Ok(handed)
+    }
+}
+
+/// The answer to what lies in the inbox and is not waited for.
+fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &Item) -> Handed {
+    match item.verb() {
+        Verb::Wake => Handed::Woken(WakeReceipt {
+            woken_at: at.millis(),
+            woken: false,
+            session_id: Some(session.to_owned()),
+            warnings: Vec::new(),
+        }),
+        Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
+    }
+}
+
+/// Somewhere up to the whole pause, so that what failed together does not come back together; what the
+/// receiver itself asks for counts up to the cap.
+fn pause(made: u32, asked: Option<Duration>) -> Duration {
+    let whole = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(made)).min(LONGEST_PAUSE);
+    let mut random = [0; 4];
+    // Without randomness the whole pause is as good.
+    let share = match aws_lc_rs::rand::fill(&mut random) {
+        Ok(()) => f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX),
+        Err(_) => 1.0,
+    };
+    whole.mul_f64(share).max(asked.unwrap_or_default().min(LONGEST_PAUSE))
+}

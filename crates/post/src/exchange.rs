@@ -1,0 +1,345 @@
+//! Asking: one question, one answer, and everybody who asked can come back for it.
+
+use std::time::Duration;
+
+use ledger::{Asked, Exchange, ExchangeState, NewExchange, NewReply, ReplyKind};
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{DeliveryFailed, DeliveryReceipt, Kind, Payload, Response, is_dispatch_id};
+use posthouse_wire::{CorrelationId, MessageId};
+use serde::Deserialize;
+
+use crate::connector::{AgentConnector, Answer, Question, Replied, Undone};
+use crate::conversation::{self, LONGEST_TEXT};
+use crate::directory::{By, Way};
+use crate::dispatch::{Item, Sending, digest};
+use crate::wish::{Ask, Exchanged, Questions};
+use crate::{Caller, Fault, Post, Refused, ReplyRefused};
+
+/// How long a question is open unless the caller says.
+const TIMEOUT: Duration = Duration::from_secs(300);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How long one call waits at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Questions on one page.
+const PAGE: u32 = 50;
+const LONGEST_PAGE: u32 = 200;
+
+impl Post {
+    /// Puts a question, or comes back to one, and waits for its answer.
+    pub async fn exchange(&self, by: &Caller, wish: Ask) -> Result<Exchanged, Refused> {
+        let timeout = wish.timeout.unwrap_or(TIMEOUT).min(LONGEST_TIMEOUT);
+        let wait = wish.wait.unwrap_or(timeout).min(LONGEST_WAIT);
+        let correlation = self.put_question(by, wish, timeout).await?;
+        self.attach(by, &correlation, wait).await
+    }
+
+    /// Where a question stands, after waiting so long at most.
+    pub async fn attach(
+        &self,
+        by: &Caller,
+        correlation: &CorrelationId,
+        wait: Duration,
+    ) -> Result<Exchanged, Refused> {
+        let until = self.0.timepiece.now() + wait.min(LONGEST_WAIT);
+        let mut place = self.0.waiting.place(&by.tenant, correlation);
+        loop {
+            let known = self.0.exchanges.exchange(&by.tenant, correlation).await?;
+            let Some(exchange) = known.filter(|exchange| by.may_attach(exchange)) else {
+                return Err(Refused::Absent);
+            };
+            let now = self.0.timepiece.now();
+            if exchange.state == ExchangeState::Open && now >= exchange.deadline {
+                // On record before it is said: an answer that is on its way to the ledger at this moment
+                // comes either before the end or late, and nobody hears first one thing and then the other.
+                self.end_due().await?;
+                continue;
+            }
+            match standing(&exchange, now)? {
+                Some(ended) => return Ok(ended),
+                None if now >= until => {
+                    let Exchange { correlation, deadline, .. } = exchange;
+                    return Ok(Exchanged::Open { correlation_id: correlation, deadline });
+                }
+                None => {}
+            }
+            tokio::select! {
+                () = place.changed() => {}
+                () = self.0.timepiece.until(until.min(exchange.deadline)) => {}
+            }
+        }
+    }
+
+    pub async fn exchanges(
+        &self,
+        by: &Caller,
+        before: Option<(Moment, CorrelationId)>,
+        limit: Option<u32>,
+    ) -> Result<Questions, Refused> {
+        let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
+        // An agent's own questions; all of them for its tenant.
+        let own = by.agent.as_ref().map(|_| &by.client);
+        let mut items = self.0.exchanges.exchanges(&by.tenant, own, before, limit + 1).await?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = items.last().filter(|_| more).map(|last| (last.opened, last.correlation.clone()));
+        Ok(Questions { items, next })
+    }
+
+    async fn put_question(
+        &self,
+        by: &Caller,
+        wish: Ask,
+        timeout: Duration,
+    ) -> Result<CorrelationId, Refused> {
+        let Ask { agent, message, correlation_id, event_type, connectors, from, trigger_kind, .. } = wish;
+        if agent.contains('@') {
+            return Err(Refused::ExchangeAddress);
+        }
+        check_text("message", &message)?;
+        let now = self.0.timepiece.now();
+        let correlation = correlation_id.unwrap_or_else(|| fresh_id(now).into());
+        if !is_dispatch_id(correlation.as_str()) {
+            return Err(Refused::malformed("correlation_id", "holds characters that an id may not hold"));
+        }
+        let way = self.way_to_ask(by, &agent, connectors.as_deref()).await?;
+        let sending = Sending::by(by, from, fresh_id(now).into(), now, now);
+        let new = self.question(by, &way, &message, &correlation, &sending, now + timeout);
+        let sending = match self.0.exchanges.ask(new, self.0.config.open_exchanges).await? {
+            Asked::Opened => sending,
+            // The first time may have ended before the question was sent: it is sent under the first id,
+            // and one that was sent already is not sent again.
+            Asked::Attached(first) if first.state == ExchangeState::Open => {
+                Sending { dispatch: first.dispatch, sent_at: first.opened, ..sending }
+            }
+            Asked::Attached(_) => return Ok(correlation),
+            Asked::InUse => return Err(Refused::CorrelationInUse),
+            Asked::TooMany => return Err(Refused::OverQuota("too many questions are open")),
+        };
+        let meta = sending.meta(by, trigger_kind, event_type, Some(correlation.clone()));
+        let item = Item::Ask { payload: Payload { kind: Kind::Augment, text: message, meta } };
+        self.send(&way, &sending, &item, None).await?;
+        self.0.asked.notify_one();
+        self.0.collecting.notify_one();
+        Ok(correlation)
+    }
+
+    /// The record of a question, before it is put.
+    fn question(
+        &self,
+        by: &Caller,
+        way: &Way,
+        message: &str,
+        correlation: &CorrelationId,
+        sending: &Sending,
+        deadline: Moment,
+    ) -> NewExchange {
+        // An agent that dials in answers on its line, any other at an address of the question's own.
+        let (instance, chat, reply_token) = match &way.by {
+            By::Line(_, instance) => {
+                let chat = conversation::chat(&conversation::question(correlation));
+                (Some(instance.id.clone()), Some(chat), None)
+            }
+            By::Made { .. } => (None, None, Some(self.0.stamps.reply_token(&by.tenant, correlation).1)),
+        };
+        NewExchange {
+            tenant: by.tenant.clone(),
+            correlation: correlation.clone(),
+            caller: by.client.clone(),
+            connector: way.name().to_owned(),
+            agent: way.agent.clone(),
+            instance,
+            chat,
+            dispatch: sending.dispatch.clone(),
+            digest: digest(&[&way.agent, message]),
+            opened: sending.sent_at,
+            deadline,
+            reply_token,
+        }
+    }
+
+    /// The first that knows the agent and can bring an answer back. Never several: one question, one answer.
+    async fn way_to_ask(
+        &self,
+        by: &Caller,
+        agent: &str,
+        connectors: Option<&[String]>,
+    ) -> Result<Way, Refused> {
+        let ways = self.find(by, agent, false, connectors).await?;
+        let known = ways.first().map(Way::implementation);
+        let able = ways.into_iter().find(Way::can_ask);
+        match (able, known) {
+            (Some(way), _) => Ok(way),
+            (None, Some(implementation)) => {
+                let undone = Undone::no_reply_channel(implementation);
+                Err(Refused::NotImplemented(undone.to_string()))
+            }
+            (None, None) => Err(Refused::Failed(unknown(agent))),
+        }
+    }
+
+    /// Puts the question by a connector that the operator made.
+    pub(crate) async fn put(
+        &self,
+        connector: &dyn AgentConnector,
+        sending: &Sending,
+        agent: &str,
+        payload: &Payload,
+    ) -> Result<DeliveryReceipt, Undone> {
+        let invalid = |why: &str| Undone::from(DeliveryFailed::client_validation(agent, why));
+        let Some(correlation) = payload.meta.correlation_id.clone() else {
+            return Err(invalid("a question has a correlation id"));
+        };
+        let known = self.0.exchanges.exchange(&sending.tenant, &correlation).await;
+        let Ok(Some(exchange)) = known else { return Err(invalid("the question is not on record")) };
+        let (token, _) = self.0.stamps.reply_token(&sending.tenant, &correlation);
+        let question = Question {
+            correlation_id: correlation,
+            timeout: exchange.deadline.since(self.0.timepiece.now()),
+            reply_to: Some(format!("{}/v1/replies/{}", self.0.public_url, token.expose())),
+        };
+        let (receipt, answer) = match connector.request_response(agent, payload, &question).await? {
+            Replied::Awaited(receipt) => return Ok(receipt),
+            Replied::Answer(receipt, answer) => (receipt, answer),
+        };
+        if let Err(fault) = self.take_answer(&exchange, answer).await {
+            tracing::error!(%fault, "could not keep an answer that came at once");
+            // The receiver knows the dispatch by its id and will say the same again.
+            let failed = DeliveryFailed::new(
+                agent,
+                posthouse_wire::delivery::Cause::Network,
+                "the answer could not be kept",
+            );
+            return Err(failed.into());
+        }
+        Ok(receipt)
+    }
+
+    /// Takes an answer that came by another way than the line, and keeps it with the question's receipt.
+    pub(crate) async fn take_answer(&self, exchange: &Exchange, answer: Answer) -> Result<ReplyKind, Fault> {
+        let now = self.0.timepiece.now();
+        let Answer { content, sent_at } = answer;
+        let what = self.answered(exchange, &content, sent_at.unwrap_or(now.millis())).await?;
+        let receipts = self.0.receipts.receipts_of(Some(&exchange.tenant), &exchange.dispatch).await?;
+        if let Some(receipt) = receipts.first() {
+            let reply = NewReply { at: now, what, message: MessageId::new(fresh_id(now)), text: content };
+            // The answer itself is on record, whatever becomes of the receipt.
+            if let Err(fault) = self.0.receipts.replied(receipt.key, reply).await {
+                tracing::error!(%fault, "could not keep an answer with its receipt");
+            }
+        }
+        self.0.waiting.tell(&exchange.tenant, &exchange.correlation);
+        Ok(what)
+    }
+
+    pub(crate) async fn question_failed(
+        &self,
+        sending: &Sending,
+        item: &Item,
+        failed: &DeliveryFailed,
+    ) -> Result<(), Fault> {
+        let Item::Ask { payload } = item else { return Ok(()) };
+        let Some(correlation) = &payload.meta.correlation_id else { return Ok(()) };
+        let now = self.0.timepiece.now();
+        let error = crate::receipt::error(failed);
+        self.0.exchanges.fail(&sending.tenant, correlation, &error, now).await?;
+        self.0.waiting.tell(&sending.tenant, correlation);
+        Ok(())
+    }
+
+    /// An answer sent by HTTP to where the question said.
+    pub async fn reply(&self, token: &str, signature: Option<&str>, body: &[u8]) -> Result<(), ReplyRefused> {
+        let fault = |fault: Fault| ReplyRefused::Fault(fault);
+        let hash = self.0.stamps.reply_token_hash(token);
+        let found = self.0.exchanges.exchange_of_token(hash).await.map_err(|f| fault(f.into()))?;
+        let Some(exchange) = found else { return Err(ReplyRefused::Absent) };
+        // Before anything is parsed, and before anything is said of the question.
+        let record = self.0.connectors.connector(&exchange.tenant, &exchange.connector).await;
+        let Some(record) = record.map_err(|f| fault(f.into()))? else { return Err(ReplyRefused::Absent) };
+        let vouched = self.0.stamps.vouches(&record.id, signature, body).await;
+        if vouched.map_err(|f| fault(f.into()))? == Some(false) {
+            return Err(ReplyRefused::BadSignature);
+        }
+        let reply = Reply::read(body)?;
+        if reply.correlation_id != exchange.correlation || reply.agent_id != exchange.agent {
+            tracing::warn!(correlation.id = %exchange.correlation, "an answer to another question was dropped");
+            return Err(ReplyRefused::Absent);
+        }
+        if reply.content.len() > LONGEST_TEXT {
+            return Err(ReplyRefused::TooLong { most: LONGEST_TEXT });
+        }
+        let answer = Answer { content: reply.content, sent_at: reply.sent_at };
+        match self.take_answer(&exchange, answer).await.map_err(fault)? {
+            ReplyKind::Answer => Ok(()),
+            ReplyKind::Duplicate => Err(ReplyRefused::Answered),
+            ReplyKind::Late | ReplyKind::Said => Err(ReplyRefused::Absent),
+        }
+    }
+}
+
+/// The body of an answer by HTTP.
+#[derive(Deserialize)]
+struct Reply {
+    correlation_id: CorrelationId,
+    agent_id: String,
+    content: String,
+    #[serde(default)]
+    sent_at: Option<i64>,
+}
+
+impl Reply {
+    fn read(body: &[u8]) -> Result<Self, ReplyRefused> {
+        serde_json::from_slice(body).map_err(|fault| ReplyRefused::Malformed {
+            field: "body",
+            why: format!("cannot be read: {fault}"),
+        })
+    }
+}
+
+impl Caller {
+    /// Whoever asked, and its tenant's own programs.
+    fn may_attach(&self, exchange: &Exchange) -> bool {
+        exchange.caller == self.client || self.agent.is_none()
+    }
+}
+
+/// What is to be said of a question that has ended; nothing while it is open.
+fn standing(exchange: &Exchange, now: Moment) -> Result<Option<Exchanged>, Refused> {
+    let timeout_ms = exchange.deadline.millis() - exchange.opened.millis();
+    match (exchange.state, &exchange.answer) {
+        (ExchangeState::Answered, Some((content, sent_at))) => Ok(Some(Exchanged::Answered(Response {
+            correlation_id: exchange.correlation.clone(),
+            content: content.clone(),
+            sent_at: *sent_at,
+            agent_id: exchange.agent.clone(),
+        }))),
+        (ExchangeState::Open, _) if now < exchange.deadline => Ok(None),
+        (ExchangeState::Failed, _) => {
+            let kept = exchange.error.as_deref().unwrap_or_default();
+            let failed = serde_json::from_str(kept)
+                .unwrap_or_else(|_| DeliveryFailed::client_validation(&exchange.agent, "the agent is gone"));
+            Err(Refused::Failed(failed))
+        }
+        _ => Err(Refused::TimedOut { timeout_ms }),
+    }
+}
+
+/// Nobody of this tenant goes by that name.
+pub(crate) fn unknown(agent: &str) -> DeliveryFailed {
+    DeliveryFailed::client_validation(agent, format!("no connector knows an agent `{agent}`"))
+}
+
+pub(crate) fn check_text(field: &'static str, text: &str) -> Result<(), Refused> {
+    match text.len() > LONGEST_TEXT {
+        true => Err(Refused::TooLong { field, most: LONGEST_TEXT }),
+        false => Ok(()),
+    }
+}
+
+/// A fresh id for a dispatch or a question. Ids of the same time lie together, which the ledger likes.
+pub(crate) fn fresh_id(now: Moment) -> String {
+    let mut random = [0; 10];
+    aws_lc_rs::rand::fill(&mut random)
+        .expect("the generator fails only when the system has no entropy at all");
+    let millis = u64::try_from(now.millis()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().to_string()
+}

@@ -1,0 +1,208 @@
+//! The way to agents that dial in: into the inbox, out through the socket, acknowledged by the agent itself.
+
+use std::time::Duration;
+
+use ledger::{Appended, Identity, Instance, NewReceipt, RouteTo};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
+use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
+use relay::{Admission, Entrant, Relay};
+
+use crate::connector::Features;
+use crate::conversation::{self, identity};
+use crate::{Fault, Post};
+
+/// The name of the connector that every tenant has, first in its order.
+pub(crate) const LINE: &str = "relay";
+
+/// The line to one tenant's agents.
+#[derive(Clone)]
+pub(crate) struct Line {
+    relay: Relay,
+    tenant: TenantId,
+    preamble: bool,
+    timepiece: Timepiece,
+}
+
+/// What is put into an agent's inbox.
+pub(crate) struct Letter<'a> {
+    pub sender: &'a str,
+    pub chat: ChatId,
+    pub text: &'a str,
+    /// Nothing for a wake, which has no envelope.
+    pub envelope: Option<(Kind, &'a Meta)>,
+    pub expects_reply: bool,
+}
+
+/// A letter in the inbox.
+pub(crate) struct Kept {
+    pub entry: EntryId,
+    /// The same delivery came before: nothing was done.
+    pub known: bool,
+}
+
+impl Post {
+    pub(crate) fn line(&self, tenant: &TenantId) -> Line {
+        Line {
+            relay: self.0.relay.clone(),
+            tenant: tenant.clone(),
+            preamble: self.0.config.preamble,
+            timepiece: self.0.timepiece.clone(),
+        }
+    }
+}
+
+impl Line {
+    pub fn implementation(&self) -> &'static str {
+        "RelayAgentConnector"
+    }
+
+    pub fn features() -> Features {
+        Features {
+            deliver: true,
+            wake: true,
+            list_agents: true,
+            agent_status: true,
+            health_check: true,
+            request_response: true,
+        }
+    }
+
+    /// Whether anybody is there to take it at this moment.
+    pub fn is_attached(&self, instance: &InstanceId) -> bool {
+        let presence = self.relay.presence(instance);
+        presence.connected && !presence.idle
+    }
+
+    /// Keeps a letter and its receipt in one commit. Whoever is not there is roused by the inbox itself.
+    pub async fn keep(&self, to: &Instance, letter: &Letter<'_>, receipt: NewReceipt) -> Result<Kept, Fault> {
+        let now = self.timepiece.now();
+        let id = EntryId::mint(now.millis());
+        let dedup = format!("{}:{}", receipt.dispatch, hex::encode(receipt.digest));
+        let entrant = Entrant {
+            event: self.event(&id, letter, now),
+            id: Some(id),
+            dedup: format!("{}:{dedup}", self.tenant).into(),
+            addressed: true,
+            references: Vec::new(),
+            accepted: now,
+            receipt: Some(Box::new(receipt)),
+        };
+        let route = RouteTo { tenant: self.tenant.clone(), instance: to.id.clone() };
+        let on: Identity = identity();
+        match self.relay.admit(&route, &on, entrant).await? {
+            Admission::Kept(Appended::Kept(entry)) => Ok(Kept { entry, known: false }),
+            Admission::Kept(Appended::Known(entry)) => Ok(Kept { entry, known: true }),
+            Admission::Refused(why) => {
+                // We made it ourselves, in a conversation between two.
+                Err(ledger::Fault::Storage(format!("our own event was refused: {why}")).into())
+            }
+        }
+    }
+
+    fn event(&self, id: &EntryId, letter: &Letter<'_>, now: Moment) -> Event {
+        let Letter { sender, chat, text, envelope, expects_reply } = letter;
+        let (kind, word) = match envelope {
+            Some((kind, _)) => (*kind, kind.word()),
+            None => (Kind::Augment, "wake"),
+        };
+        let preamble = self.preamble_for(text, word, sender);
+        let mut event = Event {
+            text: format!("{}{text}", preamble.as_deref().unwrap_or_default()),
+            message_type: MessageType::Text,
+            message_id: Some(id.as_str().into()),
+            bot_id: Some(conversation::BOT.into()),
+            received_at: Some(now.to_string()),
+            post: Some(Box::new(Posted {
+                kind,
+                meta: envelope.map(|(_, meta)| meta.clone()),
+                expects_reply: *expects_reply,
+                preamble,
+            })),
+            ..Event::default()
+        };
+        let source = &mut event.source;
+        source.platform = conversation::PLATFORM.into();
+        source.chat_id = Some(chat.clone());
+        source.chat_type = "dm".to_owned();
+        source.chat_name = Some((*sender).to_owned());
+        source.user_id = Some(format!("post:{sender}").into());
+        source.user_name = Some((*sender).to_owned());
+        source.message_id = Some(id.as_str().into());
+        event
+    }
+
+    /// The line that tells context from instruction. A text that would be a command to the agent always
+    /// gets it, and so does an empty one: a stock agent makes nothing of no text at all.
+    fn preamble_for(&self, text: &str, word: &str, sender: &str) -> Option<String> {
+        let needed = text.trim_start().starts_with('/') || text.is_empty();
+        if !self.preamble && !needed {
+            return None;
+        }
+        let line = format!("[posthouse {word} from {sender}]");
+        Some(if text.is_empty() { line } else { format!("{line}\n\n") })
+    }
+
+    /// Waits for the agent to take what it was woken with, and says whether it did.
+    pub async fn woken(
+        &self,
+        instance: &Instance,
+        entry: &EntryId,
+        session: &str,
+        wait: Duration,
+    ) -> Result<WakeReceipt, Fault> {
+        let taken = self.relay.taken(entry, wait).await?;
+        let warnings = if taken { Vec::new() } else { self.why_not(instance, wait).await? };
+        Ok(WakeReceipt {
+            woken_at: self.timepiece.now().millis(),
+            woken: taken,
+            session_id: Some(session.to_owned()),
+            warnings,
+        })
+    }
+
+    /// In words, as far as we know.
+    async fn why_not(&self, instance: &Instance, wait: Duration) -> Result<Vec<String>, Fault> {
+        let presence = self.relay.presence(&instance.id);
+        if !presence.connected || presence.idle {
+            let why = match instance.wake_url {
+                Some(_) => "the agent is not connected: its wake URL is being called",
+                None => "the agent is not connected and has no wake URL: it finds this when it dials in",
+            };
+            return Ok(vec![why.to_owned()]);
+        }
+        let mut warnings = Vec::new();
+        let ahead = self.relay.inbox().size(&instance.id).await?.entries - 1;
+        if ahead > 0 {
+            warnings.push(format!("queued behind {ahead}"));
+        }
+        let settling =
+            self.relay.settles_until(&instance.id).is_some_and(|until| until > self.timepiece.now());
+        warnings.push(match settling {
+            true => "the agent has just dialed in and is left to settle first".to_owned(),
+            false => format!("the agent is connected and did not take it within {} ms", wait.as_millis()),
+        });
+        Ok(warnings)
+    }
+
+    pub async fn status(&self, instance: &Instance) -> Result<AgentStatus, Fault> {
+        let presence = self.relay.presence(&instance.id);
+        Ok(match (presence.connected && !presence.idle, &instance.wake_url) {
+            (true, _) if self.relay.inbox().size(&instance.id).await?.entries > 0 => AgentStatus::Active,
+            (true, _) => AgentStatus::Idle,
+            (false, Some(_)) => AgentStatus::Asleep,
+            (false, None) => AgentStatus::Unknown,
+        })
+    }
+}
+
+/// What a delivery down the line is answered with: accepted at our commit, under the entry's id.
+pub(crate) fn accepted(entry: &EntryId, session: &str, at: Moment, skipped: bool) -> DeliveryReceipt {
+    DeliveryReceipt {
+        delivered_at: at.millis(),
+        delivery_id: Some(entry.to_string()),
+        session_id: Some(session.to_owned()),
+        delivery_skipped: skipped,
+        warnings: Vec::new(),
+    }
+}

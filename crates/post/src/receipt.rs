@@ -1,0 +1,161 @@
+//! What became of what was sent, as it is told.
+
+use ledger::{Receipt, ReceiptFilter, ReceiptState, Verb};
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
+use posthouse_wire::{DispatchId, TenantId};
+
+use crate::wish::{Handed, Listing, Told};
+use crate::{Caller, Fault, Post, Refused};
+
+/// Receipts on one page.
+const PAGE: u32 = 50;
+const LONGEST_PAGE: u32 = 200;
+
+/// The contract's receipt of a delivery that was made before.
+pub(crate) fn handed(first: &Receipt) -> Result<Handed, Refused> {
+    if first.state == ReceiptState::Failed && first.entry.is_none() {
+        return Err(Refused::Failed(failure(first)));
+    }
+    Ok(match first.verb {
+        Verb::Wake => Handed::Woken(woken(first)),
+        Verb::Deliver | Verb::Exchange => Handed::Delivered(delivered(first)),
+    })
+}
+
+/// What the sender was told. Where an entry carries the delivery it follows from the record.
+pub(crate) fn delivered(of: &Receipt) -> DeliveryReceipt {
+    if let Some(known) = of.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()) {
+        return known;
+    }
+    DeliveryReceipt {
+        delivered_at: of.accepted_at.millis(),
+        delivery_id: of.entry.as_ref().map(ToString::to_string),
+        session_id: of.session.clone(),
+        delivery_skipped: of.skipped || of.entry.is_none(),
+        warnings: Vec::new(),
+    }
+}
+
+/// What the sender of a wake was told, or would be.
+pub(crate) fn woken(of: &Receipt) -> WakeReceipt {
+    if let Some(known) = of.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()) {
+        return known;
+    }
+    if let (ReceiptState::Scheduled, Some(at)) = (of.state, of.due) {
+        return scheduled(of.accepted_at, at);
+    }
+    WakeReceipt {
+        woken_at: of.acknowledged_at.unwrap_or(of.accepted_at).millis(),
+        woken: false,
+        session_id: of.session.clone(),
+        warnings: vec!["what the wake came to was not waited for".to_owned()],
+    }
+}
+
+/// The answer to a wake whose time has not come.
+pub(crate) fn scheduled(now: Moment, at: Moment) -> WakeReceipt {
+    WakeReceipt {
+        woken_at: now.millis(),
+        woken: false,
+        session_id: None,
+        warnings: vec![format!("scheduled for {at}")],
+    }
+}
+
+/// The answer while a delivery waits for its next attempt.
+pub(crate) fn queued(now: Moment) -> Handed {
+    Handed::Delivered(DeliveryReceipt {
+        delivered_at: now.millis(),
+        delivery_skipped: true,
+        warnings: vec!["queued for retry".to_owned()],
+        ..DeliveryReceipt::default()
+    })
+}
+
+pub(crate) fn answer(handed: &Handed) -> String {
+    let written = match handed {
+        Handed::Delivered(receipt) => serde_json::to_string(receipt),
+        Handed::Woken(receipt) => serde_json::to_string(receipt),
+    };
+    written.expect("a receipt holds texts, flags and numbers")
+}
+
+/// A failure as it is kept.
+pub(crate) fn error(failed: &DeliveryFailed) -> String {
+    serde_json::to_string(failed).expect("a failure holds texts and numbers")
+}
+
+/// A failure as it was kept.
+pub fn failure(of: &Receipt) -> DeliveryFailed {
+    let kept = of.error.as_deref().unwrap_or_default();
+    serde_json::from_str(kept).unwrap_or_else(|_| DeliveryFailed::new(&of.agent, Cause::Network, kept))
+}
+
+impl Post {
+    /// Those that this caller may know of, newest first.
+    pub async fn receipts(&self, by: &Caller, listing: Listing) -> Result<Vec<Told>, Refused> {
+        let filter = ReceiptFilter {
+            tenant: Some(by.tenant.clone()),
+            sent_by: by.instance().cloned(),
+            ..ReceiptFilter::default()
+        };
+        self.told(filter, listing).await
+    }
+
+    /// Everything that one dispatch of this caller's reached.
+    pub async fn receipt(&self, by: &Caller, dispatch: &DispatchId) -> Result<Vec<Told>, Refused> {
+        let mut receipts = self.0.receipts.receipts_of(Some(&by.tenant), dispatch).await?;
+        receipts.retain(|receipt| by.may_see(receipt));
+        self.with_replies(receipts).await
+    }
+
+    /// Everybody's, for the operator.
+    pub async fn all_receipts(
+        &self,
+        tenant: Option<&TenantId>,
+        listing: Listing,
+    ) -> Result<Vec<Told>, Refused> {
+        self.told(ReceiptFilter { tenant: tenant.cloned(), ..ReceiptFilter::default() }, listing).await
+    }
+
+    /// Whosever, for the operator.
+    pub async fn any_receipt(&self, dispatch: &DispatchId) -> Result<Vec<Told>, Refused> {
+        let receipts = self.0.receipts.receipts_of(None, dispatch).await?;
+        self.with_replies(receipts).await
+    }
+
+    async fn told(&self, filter: ReceiptFilter, listing: Listing) -> Result<Vec<Told>, Refused> {
+        let Listing { agent, state, before, limit } = listing;
+        let filter = ReceiptFilter { agent, state, ..filter };
+        let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
+        let receipts = self.0.receipts.receipts(filter, before, limit).await?;
+        Ok(self.tell(receipts).await?)
+    }
+
+    async fn with_replies(&self, receipts: Vec<Receipt>) -> Result<Vec<Told>, Refused> {
+        if receipts.is_empty() {
+            return Err(Refused::Absent);
+        }
+        Ok(self.tell(receipts).await?)
+    }
+
+    async fn tell(&self, receipts: Vec<Receipt>) -> Result<Vec<Told>, Fault> {
+        let mut told = Vec::with_capacity(receipts.len());
+        for receipt in receipts {
+            let replies = self.0.receipts.replies(receipt.key).await?;
+            told.push(Told { receipt, replies });
+        }
+        Ok(told)
+    }
+}
+
+impl Caller {
+    /// To the credential that sent it and to its tenant's; to another agent it does not exist.
+    fn may_see(&self, receipt: &Receipt) -> bool {
+        match self.instance() {
+            Some(own) => receipt.sent_by.as_ref() == Some(own),
+            None => true,
+        }
+    }
+}

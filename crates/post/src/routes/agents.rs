@@ -1,0 +1,70 @@
+//! Who can be reached.
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use http::request::Parts;
+use serde_json::{Value, json};
+
+use super::fields::{LONGEST_ADDRESS, unfit};
+use super::problem::Problem;
+use super::query::{Asked, page};
+use super::{Answer, Door};
+use crate::wish::Listed;
+
+pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
+    let by = door.asked(&head).await?;
+    let mut asked = Asked::read(&head.uri)?;
+    let (after, limit) = (asked.after(|name| Some(name.to_owned()))?, asked.limit()?);
+    asked.end()?;
+    let (agents, next) = door.post.agents(&by, after.as_deref(), Some(limit)).await?;
+    Ok(Json(page(agents.iter().map(listed).collect(), next)).into_response())
+}
+
+pub(crate) async fn show(
+    State(door): State<Door>,
+    path: Result<Path<String>, PathRejection>,
+    head: Parts,
+) -> Answer {
+    let by = door.asked(&head).await?;
+    Asked::read(&head.uri)?.end()?;
+    match path {
+        Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
+            Ok(Json(listed(&door.post.agent(&by, &name).await?)).into_response())
+        }
+        _ => Err(Problem::absent()),
+    }
+}
+
+fn listed(agent: &Listed) -> Value {
+    let mut line = json!({ "agent_id": agent.agent_id, "connectors": agent.connectors });
+    if let Some(name) = &agent.agent_name {
+        line["agent_name"] = name.as_str().into();
+    }
+    if let Some(status) = agent.status {
+        line["status"] = json!(status);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_wire::delivery::AgentStatus;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_is_told_with_the_connectors_that_know_it() {
+        let mut agent = Listed {
+            agent_id: "desk".to_owned(),
+            agent_name: None,
+            connectors: vec!["relay".to_owned(), "hook".to_owned()],
+            status: None,
+        };
+        assert_eq!(listed(&agent), json!({ "agent_id": "desk", "connectors": ["relay", "hook"] }));
+        (agent.agent_name, agent.status) = (Some("Desk".to_owned()), Some(AgentStatus::Asleep));
+        assert_eq!(listed(&agent)["agent_name"], "Desk");
+        assert_eq!(listed(&agent)["status"], "asleep");
+    }
+}

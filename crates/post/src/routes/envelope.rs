@@ -1,0 +1,137 @@
+//! A complete envelope, as a foreign runtime hands it in.
+
+use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
+use posthouse_wire::{CorrelationId, DispatchId};
+
+use super::fields::{Fields, LONGEST_LABEL, NO_ID};
+use super::notify::{KINDS, kind};
+use super::problem::Problem;
+
+/// The largest meta, in bytes: what the contract may add is passed on, and must fit into one frame beside
+/// the text.
+const LARGEST_META: usize = 16 * 1024;
+
+/// Takes kind, text and meta out of the body. The text of a kind travels under that kind's own name, so the
+/// other's is left behind, where it is refused as unknown.
+pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
+    let kind =
+        fields.optional_word("kind", kind, KINDS)?.ok_or_else(|| fields.complain("kind", "is missing"))?;
+    let text = match kind {
+        Kind::Augment => fields.text("content")?,
+        Kind::Template => fields.text("prompt")?,
+    };
+    let meta = meta(fields.object("meta", "meta.")?)?;
+    if serde_json::to_vec(&meta).map_or(0, |written| written.len()) > LARGEST_META {
+        return Err(Problem::too_long("meta", LARGEST_META));
+    }
+    Ok(Payload { kind, text, meta })
+}
+
+fn meta(mut fields: Fields) -> Result<Meta, Problem> {
+    let dispatch_id = fields.text("dispatch_id")?;
+    if !is_dispatch_id(&dispatch_id) {
+        return Err(fields.complain("dispatch_id", NO_ID));
+    }
+    Ok(Meta {
+        dispatch_id: DispatchId::from(dispatch_id),
+        sent_at: fields.optional_whole("sent_at")?.ok_or_else(|| fields.complain("sent_at", "is missing"))?,
+        origin: origin(fields.object("origin", "meta.origin.")?)?,
+        event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
+        correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
+        rest: fields.rest(),
+    })
+}
+
+fn origin(mut fields: Fields) -> Result<Origin, Problem> {
+    let origin = Origin {
+        skill_name: fields.label("skill_name", LONGEST_LABEL)?,
+        entry_skill_name: fields.optional_label("entry_skill_name", LONGEST_LABEL)?,
+        trigger_kind: fields
+            .optional_word("trigger_kind", trigger, TRIGGERS)?
+            .ok_or_else(|| fields.complain("trigger_kind", "is missing"))?,
+        caller_agent_id: fields.optional_label("caller_agent_id", LONGEST_LABEL)?,
+    };
+    fields.end()?;
+    Ok(origin)
+}
+
+const TRIGGERS: &str = "cron, event, webhook, agent, cli, dashboard, inline";
+
+/// Every word that a runtime may say, older ones included.
+fn trigger(word: &str) -> Option<TriggerKind> {
+    serde_json::from_value(word.into()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn body() -> Value {
+        json!({
+            "agent_id": "desk", "kind": "template", "prompt": "do it",
+            "meta": {
+                "dispatch_id": "conformance-test", "sent_at": 5,
+                "origin": { "skill_name": "probe", "trigger_kind": "session", "entry_skill_name": null },
+                "event_type": "status", "priority": { "of": 1 },
+            },
+        })
+    }
+
+    fn read(body: &Value) -> Result<Payload, Problem> {
+        let mut fields = Fields::read(body.to_string().as_bytes()).unwrap();
+        fields.label("agent_id", 100)?;
+        let payload = payload(&mut fields)?;
+        fields.end().map(|()| payload)
+    }
+
+    #[test]
+    fn an_envelope_is_taken_as_it_came() {
+        let payload = read(&body()).unwrap();
+        assert_eq!((payload.kind, payload.text.as_str()), (Kind::Template, "do it"));
+        let mut expected = body()["meta"].clone();
+        expected["origin"].as_object_mut().unwrap().remove("entry_skill_name");
+        assert_eq!(serde_json::to_value(&payload.meta).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_envelope_is_told_by_the_name_of_the_field() {
+        for (pointer, wrong, field) in [
+            ("/kind", json!("binary"), "kind"),
+            ("/kind", json!("augment"), "content"),
+            ("/prompt", json!(7), "prompt"),
+            ("/meta", json!("text"), "meta"),
+            ("/meta/dispatch_id", json!("../x"), "meta.dispatch_id"),
+            ("/meta/dispatch_id", json!(7), "meta.dispatch_id"),
+            ("/meta/sent_at", json!("now"), "meta.sent_at"),
+            ("/meta/sent_at", json!(null), "meta.sent_at"),
+            ("/meta/origin", json!(null), "meta.origin"),
+            ("/meta/origin/skill_name", json!(""), "meta.origin.skill_name"),
+            ("/meta/origin/trigger_kind", json!("whim"), "meta.origin.trigger_kind"),
+            ("/meta/event_type", json!({}), "meta.event_type"),
+        ] {
+            let mut body = body();
+            *body.pointer_mut(pointer).unwrap() = wrong;
+            let problem = format!("{:?}", read(&body).unwrap_err());
+            assert!(problem.contains(&format!("`{field}` ")), "{pointer}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_the_other_kind_is_a_field_that_nobody_knows() {
+        let mut both = body();
+        both["content"] = json!("and this");
+        assert_eq!(read(&both), Err(Problem::invalid("content", "is not known here")));
+        let mut more = body();
+        more["meta"]["origin"]["owner"] = json!("perry");
+        assert_eq!(read(&more), Err(Problem::invalid("meta.origin.owner", "is not known here")));
+    }
+
+    #[test]
+    fn a_meta_that_would_not_fit_into_a_frame_is_too_long() {
+        let mut large = body();
+        large["meta"]["priority"] = json!("x".repeat(LARGEST_META));
+        assert_eq!(read(&large), Err(Problem::too_long("meta", LARGEST_META)));
+    }
+}

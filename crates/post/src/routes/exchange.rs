@@ -1,0 +1,171 @@
+//! Asking, and asking again about what was asked.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::request::Parts;
+use ledger::Exchange;
+use posthouse_time::Moment;
+use posthouse_wire::CorrelationId;
+use posthouse_wire::delivery::is_dispatch_id;
+use serde_json::{Value, json};
+
+use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
+use super::notify::{LONGEST_WAIT, trigger};
+use super::problem::Problem;
+use super::query::{Asked, page};
+use super::{Answer, Door};
+use crate::wish::{Ask, Exchanged};
+
+/// The longest that a question may stay open.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
+pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
+    let (by, _, mut fields) = door.told(request).await?;
+    let correlation_id = fields.optional_text("correlation_id")?;
+    if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
+        return Err(fields.complain("correlation_id", NO_ID));
+    }
+    let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
+    let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
+    let wish = Ask {
+        agent: fields.label("agent", LONGEST_ADDRESS)?,
+        message: fields.text("message")?,
+        timeout,
+        correlation_id: correlation_id.map(CorrelationId::from),
+        event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
+        connectors: fields.optional_names("connectors")?,
+        from: fields.optional_label("from", LONGEST_LABEL)?,
+        trigger_kind: trigger(&by, &mut fields)?,
+        wait: Some(Duration::ZERO),
+    };
+    fields.end()?;
+    // The question is put whether or not anybody still listens; only the waiting ends with the caller.
+    let asker = by.clone();
+    let put = door.to_the_end(|post| async move { post.exchange(&asker, wish).await }).await?;
+    let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
+    match put {
+        Exchanged::Open { correlation_id, .. } if !wait.is_zero() => {
+            Ok(stands(door.post.attach(&by, &correlation_id, wait).await?))
+        }
+        exchanged => Ok(stands(exchanged)),
+    }
+}
+
+pub(crate) async fn attach(
+    State(door): State<Door>,
+    path: Result<Path<String>, PathRejection>,
+    head: Parts,
+) -> Answer {
+    let by = door.asked(&head).await?;
+    let mut asked = Asked::read(&head.uri)?;
+    let wait = asked.seconds("wait", LONGEST_WAIT)?.unwrap_or_default();
+    asked.end()?;
+    match path {
+        Ok(Path(id)) if is_dispatch_id(&id) => {
+            Ok(stands(door.post.attach(&by, &CorrelationId::from(id), wait).await?))
+        }
+        _ => Err(Problem::absent()),
+    }
+}
+
+pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
+    let by = door.asked(&head).await?;
+    let mut asked = Asked::read(&head.uri)?;
+    let (after, limit) = (asked.after(key)?, asked.limit()?);
+    asked.end()?;
+    let questions = door.post.exchanges(&by, after, Some(limit)).await?;
+    let next = questions.next.map(|(opened, id)| format!("{}/{id}", opened.millis()));
+    Ok(Json(page(questions.items.iter().map(question).collect(), next)).into_response())
+}
+
+/// Where a page of questions ended.
+fn key(text: &str) -> Option<(Moment, CorrelationId)> {
+    let (opened, id) = text.split_once('/')?;
+    Some((Moment::from_millis(opened.parse().ok()?), CorrelationId::from(id)))
+}
+
+fn stands(exchanged: Exchanged) -> Response {
+    match exchanged {
+        Exchanged::Answered(response) => {
+            // An answer that is itself JSON spares whoever asked the parsing of it.
+            let data = serde_json::from_str::<Value>(&response.content).ok();
+            let mut body = json!(response);
+            if let Some(data) = data.filter(|data| data.is_object() || data.is_array()) {
+                body["data"] = data;
+            }
+            Json(body).into_response()
+        }
+        Exchanged::Open { correlation_id, deadline } => {
+            let body = json!({ "correlation_id": correlation_id, "deadline": deadline.millis() });
+            (StatusCode::ACCEPTED, Json(body)).into_response()
+        }
+    }
+}
+
+/// A question in a list, without its answer: those may be long, and are asked for one by one.
+fn question(exchange: &Exchange) -> Value {
+    let mut line = json!({
+        "correlation_id": exchange.correlation,
+        "agent_id": exchange.agent,
+        "connector": exchange.connector,
+        "dispatch_id": exchange.dispatch,
+        "state": exchange.state.word(),
+        "opened_at": exchange.opened.millis(),
+        "deadline": exchange.deadline.millis(),
+    });
+    if let Some(ended) = exchange.ended {
+        line["ended_at"] = ended.millis().into();
+    }
+    if let Some(error) = &exchange.error {
+        super::receipts::error(error, &mut line);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_wire::delivery::Response as Said;
+
+    use super::*;
+
+    async fn body(response: Response) -> (u16, Value) {
+        let status = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), 4096).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_an_object_or_a_list_is_also_given_as_data() {
+        let answered = |content: &str| {
+            stands(Exchanged::Answered(Said {
+                correlation_id: "q-1".into(),
+                content: content.to_owned(),
+                sent_at: 7,
+                agent_id: "desk".to_owned(),
+            }))
+        };
+        let plain = json!({ "correlation_id": "q-1", "content": "42", "sent_at": 7, "agent_id": "desk" });
+        assert_eq!(body(answered("42")).await, (200, plain));
+        let (_, listed) = body(answered("[1]")).await;
+        assert_eq!(listed["data"], json!([1]));
+        assert_eq!(listed["content"], "[1]");
+    }
+
+    #[tokio::test]
+    async fn an_open_question_is_202_with_its_deadline() {
+        let open = Exchanged::Open { correlation_id: "q-1".into(), deadline: Moment::from_millis(9) };
+        assert_eq!(body(stands(open)).await, (202, json!({ "correlation_id": "q-1", "deadline": 9 })));
+    }
+
+    #[test]
+    fn a_page_of_questions_goes_on_where_it_ended() {
+        assert_eq!(key("41/q:1"), Some((Moment::from_millis(41), CorrelationId::new("q:1"))));
+        assert_eq!(key("q"), None);
+        assert_eq!(key("x/q"), None);
+    }
+}

@@ -1,0 +1,305 @@
+//! Bodies, read strictly: every complaint names its field, and a field that nobody knows is one.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::HeaderMap;
+use posthouse_wire::DispatchId;
+use posthouse_wire::delivery::is_dispatch_id;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::{Map, Value};
+
+use super::problem::Problem;
+
+/// The longest address, name or session, in bytes.
+pub(crate) const LONGEST_ADDRESS: usize = 1024;
+/// The longest word that describes something, in bytes.
+pub(crate) const LONGEST_LABEL: usize = 128;
+/// As many connectors as a call may name.
+const MOST_NAMED: usize = 100;
+
+/// The fields of an object that have not been read yet.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    /// What stands before a name in a complaint: `meta.` for those of the meta.
+    within: &'static str,
+    unread: Map<String, Value>,
+}
+
+impl Fields {
+    pub fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut from = serde_json::Deserializer::from_slice(body);
+        let read = from.deserialize_map(EachOnce).and_then(|read| from.end().map(|()| read));
+        match read {
+            Ok((unread, None)) => Ok(Self { within: "", unread }),
+            Ok((_, Some(twice))) => Err(Problem::invalid(&twice, "stands there twice")),
+            Err(error) if error.classify() == Category::Data => {
+                Err(Problem::invalid("body", "must be a JSON object"))
+            }
+            Err(error) => Err(Problem::malformed_json(error)),
+        }
+    }
+
+    /// Nothing for a field that is absent or null.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.unread.remove(name).filter(|value| !value.is_null())
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.unread.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    pub fn complain(&self, name: &str, why: impl AsRef<str>) -> Problem {
+        Problem::invalid(&format!("{}{name}", self.within), why)
+    }
+
+    /// A text of any length; whoever takes it knows how long it may be.
+    pub fn optional_text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.complain(name, "must be a text")),
+        }
+    }
+
+    pub fn text(&mut self, name: &str) -> Result<String, Problem> {
+        self.optional_text(name)?.ok_or_else(|| self.complain(name, "is missing"))
+    }
+
+    /// A short text for people and machines: not empty, bounded, on one line.
+    pub fn optional_label(&mut self, name: &str, longest: usize) -> Result<Option<String>, Problem> {
+        let label = self.optional_text(name)?;
+        match label.as_deref().and_then(|label| unfit(label, longest)) {
+            Some(why) => Err(self.complain(name, why)),
+            None => Ok(label),
+        }
+    }
+
+    pub fn label(&mut self, name: &str, longest: usize) -> Result<String, Problem> {
+        self.optional_label(name, longest)?.ok_or_else(|| self.complain(name, "is missing"))
+    }
+
+    /// One of a closed set, by its word.
+    pub fn optional_word<T>(
+        &mut self,
+        name: &str,
+        known: impl Fn(&str) -> Option<T>,
+        are: &str,
+    ) -> Result<Option<T>, Problem> {
+        match self.optional_text(name)? {
+            None => Ok(None),
+            Some(word) => match known(&word) {
+                Some(meant) => Ok(Some(meant)),
+                None => Err(self.complain(name, format!("must be one of {are}"))),
+            },
+        }
+    }
+
+    /// Seconds, as many as are allowed at most.
+    pub fn optional_seconds(&mut self, name: &str, most: Duration) -> Result<Option<Duration>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let seconds = value.as_f64().and_then(|seconds| clamped(seconds, most));
+        seconds.map(Some).ok_or_else(|| self.complain(name, NO_SECONDS))
+    }
+
+    pub fn optional_whole(&mut self, name: &str) -> Result<Option<i64>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value.as_i64().map(Some).ok_or_else(|| self.complain(name, "must be a whole number"))
+    }
+
+    pub fn is_text(&self, name: &str) -> bool {
+        self.unread.get(name).is_some_and(Value::is_string)
+    }
+
+    pub fn optional_names(&mut self, name: &str) -> Result<Option<Vec<String>>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let Value::Array(items) = value else { return Err(self.complain(name, "must be a list of texts")) };
+        if items.len() > MOST_NAMED {
+            return Err(self.complain(name, format!("holds more than {MOST_NAMED} names")));
+        }
+        let names = items.into_iter().map(|item| match item {
+            Value::String(text) if unfit(&text, LONGEST_LABEL).is_none() => Ok(text),
+            Value::String(_) => Err(self.complain(name, "holds what can be no name")),
+            _ => Err(self.complain(name, "must be a list of texts")),
+        });
+        names.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The fields of an object in here; `within` is what its own are called by.
+    pub fn object(&mut self, name: &str, within: &'static str) -> Result<Fields, Problem> {
+        match self.take(name) {
+            Some(Value::Object(unread)) => Ok(Fields { within, unread }),
+            Some(_) => Err(self.complain(name, "must be an object")),
+            None => Err(self.complain(name, "is missing")),
+        }
+    }
+
+    /// Refuses what nobody asked for, so that a typo never passes for consent.
+    pub fn end(self) -> Result<(), Problem> {
+        match self.unread.keys().next() {
+            Some(unknown) => Err(self.complain(unknown, "is not known here")),
+            None => Ok(()),
+        }
+    }
+
+    /// What nobody asked for, where it is passed on.
+    pub fn rest(self) -> Map<String, Value> {
+        self.unread
+    }
+}
+
+/// The object's fields, and the first that stands there twice.
+struct EachOnce;
+
+impl<'de> Visitor<'de> for EachOnce {
+    type Value = (Map<String, Value>, Option<String>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        let (mut read, mut twice) = (Map::new(), None);
+        while let Some((name, value)) = object.next_entry::<String, Value>()? {
+            if read.contains_key(&name) {
+                twice.get_or_insert(name);
+            } else {
+                read.insert(name, value);
+            }
+        }
+        Ok((read, twice))
+    }
+}
+
+/// Why this cannot be a short text on one line.
+pub(crate) fn unfit(text: &str, longest: usize) -> Option<String> {
+    match text {
+        "" => Some("is empty".to_owned()),
+        _ if text.len() > longest => Some(format!("is longer than {longest} bytes")),
+        _ if text.chars().any(char::is_control) => Some("holds a control character".to_owned()),
+        _ => None,
+    }
+}
+
+pub(crate) const NO_SECONDS: &str = "must be a number of seconds, zero or more";
+
+/// Nothing for what is no time to wait.
+pub(crate) fn clamped(seconds: f64, most: Duration) -> Option<Duration> {
+    (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(most.as_secs_f64())))
+}
+
+/// The id under which the same request again is the same.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<DispatchId>, Problem> {
+    const KEY: &str = "Idempotency-Key";
+    let mut values = headers.get_all(KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::invalid(KEY, "stands there twice"));
+    }
+    match value.to_str() {
+        Ok(text) if is_dispatch_id(text) => Ok(Some(DispatchId::new(text))),
+        _ => Err(Problem::invalid(KEY, NO_ID)),
+    }
+}
+
+pub(crate) const NO_ID: &str = "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -";
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+    use http::{HeaderValue, StatusCode};
+
+    use super::*;
+
+    fn status(problem: Problem) -> StatusCode {
+        problem.into_response().status()
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_from_what_is_no_request() {
+        for bad in [
+            &b""[..],
+            b"{",
+            b"{} {}",
+            br#"{"message":"\ud83d"}"#,
+            br#"{"message":"\udc00x"}"#,
+            b"{\"message\":\"\xff\"}",
+            b"\xef\xbb\xbf{}",
+            "[".repeat(5000).as_bytes(),
+            format!("{{\"a\":{}", "[".repeat(5000)).as_bytes(),
+        ] {
+            let problem = Fields::read(bad).unwrap_err();
+            let expected = match bad.first() {
+                Some(b'[') => StatusCode::UNPROCESSABLE_ENTITY,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            assert_eq!(status(problem), expected, "{:?}", String::from_utf8_lossy(&bad[..bad.len().min(30)]));
+        }
+        for unfit in [&b"[]"[..], b"null", b"\"text\"", b"7"] {
+            assert_eq!(status(Fields::read(unfit).unwrap_err()), StatusCode::UNPROCESSABLE_ENTITY);
+        }
+    }
+
+    #[test]
+    fn unknown_and_repeated_fields_are_refused_by_name() {
+        let fields = Fields::read(br#"{"agnet":"desk"}"#).unwrap();
+        assert_eq!(fields.end().unwrap_err(), Problem::invalid("agnet", "is not known here"));
+        let twice = Fields::read(br#"{"agent":"desk","agent":"attic"}"#);
+        assert_eq!(twice.unwrap_err(), Problem::invalid("agent", "stands there twice"));
+    }
+
+    #[test]
+    fn a_wrong_type_says_in_which_field_it_stands() {
+        let mut fields =
+            Fields::read(br#"{"agent":7,"wait":"1","connectors":["a",1],"meta":[],"at":1.5}"#).unwrap();
+        assert_eq!(fields.text("agent"), Err(Problem::invalid("agent", "must be a text")));
+        assert_eq!(
+            fields.optional_seconds("wait", Duration::from_secs(60)),
+            Err(Problem::invalid("wait", NO_SECONDS))
+        );
+        assert_eq!(
+            fields.optional_names("connectors"),
+            Err(Problem::invalid("connectors", "must be a list of texts"))
+        );
+        assert_eq!(
+            fields.object("meta", "meta.").unwrap_err(),
+            Problem::invalid("meta", "must be an object")
+        );
+        assert_eq!(fields.optional_whole("at"), Err(Problem::invalid("at", "must be a whole number")));
+        assert_eq!(fields.text("message"), Err(Problem::invalid("message", "is missing")));
+    }
+
+    #[test]
+    fn seconds_may_be_fractions_and_are_cut_to_what_is_allowed() {
+        let most = Duration::from_secs(60);
+        assert_eq!(clamped(0.25, most), Some(Duration::from_millis(250)));
+        assert_eq!(clamped(0.0, most), Some(Duration::ZERO));
+        assert_eq!(clamped(1e300, most), Some(most));
+        for bad in [-0.001, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(clamped(bad, most), None);
+        }
+    }
+
+    #[test]
+    fn a_label_is_one_short_line() {
+        assert_eq!(unfit("cron at seven", 128), None);
+        for bad in ["", "a\nb", "a\u{7f}", &"x".repeat(129)] {
+            assert!(unfit(bad, 128).is_some(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_idempotency_key_is_a_dispatch_id() {
+        let keyed = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("idempotency-key", HeaderValue::from_static(value));
+            idempotency_key(&headers)
+        };
+        assert_eq!(idempotency_key(&HeaderMap::new()).unwrap(), None);
+        assert_eq!(keyed("order-17").unwrap().unwrap(), "order-17");
+        for bad in ["", "../etc/passwd", "a b", "\"quoted\""] {
+            assert_eq!(status(keyed(bad).unwrap_err()), StatusCode::UNPROCESSABLE_ENTITY, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Telling, handing over and waking.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::IntoResponse;
+use posthouse_wire::CorrelationId;
+use posthouse_wire::delivery::{DeliveryReceipt, Kind, TriggerKind, WakeReceipt, When};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
+use super::problem::Problem;
+use super::{Answer, Door, envelope};
+use crate::wish::{Deliver, Delivered, Dispatched, Handed, Notified, Notify, Wake, Woken};
+use crate::{Caller, Refused};
+
+/// The longest that a call waits for something to happen.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
+    let (by, headers, mut fields) = door.told(request).await?;
+    let wish = Notify {
+        agent: fields.label("agent", LONGEST_ADDRESS)?,
+        message: fields.text("message")?,
+        kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(Kind::Augment),
+        event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
+        correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
+        connectors: fields.optional_names("connectors")?,
+        from: fields.optional_label("from", LONGEST_LABEL)?,
+        trigger_kind: trigger(&by, &mut fields)?,
+        dispatch_id: idempotency_key(&headers)?,
+        wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
+    };
+    fields.end()?;
+    let Notified { agent, dispatch_id, dispatched } =
+        door.to_the_end(|post| async move { post.notify(&by, wish).await }).await?;
+    let body = Outcome { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
+    Ok(Json(body).into_response())
+}
+
+pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
+    let (by, _, mut fields) = door.told(request).await?;
+    let wish = Deliver {
+        agent: fields.label("agent_id", LONGEST_ADDRESS)?,
+        payload: envelope::payload(&mut fields)?,
+        connectors: fields.optional_names("connectors")?,
+    };
+    fields.end()?;
+    let Delivered { dispatch_id, receipt, dispatched } =
+        door.to_the_end(|post| async move { post.deliver(&by, wish).await }).await?;
+    Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
+}
+
+pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
+    let (by, headers, mut fields) = door.told(request).await?;
+    // The contract's name for it, or the one that the other verbs use.
+    let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
+    let wish = Wake {
+        agent: fields.label(agent, LONGEST_ADDRESS)?,
+        context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
+        when: when(&mut fields)?,
+        session_id: fields.optional_label("session_id", LONGEST_ADDRESS)?,
+        connectors: fields.optional_names("connectors")?,
+        from: fields.optional_label("from", LONGEST_LABEL)?,
+        dispatch_id: idempotency_key(&headers)?,
+        wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
+    };
+    fields.end()?;
+    let Woken { dispatch_id, receipt, dispatched } =
+        door.to_the_end(|post| async move { post.wake(&by, wish).await }).await?;
+    Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
+}
+
+pub(crate) const KINDS: &str = "augment, template";
+
+pub(crate) fn kind(word: &str) -> Option<Kind> {
+    [Kind::Augment, Kind::Template].into_iter().find(|kind| kind.word() == word)
+}
+
+/// Why a tenant's program writes, in its own word. An agent cannot say; what it says is not looked at.
+pub(crate) fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Problem> {
+    let known = |word: &str| match word {
+        "cli" => Some(Some(TriggerKind::Cli)),
+        "dashboard" => Some(Some(TriggerKind::Dashboard)),
+        "event" => Some(Some(TriggerKind::Event)),
+        "cron" => Some(Some(TriggerKind::Cron)),
+        "webhook" => Some(Some(TriggerKind::Webhook)),
+        _ => by.agent.is_some().then_some(None),
+    };
+    let said = fields.optional_word("trigger_kind", known, "cli, dashboard, event, cron, webhook")?.flatten();
+    Ok(said.filter(|_| by.agent.is_none()))
+}
+
+fn when(fields: &mut Fields) -> Result<When, Problem> {
+    if fields.is_text("when") {
+        let now = |word: &str| (word == "immediate").then_some(When::Immediate);
+        return Ok(fields.optional_word("when", now, "immediate, or a time in ms")?.unwrap_or_default());
+    }
+    Ok(fields.optional_whole("when")?.map_or(When::Immediate, When::At))
+}
+
+/// The contract's receipt, and beside it what every connector made of the dispatch.
+fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]) -> Value {
+    let mut body = serde_json::to_value(receipt).unwrap_or_default();
+    if let Some(body) = body.as_object_mut() {
+        body.insert("dispatch_id".to_owned(), dispatch_id.into());
+        body.insert("dispatched".to_owned(), json!(each(dispatched)));
+    }
+    body
+}
+
+/// The answer to a notify.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    agent: &'a str,
+    dispatch_id: &'a str,
+    dispatched: Vec<One<'a>>,
+}
+
+/// What one connector made of it.
+#[derive(Serialize)]
+struct One<'a> {
+    connector: &'a str,
+    ok: bool,
+    route: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<Contract<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_kind: Option<&'static str>,
+}
+
+/// The receipt of either verb.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Contract<'a> {
+    Delivered(&'a DeliveryReceipt),
+    Woken(&'a WakeReceipt),
+}
+
+fn each(dispatched: &[Dispatched]) -> Vec<One<'_>> {
+    dispatched.iter().map(One::of).collect()
+}
+
+impl<'a> One<'a> {
+    fn of(dispatched: &'a Dispatched) -> Self {
+        let (receipt, refused) = match &dispatched.outcome {
+            Ok(Handed::Delivered(receipt)) => (Some(Contract::Delivered(receipt)), None),
+            Ok(Handed::Woken(receipt)) => (Some(Contract::Woken(receipt)), None),
+            Err(refused) => (None, Some(refused)),
+        };
+        Self {
+            connector: &dispatched.connector,
+            ok: refused.is_none(),
+            route: if dispatched.wakes { "wake" } else { "deliver" },
+            receipt,
+            error: refused.map(ToString::to_string),
+            error_kind: refused.map(error_kind),
+        }
+    }
+}
+
+/// The contract's own word for it where it has one.
+fn error_kind(refused: &Refused) -> &'static str {
+    match refused {
+        Refused::Failed(failed) => failed.cause_kind.word(),
+        Refused::NotImplemented(_) => "not_implemented",
+        Refused::Malformed { .. } | Refused::ExchangeAddress => "invalid_request",
+        Refused::TooLong { .. } => "too_long",
+        Refused::CorrelationInUse => "correlation_in_use",
+        Refused::OverQuota(_) => "quota_exceeded",
+        Refused::Absent => "not_found",
+        Refused::TimedOut { .. } => "timeout",
+        Refused::Fault(_) => "unavailable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::{Generation, Instance};
+    use posthouse_time::Moment;
+    use posthouse_wire::delivery::{Cause, DeliveryFailed};
+
+    use super::*;
+    use crate::Fault;
+
+    fn caller(agent: Option<&str>) -> Caller {
+        let agent = agent.map(|name| {
+            Box::new(Instance {
+                id: "inst_1".into(),
+                tenant: "acme".into(),
+                name: name.to_owned(),
+                wake_url: None,
+                callback_url: None,
+                generation: Generation::Auto,
+                idle: false,
+                created: Moment::default(),
+            })
+        });
+        Caller { client: "tenant:acme".into(), tenant: "acme".into(), agent, attested: None }
+    }
+
+    fn fields(body: &str) -> Fields {
+        Fields::read(body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_program_may_say_why_it_writes_and_an_agent_may_not() {
+        let said =
+            |by: &Caller, word: &str| trigger(by, &mut fields(&json!({ "trigger_kind": word }).to_string()));
+        let (program, agent) = (caller(None), caller(Some("perry")));
+        assert_eq!(said(&program, "cron"), Ok(Some(TriggerKind::Cron)));
+        for refused in ["agent", "inline", "session", "Cron", ""] {
+            assert!(said(&program, refused).is_err(), "{refused}");
+            assert_eq!(said(&agent, refused), Ok(None));
+        }
+        assert_eq!(said(&agent, "cron"), Ok(None));
+        assert_eq!(trigger(&program, &mut fields("{}")), Ok(None));
+    }
+
+    #[test]
+    fn when_is_immediate_or_a_time() {
+        assert_eq!(when(&mut fields("{}")), Ok(When::Immediate));
+        assert_eq!(when(&mut fields(r#"{"when":"immediate"}"#)), Ok(When::Immediate));
+        assert_eq!(when(&mut fields(r#"{"when":1767225600000}"#)), Ok(When::At(1_767_225_600_000)));
+        for bad in [r#"{"when":"tomorrow"}"#, r#"{"when":1.5}"#, r#"{"when":[]}"#] {
+            assert!(when(&mut fields(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_connector_says_what_it_made_of_the_dispatch() {
+        let woken = WakeReceipt { woken_at: 7, woken: true, ..WakeReceipt::default() };
+        let failed = DeliveryFailed::new("desk", Cause::Network, "nobody listens there");
+        let dispatched = [
+            ("relay", Ok(Handed::Woken(woken))),
+            ("hook", Err(Refused::Failed(failed))),
+            ("pane", Err(Refused::NotImplemented("tmux has no reply channel".to_owned()))),
+            ("shelf", Err(Refused::Fault(Fault::from(ledger::Fault::Storage("row 7 of x".to_owned()))))),
+        ]
+        .map(|(name, outcome)| Dispatched { connector: name.to_owned(), outcome, wakes: true });
+        assert_eq!(
+            json!(each(&dispatched)),
+            json!([
+                { "connector": "relay", "ok": true, "route": "wake", "receipt": { "woken_at": 7, "woken": true } },
+                { "connector": "hook", "ok": false, "route": "wake", "error": "nobody listens there", "error_kind": "network" },
+                { "connector": "pane", "ok": false, "route": "wake", "error": "tmux has no reply channel", "error_kind": "not_implemented" },
+                { "connector": "shelf", "ok": false, "route": "wake", "error": "the house cannot do this now", "error_kind": "unavailable" },
+            ])
+        );
+    }
+}

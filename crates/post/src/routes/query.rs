@@ -1,0 +1,125 @@
+//! Queries, read as strictly as bodies, and long lists a page at a time.
+
+use std::time::Duration;
+
+use axum::extract::Query;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Uri;
+use serde_json::{Value, json};
+
+use super::fields::{NO_SECONDS, clamped};
+use super::problem::Problem;
+
+/// How much of a list an answer holds unless it is asked for another number.
+const PAGE: u32 = 50;
+const LARGEST_PAGE: u32 = 200;
+
+/// The parts of a query that have not been read yet.
+pub(crate) struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    pub fn read(uri: &Uri) -> Result<Self, Problem> {
+        let Ok(Query(parts)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
+            return Err(Problem::invalid("query", "cannot be read"));
+        };
+        let twice =
+            parts.iter().enumerate().find(|(at, (name, _))| parts[..*at].iter().any(|(n, _)| n == name));
+        match twice {
+            Some((_, (name, _))) => Err(Problem::invalid(name, "stands there twice")),
+            None => Ok(Self(parts)),
+        }
+    }
+
+    /// Nothing for what is absent or empty.
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(at).1).filter(|value| !value.is_empty())
+    }
+
+    pub fn seconds(&mut self, name: &str, most: Duration) -> Result<Option<Duration>, Problem> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let seconds = text.parse().ok().and_then(|seconds| clamped(seconds, most));
+        seconds.map(Some).ok_or_else(|| Problem::invalid(name, NO_SECONDS))
+    }
+
+    pub fn limit(&mut self) -> Result<u32, Problem> {
+        match self.text("limit").map(|text| text.parse()) {
+            None => Ok(PAGE),
+            Some(Ok(limit)) if (1..=LARGEST_PAGE).contains(&limit) => Ok(limit),
+            Some(_) => {
+                Err(Problem::invalid("limit", format!("must be a whole number from 1 to {LARGEST_PAGE}")))
+            }
+        }
+    }
+
+    /// Where the page before this one ended, as `key` reads it.
+    pub fn after<T>(&mut self, key: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+        let Some(cursor) = self.text("after") else { return Ok(None) };
+        let read = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let read = read.and_then(|text| key(&text));
+        read.map(Some).ok_or_else(|| Problem::invalid("after", "must be the `next` of the page before"))
+    }
+
+    pub fn end(self) -> Result<(), Problem> {
+        match self.0.first() {
+            Some((unknown, _)) => Err(Problem::invalid(unknown, "is not known here")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A page of a list. `next` is what to ask `after` for the rest; absent on the last page.
+pub(crate) fn page(items: Vec<Value>, next: Option<String>) -> Value {
+    match next {
+        Some(key) => json!({ "items": items, "next": URL_SAFE_NO_PAD.encode(key) }),
+        None => json!({ "items": items }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(query: &str) -> Result<Asked, Problem> {
+        Asked::read(&format!("/v1/receipts?{query}").parse().unwrap())
+    }
+
+    #[test]
+    fn a_page_holds_fifty_unless_it_is_asked_for_one_to_two_hundred() {
+        assert_eq!(asked("").unwrap().limit(), Ok(50));
+        assert_eq!(asked("limit=200").unwrap().limit(), Ok(200));
+        for bad in ["0", "201", "-1", "1.5", "many"] {
+            assert!(asked(&format!("limit={bad}")).unwrap().limit().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_next_of_a_page_is_the_after_of_the_following() {
+        let page = page(Vec::new(), Some("41:q/&=é".to_owned()));
+        let next = page["next"].as_str().unwrap();
+        let mut following = asked(&format!("after={next}")).unwrap();
+        assert_eq!(following.after(|key| Some(key.to_owned())).unwrap().unwrap(), "41:q/&=é");
+        for bad in ["41", "!!", "_w"] {
+            let mut wrong = asked(&format!("after={bad}")).unwrap();
+            assert!(wrong.after(|key| key.parse::<i64>().ok()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_query_does_not_know_or_holds_twice_is_refused_by_name() {
+        let unknown = asked("agnet=desk").unwrap();
+        assert_eq!(unknown.end(), Err(Problem::invalid("agnet", "is not known here")));
+        assert_eq!(asked("limit=1&limit=2").err(), Some(Problem::invalid("limit", "stands there twice")));
+    }
+
+    #[test]
+    fn a_wait_in_a_query_is_a_number_of_seconds() {
+        let most = Duration::from_secs(60);
+        assert_eq!(asked("wait=0.5").unwrap().seconds("wait", most), Ok(Some(Duration::from_millis(500))));
+        assert_eq!(asked("wait=999").unwrap().seconds("wait", most), Ok(Some(most)));
+        for bad in ["nan", "inf", "-1", "soon"] {
+            assert!(asked(&format!("wait={bad}")).unwrap().seconds("wait", most).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What became of what was sent.
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use http::request::Parts;
+use ledger::{ReceiptKey, ReceiptState};
+use posthouse_time::Moment;
+use posthouse_wire::DispatchId;
+use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::query::{Asked, page};
+use super::{Answer, Door};
+use crate::receipt::handed;
+use crate::wish::{Handed, Listing, Told};
+
+pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
+    let by = door.asked(&head).await?;
+    let mut asked = Asked::read(&head.uri)?;
+    let limit = asked.limit()?;
+    let listing = Listing {
+        agent: asked.text("agent"),
+        state: state(&mut asked)?,
+        before: asked.after(|key| key.parse().ok().map(ReceiptKey))?,
+        limit: Some(limit),
+    };
+    asked.end()?;
+    let receipts = door.post.receipts(&by, listing).await?;
+    // A page that is full may have been the last; the one after it is empty then.
+    let full = usize::try_from(limit).is_ok_and(|limit| receipts.len() >= limit);
+    let next = receipts.last().filter(|_| full).map(|last| last.receipt.key.0.to_string());
+    Ok(Json(page(receipts.iter().map(told).collect(), next)).into_response())
+}
+
+pub(crate) async fn show(
+    State(door): State<Door>,
+    path: Result<Path<String>, PathRejection>,
+    head: Parts,
+) -> Answer {
+    let by = door.asked(&head).await?;
+    Asked::read(&head.uri)?.end()?;
+    let dispatch = match path {
+        Ok(Path(id)) if is_dispatch_id(&id) => DispatchId::from(id),
+        _ => return Err(Problem::absent()),
+    };
+    let receipts = door.post.receipt(&by, &dispatch).await?;
+    let items: Vec<Value> = receipts.iter().map(told).collect();
+    Ok(Json(json!({ "dispatch_id": dispatch, "items": items })).into_response())
+}
+
+fn state(asked: &mut Asked) -> Result<Option<ReceiptState>, Problem> {
+    let Some(word) = asked.text("state") else { return Ok(None) };
+    ReceiptState::from_word(&word).map(Some).ok_or_else(|| {
+        let known = ReceiptState::ALL.map(ReceiptState::word).join(", ");
+        Problem::invalid("state", format!("must be one of {known}"))
+    })
+}
+
+/// A receipt as it is told: every time in ms, and what the contract would have said to the sender.
+pub fn told(Told { receipt, replies }: &Told) -> Value {
+    let mut line = json!({
+        "dispatch_id": receipt.dispatch,
+        "connector": receipt.connector,
+        "agent_id": receipt.agent,
+        "route": receipt.verb.word(),
+        "state": receipt.state.word(),
+        "sent_at": receipt.sent_at.millis(),
+        "accepted_at": receipt.accepted_at.millis(),
+        "receipt": match handed(receipt) {
+            Ok(Handed::Delivered(receipt)) => json!(receipt),
+            Ok(Handed::Woken(receipt)) => json!(receipt),
+            Err(_) => Value::Null,
+        },
+        "replies": replies.iter().map(|reply| json!({
+            "at": reply.at.millis(),
+            "kind": reply.what.word(),
+            "message_id": reply.message,
+            "text": reply.text,
+        })).collect::<Vec<_>>(),
+    });
+    let lag = receipt.delivered_at.map(|at| at.millis().saturating_sub(receipt.sent_at.millis()));
+    for (name, number) in [
+        ("delivered_at", receipt.delivered_at.map(Moment::millis)),
+        ("acknowledged_at", receipt.acknowledged_at.map(Moment::millis)),
+        ("queue_lag_ms", lag),
+        ("due_at", receipt.due.map(Moment::millis)),
+        ("attempts", Some(i64::from(receipt.attempts)).filter(|made| *made > 0)),
+    ] {
+        if let Some(number) = number {
+            line[name] = number.into();
+        }
+    }
+    if let Some(session) = &receipt.session {
+        line["session_id"] = session.as_str().into();
+    }
+    if let Some(kept) = &receipt.error {
+        error(kept, &mut line);
+    }
+    line
+}
+
+/// A failure as it was kept: in words, and by the contract's name for it.
+pub(super) fn error(kept: &str, line: &mut Value) {
+    match serde_json::from_str::<DeliveryFailed>(kept) {
+        Ok(failed) => {
+            line["error"] = failed.message.into();
+            line["error_kind"] = failed.cause_kind.word().into();
+        }
+        Err(_) => line["error"] = kept.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::{Receipt, Reply, ReplyKind, Verb};
+
+    use super::*;
+
+    fn kept() -> Receipt {
+        Receipt {
+            key: ReceiptKey(7),
+            tenant: "acme".into(),
+            dispatch: "d-1".into(),
+            digest: [0; 16],
+            connector: "relay".to_owned(),
+            agent: "perry".to_owned(),
+            instance: Some("inst_1".into()),
+            chat: Some("post-desk".into()),
+            session: Some("desk".to_owned()),
+            verb: Verb::Deliver,
+            sender: "tenant:acme".into(),
+            sent_by: None,
+            sent_at: Moment::from_millis(1_000),
+            accepted_at: Moment::from_millis(1_010),
+            delivered_at: None,
+            acknowledged_at: None,
+            state: ReceiptState::Queued,
+            due: None,
+            attempts: 0,
+            error: None,
+            skipped: true,
+            entry: Some("ent_1".into()),
+            answer: None,
+        }
+    }
+
+    #[test]
+    fn a_receipt_of_an_entry_follows_from_the_record() {
+        assert_eq!(
+            told(&Told { receipt: kept(), replies: Vec::new() }),
+            json!({
+                "dispatch_id": "d-1", "connector": "relay", "agent_id": "perry", "session_id": "desk",
+                "route": "deliver", "state": "queued", "sent_at": 1000, "accepted_at": 1010,
+                "receipt": {
+                    "delivered_at": 1010, "delivery_id": "ent_1", "session_id": "desk", "delivery_skipped": true,
+                },
+                "replies": [],
+            })
+        );
+    }
+
+    #[test]
+    fn times_queue_lag_and_replies_are_told_as_they_come() {
+        let receipt = Receipt {
+            state: ReceiptState::Acknowledged,
+            delivered_at: Some(Moment::from_millis(1_300)),
+            acknowledged_at: Some(Moment::from_millis(1_400)),
+            skipped: false,
+            ..kept()
+        };
+        let said = Reply {
+            at: Moment::from_millis(1_500),
+            what: ReplyKind::Said,
+            message: "m-1".into(),
+            text: "good morning".to_owned(),
+        };
+        let told = told(&Told { receipt, replies: vec![said] });
+        assert_eq!(told["delivered_at"], 1300);
+        assert_eq!(told["acknowledged_at"], 1400);
+        assert_eq!(told["queue_lag_ms"], 300);
+        let reply = json!({ "at": 1500, "kind": "said", "message_id": "m-1", "text": "good morning" });
+        assert_eq!(told["replies"], json!([reply]));
+    }
+
+    #[test]
+    fn a_failure_is_told_in_words_and_by_its_kind_and_has_no_receipt() {
+        let failed = DeliveryFailed::http_status("desk", 500, "the receiver answered 500");
+        let receipt = Receipt {
+            connector: "hook".to_owned(),
+            state: ReceiptState::Failed,
+            attempts: 3,
+            error: Some(serde_json::to_string(&failed).unwrap()),
+            entry: None,
+            ..kept()
+        };
+        let told = told(&Told { receipt, replies: Vec::new() });
+        assert_eq!(told["receipt"], Value::Null);
+        assert_eq!(told["error"], "the receiver answered 500");
+        assert_eq!(told["error_kind"], "http_status");
+        assert_eq!(told["attempts"], 3);
+    }
+
+    #[test]
+    fn a_state_is_one_of_the_six() {
+        let asked =
+            |query: &str| Asked::read(&format!("/v1/receipts?state={query}").parse().unwrap()).unwrap();
+        assert_eq!(state(&mut asked("queued")), Ok(Some(ReceiptState::Queued)));
+        assert_eq!(state(&mut asked("")), Ok(None));
+        assert!(state(&mut asked("lost")).is_err());
+    }
+}

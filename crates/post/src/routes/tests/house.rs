@@ -1,0 +1,128 @@
+//! A small house in memory, and programs at its door.
+
+use axum::Router;
+use axum::body::Body;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bus::Bus;
+use clock::Clock;
+use errand::Errand;
+use http::Request;
+use ledger::{Ledger, Owner, Place};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{InstanceId, Secret};
+use relay::{Enrolment, Relay};
+use serde_json::Value;
+use tower::ServiceExt;
+use vault::{Keys, Vault};
+
+use crate::{Config, Parts, Post, routes};
+
+const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+pub struct House {
+    pub relay: Relay,
+    pub post: Post,
+    pub acme: Owner,
+    door: Router,
+}
+
+/// Somebody at the door: what stands in the `Authorization` header.
+pub struct Program<'a> {
+    house: &'a House,
+    proof: String,
+}
+
+impl House {
+    pub async fn open() -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
+        let ledger = Ledger::open(Place::Memory, time.clone()).await.unwrap();
+        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let (tokens, house) = (ledger.tokens(), ledger.house());
+        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
+        let errand = Errand::new(errand::Config::loopback());
+        let public_url = "https://post.example".to_owned();
+        let relay = Relay::new(relay::Parts {
+            config: relay::Config::default(),
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            roster: ledger.roster(),
+            traces: ledger.traces(),
+            keyring: vault.keyring(),
+            bus: Bus::local(),
+            errand: errand.clone(),
+            timepiece: time.clone(),
+        });
+        let config = clock::Config::default();
+        let signer = vault.signer(config.signing).await.unwrap();
+        let clock = Clock::new(clock::Parts {
+            config,
+            arms: ledger.arms(),
+            signer: signer.clone(),
+            relay: relay.clone(),
+            errand: errand.clone(),
+            issuer: public_url.clone(),
+            timepiece: time.clone(),
+        });
+        let post = Post::new(Parts {
+            config: Config::default(),
+            receipts: ledger.receipts(),
+            exchanges: ledger.exchanges(),
+            connectors: ledger.connectors(),
+            relay: relay.clone(),
+            clock: clock.unwrap(),
+            stamps: vault.stamps(&signer),
+            errand,
+            public_url,
+            timepiece: time,
+        });
+        let acme = relay.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
+        Self { relay, door: routes(&post), post, acme: Owner::Tenant(acme) }
+    }
+
+    pub async fn enrol(&self, name: &str) -> InstanceId {
+        let wanted = Enrolment { tenant: "acme".to_owned(), name: name.to_owned(), ..Enrolment::default() };
+        self.relay.enrol(wanted).await.unwrap().unwrap().instance.id
+    }
+
+    /// A program with the credential itself.
+    pub async fn program(&self, owner: &Owner) -> Program<'_> {
+        let (client, secret) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
+        let proof = format!("Basic {}", STANDARD.encode(format!("{client}:{}", secret.expose())));
+        Program { house: self, proof }
+    }
+
+    /// A program with a token for it.
+    pub async fn bearer(&self, owner: &Owner) -> Program<'_> {
+        let (client, _) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
+        let token = self.relay.keyring().grant_access(&client).await.unwrap().unwrap().access_token;
+        Program { house: self, proof: format!("Bearer {}", token.expose()) }
+    }
+
+    pub async fn asks(&self, request: Request<Body>) -> (u16, Value) {
+        let answer = self.door.clone().oneshot(request).await.unwrap();
+        let (status, head) = (answer.status(), answer.headers().clone());
+        if status.is_client_error() || status.is_server_error() {
+            assert_eq!(head["content-type"], "application/problem+json");
+        }
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status.as_u16(), serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+}
+
+impl Program<'_> {
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        let request = Request::get(path).header("authorization", &self.proof);
+        self.house.asks(request.body(Body::empty()).unwrap()).await
+    }
+
+    pub async fn posts(&self, path: &str, header: (&str, &str), body: &Value) -> (u16, Value) {
+        let request = Request::post(path).header("authorization", &self.proof).header(header.0, header.1);
+        self.house.asks(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.posts(path, ("accept", "*/*"), &body).await
+    }
+}

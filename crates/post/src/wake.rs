@@ -1,0 +1,83 @@
+//! Getting an agent's attention, and saying honestly whether we got it.
+
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{WakeOpts, WakeReceipt, When};
+
+use crate::deliver::checked_id;
+use crate::dispatch::{Item, Sending};
+use crate::exchange::{check_text, unknown};
+use crate::wish::{Dispatched, Handed, Wake, Woken};
+use crate::{Caller, Post, Refused};
+
+/// How far ahead a wake may be scheduled: a year.
+const FURTHEST: std::time::Duration = std::time::Duration::from_secs(366 * 24 * 3600);
+/// The longest that a caller may wait for a wake to be taken.
+const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
+
+impl Post {
+    pub async fn wake(&self, by: &Caller, wish: Wake) -> Result<Woken, Refused> {
+        let Wake { agent, context, when, session_id, connectors, from, dispatch_id, wait } = wish;
+        check_text("context", context.as_deref().unwrap_or_default())?;
+        let now = self.0.timepiece.now();
+        let dispatch = checked_id(dispatch_id, now)?;
+        let ways = self.find(by, &agent, true, connectors.as_deref()).await?;
+        if ways.is_empty() {
+            return Err(Refused::Failed(unknown(&agent)));
+        }
+        let sending = Sending::by(by, from, dispatch.clone(), now, now);
+        let context = context.filter(|context| !context.is_empty());
+        let session_id = session_id.filter(|session| !session.is_empty());
+        let item = Item::Wake { opts: WakeOpts { context, when, session_id }, from: sending.from.clone() };
+        let dispatched = match due(when, now)? {
+            None => {
+                let wait = wait.map(|wait| wait.min(LONGEST_WAIT));
+                self.dispatch(&ways, &sending, &item, wait).await?
+            }
+            Some(at) => {
+                let mut dispatched = Vec::with_capacity(ways.len());
+                for way in &ways {
+                    let outcome = self.hold_back(way, &sending, &item, at).await;
+                    let connector = way.name().to_owned();
+                    dispatched.push(Dispatched { connector, outcome, wakes: true });
+                }
+                dispatched
+            }
+        };
+        let receipt = whole(&dispatched)?;
+        Ok(Woken { dispatch_id: dispatch, receipt, dispatched })
+    }
+}
+
+/// When it is to be made, if that is later than now.
+fn due(when: When, now: Moment) -> Result<Option<Moment>, Refused> {
+    let When::At(ms) = when else { return Ok(None) };
+    let at = Moment::from_millis(ms);
+    if at > now + FURTHEST {
+        return Err(Refused::malformed("when", "lies more than a year ahead"));
+    }
+    Ok(Some(at).filter(|at| *at > now))
+}
+
+/// Woken if any connector woke it; otherwise the first that took it speaks for all.
+fn whole(dispatched: &[Dispatched]) -> Result<WakeReceipt, Refused> {
+    let mut best: Option<WakeReceipt> = None;
+    let mut failures = Vec::new();
+    for one in dispatched {
+        match &one.outcome {
+            Ok(Handed::Woken(receipt)) if best.as_ref().is_none_or(|best| receipt.woken && !best.woken) => {
+                best = Some(receipt.clone());
+            }
+            Ok(_) => {}
+            Err(refused) => failures.push((one, refused)),
+        }
+    }
+    match (best, failures.first()) {
+        (Some(mut receipt), _) => {
+            let told = failures.iter().map(|(one, refused)| format!("{}: {refused}", one.connector));
+            receipt.warnings.extend(told);
+            Ok(receipt)
+        }
+        (None, Some((_, refused))) => Err((*refused).clone()),
+        (None, None) => Err(Refused::Absent),
+    }
+}

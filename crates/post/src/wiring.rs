@@ -1,0 +1,139 @@
+//! Connectors as the operator makes them.
+
+use ledger::{ConnectorRecord, Created, Removed};
+use posthouse_wire::delivery::AgentDescriptor;
+use posthouse_wire::id::is_name;
+use posthouse_wire::{ConnectorId, Secret, TenantId};
+use serde_json::Value;
+
+use crate::connector::settings::{self, Tools};
+use crate::connector::{Features, Undone};
+use crate::line::{LINE, Line};
+use crate::{Post, Refused, Unmade};
+
+/// What a connector proves itself with; sealed as soon as it is made.
+#[derive(Clone, Default)]
+pub struct ConnectorSecrets {
+    pub authorization: Option<Secret>,
+    pub hmac_secret: Option<Secret>,
+}
+
+/// What a look at a connector showed.
+#[derive(Clone, Debug)]
+pub struct Health {
+    pub healthy: bool,
+    pub implementation: &'static str,
+    pub features: Features,
+    pub agents: Vec<AgentDescriptor>,
+}
+
+impl Post {
+    pub(crate) fn tools(&self, id: &ConnectorId) -> Tools<'_> {
+        Tools {
+            id: id.clone(),
+            errand: self.0.errand.clone(),
+            stamps: self.0.stamps.clone(),
+            timepiece: self.0.timepiece.clone(),
+            config: &self.0.config,
+        }
+    }
+
+    /// Makes a connector. One that is not healthy is refused, unless it shall be made all the same.
+    pub async fn make_connector(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        kind: &str,
+        settings: Value,
+        secrets: ConnectorSecrets,
+        force: bool,
+    ) -> Result<ConnectorRecord, Unmade> {
+        let malformed =
+            |field: &str, why: &str| Unmade::Malformed { field: field.to_owned(), why: why.to_owned() };
+        if !is_name(name) {
+            return Err(malformed("name", "is 1 to 64 letters, digits and `.`, `_`, `-`"));
+        }
+        if name == LINE {
+            return Err(Unmade::Taken);
+        }
+        if kind != "webhook" && (secrets.authorization.is_some() || secrets.hmac_secret.is_some()) {
+            return Err(malformed("authorization", "and `hmac_secret` belong to a webhook"));
+        }
+        let now = self.0.timepiece.now();
+        let id = ConnectorId::mint(now.millis());
+        let connector = settings::build(kind, &settings, self.tools(&id))?;
+        if !force && !connector.health_check().await {
+            let what = format!("{} could not be reached as it is configured", connector.implementation());
+            return Err(Unmade::Unhealthy(what));
+        }
+        let record = ConnectorRecord {
+            id,
+            tenant: tenant.clone(),
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            settings: settings.to_string(),
+            created: now,
+        };
+        let fault = |fault: crate::Fault| Unmade::Fault(fault);
+        match self.0.connectors.create_connector(record.clone()).await.map_err(|f| fault(f.into()))? {
+            Created::Made => {}
+            Created::Taken => return Err(Unmade::Taken),
+            Created::Unfit(why) => return Err(malformed("tenant", why)),
+        }
+        let ConnectorSecrets { authorization, hmac_secret } = &secrets;
+        if let Err(why) = self.0.stamps.keep(&record.id, authorization.as_ref(), hmac_secret.as_ref()).await {
+            // Without its secrets it would send what nobody believes.
+            let _ = self.0.connectors.remove_connector(tenant, name).await;
+            return Err(match why {
+                vault::Fault::Unfit(why) => {
+                    malformed("authorization", &format!("or `hmac_secret` cannot be used: {why}"))
+                }
+                why => fault(why.into()),
+            });
+        }
+        self.changed();
+        tracing::info!(tenant.id = %tenant, connector = name, kind, "a connector was made");
+        Ok(record)
+    }
+
+    /// Which secrets it has; nobody is told what they are.
+    pub async fn connector_secrets(&self, of: &ConnectorId) -> Result<vault::Held, Refused> {
+        Ok(self.0.stamps.held(of).await?)
+    }
+
+    /// Looks at a connector, as making it would.
+    pub async fn check_connector(&self, tenant: &TenantId, name: &str) -> Result<Health, Refused> {
+        if name == LINE {
+            let implementation = self.line(tenant).implementation();
+            let (features, agents) = (Line::features(), Vec::new());
+            return Ok(Health { healthy: true, implementation, features, agents });
+        }
+        let Some(record) = self.0.connectors.connector(tenant, name).await? else {
+            return Err(Refused::Absent);
+        };
+        let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
+        let connector = settings::rebuild(&record.kind, &settings, self.tools(&record.id));
+        Ok(Health {
+            healthy: connector.health_check().await,
+            implementation: connector.implementation(),
+            features: connector.features(),
+            agents: connector.list_agents().await.unwrap_or_default(),
+        })
+    }
+
+    /// False when there is none.
+    pub async fn remove_connector(&self, tenant: &TenantId, name: &str) -> Result<bool, Refused> {
+        let removed = self.0.connectors.remove_connector(tenant, name).await?;
+        self.changed();
+        Ok(removed == Removed::Gone)
+    }
+}
+
+impl From<Undone> for Refused {
+    fn from(undone: Undone) -> Self {
+        match undone {
+            Undone::Failed(failed) => Refused::Failed(failed),
+            Undone::NotImplemented { .. } => Refused::NotImplemented(undone.to_string()),
+        }
+    }
+}

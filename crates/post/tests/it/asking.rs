@@ -1,0 +1,215 @@
+//! Asking: one question, one answer, by the agent it was put to.
+
+use std::time::Duration;
+
+use posthouse_wire::action::Metadata;
+use serde_json::{Value, json};
+
+use crate::receiver::Receiver;
+use crate::town::{Town, answering, chat};
+
+#[tokio::test]
+async fn an_agent_of_the_sdk_answers_and_its_other_talk_is_only_kept() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let asking = tokio::spawn({
+        let program = program.clone();
+        let body =
+            json!({ "agent": "heron", "message": "how many?", "correlation_id": "q-1", "timeout": 20 });
+        async move { program.posts("/v1/exchange", body).await }
+    });
+    let question = heron.hears().await;
+    assert_eq!(chat(&question), "post-x-q-1");
+    let posted = question.event.post.as_ref().unwrap();
+    assert!(posted.expects_reply);
+    heron.says(&chat(&question), "let me look", Metadata::default()).await;
+    heron.says(&chat(&question), "{\"count\": 3}", answering(&question)).await;
+    heron.says(&chat(&question), "four, rather", answering(&question)).await;
+    let (status, answer) = asking.await.unwrap();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!((&answer["content"], &answer["agent_id"]), (&json!("{\"count\": 3}"), &json!("heron")));
+    assert_eq!((&answer["correlation_id"], &answer["data"]["count"]), (&json!("q-1"), &json!(3)));
+    let (_, told) = program.gets("/v1/receipts").await;
+    let kinds: Vec<_> =
+        told["items"][0]["replies"].as_array().unwrap().iter().map(|reply| &reply["kind"]).collect();
+    assert_eq!(kinds, ["said", "answer", "duplicate"]);
+    // Whoever asks again is answered the same.
+    let (status, again) = program.gets("/v1/exchanges/q-1").await;
+    assert_eq!((status.as_u16(), again), (200, answer));
+}
+
+#[tokio::test]
+async fn a_stock_agents_answer_is_the_one_it_marks() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let asking = tokio::spawn(async move {
+        program.posts("/v1/exchange", json!({ "agent": "heron", "message": "?", "timeout": 20 })).await
+    });
+    let question = heron.hears().await;
+    heron.says(&chat(&question), "no home channel is set", Metadata::default()).await;
+    heron
+        .says(&chat(&question), "I shall look first", Metadata { notify: Some(false), ..Metadata::default() })
+        .await;
+    heron.says(&chat(&question), "it is blue", Metadata { notify: Some(true), ..Metadata::default() }).await;
+    assert_eq!(asking.await.unwrap().1["content"], "it is blue");
+}
+
+#[tokio::test]
+async fn nobody_answering_is_a_timeout_on_record_and_a_late_answer_is_kept_apart() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 0.05 });
+    let (status, told) = program.posts("/v1/exchange", body).await;
+    assert_eq!((status.as_u16(), &told["code"]), (504, &json!("timeout")), "{told}");
+    let question = heron.hears().await;
+    heron.says(&chat(&question), "too late", answering(&question)).await;
+    let (status, _) = program.gets("/v1/exchanges/q-1").await;
+    assert_eq!(status, 504);
+    let (_, told) = program.gets("/v1/receipts").await;
+    assert_eq!(told["items"][0]["replies"][0]["kind"], "late_reply");
+}
+
+#[tokio::test]
+async fn an_open_question_is_told_as_such_and_attached_to_again() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "wait": 0 });
+    let (status, told) = program.posts("/v1/exchange", body.clone()).await;
+    assert_eq!((status.as_u16(), &told["correlation_id"]), (202, &json!("q-1")), "{told}");
+    // The same question again is the same question.
+    let (status, _) = program.posts("/v1/exchange", body).await;
+    assert_eq!(status, 202);
+    let question = heron.hears().await;
+    let waiting = tokio::spawn(async move { program.gets("/v1/exchanges/q-1?wait=20").await });
+    heron.says(&chat(&question), "yes", answering(&question)).await;
+    let (status, answer) = waiting.await.unwrap();
+    assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("yes")));
+    assert!(heron.hears_nothing_more().await);
+}
+
+#[tokio::test]
+async fn an_id_that_belongs_to_another_question_is_refused() {
+    let town = Town::open().await;
+    let wren = town.enrol("acme", "wren").await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let ask = |agent: &str, message: &str| json!({ "agent": agent, "message": message, "correlation_id": "q", "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", ask("heron", "a")).await.0, 202);
+    for (agent, message) in [("heron", "b"), ("wren", "a")] {
+        let (status, told) = program.posts("/v1/exchange", ask(agent, message)).await;
+        assert_eq!((status.as_u16(), &told["code"]), (409, &json!("correlation_in_use")));
+    }
+    // Nor may another caller of the tenant come in between.
+    let (status, _) = wren.program().await.posts("/v1/exchange", ask("heron", "a")).await;
+    assert_eq!(status, 409);
+    assert_eq!(wren.program().await.gets("/v1/exchanges/q").await.0, 404);
+}
+
+#[tokio::test]
+async fn an_answer_from_another_agent_is_nothing() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let wren = town.enrol("acme", "wren").await.sits().await;
+    let program = town.program("acme").await;
+    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "wait": 0 });
+    program.posts("/v1/exchange", body).await;
+    let question = heron.hears().await;
+    let outcome = wren.says(&chat(&question), "me, me", answering(&question)).await;
+    assert_eq!(outcome.code.as_deref(), Some("egress_declined"));
+    assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 202);
+}
+
+#[tokio::test]
+async fn a_session_cannot_be_asked_and_nobody_known_is_a_validation_fault() {
+    let town = Town::open().await;
+    let program = town.program("acme").await;
+    let (status, told) = program.posts("/v1/exchange", json!({ "agent": "heron@x", "message": "?" })).await;
+    assert_eq!((status.as_u16(), &told["code"]), (422, &json!("exchange_address")));
+    let (status, told) = program.posts("/v1/exchange", json!({ "agent": "nobody", "message": "?" })).await;
+    assert_eq!((status.as_u16(), &told["cause_kind"]), (404, &json!("client_validation")));
+}
+
+#[tokio::test]
+async fn a_connector_without_a_reply_channel_is_said_to_have_none() {
+    let town = Town::open_with(post::Config { tmux: true, ..post::Config::default() }).await;
+    town.wires("acme", "panes", "tmux", json!({ "sessions": { "desk": "nowhere" } })).await;
+    let program = town.program("acme").await;
+    let (status, told) = program.posts("/v1/exchange", json!({ "agent": "desk", "message": "?" })).await;
+    assert_eq!((status.as_u16(), &told["code"]), (501, &json!("not_implemented")), "{told}");
+}
+
+#[tokio::test]
+async fn a_webhook_answers_at_once_or_later_at_the_address_it_was_given() {
+    let town = Town::open().await;
+    let receiver = Receiver::open().await;
+    let settings = json!({ "agents": { "desk": { "url": format!("{}/in", receiver.base) } } });
+    town.wires("acme", "hook", "webhook", settings).await;
+    let program = town.program("acme").await;
+    receiver.says(200, r#"{"reply":{"content":"at once","sent_at":7}}"#);
+    let (status, answer) = program.posts("/v1/exchange", json!({ "agent": "desk", "message": "?" })).await;
+    assert_eq!(
+        (status.as_u16(), &answer["content"], &answer["sent_at"]),
+        (200, &json!("at once"), &json!(7))
+    );
+    receiver.seen();
+
+    receiver.says(202, "");
+    let body = json!({ "agent": "desk", "message": "?", "correlation_id": "q-2", "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
+    let asked = receiver.one().json();
+    let path = asked["reply_to"].as_str().unwrap().strip_prefix(&town.url).unwrap().to_owned();
+    let reply = |agent: &str, correlation: &str| json!({ "correlation_id": correlation, "agent_id": agent, "content": "later", "sent_at": 9 });
+    let send = async |path: &str, body: Value| {
+        let request = http::Request::post(path).body(axum::body::Body::from(body.to_string())).unwrap();
+        town.calls(request).await.0.as_u16()
+    };
+    assert_eq!(send("/v1/replies/0000", reply("desk", "q-2")).await, 404);
+    assert_eq!(send(&path, reply("other", "q-2")).await, 404);
+    assert_eq!(send(&path, reply("desk", "q-3")).await, 404);
+    assert_eq!(send(&path, json!({ "content": 5 })).await, 400);
+    assert_eq!(send(&path, reply("desk", "q-2")).await, 204);
+    assert_eq!(send(&path, reply("desk", "q-2")).await, 409);
+    let (status, answer) = program.gets("/v1/exchanges/q-2").await;
+    assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("later")));
+}
+
+#[tokio::test]
+async fn an_answer_dropped_as_a_file_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let drop_dirs = vec![folder.path().to_owned()];
+    let town = Town::open_with(post::Config { drop_dirs, ..post::Config::default() }).await;
+    let dir = folder.path().join("desk");
+    std::fs::create_dir(&dir).unwrap();
+    town.wires("acme", "drawer", "file-drop", json!({ "dirs": { "desk": dir } })).await;
+    let program = town.program("acme").await;
+    let asking = tokio::spawn(async move {
+        program.posts("/v1/exchange", json!({ "agent": "desk", "message": "?", "timeout": 20 })).await
+    });
+    let question = loop {
+        let dropped = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+        if let Some(file) = dropped.into_iter().find(|path| path.extension().is_some_and(|end| end == "json"))
+        {
+            break file;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    std::fs::write(question.with_extension("reply.json"), r#"{"content":"found"}"#).unwrap();
+    let (status, answer) = asking.await.unwrap();
+    assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("found")), "{answer}");
+}
+
+#[tokio::test]
+async fn a_tenant_has_so_many_open_questions_and_no_more() {
+    let town = Town::open_with(post::Config { open_exchanges: 2, ..post::Config::default() }).await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let ask = |text: &str| json!({ "agent": "heron", "message": text, "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", ask("1")).await.0, 202);
+    assert_eq!(program.posts("/v1/exchange", ask("2")).await.0, 202);
+    let (status, told) = program.posts("/v1/exchange", ask("3")).await;
+    assert_eq!((status.as_u16(), &told["code"]), (429, &json!("quota_exceeded")));
+}

@@ -1,0 +1,244 @@
+//! What holds of every connector, whatever its substrate. A connector of one's own is run through [`conforms`]
+//! and, with its substrate taken away, through [`fails_honestly`].
+
+// What the guide shows as an example of a connector is held to the same.
+#[path = "../../examples/journal/connector.rs"]
+mod journal;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use post::connector::{AgentConnector, Question, Replied, Undone};
+use posthouse_wire::delivery::{AgentStatus, Cause, DeliveryReceipt, Kind, Payload, WakeOpts, WakeReceipt};
+use serde_json::json;
+
+use crate::bench::{Bench, context, emission, fault, payload};
+use crate::receiver::Receiver;
+use journal::Journal;
+
+/// A connector that works: `known` is an agent that it reaches now, or nobody where it claims none. `traces` says
+/// how much has happened on its substrate so far.
+async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut traces: impl FnMut() -> usize) {
+    let features = connector.features();
+    assert!(!connector.implementation().is_empty());
+    assert!(features.deliver && features.wake && features.list_agents && features.health_check);
+    assert!(connector.health_check().await);
+    lists_whom_it_claims(connector, known).await;
+    if known.is_some() {
+        let before = traces();
+        refuses_strangers(connector).await;
+        assert_eq!(traces(), before, "a stranger is refused before anything is done");
+    }
+    let agent = known.unwrap_or("anybody");
+    for (kind, dispatch) in [(Kind::Augment, "c-1"), (Kind::Template, "c-2"), (Kind::Augment, "c-3")] {
+        // Nothing at all, and what looks like a command, are texts too.
+        let text = if dispatch == "c-3" { "" } else { "/status; -l" };
+        is_well_formed(&connector.deliver(agent, &payload(kind, dispatch, text)).await.unwrap());
+    }
+    if connector.repeats_harmlessly() {
+        // The post makes the same attempt again when it does not know how the first one ended.
+        is_well_formed(
+            &connector.deliver(agent, &payload(Kind::Augment, "c-1", "/status; -l")).await.unwrap(),
+        );
+    }
+    wakes_or_degrades(connector, agent).await;
+    asks_or_says_that_it_cannot(connector, agent).await;
+    let status = connector.agent_status(agent).await;
+    assert!(features.agent_status || status == AgentStatus::Unknown, "{status:?} is not declared");
+}
+
+/// The same connector after its substrate was taken away: it says so, by the contract's names, and claims nothing.
+async fn fails_honestly(connector: &dyn AgentConnector, known: &str) {
+    assert!(!connector.health_check().await);
+    assert!(connector.lists(known).await.unwrap(), "an agent does not vanish with its substrate");
+    let failed = fault(connector.deliver(known, &payload(Kind::Augment, "f-1", "hello")).await);
+    assert_eq!(failed.agent_id, known);
+    assert_ne!(failed.cause_kind, Cause::ClientValidation, "a passing fault must not be final: {failed:?}");
+    assert!(failed.may_pass() && !failed.message.is_empty(), "{failed:?}");
+    match connector.wake(known, &context("come"), &emission("f-2")).await {
+        Ok(woken) => assert!(!woken.woken && !woken.warnings.is_empty(), "{woken:?}"),
+        Err(Undone::Failed(failed)) => assert_eq!(failed.agent_id, known),
+        Err(undone) => panic!("a wake lacks no channel, it degrades: {undone}"),
+    }
+    refuses_strangers(connector).await;
+}
+
+async fn lists_whom_it_claims(connector: &dyn AgentConnector, known: Option<&str>) {
+    let agents = connector.list_agents().await.unwrap();
+    let names: BTreeSet<&str> = agents.iter().map(|agent| agent.agent_id.as_str()).collect();
+    assert_eq!(names.len(), agents.len(), "no name is listed twice");
+    assert!(!names.contains(""));
+    for name in names.iter().copied().chain(known) {
+        assert!(names.contains(name) && connector.lists(name).await.unwrap(), "{name}");
+        // A session is no agent.
+        assert!(!connector.lists(&format!("{name}@session")).await.unwrap(), "{name}");
+    }
+    assert!(!connector.lists("nobody").await.unwrap());
+}
+
+/// An agent that is not configured is the caller's mistake, of either class of address.
+async fn refuses_strangers(connector: &dyn AgentConnector) {
+    let told = asked("s-1");
+    let mut failures = vec![fault(connector.deliver("nobody", &told).await)];
+    for address in ["nobody", "nobody@session"] {
+        let woken = connector.wake(address, &context("come"), &emission("s-2")).await;
+        failures.push(fault(woken));
+    }
+    if connector.features().request_response {
+        failures.push(fault(connector.request_response("nobody", &told, &question()).await));
+    }
+    for failed in failures {
+        assert_eq!(failed.cause_kind, Cause::ClientValidation, "{failed:?}");
+        assert!(failed.agent_id.starts_with("nobody") && !failed.may_pass(), "{failed:?}");
+        assert_eq!(failed.http_status, None, "nobody was asked");
+    }
+    assert_eq!(connector.agent_status("nobody").await, AgentStatus::Unknown);
+}
+
+/// Lack of a channel never is an error, and a session named apart beats the one in the address.
+async fn wakes_or_degrades(connector: &dyn AgentConnector, agent: &str) {
+    let composite = format!("{agent}@suffix");
+    let apart = WakeOpts { session_id: Some("apart".to_owned()), ..context("come") };
+    for (address, opts, dispatch) in [
+        (agent, context("come"), "w-1"),
+        (agent, WakeOpts::default(), "w-2"),
+        (&composite, context("come"), "w-3"),
+        (&composite, apart, "w-4"),
+    ] {
+        let woken = connector.wake(address, &opts, &emission(dispatch)).await.unwrap();
+        let WakeReceipt { woken_at, session_id, warnings, .. } = &woken;
+        assert!(*woken_at > 0 && warnings.iter().all(|warning| !warning.is_empty()), "{woken:?}");
+        assert_ne!(session_id.as_deref(), Some(""), "no session is absent, not empty");
+        if dispatch == "w-4" {
+            assert_ne!(session_id.as_deref(), Some("suffix"), "{woken:?}");
+        }
+    }
+}
+
+async fn asks_or_says_that_it_cannot(connector: &dyn AgentConnector, agent: &str) {
+    let replied = connector.request_response(agent, &asked("q-1"), &question()).await;
+    match (connector.features().request_response, replied) {
+        (true, Ok(Replied::Awaited(receipt) | Replied::Answer(receipt, _))) => is_well_formed(&receipt),
+        (false, Err(Undone::NotImplemented { implementation, what })) => {
+            assert_eq!(implementation, connector.implementation());
+            assert!(!what.is_empty());
+        }
+        (declared, replied) => panic!("declared {declared}, did {replied:?}"),
+    }
+}
+
+fn is_well_formed(receipt: &DeliveryReceipt) {
+    assert!(receipt.delivered_at > 0, "{receipt:?}");
+    for text in [&receipt.delivery_id, &receipt.session_id].into_iter().flatten().chain(&receipt.warnings) {
+        assert!(!text.is_empty(), "what is not known is absent: {receipt:?}");
+    }
+}
+
+fn asked(dispatch: &str) -> Payload {
+    let mut asked = payload(Kind::Augment, dispatch, "how many?");
+    asked.meta.correlation_id = Some("corr-1".into());
+    asked
+}
+
+fn question() -> Question {
+    Question { correlation_id: "corr-1".into(), timeout: Duration::from_secs(30), reply_to: None }
+}
+
+fn files_below(folder: &Path) -> usize {
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+#[tokio::test]
+async fn the_noop_connector_conforms() {
+    let bench = Bench::open().await;
+    conforms(&*bench.connector("noop", json!({})), None, || 0).await;
+}
+
+#[tokio::test]
+async fn the_webhook_connector_conforms() {
+    let bench = Bench::open().await;
+    let receiver = Receiver::open().await;
+    let (url, wake_url) = (format!("{}/in", receiver.base), format!("{}/wake", receiver.base));
+    let settings = json!({"agents": {"desk": {"url": url, "wake_url": wake_url}, "mute": {"url": url}}});
+    let webhook = bench.connector("webhook", settings);
+    for agent in ["desk", "mute"] {
+        let mut seen = 0;
+        let traces = || {
+            seen += receiver.seen().len();
+            seen
+        };
+        conforms(&*webhook, Some(agent), traces).await;
+    }
+    let nobody_there = json!({"agents": {"desk": {"url": "http://127.0.0.1:1/in"}}});
+    fails_honestly(&*bench.connector("webhook", nobody_there), "desk").await;
+}
+
+#[tokio::test]
+async fn the_file_drop_connector_conforms() {
+    let mut bench = Bench::open().await;
+    let root = tempfile::tempdir().unwrap();
+    let desk = root.path().join("desk");
+    std::fs::create_dir(&desk).unwrap();
+    bench.config.drop_dirs = vec![root.path().to_owned()];
+    for format in ["json", "txt"] {
+        let drops = bench.connector("file-drop", json!({"dirs": {"desk": desk}, "format": format}));
+        conforms(&*drops, Some("desk"), || files_below(&desk)).await;
+    }
+    let gone = bench.connector("file-drop", json!({"dirs": {"desk": root.path().join("gone")}}));
+    fails_honestly(&*gone, "desk").await;
+}
+
+/// A tmux server on a socket of its own, ended with the test.
+struct Terminal(tempfile::TempDir);
+
+impl Terminal {
+    fn socket(&self) -> PathBuf {
+        self.0.path().join("socket")
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Vec<u8> {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(self.socket()).args(["-f", "/dev/null"]).args(arguments);
+        command.env_remove("TMUX").output().unwrap().stdout
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[tokio::test]
+async fn the_tmux_connector_conforms() {
+    let mut bench = Bench::open().await;
+    bench.config.tmux = true;
+    let terminal = Terminal(tempfile::tempdir().unwrap());
+    let settings = json!({"sessions": {"desk": "desk"}, "socket": terminal.socket()});
+    let panes = bench.connector("tmux", settings);
+    fails_honestly(&*panes, "desk").await;
+    terminal.tmux(&["new-session", "-d", "-s", "desk", "-x", "80", "-y", "20", "stty -echo; exec cat"]);
+    let shown = || terminal.tmux(&["capture-pane", "-p", "-t", "desk"]).trim_ascii().len();
+    conforms(&*panes, Some("desk"), shown).await;
+}
+
+#[tokio::test]
+async fn the_connector_of_the_guide_conforms() {
+    let bench = Bench::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("desk.log");
+    let at = |log: &Path| Journal {
+        logs: BTreeMap::from([("desk".to_owned(), log.to_owned())]),
+        timepiece: bench.time.clone(),
+    };
+    let length = || usize::try_from(std::fs::metadata(&log).map_or(0, |file| file.len())).unwrap();
+    conforms(&at(&log), Some("desk"), length).await;
+    let lines = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(lines.lines().count(), 8, "three deliveries, one of them again, and four wakes");
+    assert!(lines.starts_with(
+        r#"{"agent_id":"desk","kind":"augment","content":"/status; -l","meta":{"dispatch_id":"c-1""#
+    ));
+    fails_honestly(&at(&folder.path().join("gone/desk.log")), "desk").await;
+}

@@ -1,0 +1,121 @@
+//! What may stand in the settings of a connector.
+
+use post::Unmade;
+use post::connector::settings::{self, BadSettings};
+use posthouse_wire::delivery::{Cause, Kind};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, context, emission, fails, payload};
+
+fn refused(bench: &Bench, kind: &str, settings: Value) -> BadSettings {
+    match bench.build(kind, &settings) {
+        Ok(_) => panic!("{kind} took {settings}"),
+        Err(bad) => bad,
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_setting_is_refused_by_its_name() {
+    let mut bench = Bench::open().await;
+    bench.config.tmux = true;
+    bench.config.drop_dirs = vec!["/srv/drops".into()];
+    let desk = |extra: Value| json!({"agents": {"desk": extra}});
+    for (kind, settings, field) in [
+        ("webhook", json!([]), "settings"),
+        ("webhook", json!({}), "agents"),
+        ("webhook", json!({"agents": []}), "agents"),
+        ("webhook", json!({"agents": "desk"}), "agents"),
+        ("webhook", json!({"agents": {"": {"url": "https://a.example"}}}), "agents"),
+        ("webhook", desk(json!("https://a.example")), "agents.desk"),
+        ("webhook", desk(json!({})), "agents.desk.url"),
+        ("webhook", desk(json!({"url": ""})), "agents.desk.url"),
+        ("webhook", desk(json!({"url": "a.example"})), "agents.desk.url"),
+        ("webhook", desk(json!({"url": "https://me:you@a.example"})), "agents.desk.url"),
+        (
+            "webhook",
+            desk(json!({"url": "https://a.example", "wake_url": "ftp://a.example"})),
+            "agents.desk.wake_url",
+        ),
+        (
+            "webhook",
+            desk(json!({"url": "https://a.example", "wakeurl": "https://a.example"})),
+            "agents.desk.wakeurl",
+        ),
+        ("webhook", json!({"agents": {}, "timeout_ms": 0}), "timeout_ms"),
+        ("webhook", json!({"agents": {}, "timeout_ms": 1.5}), "timeout_ms"),
+        ("webhook", json!({"agents": {}, "timeout_ms": "5000"}), "timeout_ms"),
+        ("webhook", json!({"agents": {}, "standard_webhooks": 1}), "standard_webhooks"),
+        ("webhook", json!({"agents": {}, "retries": 3}), "retries"),
+        ("webhook", json!({"agents": {}, "hmac_secret": "s"}), "hmac_secret"),
+        ("tmux", json!({}), "sessions"),
+        ("tmux", json!({"sessions": {"desk": ""}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {"desk": "a:b"}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {"desk": "a.1"}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {"desk": "-t"}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {"desk": "=a"}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {"desk": "a*"}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {"desk": 1}}), "sessions.desk"),
+        ("tmux", json!({"sessions": {}, "window": -1}), "window"),
+        ("tmux", json!({"sessions": {}, "pane": "0"}), "pane"),
+        ("tmux", json!({"sessions": {}, "tmux": "./tmux"}), "tmux"),
+        ("tmux", json!({"sessions": {}, "socket": "s"}), "socket"),
+        ("tmux", json!({"sessionMap": {}}), "sessionMap"),
+        ("file-drop", json!({}), "dirs"),
+        ("file-drop", json!({"dirs": {"desk": "drops"}}), "dirs.desk"),
+        ("file-drop", json!({"dirs": {"desk": "/srv/drops/../other"}}), "dirs.desk"),
+        ("file-drop", json!({"dirs": {"desk": "/srv/drops/a\u{0}b"}}), "dirs.desk"),
+        ("file-drop", json!({"dirs": {}, "format": "xml"}), "format"),
+        ("noop", json!({"agents": {}}), "agents"),
+        ("pigeon", json!({}), "kind"),
+    ] {
+        match refused(&bench, kind, settings.clone()) {
+            BadSettings::Malformed { field: found, .. } => assert_eq!(found, field, "{kind} {settings}"),
+            other => panic!("{kind} {settings}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_takes_the_bare_map_and_its_text_from_the_reference() {
+    let bench = Bench::open().await;
+    let map = json!({"desk": {"url": "http://127.0.0.1:1/in"}, "mute": {"url": "http://127.0.0.1:1/in"}});
+    for settings in [map.clone(), json!({"agents": map}), json!({"agents": map.to_string()})] {
+        let webhook = bench.connector("webhook", settings.clone());
+        let agents: Vec<String> =
+            webhook.list_agents().await.unwrap().into_iter().map(|agent| agent.agent_id).collect();
+        assert_eq!(agents, ["desk", "mute"], "{settings}");
+        assert!(webhook.lists("mute").await.unwrap() && !webhook.lists("nobody").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn panes_directories_and_insides_need_the_consent_of_the_house() {
+    let mut bench = Bench::open().await;
+    bench.config.drop_dirs = vec!["/srv/drops".into()];
+    bench.errand = errand::Errand::new(errand::Config::default());
+    for (kind, settings) in [
+        ("tmux", json!({"sessions": {"desk": "desk"}})),
+        ("file-drop", json!({"dirs": {"desk": "/srv/other"}})),
+        ("file-drop", json!({"dirs": {"desk": "/srv/drops-of-others/desk"}})),
+        ("webhook", json!({"agents": {"desk": {"url": "http://a.example"}}})),
+        ("webhook", json!({"agents": {"desk": {"url": "https://10.0.0.1"}}})),
+    ] {
+        let bad = refused(&bench, kind, settings.clone());
+        assert!(matches!(bad, BadSettings::NotAllowed(_)), "{kind} {settings}: {bad:?}");
+        assert!(matches!(Unmade::from(bad), Unmade::NotAllowed(_)));
+    }
+}
+
+#[tokio::test]
+async fn a_stored_connector_that_may_not_be_opened_keeps_its_names_and_says_why() {
+    let bench = Bench::open().await;
+    let settings = json!({"sessions": {"desk": "desk"}});
+    let barred = settings::rebuild("tmux", &settings, bench.tools());
+    assert_eq!(barred.implementation(), "tmux");
+    assert!(barred.lists("desk").await.unwrap());
+    assert!(!barred.health_check().await);
+    let delivered = barred.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await;
+    assert!(fails(delivered, Cause::ClientValidation).contains("post.tmux"));
+    let woken = barred.wake("desk@home", &context("hello"), &emission("d-1")).await;
+    fails(woken, Cause::ClientValidation);
+}

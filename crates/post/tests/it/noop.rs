@@ -1,0 +1,28 @@
+//! The connector that reaches nobody.
+
+use std::time::Duration;
+
+use post::connector::{Question, Undone};
+use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, WakeReceipt};
+use serde_json::json;
+
+use crate::bench::{Bench, NOW, context, emission, payload};
+
+#[tokio::test]
+async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
+    let bench = Bench::open().await;
+    let noop = bench.connector("noop", json!({}));
+    let told = payload(Kind::Augment, "d-1", "hello");
+    assert!(noop.list_agents().await.unwrap().is_empty());
+    let receipt = noop.deliver("anybody", &told).await.unwrap();
+    assert_eq!(receipt, DeliveryReceipt { delivered_at: NOW, ..DeliveryReceipt::default() });
+    let woken = noop.wake("anybody", &context("hello"), &emission("d-1")).await.unwrap();
+    assert_eq!(woken, WakeReceipt { woken_at: NOW, woken: false, ..WakeReceipt::default() });
+    assert!(noop.health_check().await);
+    assert_eq!(noop.agent_status("anybody").await, AgentStatus::Unknown);
+    let timeout = Duration::from_secs(1);
+    let question = Question { correlation_id: "c-1".into(), timeout, reply_to: None };
+    let asked = noop.request_response("anybody", &told, &question).await;
+    assert!(matches!(asked, Err(Undone::NotImplemented { implementation: "noop", .. })));
+    assert!(!noop.features().request_response);
+}

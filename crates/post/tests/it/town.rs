@@ -1,0 +1,334 @@
+//! A small house with a post: agents of the SDK that dial in over a real socket, programs that call the door.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::{Extension, Router};
+use bus::Bus;
+use clock::Clock;
+use errand::Errand;
+use http::{Request, StatusCode};
+use ledger::{Ledger, Place};
+use post::{Config, ConnectorSecrets, Post};
+use posthouse_agent::{
+    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+};
+use posthouse_time::Timepiece;
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{Action, ChatId, InstanceId, Outcome, Secret, SessionKey, TenantId};
+use relay::{Caller, Enrolment, Relay};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{AbortHandle, JoinHandle};
+use tower::ServiceExt;
+use vault::{Keys, Owner, Vault};
+
+const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+/// How long a test waits for what must come. Never waited out by one that passes.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Clone)]
+pub struct Town {
+    pub post: Post,
+    pub relay: Relay,
+    clock: Clock,
+    pub ledger: Ledger,
+    pub time: Timepiece,
+    pub url: String,
+    doors: Router,
+    running: Arc<Vec<AbortHandle>>,
+}
+
+/// An agent as the roster knows it, and what it proves itself with.
+#[derive(Clone)]
+pub struct Enrolled {
+    pub town: Town,
+    pub tenant: TenantId,
+    pub instance: InstanceId,
+    gateway: posthouse_wire::GatewayId,
+    secret: Secret,
+}
+
+/// A program and the bearer it calls with.
+#[derive(Clone)]
+pub struct Program {
+    town: Town,
+    token: Secret,
+}
+
+/// An agent on the line.
+pub struct Seated {
+    line: WebSocketTransport,
+    heard: Mutex<mpsc::UnboundedReceiver<Inbound>>,
+    takes: watch::Sender<bool>,
+}
+
+struct Ears {
+    tell: mpsc::UnboundedSender<Inbound>,
+    takes: watch::Receiver<bool>,
+}
+
+impl Town {
+    pub async fn open() -> Self {
+        Self::open_with(Config::default()).await
+    }
+
+    pub async fn open_with(config: Config) -> Self {
+        Self::build(Place::Memory, config, Timepiece::wall()).await
+    }
+
+    pub async fn wound() -> Self {
+        let start = Timepiece::wall().now();
+        Self::build(Place::Memory, Config::default(), Timepiece::wound(start)).await
+    }
+
+    pub async fn open_in(folder: &Path) -> Self {
+        Self::build(Place::Folder(folder.to_owned()), Config::default(), Timepiece::wall()).await
+    }
+
+    pub async fn build(place: Place, config: Config, time: Timepiece) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let ledger = Ledger::open(place, time.clone()).await.unwrap();
+        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+            .await
+            .unwrap();
+        let errand = Errand::new(errand::Config::loopback());
+        let relay = Relay::new(relay::Parts {
+            config: relay::Config::default(),
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            roster: ledger.roster(),
+            traces: ledger.traces(),
+            keyring: vault.keyring(),
+            bus: Bus::local(),
+            errand: errand.clone(),
+            timepiece: time.clone(),
+        });
+        let signer = vault.signer(vault::Algorithm::Es256).await.unwrap();
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let listener = tokio::net::TcpListener::bind((here, 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let clock = Clock::new(clock::Parts {
+            config: clock::Config::default(),
+            arms: ledger.arms(),
+            signer: signer.clone(),
+            relay: relay.clone(),
+            errand: errand.clone(),
+            issuer: url.clone(),
+            timepiece: time.clone(),
+        })
+        .unwrap();
+        let post = Post::new(post::Parts {
+            config,
+            receipts: ledger.receipts(),
+            exchanges: ledger.exchanges(),
+            connectors: ledger.connectors(),
+            relay: relay.clone(),
+            clock: clock.clone(),
+            stamps: vault.stamps(&signer),
+            errand,
+            public_url: url.clone(),
+            timepiece: time.clone(),
+        });
+        let doors = relay::routes(&relay, Arc::new(post.clone()))
+            .merge(post::routes(&post))
+            .layer(Extension(Caller(here)));
+        let served = doors.clone();
+        let running = [
+            tokio::spawn(async move { axum::serve(listener, served).await.unwrap() }),
+            tokio::spawn({
+                let relay = relay.clone();
+                async move { relay.run().await.unwrap() }
+            }),
+            tokio::spawn({
+                let clock = clock.clone();
+                async move { clock.run().await.unwrap() }
+            }),
+            tokio::spawn({
+                let post = post.clone();
+                async move { post.run().await.unwrap() }
+            }),
+        ];
+        let running = Arc::new(running.iter().map(JoinHandle::abort_handle).collect());
+        Self { post, relay, clock, ledger, time, url, doors, running }
+    }
+
+    /// Ends, so that its folder is free for the next.
+    pub async fn closes(self) {
+        self.post.close().await;
+        self.clock.close().await;
+        self.relay.close().await;
+        self.running.iter().for_each(AbortHandle::abort);
+    }
+
+    pub async fn tenant(&self, name: &str) -> TenantId {
+        let _ = self.relay.create_tenant(name).await.unwrap();
+        self.relay.roster().tenant(name).await.unwrap().unwrap().id
+    }
+
+    pub async fn enrol(&self, tenant: &str, name: &str) -> Enrolled {
+        self.enrol_with(tenant, name, None).await
+    }
+
+    pub async fn enrol_with(&self, tenant: &str, name: &str, wake_url: Option<String>) -> Enrolled {
+        let tenant_id = self.tenant(tenant).await;
+        let wanted =
+            Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), wake_url, ..Enrolment::default() };
+        let made = self.relay.enrol(wanted).await.unwrap().unwrap();
+        Enrolled {
+            town: self.clone(),
+            tenant: tenant_id,
+            instance: made.instance.id,
+            gateway: made.gateway,
+            secret: made.secret,
+        }
+    }
+
+    /// A program with the tenant's own credential.
+    pub async fn program(&self, tenant: &str) -> Program {
+        let tenant = self.tenant(tenant).await;
+        self.with_credential(Owner::Tenant(tenant)).await
+    }
+
+    async fn with_credential(&self, owner: Owner) -> Program {
+        let keyring = self.relay.keyring();
+        let (client, _) = keyring.create_client(&owner).await.unwrap().unwrap();
+        let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
+        Program { town: self.clone(), token }
+    }
+
+    /// Makes a connector for a tenant, healthy or not.
+    pub async fn wires(&self, tenant: &str, name: &str, kind: &str, settings: Value) {
+        let tenant = self.tenant(tenant).await;
+        let secrets = ConnectorSecrets::default();
+        self.post.make_connector(&tenant, name, kind, settings, secrets, true).await.unwrap();
+    }
+
+    pub async fn calls(&self, request: Request<Body>) -> (StatusCode, Value) {
+        let answer = self.doors.clone().oneshot(request).await.unwrap();
+        let status = answer.status();
+        let body = axum::body::to_bytes(answer.into_body(), 4 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+}
+
+impl Program {
+    pub async fn posts(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.posts_with(path, &[], body).await
+    }
+
+    pub async fn posts_with(&self, path: &str, headers: &[(&str, &str)], body: Value) -> (StatusCode, Value) {
+        let mut request = Request::post(path)
+            .header("authorization", format!("Bearer {}", self.token.expose()))
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.town.calls(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    pub async fn gets(&self, path: &str) -> (StatusCode, Value) {
+        let request = Request::get(path).header("authorization", format!("Bearer {}", self.token.expose()));
+        self.town.calls(request.body(Body::empty()).unwrap()).await
+    }
+
+    pub async fn notifies(&self, agent: &str, message: &str) -> Value {
+        let (status, answer) = self.posts("/v1/notify", json!({ "agent": agent, "message": message })).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// The receipts of one dispatch, once `is_so` holds of the first.
+    pub async fn receipt_when(&self, dispatch: &Value, is_so: impl Fn(&Value) -> bool) -> Value {
+        let path = format!("/v1/receipts/{}", dispatch.as_str().unwrap());
+        let waiting = async {
+            loop {
+                let (status, told) = self.gets(&path).await;
+                assert_eq!(status, 200, "{told}");
+                if is_so(&told["items"][0]) {
+                    return told["items"][0].clone();
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.expect("the receipt did not come so far")
+    }
+}
+
+impl Enrolled {
+    /// Dials in and takes everything at once.
+    pub async fn sits(&self) -> Seated {
+        self.sits_and(true).await
+    }
+
+    /// Dials in and takes nothing until it is told to.
+    pub async fn sits_frozen(&self) -> Seated {
+        self.sits_and(false).await
+    }
+
+    async fn sits_and(&self, takes: bool) -> Seated {
+        let settings = Settings::new(&self.town.url, self.gateway.clone(), self.secret.clone())
+            .fronting([Identity::new("post", "post")]);
+        let line = WebSocketTransport::new(settings).unwrap();
+        let (tell, heard) = mpsc::unbounded_channel();
+        let takes = watch::Sender::new(takes);
+        line.set_inbound_handler(Arc::new(Ears { tell, takes: takes.subscribe() }));
+        line.connect().await.unwrap();
+        Seated { line, heard: Mutex::new(heard), takes }
+    }
+
+    /// A program with this agent's own credential.
+    pub async fn program(&self) -> Program {
+        self.town.with_credential(Owner::Instance(self.instance.clone())).await
+    }
+}
+
+impl Seated {
+    pub async fn hears(&self) -> Inbound {
+        let mut heard = self.heard.lock().await;
+        tokio::time::timeout(PATIENCE, heard.recv()).await.expect("nothing came").expect("the line is up")
+    }
+
+    pub async fn hears_nothing_more(&self) -> bool {
+        self.heard.lock().await.try_recv().is_err()
+    }
+
+    pub fn thaws(&self) {
+        self.takes.send_replace(true);
+    }
+
+    pub async fn says(&self, chat: &ChatId, text: &str, metadata: Metadata) -> Outcome {
+        let action =
+            Action::Send { chat_id: chat.clone(), content: text.to_owned(), reply_to: None, metadata };
+        self.line.send_outbound(action, &Tag::default()).await
+    }
+}
+
+#[async_trait]
+impl InboundHandler for Ears {
+    async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
+        let mut takes = self.takes.clone();
+        let _ = takes.wait_for(|takes| *takes).await;
+        let _ = self.tell.send(inbound);
+        Ok(())
+    }
+
+    fn interrupted(&self, _: &SessionKey, _: &ChatId) {}
+}
+
+/// The chat of what was heard.
+pub fn chat(inbound: &Inbound) -> ChatId {
+    inbound.event.source.chat_id.clone().unwrap()
+}
+
+/// Echoing the question's id, as the SDK's own answer does.
+pub fn answering(inbound: &Inbound) -> Metadata {
+    let posted = inbound.event.post.as_ref().unwrap();
+    let correlation_id = posted.meta.as_ref().unwrap().correlation_id.clone();
+    Metadata { correlation_id, ..Metadata::default() }
+}

@@ -1,0 +1,185 @@
+//! One call to the house, repeated while nobody answers it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, StatusCode, header};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::{DispatchId, Secret};
+use reqwest::{RequestBuilder, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Fault;
+use crate::https::{self, Unread};
+use crate::token::{Credential, Tokens};
+use crate::transport::jittered;
+
+/// How long one call may take, beyond what it asks the house to wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Room for a page of receipts with all that was said to them.
+const LONGEST: usize = 32 << 20;
+/// The first pause before a call is repeated; each is twice as long as the one before.
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The way to the house, shared by the clones of a client.
+pub(super) struct Line {
+    base: String,
+    tls: Option<Arc<rustls::ClientConfig>>,
+    client: OnceLock<Result<reqwest::Client, String>>,
+    tokens: Tokens,
+    pub(super) timepiece: Timepiece,
+}
+
+/// What is to be called.
+pub(super) struct Call {
+    method: Method,
+    path: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    body: Option<Bytes>,
+    key: Option<DispatchId>,
+    /// How long the house was asked to wait before it answers.
+    wait: Duration,
+}
+
+impl Call {
+    pub(super) fn get<const N: usize>(path: [&str; N]) -> Self {
+        Self::to(Method::GET, &path)
+    }
+
+    pub(super) fn post(verb: &str, body: &impl Serialize) -> Self {
+        let body = serde_json::to_vec(body).expect("a wish holds texts, numbers and what was JSON before");
+        Self { body: Some(body.into()), ..Self::to(Method::POST, &[verb]) }
+    }
+
+    fn to(method: Method, path: &[&str]) -> Self {
+        let path = path.iter().map(|&name| name.to_owned()).collect();
+        Self { method, path, query: Vec::new(), body: None, key: None, wait: Duration::ZERO }
+    }
+
+    pub(super) fn keyed(mut self, key: &DispatchId) -> Self {
+        self.key = Some(key.clone());
+        self
+    }
+
+    pub(super) fn waiting(mut self, wait: Option<Duration>) -> Self {
+        self.wait = wait.unwrap_or_default();
+        self
+    }
+
+    pub(super) fn asking(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
+        self.query.extend(value.map(|value| (name, value.to_string())));
+        self
+    }
+}
+
+/// A success.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    body: BytesMut,
+}
+
+impl Answer {
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        serde_json::from_slice(&self.body).map_err(|fault| Fault::Malformed(fault.to_string()))
+    }
+}
+
+impl Line {
+    pub(super) fn new(
+        url: &str,
+        credential: Credential,
+        timepiece: Timepiece,
+        tls: Option<Arc<rustls::ClientConfig>>,
+    ) -> Self {
+        let base = url.trim_end_matches('/').to_owned();
+        let tokens = Tokens::new(format!("{base}/oauth/token"), credential, timepiece.clone());
+        Self { base, tls, client: OnceLock::new(), tokens, timepiece }
+    }
+
+    /// Calls, and calls again until then while nobody is there. `make` is told the time of each attempt.
+    pub(super) async fn call(&self, until: Moment, make: impl Fn(Moment) -> Call) -> Result<Answer, Fault> {
+        let mut pause = FIRST;
+        loop {
+            let fault = match self.once(&make(self.timepiece.now())).await {
+                Err(fault) if fault.may_pass() => fault,
+                settled => return settled,
+            };
+            let rest = jittered(pause);
+            if self.timepiece.now() + rest > until {
+                return Err(fault);
+            }
+            tracing::debug!("{fault}; once more in {rest:?}");
+            self.timepiece.after(rest).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Calls with our token, and once more with a new one if the house knows it no longer.
+    async fn once(&self, call: &Call) -> Result<Answer, Fault> {
+        let made = || https::client(&self.base, self.tls.as_ref(), PATIENCE);
+        let client = self.client.get_or_init(made).as_ref().map_err(|why| Fault::Unusable(why.clone()))?;
+        let url = self.url(call)?;
+        let mut token = self.tokens.current(client).await?;
+        let mut renewed = false;
+        loop {
+            let (status, body) = answered(request(client, &url, call, &token)).await?;
+            if status.is_success() {
+                return Ok(Answer { status, body });
+            }
+            if status == StatusCode::UNAUTHORIZED
+                && !renewed
+                && let Some(fresh) = self.tokens.instead_of(&token, client).await?
+            {
+                (token, renewed) = (fresh, true);
+                continue;
+            }
+            return Err(Fault::of(status, &body));
+        }
+    }
+
+    fn url(&self, call: &Call) -> Result<Url, Fault> {
+        let mut url =
+            Url::parse(&self.base).map_err(|_| Fault::Unusable("the address is none".to_owned()))?;
+        // Such a name would be another path, however it is written.
+        if let Some(name) = call.path.iter().find(|name| matches!(name.as_str(), "" | "." | "..")) {
+            return Err(Fault::Unusable(format!("`{name}` is no name")));
+        }
+        let mut path =
+            url.path_segments_mut().map_err(|()| Fault::Unusable("the address is none".to_owned()))?;
+        path.pop_if_empty().push("v1").extend(&call.path);
+        drop(path);
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        Ok(url)
+    }
+}
+
+fn request(client: &reqwest::Client, url: &Url, call: &Call, token: &Secret) -> RequestBuilder {
+    let mut request = client.request(call.method.clone(), url.clone()).bearer_auth(token.expose());
+    request = request.timeout(PATIENCE.saturating_add(call.wait));
+    if let Some(key) = &call.key {
+        request = request.header(IDEMPOTENCY_KEY, key.as_str());
+    }
+    match &call.body {
+        Some(body) => request.header(header::CONTENT_TYPE, "application/json").body(body.clone()),
+        None => request,
+    }
+}
+
+async fn answered(request: RequestBuilder) -> Result<(StatusCode, BytesMut), Fault> {
+    let answer = request.send().await.map_err(|fault| match fault.is_builder() {
+        true => Fault::Unusable(https::in_words(fault)),
+        false => Fault::Unreachable(https::in_words(fault)),
+    })?;
+    let status = answer.status();
+    let body = https::body(answer, LONGEST).await.map_err(|unread| match unread {
+        Unread::Broken(why) => Fault::Unreachable(why),
+        Unread::TooLong(_) => Fault::Malformed(unread.to_string()),
+    })?;
+    Ok((status, body))
+}

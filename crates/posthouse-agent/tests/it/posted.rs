@@ -1,0 +1,165 @@
+//! What an agent makes of what programs bring, and how it answers them.
+
+use posthouse_agent::wire::action::Metadata;
+use posthouse_agent::wire::delivery::{Kind, Posted};
+use posthouse_agent::wire::{Action, Descriptor, Event, Outcome};
+use posthouse_agent::{Agent, Conversation, MemoryConnector, Message, Turn};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::house::{soon, source};
+
+/// A house where messages are short.
+fn terse() -> MemoryConnector {
+    let mut post = Descriptor::new("post", "Programs");
+    post.max_message_length = 20;
+    MemoryConnector::new([post])
+}
+
+/// Runs an agent until the returned handle is dropped.
+fn start<T>(
+    house: &MemoryConnector,
+    on_message: impl Fn(Message, Conversation) -> T + Send + Sync + 'static,
+) -> oneshot::Sender<()>
+where
+    T: Future<Output = Turn> + Send + 'static,
+{
+    let agent = Agent::builder(house.clone()).on_message(on_message);
+    let (stop, stopped) = oneshot::channel::<()>();
+    tokio::spawn(agent.run(async { drop(stopped.await) }));
+    stop
+}
+
+#[tokio::test]
+async fn posted_a_text_is_read_as_the_program_wrote_it_with_its_envelope_beside() {
+    let house = terse();
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let _running = start(&house, move |message, _| {
+        let told = told.clone();
+        async move { Ok(told.send(message)?) }
+    });
+    let entry = soon(house.notify("nightly build", Kind::Template, "/status\nof all")).await.unwrap();
+    let message = soon(tells.recv()).await.unwrap();
+    assert_eq!((message.text(), message.author()), ("/status\nof all", Some("nightly build")));
+    assert!(message.event.text.starts_with("[posthouse template from nightly build]\n\n"));
+    let posted = message.posted().unwrap();
+    assert_eq!((posted.kind, posted.expects_reply), (Kind::Template, false));
+    assert_eq!(posted.meta.as_ref().unwrap().origin.skill_name, "nightly build");
+    assert_eq!(message.event.source.chat_id.as_ref().unwrap(), "post-nightly-build");
+    assert_eq!(
+        (message.event.message_id.unwrap().as_str(), message.entry),
+        (entry.as_str(), Some(entry.clone()))
+    );
+}
+
+#[tokio::test]
+async fn posted_a_persons_message_has_no_envelope_and_keeps_its_text() {
+    let house = terse();
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let _running = start(&house, move |message, _| {
+        let told = told.clone();
+        async move { Ok(told.send(message)?) }
+    });
+    let text = "[posthouse augment from x]\n\nhi";
+    let said = Event { text: text.to_owned(), source: source("post", "c1"), ..Event::default() };
+    soon(house.deliver(said.clone())).await.unwrap();
+    let message = soon(tells.recv()).await.unwrap();
+    assert_eq!((message.text(), message.posted()), (text, None));
+    // A preamble that the text does not begin with takes nothing away.
+    let posted =
+        Posted { kind: Kind::Augment, meta: None, expects_reply: false, preamble: Some("[other]".into()) };
+    soon(house.deliver(Event { post: Some(Box::new(posted)), ..said })).await.unwrap();
+    assert_eq!(soon(tells.recv()).await.unwrap().text(), text);
+}
+
+#[tokio::test]
+async fn posted_a_question_is_answered_with_one_send_in_one_piece_and_talk_beside_it_is_no_answer() {
+    let house = terse();
+    let long = "a long answer, ".repeat(1000);
+    let _running = start(&house, {
+        let long = long.clone();
+        move |message, conversation| {
+            let long = long.clone();
+            async move {
+                assert!(message.posted().unwrap().expects_reply);
+                conversation.reply("let me look first, it may take me a while").await?;
+                let mut stream = conversation.stream();
+                stream.push("thinking").await?;
+                stream.finish().await?;
+                let sent = conversation.answer(&long).await?;
+                assert_eq!(sent.0.len(), 1);
+                conversation.say("done").await?;
+                Ok(())
+            }
+        }
+    });
+    let question = soon(house.ask("ci", "how many?")).await.unwrap();
+    assert_eq!(soon(house.answer(&question)).await, long);
+    while house.actions().last().unwrap().content() != Some("done") {
+        soon(house.next_action()).await;
+    }
+    let actions = house.actions();
+    assert!(actions.len() >= 6, "talk is cut by the platform's limit");
+    let answers: Vec<_> = actions.iter().filter(|carried| carried.answers().is_some()).collect();
+    let [answer] = &answers[..] else { panic!("one answer, not {}", answers.len()) };
+    let expected = Action::Send {
+        chat_id: format!("post-x-{question}").into(),
+        content: long,
+        reply_to: Some("ent_1".into()),
+        metadata: Metadata {
+            user_id: Some("post:ci".into()),
+            correlation_id: Some(question),
+            ..Metadata::default()
+        },
+    };
+    assert_eq!(answer.action, expected);
+    assert!(actions.iter().all(|carried| carried.action.metadata().unwrap().notify.is_none()));
+}
+
+#[tokio::test]
+async fn posted_an_answer_to_what_is_no_question_is_a_reply() {
+    let house = terse();
+    let _running = start(&house, |_, conversation| async move {
+        conversation.answer("noted, and more than twenty letters of it").await?;
+        Ok(())
+    });
+    soon(house.notify("ci", Kind::Augment, "it is through")).await.unwrap();
+    for first in [true, false] {
+        let carried = soon(house.next_action()).await;
+        assert_eq!(carried.answers(), None);
+        let Action::Send { reply_to, .. } = carried.action else { panic!("expected a send") };
+        assert_eq!(reply_to.is_some(), first);
+    }
+}
+
+#[tokio::test]
+async fn posted_a_question_without_an_id_cannot_be_answered_and_is_replied_to() {
+    let house = terse();
+    let _running = start(&house, |_, conversation| async move {
+        conversation.answer("yes").await?;
+        Ok(())
+    });
+    let posted = Posted { kind: Kind::Augment, meta: None, expects_reply: true, preamble: None };
+    let event = Event {
+        text: "well?".to_owned(),
+        source: source("post", "post-x-1"),
+        post: Some(Box::new(posted)),
+        ..Event::default()
+    };
+    soon(house.deliver(event)).await.unwrap();
+    let carried = soon(house.next_action()).await;
+    assert_eq!((carried.content(), carried.answers()), (Some("yes"), None));
+}
+
+#[tokio::test]
+async fn posted_an_answer_that_the_house_does_not_take_is_an_error_to_the_author() {
+    let house = terse();
+    house.answers(Outcome::failed("the answer is longer than 262144 bytes"));
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let _running = start(&house, move |_, conversation| {
+        let told = told.clone();
+        async move { Ok(told.send(conversation.answer("x").await.unwrap_err())?) }
+    });
+    soon(house.ask("ci", "how many?")).await.unwrap();
+    let failed = soon(tells.recv()).await.unwrap();
+    assert_eq!(failed.to_string(), "send failed: the answer is longer than 262144 bytes");
+}

@@ -1,0 +1,139 @@
+//! What a connector answers: what happened, not what was hoped.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::id::CorrelationId;
+
+/// The substrate accepted a delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryReceipt {
+    /// The substrate's acknowledgement, in ms.
+    pub delivered_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_id: Option<String>,
+    /// The session that got it, where the substrate knows one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Accepted, and not pushed to the agent yet. Not a failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivery_skipped: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// How an agent is to be woken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeOpts {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(default, skip_serializing_if = "When::is_immediate")]
+    pub when: When,
+    /// Beats a session that stands in the address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// `"immediate"`, or ms since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    #[default]
+    Immediate,
+    At(i64),
+}
+
+impl When {
+    fn is_immediate(&self) -> bool {
+        *self == When::Immediate
+    }
+}
+
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            When::Immediate => to.serialize_str("immediate"),
+            When::At(ms) => to.serialize_i64(*ms),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for When {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum AsRead {
+            Word(String),
+            At(i64),
+        }
+        match AsRead::deserialize(from) {
+            Ok(AsRead::At(ms)) => Ok(When::At(ms)),
+            Ok(AsRead::Word(word)) if word == "immediate" => Ok(When::Immediate),
+            _ => Err(serde::de::Error::custom("`when` is \"immediate\" or a time in milliseconds")),
+        }
+    }
+}
+
+/// What became of a wake.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeReceipt {
+    pub woken_at: i64,
+    /// Whether the agent was really interrupted.
+    pub woken: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// An agent's answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Response {
+    pub correlation_id: CorrelationId,
+    pub content: String,
+    /// The replier's clock, in ms.
+    pub sent_at: i64,
+    pub agent_id: String,
+}
+
+/// One agent that a connector can reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentDescriptor {
+    pub agent_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    /// Some of `deliver`, `wake`, `augment` and `template`; absent: not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
+}
+
+impl AgentDescriptor {
+    pub fn new(agent_id: impl Into<String>) -> Self {
+        Self { agent_id: agent_id.into(), agent_name: None, capabilities: None }
+    }
+}
+
+/// Pure metadata; it never decides whether something is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    Active,
+    Idle,
+    Asleep,
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_waking_is_a_word_or_a_number_and_what_is_unset_is_absent() {
+        let read = |text| serde_json::from_str::<WakeOpts>(text);
+        assert_eq!(read("{}").unwrap(), WakeOpts::default());
+        assert_eq!(read(r#"{"when":"immediate"}"#).unwrap().when, When::Immediate);
+        assert_eq!(read(r#"{"when":1767225600000}"#).unwrap().when, When::At(1_767_225_600_000));
+        assert!(read(r#"{"when":"tomorrow"}"#).is_err());
+        assert_eq!(serde_json::to_string(&WakeOpts::default()).unwrap(), "{}");
+        let plain = DeliveryReceipt { delivered_at: 7, ..DeliveryReceipt::default() };
+        assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"delivered_at":7}"#);
+    }
+}

@@ -1,0 +1,129 @@
+//! `posthouse bench post`: what telling an agent something costs, beside a message from a platform.
+//!
+//! Both loads go to the same agents on the same house, in turn, so that a noisy minute falls on both: the
+//! relay's own peak, and programs that notify over HTTP, each message with a durable receipt. Nothing may be
+//! lost, repeated or out of order, and every receipt must end as acknowledged.
+
+mod programs;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::estate::{Estate, Ground, Plan};
+use super::peak::{Stage, WARM_UP, Yield};
+use super::report::{PEAK_CPU, PEAK_RATE, Report, Spread, at_least, at_most};
+use super::{machine, process, said};
+
+/// Figures of the post, as those of the relay are called.
+const POST_RATE: &str = "messages, notify to acknowledged";
+const POST_CPU: &str = "server CPU";
+/// How much more a notify may cost than a message from a platform.
+const FACTOR: f64 = 1.5;
+
+/// What is measured, and how long. Programs present one token throughout, so a run stays within its life.
+#[derive(Args, Clone, Debug)]
+pub struct PostArgs {
+    /// How long each load lasts
+    #[arg(long, value_name = "SECONDS", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=30))]
+    seconds: u64,
+    /// How often each of the two loads is put on, in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10))]
+    rounds: u64,
+    /// Connections that post at once, each waiting for its answer before it posts again
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    posters: u32,
+    /// Agents on the line
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    agents: u32,
+    /// The folder whose disk is measured; a folder of this run is made in it and removed [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Prints JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and prints. An error means that nothing can be said, or that a message was lost or repeated.
+pub async fn post(args: PostArgs) -> anyhow::Result<()> {
+    super::unless_stopped(measure(&args)).await
+}
+
+async fn measure(args: &PostArgs) -> anyhow::Result<()> {
+    process::raise_file_limit()?;
+    let ground = Ground::new(args.dir.as_deref())?;
+    let mut report = Report::new(machine::describe(ground.path())?);
+    said(&format!(
+        "{} times in turn: {} posters, then as many programs, to {} agents, {} s each",
+        args.rounds, args.posters, args.agents, args.seconds
+    ));
+    let [relay, post] = loads(&ground, args).await.context("post")?;
+    tell(&mut report, "relay", PEAK_RATE, PEAK_CPU, &relay);
+    tell(&mut report, "post", POST_RATE, POST_CPU, &post);
+    for (part, answers) in [("relay", relay.answers), ("post", post.answers)] {
+        let answers = Spread::of(answers);
+        for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
+            report.figure(part, format!("request to 200, {name}"), answers.percentile(percent), "ms");
+        }
+    }
+    report.judged("post", "lost, repeated or out of order", 0.0, "", at_most(0.0));
+    report.judged("post", "receipts not acknowledged", 0.0, "", at_most(0.0));
+    compare(&mut report);
+    if args.json {
+        report.print_json()
+    } else {
+        report.print()
+    }
+    Ok(())
+}
+
+/// Both loads in turn, on one house.
+async fn loads(ground: &Ground, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
+    let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
+    let estate = Estate::prepare(ground, plan).await?;
+    let passes = programs::passes(&estate).await?;
+    let mut stage = Stage::set(&estate, args.posters, 2 * args.seconds * args.rounds + 1).await?;
+    let mut programs = programs::connect(stage.server(), &estate, &passes, args.posters).await?;
+    let warm_up = stage.load_by(&mut programs, WARM_UP).await?.messages;
+    let span = Duration::from_secs(args.seconds);
+    let (mut relay, mut post) = (Vec::new(), Vec::new());
+    for round in 1..=args.rounds {
+        // Whoever posted last had to wait meanwhile, perhaps for longer than the house waits for anybody.
+        stage.redial().await?;
+        relay.push(stage.load(span).await?);
+        programs.redial(stage.server()).await?;
+        post.push(stage.load_by(&mut programs, span).await?);
+        if let (Some(relay), Some(post)) = (relay.last(), post.last()) {
+            said(&format!(
+                "  {round}: {:.0} and {:.0} messages/s, {:.1} and {:.1} us of server CPU each",
+                relay.rate(),
+                post.rate(),
+                relay.cpu_micros(),
+                post.cpu_micros()
+            ));
+        }
+    }
+    stage.strike().await?;
+    let [relay, post] = [relay, post].map(Yield::of);
+    programs::every_receipt_is_acknowledged(&estate, warm_up + post.messages).await?;
+    Ok([relay, post])
+}
+
+fn tell(report: &mut Report, part: &'static str, rate: &str, cpu: &str, load: &Yield) {
+    report.figure(part, rate, load.rate(), "/s");
+    report.figure(part, cpu, load.cpu_micros(), "us/msg");
+}
+
+/// The post by the relay.
+fn compare(report: &mut Report) {
+    for (name, [post, relay], bar) in [
+        ("post's rate, part of the relay's", [POST_RATE, PEAK_RATE], at_least(1.0 / FACTOR)),
+        ("CPU of a notify, in messages of the relay", [POST_CPU, PEAK_CPU], at_most(FACTOR)),
+    ] {
+        if let (Some(post), Some(relay)) = (report.value("post", post), report.value("relay", relay)) {
+            report.judged("ratio", name, post / relay, "x", bar);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Programs that notify: keep-alive connections, each with its tenant's token and a conversation of its own.
+
+use anyhow::{Context, ensure};
+use ledger::{Ledger, Owner, Place, ReceiptFilter, ReceiptState};
+use posthouse_time::Timepiece;
+use posthouse_wire::Secret;
+use vault::{Keys, Vault};
+
+use super::super::estate::{Estate, busy_chat};
+use super::super::load::Posters;
+use super::super::poster::{PLACE, Poster, WORDS};
+use super::super::server::Server;
+
+/// Receipts looked at in one go.
+const PAGE: u32 = 10_000;
+
+/// An access token of every busy agent's tenant, from the house before its server runs.
+pub async fn passes(estate: &Estate) -> anyhow::Result<Vec<Secret>> {
+    let timepiece = Timepiece::wall();
+    let ledger = Ledger::open(Place::Folder(estate.folder.clone()), timepiece.clone()).await?;
+    let keys = Keys::read(&Secret::new(std::fs::read_to_string(estate.folder.join("vault.key"))?))?;
+    let house = ledger.house();
+    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
+    let keyring = vault.keyring();
+    let mut passes = Vec::with_capacity(estate.busy.len());
+    for agent in &estate.busy {
+        let client = keyring.create_client(&Owner::Tenant(agent.tenant.clone())).await?;
+        let (client, _) = client.context("a fresh tenant was refused a client")?;
+        let grant = keyring.grant_access(&client).await?;
+        passes.push(grant.context("a fresh client was refused a token")?.access_token);
+    }
+    // The house is free for its server when the last handle is gone.
+    drop((keyring, vault, house, ledger));
+    Ok(passes)
+}
+
+/// As many programs as the relay has posters, to the same agents, with the same words. Each goes by the
+/// number of that poster's chat, and names the message's number beside it; the dispatch id is the house's.
+pub async fn connect(
+    server: &Server,
+    estate: &Estate,
+    passes: &[Secret],
+    count: u32,
+) -> anyhow::Result<Posters> {
+    let address = server.address()?;
+    let mut programs = Vec::with_capacity(count as usize);
+    for at in 0..count {
+        let to = at as usize % estate.busy.len();
+        let body = format!(
+            "{{\"agent\":\"{}\",\"message\":\"{WORDS}\",\"correlation_id\":\"{PLACE}\",\"from\":\"{}\"}}",
+            estate.busy[to].name,
+            busy_chat(at)
+        );
+        let request = format!(
+            "POST /v1/notify HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+             Authorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+            passes[to].expose(),
+            body.len()
+        );
+        programs.push(Poster::open(address, request).await?);
+    }
+    Ok(Posters::of(programs))
+}
+
+/// Reads the ledger of a house whose server has ended: so many receipts, each acknowledged.
+pub async fn every_receipt_is_acknowledged(estate: &Estate, count: u64) -> anyhow::Result<()> {
+    let ledger = Ledger::open(Place::Folder(estate.folder.clone()), Timepiece::wall()).await?;
+    let receipts = ledger.receipts();
+    let (mut before, mut seen) = (None, 0);
+    loop {
+        let page = receipts.receipts(ReceiptFilter::default(), before, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.key);
+        seen += page.len() as u64;
+        let open = page.iter().find(|receipt| receipt.state != ReceiptState::Acknowledged);
+        if let Some(open) = open {
+            anyhow::bail!("the receipt of {} is {}", open.dispatch, open.state.word());
+        }
+    }
+    ensure!(seen == count, "{count} notifies were answered, and {seen} have a receipt");
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! `posthouse connector`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::bot::read_settings;
+use super::client::Client;
+use super::paper::{Paper, aligned, cell};
+use super::reach::read_secret;
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Makes a connector, a way to agents that do not dial in; refused while it is not healthy
+    #[command(
+        after_help = "Settings are a JSON file that the kind understands. Secrets never stand on a command line: they \
+        are read from files, sealed, and never shown again.\n\nExamples:\n  \
+        posthouse connector create hooks --tenant acme --kind webhook --settings hooks.json \\\n      \
+        --authorization-file auth --hmac-secret-file hmac\n  \
+        posthouse connector create panes --tenant acme --kind tmux --settings panes.json --force"
+    )]
+    Create {
+        name: String,
+        #[arg(long, value_name = "TENANT")]
+        tenant: String,
+        #[arg(long, value_enum)]
+        kind: Kind,
+        /// A JSON file with what the kind understands, such as which agents there are
+        #[arg(long, value_name = "FILE")]
+        settings: Option<PathBuf>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Makes a webhook connector from a map of agents to URLs, as a reference runtime has it in
+    /// HTTP_WEBHOOK_AGENTS
+    #[command(
+        after_help = "The file holds a JSON object: agent -> {url, wake_url?, status_url?}.\n\nExample:\n  \
+        printenv HTTP_WEBHOOK_AGENTS > agents.json\n  \
+        posthouse connector import agents.json --tenant acme --hmac-secret-file hmac"
+    )]
+    Import {
+        file: PathBuf,
+        #[arg(long, value_name = "TENANT")]
+        tenant: String,
+        /// What the connector is called
+        #[arg(long, default_value = "webhook")]
+        name: String,
+        /// How long a call may take, as in HTTP_WEBHOOK_TIMEOUT_MS
+        #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+        timeout_ms: Option<u64>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Lists connectors in the order in which they are asked; `relay` comes before all of them
+    #[command(
+        after_help = "Examples:\n  posthouse connector list\n  posthouse connector list --tenant acme --json"
+    )]
+    List {
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+    },
+    /// Shows one connector; of its secrets, only which there are
+    #[command(after_help = "Example:\n  posthouse connector show hooks --tenant acme")]
+    Show(Which),
+    /// Looks whether what it leads to is there, and which agents it knows; fails when it is not healthy
+    #[command(after_help = "Example:\n  posthouse connector check hooks --tenant acme")]
+    Check(Which),
+    /// Removes a connector with its secrets; what it had still to deliver has failed
+    #[command(after_help = "Example:\n  posthouse connector remove hooks --tenant acme")]
+    Remove(Which),
+}
+
+/// One connector.
+#[derive(Args)]
+pub struct Which {
+    name: String,
+    #[arg(long, value_name = "TENANT")]
+    tenant: String,
+}
+
+/// What it proves itself with, and whether it must be healthy.
+#[derive(Args)]
+pub struct How {
+    /// The file that holds the value of the Authorization header it sends
+    #[arg(long, value_name = "FILE")]
+    authorization_file: Option<PathBuf>,
+    /// The file that holds the secret it signs with
+    #[arg(long, value_name = "FILE")]
+    hmac_secret_file: Option<PathBuf>,
+    /// Make it even though it is not healthy now
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Kind {
+    /// Calls a URL for each agent
+    Webhook,
+    /// Types into a pane of a terminal on the house's machine
+    Tmux,
+    /// Writes files into folders on the house's machine
+    FileDrop,
+    /// Takes everything and does nothing
+    Noop,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Webhook => "webhook",
+            Kind::Tmux => "tmux",
+            Kind::FileDrop => "file-drop",
+            Kind::Noop => "noop",
+        }
+    }
+}
+
+impl Command {
+    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+        match self {
+            Command::Create { name, tenant, kind, settings, how } => {
+                let settings = settings.as_deref().map(read_settings).transpose()?.unwrap_or_default();
+                let body = how.body(&tenant, &name, kind, settings)?;
+                show(paper, &client.post(&["connectors"], &[], &body).await?)
+            }
+            Command::Import { file, tenant, name, timeout_ms, how } => {
+                let mut settings = Map::from_iter([("agents".to_owned(), read_agents(&file)?.into())]);
+                if let Some(timeout) = timeout_ms {
+                    settings.insert("timeout_ms".to_owned(), timeout.into());
+                }
+                let body = how.body(&tenant, &name, Kind::Webhook, settings)?;
+                show(paper, &client.post(&["connectors"], &[], &body).await?)
+            }
+            Command::List { tenant } => {
+                let connectors = client.list(&["connectors"], &[("tenant", tenant.as_deref())]).await?;
+                let columns = [
+                    ("TENANT", "tenant"),
+                    ("NAME", "name"),
+                    ("KIND", "kind"),
+                    ("AUTHORIZATION", "authorization"),
+                    ("SIGNS", "hmac_secret"),
+                    ("CREATED", "created_at"),
+                ];
+                paper.list(
+                    connectors,
+                    &columns,
+                    "there are no connectors but `relay`, which every tenant has",
+                )
+            }
+            Command::Show(which) => show(paper, &client.get(&which.path(), &[]).await?),
+            Command::Check(which) => {
+                let path = ["connectors", &which.tenant, &which.name, "check"];
+                let health = client.post(&path, &[], &json!({})).await?;
+                found(paper, &health)?;
+                if health["healthy"] != json!(true) {
+                    bail!("connector {} is not healthy", which.name);
+                }
+                Ok(())
+            }
+            Command::Remove(which) => {
+                let removed = client.delete(&which.path(), &[]).await?;
+                paper.done(&removed, &format!("removed connector {}", which.name))
+            }
+        }
+    }
+}
+
+impl Which {
+    fn path(&self) -> [&str; 3] {
+        ["connectors", &self.tenant, &self.name]
+    }
+}
+
+impl How {
+    fn body(
+        &self,
+        tenant: &str,
+        name: &str,
+        kind: Kind,
+        settings: Map<String, Value>,
+    ) -> anyhow::Result<Value> {
+        let secret = |file: &Option<PathBuf>| file.as_deref().map(read_secret).transpose();
+        let mut body = json!({
+            "tenant": tenant,
+            "name": name,
+            "kind": kind.word(),
+            "settings": settings,
+            "force": self.force,
+        });
+        if let Some(authorization) = secret(&self.authorization_file)? {
+            body["authorization"] = authorization.expose().into();
+        }
+        if let Some(hmac_secret) = secret(&self.hmac_secret_file)? {
+            body["hmac_secret"] = hmac_secret.expose().into();
+        }
+        Ok(body)
+    }
+}
+
+/// The map as it stands in `HTTP_WEBHOOK_AGENTS`. What is wrong with it is said here, with the agent's name:
+/// a file from elsewhere is more often wrong than one written for us.
+fn read_agents(file: &Path) -> anyhow::Result<Map<String, Value>> {
+    let agents = read_settings(file)?;
+    if agents.is_empty() {
+        bail!("{} names no agent", file.display());
+    }
+    for (agent, urls) in &agents {
+        check_urls(urls).with_context(|| format!("agent `{agent}` in {}", file.display()))?;
+    }
+    Ok(agents)
+}
+
+fn check_urls(urls: &Value) -> anyhow::Result<()> {
+    let Some(urls) = urls.as_object() else { bail!("is no JSON object with a url") };
+    if urls.get("url").and_then(Value::as_str).is_none_or(str::is_empty) {
+        bail!("has no url");
+    }
+    for (name, value) in urls {
+        if !["url", "wake_url", "status_url"].contains(&name.as_str()) {
+            bail!("has `{name}`: only url, wake_url and status_url are understood");
+        }
+        if !value.is_string() {
+            bail!("`{name}` is no text");
+        }
+    }
+    Ok(())
+}
+
+fn show(paper: &Paper, connector: &Value) -> anyhow::Result<()> {
+    let parts = [
+        ("name", "name"),
+        ("tenant", "tenant"),
+        ("kind", "kind"),
+        ("id", "connector_id"),
+        ("authorization", "authorization"),
+        ("hmac secret", "hmac_secret"),
+        ("settings", "settings"),
+        ("created", "created_at"),
+    ];
+    paper.card(connector, &parts)
+}
+
+/// What a look at it showed.
+fn found(paper: &Paper, health: &Value) -> anyhow::Result<()> {
+    if paper.json {
+        return paper.value(health);
+    }
+    let features = health["features"].as_object().into_iter().flatten();
+    let able: Vec<&str> =
+        features.filter(|(_, can)| **can == json!(true)).map(|(name, _)| name.as_str()).collect();
+    let agents = health["agents"].as_array().into_iter().flatten();
+    let agents: Vec<String> = agents.map(|agent| cell(&agent["agent_id"])).collect();
+    let rows = [
+        ("healthy", cell(&health["healthy"])),
+        ("implementation", cell(&health["implementation"])),
+        ("can", able.join(" ")),
+        ("agents", cell(&json!(agents))),
+    ];
+    paper.text(&aligned(&rows.map(|(heading, value)| vec![heading.to_owned(), value])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_of_agents_is_taken_as_the_reference_writes_it_and_named_where_it_is_wrong() {
+        for good in [
+            json!({ "url": "https://h/x" }),
+            json!({ "url": "https://h/x", "wake_url": "https://h/w", "status_url": "https://h/s" }),
+        ] {
+            assert!(check_urls(&good).is_ok(), "{good}");
+        }
+        for (bad, why) in [
+            (json!("https://h/x"), "no JSON object"),
+            (json!({}), "no url"),
+            (json!({ "url": "" }), "no url"),
+            (json!({ "url": 7 }), "no url"),
+            (json!({ "url": "https://h/x", "wake_url": 7 }), "`wake_url` is no text"),
+            (json!({ "url": "https://h/x", "wakeUrl": "https://h/w" }), "`wakeUrl`"),
+        ] {
+            let complaint = check_urls(&bad).unwrap_err().to_string();
+            assert!(complaint.contains(why), "{bad}: {complaint}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("agents.json");
+        std::fs::write(&file, r#"{"desk":{"url":"https://h"},"perry":{}}"#).unwrap();
+        let complaint = format!("{:#}", read_agents(&file).unwrap_err());
+        assert!(complaint.contains("`perry`") && complaint.contains("has no url"), "{complaint}");
+    }
+}

@@ -1,0 +1,197 @@
+//! `posthouse ask`
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::RequestId;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::Exit;
+use super::notify::say;
+use super::paper::Paper;
+use super::reach::Reach;
+use super::speaker::{As, Speaker, unreached};
+use super::text;
+
+/// Nobody answered in time.
+const TIMED_OUT: u8 = 3;
+/// One call waits this long; the question stays open, and the next call attaches to it.
+const CALL: u64 = 50;
+/// How long a question lives unless it is said.
+const TIMEOUT: u64 = 300;
+/// How long after its end a house that is away may still come back to tell of it.
+const GRACE: Duration = Duration::from_secs(30);
+/// Between two tries to reach a house that is away.
+const BREATH: Duration = Duration::from_millis(500);
+
+#[derive(Args)]
+pub struct Ask {
+    /// Whom; a session cannot be asked
+    #[arg(required_unless_present = "attach")]
+    agent: Option<String>,
+    /// The question; `-`, or nothing where something is piped in, reads that
+    text: Option<String>,
+    /// Seconds until nobody waits for an answer any more
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// What the question is known by; the same one again attaches to the first
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+    /// Waits again for the answer to a question that was asked before
+    #[arg(
+        long,
+        value_name = "CORRELATION_ID",
+        conflicts_with_all = ["agent", "text", "correlation_id", "connectors", "from", "event_type"]
+    )]
+    attach: Option<String>,
+    /// What kind of event this is about, in the sender's own words
+    #[arg(long, value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Only through this connector; may be said several times
+    #[arg(long = "connector", value_name = "NAME")]
+    connectors: Vec<String>,
+    /// Who asks, as the agent is told
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    #[command(flatten)]
+    speaking: As,
+}
+
+/// The question, or what is left of it.
+enum Question {
+    /// Asking again under the same id attaches, so a call that broke off is simply made again.
+    Put {
+        agent: String,
+        body: Value,
+    },
+    Attach,
+}
+
+impl Ask {
+    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+        let timepiece = Timepiece::wall();
+        let fresh = || RequestId::mint(timepiece.now().millis()).to_string();
+        let (correlation, question) = match (self.attach, self.agent) {
+            (Some(correlation), _) => (correlation, Question::Attach),
+            (None, Some(agent)) => {
+                let correlation = self.correlation_id.unwrap_or_else(fresh);
+                let mut body = json!({
+                    "agent": agent,
+                    "message": text::needed(self.text)?,
+                    "timeout": self.timeout,
+                    "correlation_id": correlation,
+                    "trigger_kind": "cli",
+                    "wait": self.timeout.min(CALL),
+                });
+                say(&mut body, "event_type", self.event_type);
+                say(&mut body, "connectors", Some(self.connectors).filter(|named| !named.is_empty()));
+                say(&mut body, "from", self.from);
+                (correlation, Question::Put { agent, body })
+            }
+            (None, None) => bail!("ask whom?"),
+        };
+        let mut speaker = self.speaking.speaker(reach).await?;
+        let until = timepiece.now() + Duration::from_secs(self.timeout) + GRACE;
+        let wait = Wait { correlation: &correlation, until, timepiece: &timepiece };
+        let answer = wait.answer(&mut speaker, question).await?;
+        if paper.json {
+            return paper.value(&answer);
+        }
+        paper.text(&spoken(answer["content"].as_str().unwrap_or_default()))
+    }
+}
+
+struct Wait<'a> {
+    correlation: &'a str,
+    until: Moment,
+    timepiece: &'a Timepiece,
+}
+
+impl Wait<'_> {
+    async fn answer(&self, speaker: &mut Speaker, mut question: Question) -> anyhow::Result<Value> {
+        let mut heard = false;
+        loop {
+            let told = match &question {
+                Question::Put { body, .. } => speaker.post("exchange", body, None).await,
+                Question::Attach => {
+                    let wait = CALL.to_string();
+                    speaker.get(&["exchanges", self.correlation], &[("wait", Some(&wait))]).await
+                }
+            };
+            let (status, answer) = match told {
+                Ok(told) => told,
+                Err(error) => {
+                    // A house that was never there is said at once; one that went away may come back.
+                    let hopeless = unreached(&error).is_none_or(|reached| reached.unheard && !heard);
+                    if hopeless || self.timepiece.now() > self.until {
+                        return Err(if heard { error.context(self.hint()) } else { error });
+                    }
+                    heard = true;
+                    tokio::time::sleep(BREATH).await;
+                    continue;
+                }
+            };
+            match (status, &question) {
+                (StatusCode::OK, _) => return Ok(answer),
+                (StatusCode::ACCEPTED, _) => {
+                    if !heard && std::io::stderr().is_terminal() {
+                        eprintln!("posthouse: no answer yet; {}", self.hint());
+                    }
+                    (heard, question) = (true, Question::Attach);
+                }
+                // Another node, or the same one while it starts, may have it in a moment.
+                (StatusCode::SERVICE_UNAVAILABLE, _) if heard && self.timepiece.now() <= self.until => {
+                    tokio::time::sleep(BREATH).await;
+                }
+                (StatusCode::GATEWAY_TIMEOUT, _) if answer["code"] == "timeout" => {
+                    let words = answer["detail"].as_str().unwrap_or("no answer in time").to_owned();
+                    return Err(Exit { code: TIMED_OUT, words }.into());
+                }
+                (StatusCode::NOT_FOUND, Question::Attach) => {
+                    bail!("no question of yours is known as `{}`", self.correlation);
+                }
+                (_, Question::Put { agent, .. }) => return Err(speaker.refusal(agent, status, &answer)),
+                (_, Question::Attach) => return Err(speaker.refusal("", status, &answer)),
+            }
+        }
+    }
+
+    fn hint(&self) -> String {
+        format!(
+            "the question may be open still: `posthouse ask --attach {}` waits for it again",
+            self.correlation
+        )
+    }
+}
+
+/// What the agent said, ending its last line. A terminal is not to be moved about by it; a pipe gets it as
+/// it is.
+fn spoken(content: &str) -> String {
+    let mut text = match std::io::stdout().is_terminal() {
+        true => tame(content),
+        false => content.to_owned(),
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+fn tame(content: &str) -> String {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    content.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_cannot_move_the_cursor_of_a_terminal() {
+        assert_eq!(tame("a\tb\n\u{1b}[2Jc\r"), "a\tb\n\u{fffd}[2Jc\u{fffd}");
+    }
+}

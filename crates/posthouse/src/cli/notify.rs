@@ -1,0 +1,228 @@
+//! `posthouse notify` and `posthouse wake`
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use posthouse_time::{Span, Timepiece};
+use posthouse_wire::cron::FireAt;
+use serde_json::{Value, json};
+
+use super::paper::{Paper, aligned, cell};
+use super::reach::Reach;
+use super::speaker::{As, Speaker, nobody};
+use super::text;
+
+#[derive(Args)]
+pub struct Notify {
+    /// Whom: an agent, or one of its sessions, which wakes it
+    #[arg(value_name = "AGENT[@SESSION]")]
+    agent: String,
+    /// What to tell it; `-`, or nothing where something is piped in, reads that
+    text: Option<String>,
+    /// How the agent is to take it
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+    /// What kind of event this is about, in the sender's own words
+    #[arg(long, value_name = "TYPE")]
+    event_type: Option<String>,
+    /// What it belongs to, in the sender's own words
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+    #[command(flatten)]
+    sending: Sending,
+    #[command(flatten)]
+    speaking: As,
+}
+
+#[derive(Args)]
+pub struct Wake {
+    /// Whom: an agent, or one of its sessions
+    #[arg(value_name = "AGENT[@SESSION]")]
+    agent: String,
+    /// What to tell it; `-`, or nothing where something is piped in, reads that
+    text: Option<String>,
+    /// Later: a time such as 2030-01-31T09:00:00Z, or +5m from now
+    #[arg(long, value_name = "TIME|+SPAN")]
+    when: Option<String>,
+    /// Seconds to wait until the agent has taken it
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<f64>,
+    /// The session to wake; beats the one in the address
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    #[command(flatten)]
+    sending: Sending,
+    #[command(flatten)]
+    speaking: As,
+}
+
+/// How it is sent.
+#[derive(Args)]
+struct Sending {
+    /// Only through this connector; may be said several times
+    #[arg(long = "connector", value_name = "NAME")]
+    connectors: Vec<String>,
+    /// Who it is from, as the agent is told
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// What makes this message the same one when it is sent again
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// Something to know
+    Augment,
+    /// Something to carry out
+    Template,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Augment => "augment",
+            Kind::Template => "template",
+        }
+    }
+}
+
+impl Notify {
+    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+        let message = text::needed(self.text)?;
+        let mut speaker = self.speaking.speaker(reach).await?;
+        let mut body = json!({ "agent": self.agent, "message": message, "trigger_kind": "cli" });
+        say(&mut body, "kind", self.kind.map(Kind::word));
+        say(&mut body, "event_type", self.event_type);
+        say(&mut body, "correlation_id", self.correlation_id);
+        self.sending.send(&mut speaker, paper, "notify", &self.agent, body).await
+    }
+}
+
+impl Wake {
+    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+        let when = self.when.as_deref().map(|when| moment(when, &Timepiece::wall())).transpose()?;
+        let context = text::read(self.text)?;
+        let mut speaker = self.speaking.speaker(reach).await?;
+        let mut body = json!({ "agent": self.agent });
+        say(&mut body, "context", context);
+        say(&mut body, "when", when);
+        say(&mut body, "wait", self.wait);
+        say(&mut body, "session_id", self.session);
+        self.sending.send(&mut speaker, paper, "wake", &self.agent, body).await
+    }
+}
+
+impl Sending {
+    async fn send(
+        self,
+        speaker: &mut Speaker,
+        paper: &Paper,
+        verb: &str,
+        agent: &str,
+        mut body: Value,
+    ) -> anyhow::Result<()> {
+        say(&mut body, "connectors", Some(self.connectors).filter(|named| !named.is_empty()));
+        say(&mut body, "from", self.from);
+        let (status, answer) = speaker.post(verb, &body, self.idempotency_key.as_deref()).await?;
+        if !status.is_success() {
+            return Err(speaker.refusal(agent, status, &answer));
+        }
+        let dispatched: Vec<&Value> = answer["dispatched"].as_array().into_iter().flatten().collect();
+        match paper.json {
+            true => paper.value(&answer)?,
+            false if dispatched.is_empty() => {}
+            false => paper.text(&told(&answer, &dispatched))?,
+        }
+        if dispatched.is_empty() {
+            return Err(nobody(agent));
+        }
+        if dispatched.iter().all(|one| one["ok"] == json!(false)) {
+            bail!("no connector took it");
+        }
+        Ok(())
+    }
+}
+
+/// Puts into a body what was said at all.
+pub fn say(body: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body[name] = value.into();
+    }
+}
+
+/// What every connector made of it, under the id to ask about later.
+fn told(answer: &Value, dispatched: &[&Value]) -> String {
+    let rows: Vec<Vec<String>> = dispatched.iter().map(|one| row(one)).collect();
+    format!("{}\n{}", cell(&answer["dispatch_id"]), aligned(&rows))
+}
+
+fn row(one: &Value) -> Vec<String> {
+    let receipt = &one["receipt"];
+    let (outcome, mut notes) = match (one["ok"] == json!(true), one["route"].as_str()) {
+        (false, _) => ("failed", vec![cell(&one["error"])]),
+        (true, Some("wake")) => {
+            let woken = if receipt["woken"] == json!(true) { "woken" } else { "not woken" };
+            (
+                woken,
+                receipt["session_id"].as_str().map(|_| cell(&receipt["session_id"])).into_iter().collect(),
+            )
+        }
+        (true, _) => {
+            let taken = if receipt["delivery_skipped"] == json!(true) { "kept" } else { "delivered" };
+            (
+                taken,
+                receipt["delivery_id"].as_str().map(|_| cell(&receipt["delivery_id"])).into_iter().collect(),
+            )
+        }
+    };
+    notes.extend(receipt["warnings"].as_array().into_iter().flatten().map(cell));
+    vec![format!("  {}", cell(&one["connector"])), outcome.to_owned(), notes.join("; ")]
+}
+
+/// `+5m` from now, or a time with its offset; in ms since 1970.
+fn moment(text: &str, timepiece: &Timepiece) -> anyhow::Result<i64> {
+    if let Some(span) = text.strip_prefix('+') {
+        let span: Span = span.parse().map_err(anyhow::Error::msg)?;
+        return Ok((timepiece.now() + span.0).millis());
+    }
+    let at = FireAt::parse(text)
+        .with_context(|| format!("`{text}` is no time: write 2030-01-31T09:00:00Z or +5m"))?;
+    Ok(at.due_ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_time::Moment;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_whole_or_as_a_span_from_now() {
+        let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
+        assert_eq!(moment("+5m", &timepiece).unwrap(), 1_765_000_300_000);
+        assert_eq!(moment("2025-12-06T05:46:40Z", &timepiece).unwrap(), 1_765_000_000_000);
+        assert_eq!(moment("2025-12-06T06:46:40.007+01:00", &timepiece).unwrap(), 1_765_000_000_007);
+        for bad in ["tomorrow", "+5", "2025-12-06T05:46:40", "1765000000000", "+-5m", ""] {
+            assert!(moment(bad, &timepiece).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_became_of_it_is_said_honestly() {
+        for (one, outcome) in [
+            (json!({ "ok": true, "route": "deliver", "receipt": { "delivered_at": 1 } }), "delivered"),
+            (
+                json!({ "ok": true, "route": "deliver", "receipt": { "delivered_at": 1, "delivery_skipped": true } }),
+                "kept",
+            ),
+            (json!({ "ok": true, "route": "wake", "receipt": { "woken_at": 1, "woken": true } }), "woken"),
+            (
+                json!({ "ok": true, "route": "wake", "receipt": { "woken_at": 1, "woken": false } }),
+                "not woken",
+            ),
+            (json!({ "ok": false, "route": "wake", "error": "gone" }), "failed"),
+        ] {
+            assert_eq!(row(&one)[1], outcome, "{one}");
+        }
+    }
+}

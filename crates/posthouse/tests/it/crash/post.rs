@@ -1,0 +1,104 @@
+//! SIGKILL while programs notify, wake and ask: no receipt that was given is lost, no dispatch is handled
+//! twice by an SDK agent, every question is answered by whom it was put to.
+
+mod agents;
+mod hook;
+mod program;
+mod sum;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthouse_agent::post::{Client, Credential};
+use posthouse_wire::Secret;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::{Dice, PATIENCE, kills};
+use crate::house::House;
+use crate::talk::provide_crypto;
+use agents::Crew;
+use hook::Hook;
+use program::{Door, Program};
+use sum::Sum;
+
+/// Agents that dial in. The first is known to the webhook too, so what it is told goes both ways.
+const AGENTS: usize = 4;
+const PROGRAMS: usize = 12;
+/// The agent that only the webhook knows.
+const HOOKED: &str = "desk";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_receipt_given_is_lost_and_no_dispatch_is_handled_twice_whenever_the_house_is_killed() {
+    provide_crypto();
+    let mut house = House::open(&[]);
+    house.does(&["tenant", "create", "acme"]);
+    let names: Vec<String> = (0..AGENTS).map(|number| format!("agent{number}")).collect();
+    let (lives, lived) = watch::channel(0);
+    let mut crew = Crew::default();
+    for name in &names {
+        let agent = house.does(&["agent", "create", name, "--tenant", "acme"]);
+        crew.dial(&house.url, name, &agent, lived.clone());
+    }
+    let hook = Hook::open().await;
+    let wired = json!({ "agents": { HOOKED: { "url": hook.url }, &names[0]: { "url": hook.url } } });
+    let settings = house.secret_file("hooks.json", &wired.to_string());
+    house.does(&[
+        "connector",
+        "create",
+        "hooks",
+        "--tenant",
+        "acme",
+        "--kind",
+        "webhook",
+        "--settings",
+        &settings,
+    ]);
+    let credential = house.does(&["client", "create", "--tenant", "acme"]);
+    let text = |name: &str| credential[name].as_str().unwrap().to_owned();
+    let credential = Credential::Client { id: text("client_id"), secret: Secret::new(text("client_secret")) };
+    let door = Door {
+        house: house.url.clone(),
+        id: text("client_id"),
+        secret: text("client_secret"),
+        http: reqwest::Client::new(),
+    };
+    // Repeating is the programs' own affair here: at once, and so that it can be counted.
+    let client = Client::new(&house.url, credential).patience(Duration::ZERO);
+
+    let (enough, is_enough) = watch::channel(false);
+    let programs: Vec<_> = (0..PROGRAMS)
+        .map(|number| {
+            let dice = Dice(0x2545_f491_4f6c_dd1d ^ (number as u64 + 1));
+            let program = Program::new(number, client.clone(), door.clone(), names.clone(), dice);
+            tokio::spawn(program.writes(is_enough.clone()))
+        })
+        .collect();
+
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    for kill in 1..=kills() {
+        // Some more get through, then it dies in the middle of the next ones.
+        crew.handles_more(1 + dice.below(80)).await;
+        tokio::time::sleep(Duration::from_micros(dice.below(4000) as u64)).await;
+        tokio::task::block_in_place(|| house.kill());
+        lives.send_replace(kill);
+        tokio::task::block_in_place(|| house.start());
+        if kill % 20 == 0 {
+            println!("{kill} kills, {} dispatches handled", crew.handled());
+        }
+    }
+    // Whoever waits for another kill to answer a question waits no longer.
+    lives.send_replace(usize::MAX);
+    enough.send_replace(true);
+    let mut written = Vec::new();
+    for program in programs {
+        written.extend(program.await.unwrap());
+    }
+    let receipts = sum::settled(&client, &written).await;
+    let answers = sum::attached(&client, &written).await;
+    let seen = Arc::clone(&crew.seen);
+    crew.leave().await;
+    let sum = Sum::of(&written, &receipts, &answers, &seen.lock().unwrap(), &hook.calls());
+    sum.is_right(kills());
+    house.kill();
+}

@@ -1,0 +1,207 @@
+//! A program that writes to agents, one thing after another, and insists.
+
+use std::time::Duration;
+
+use posthouse_agent::post::{Answered, Ask, Client, Fault, Notify, Wake};
+use posthouse_time::Timepiece;
+use posthouse_wire::CorrelationId;
+use posthouse_wire::delivery::When;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::agents::THOUGHTFUL;
+use super::{Dice, HOOKED, PATIENCE};
+
+/// Questions of one program that are open at a time.
+const ASKING: usize = 4;
+
+/// What was written, and what the program knows of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    pub agent: String,
+    pub text: String,
+    pub what: What,
+    /// Whether the house gave a receipt, or an answer.
+    pub answered: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// Told or woken, under this dispatch id.
+    Dispatch(String),
+    /// Asked under this correlation id; what came back.
+    Question(CorrelationId, Answered),
+}
+
+pub struct Program {
+    number: usize,
+    client: Client,
+    door: Door,
+    agents: Vec<String>,
+    dice: Dice,
+}
+
+impl Program {
+    pub fn new(number: usize, client: Client, door: Door, agents: Vec<String>, dice: Dice) -> Self {
+        Self { number, client, door, agents, dice }
+    }
+
+    pub async fn writes(mut self, enough: watch::Receiver<bool>) -> Vec<Written> {
+        let mut written = Vec::new();
+        // Whoever has to think answers after the next kill, and nobody stands still for that.
+        let mut asking = JoinSet::new();
+        for round in 0.. {
+            if *enough.borrow() {
+                break;
+            }
+            // Unlike anybody else's, and the same however often it is sent.
+            let id = format!("p{}-{round}", self.number);
+            let agent = self.agents[self.dice.below(self.agents.len())].clone();
+            written.push(match self.dice.below(12) {
+                0..=2 => self.notifies(&agent, id).await,
+                3 => self.notifies_once(&agent, id).await,
+                4 | 5 => self.notifies(HOOKED, id).await,
+                6 => self.notifies_a_session(&agent, id).await,
+                7 => self.wakes(&agent, id, When::Immediate).await,
+                8 => {
+                    let at = Timepiece::wall().now() + Duration::from_millis(self.dice.below(2000) as u64);
+                    self.wakes(&agent, id, When::At(at.millis())).await
+                }
+                9 if asking.len() < ASKING => {
+                    let question = self.question(&agent, &id, &format!("{THOUGHTFUL}{id}"));
+                    asking.spawn(asks(self.client.clone(), question));
+                    continue;
+                }
+                10 if asking.len() < ASKING => {
+                    let question = self.question(&agent, &id, &format!("{THOUGHTFUL}{id}"));
+                    asking.spawn(asks_and_comes_back(self.client.clone(), self.door.clone(), question));
+                    continue;
+                }
+                _ => asks(self.client.clone(), self.question(&agent, &id, &id)).await,
+            });
+            written.extend(std::iter::from_fn(|| asking.try_join_next()).map(Result::unwrap));
+            tokio::time::sleep(Duration::from_millis(self.dice.below(20) as u64)).await;
+        }
+        written.extend(asking.join_all().await);
+        written
+    }
+
+    async fn notifies(&self, agent: &str, id: String) -> Written {
+        let wish = self.notify(agent, &id);
+        let notified = insists(|| self.client.notify(&wish)).await;
+        assert!(notified.dispatched.iter().all(|one| one.ok), "{notified:?}");
+        // Where the webhook knows the agent as well, both were tried, under one id.
+        let ways = if agent == self.agents[0] { 2 } else { 1 };
+        assert_eq!((notified.dispatch_id.as_str(), notified.dispatched.len()), (id.as_str(), ways));
+        Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
+    }
+
+    /// Lets it be when there is no answer.
+    async fn notifies_once(&self, agent: &str, id: String) -> Written {
+        let answered = self.client.notify(&self.notify(agent, &id)).await.is_ok();
+        Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered }
+    }
+
+    async fn notifies_a_session(&self, agent: &str, id: String) -> Written {
+        let wish = Notify {
+            wait: Some(Duration::from_millis(200)),
+            // The webhook has its wakes tried once and no more.
+            connectors: Some(vec!["relay".to_owned()]),
+            ..self.notify(&format!("{agent}@desk-{}", self.number), &id)
+        };
+        insists(|| self.client.notify(&wish)).await;
+        Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
+    }
+
+    async fn wakes(&self, agent: &str, id: String, when: When) -> Written {
+        let mut wish = Wake::new(agent);
+        wish.dispatch_id = id.as_str().into();
+        wish.opts.context = Some(id.clone());
+        wish.opts.when = when;
+        wish.connectors = Some(vec!["relay".to_owned()]);
+        wish.wait = Some(Duration::from_millis(200));
+        insists(|| self.client.wake(&wish)).await;
+        Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
+    }
+
+    fn notify(&self, agent: &str, id: &str) -> Notify {
+        let mut wish = Notify::new(agent, id);
+        wish.dispatch_id = id.into();
+        wish.from = Some(format!("program{}", self.number));
+        wish
+    }
+
+    fn question(&self, agent: &str, id: &str, text: &str) -> Ask {
+        let mut wish = Ask::new(agent, text);
+        wish.correlation_id = id.into();
+        wish.timeout = PATIENCE;
+        wish
+    }
+}
+
+/// For a question that nobody waits for on the line that it is put on.
+#[derive(Clone)]
+pub struct Door {
+    pub house: String,
+    pub id: String,
+    pub secret: String,
+    pub http: reqwest::Client,
+}
+
+impl Door {
+    /// Puts it until the house says that it has it.
+    async fn puts(&self, wish: &Ask) {
+        let body = json!({
+            "agent": wish.agent, "message": wish.message, "correlation_id": wish.correlation_id,
+            "timeout": wish.timeout.as_secs(), "wait": 0,
+        });
+        let putting = async || {
+            loop {
+                let request = self.http.post(format!("{}/v1/exchange", self.house));
+                let request = request.basic_auth(&self.id, Some(&self.secret)).body(body.to_string());
+                match request.send().await.map(|answer| answer.status().as_u16()) {
+                    Ok(200 | 202) => return,
+                    // Gone, or not all there yet.
+                    Err(_) | Ok(503) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    Ok(other) => panic!("a question was answered {other}"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, putting()).await.expect("the house takes no question");
+    }
+}
+
+async fn asks(client: Client, wish: Ask) -> Written {
+    let answer = insists(|| client.exchange(&wish)).await;
+    answered(wish, answer)
+}
+
+/// Hangs up once the house says that it has the question, and asks for its answer by the id alone.
+async fn asks_and_comes_back(client: Client, door: Door, wish: Ask) -> Written {
+    door.puts(&wish).await;
+    let answer = insists(|| client.attach(&wish.correlation_id)).await;
+    answered(wish, answer)
+}
+
+fn answered(wish: Ask, answer: Answered) -> Written {
+    let Ask { agent, message, correlation_id, .. } = wish;
+    Written { agent, text: message, what: What::Question(correlation_id, answer), answered: true }
+}
+
+/// Wishes the very same again until there is an answer.
+async fn insists<T, F: Future<Output = Result<T, Fault>>>(wish: impl Fn() -> F) -> T {
+    let insisting = async {
+        loop {
+            match wish().await {
+                Ok(answer) => return answer,
+                // Gone, or not all there yet.
+                Err(Fault::Unreachable(_) | Fault::Refused { status: 503, .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(other) => panic!("the house refused: {other}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, insisting).await.expect("the house does not answer")
+}

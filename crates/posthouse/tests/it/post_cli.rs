@@ -1,0 +1,325 @@
+//! Writing to agents from a shell: `notify`, `wake` and `ask`, what became of it, and the ways there.
+
+use std::io::Write;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use posthouse_agent::Inbound;
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{Action, CorrelationId};
+use serde_json::{Value, json};
+
+use crate::house::{BINARY, House};
+use crate::talk::{PATIENCE, Rider, provide_crypto};
+
+/// A command as people type it, with what is piped into it.
+fn types(house: &House, words: &[&str], piped: Option<&str>, env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("--dir").arg(house.folder()).args(words).envs(env.iter().copied());
+    command.stdin(if piped.is_some() { Stdio::piped() } else { Stdio::null() });
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    if let Some(text) = piped {
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// A command that goes on while others act.
+fn begins(house: &House, words: &[&str]) -> Child {
+    let mut command = Command::new(BINARY);
+    command.arg("--dir").arg(house.folder()).args(words).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The exit code and what was said about it.
+fn fails(house: &House, words: &[&str]) -> (i32, String) {
+    let output = types(house, words, None, &[]);
+    (output.status.code().unwrap(), err(&output))
+}
+
+fn settled() -> (House, Value) {
+    provide_crypto();
+    let house = House::open(&[]);
+    house.does(&["tenant", "create", "acme"]);
+    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    (house, heron)
+}
+
+async fn dials(house: &House, agent: &Value) -> Rider {
+    Rider::dial(house, agent, &[("post", "post")]).await
+}
+
+/// What a program sent, without the line that tells agents of other makes what it is.
+fn text(inbound: &Inbound) -> String {
+    let posted = inbound.event.post.as_ref().unwrap();
+    posted.unwrap(&inbound.event.text).to_owned()
+}
+
+/// Answers the question that was heard, however long the house takes to come back.
+async fn answers(rider: &Rider, question: &Inbound, content: &str) {
+    let meta = question.event.post.as_ref().unwrap().meta.as_ref().unwrap();
+    let correlation: CorrelationId = meta.correlation_id.clone().unwrap();
+    let answer = Action::Send {
+        chat_id: question.event.source.chat_id.clone().unwrap(),
+        content: content.to_owned(),
+        reply_to: None,
+        metadata: Metadata { correlation_id: Some(correlation), ..Metadata::default() },
+    };
+    let taken = async {
+        while !rider.asks("post", "post", answer.clone()).await.success {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, taken).await.expect("the answer was not taken");
+}
+
+/// Until the one receipt of a dispatch says so.
+async fn until_state(house: &House, dispatch: &str, state: &str) -> Value {
+    let reached = async {
+        loop {
+            let shown = house.does(&["receipt", "show", dispatch]);
+            if shown["items"][0]["state"] == state {
+                return shown;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reached).await.expect("the receipt never got so far")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_is_told_from_the_line_or_from_a_pipe_and_followed_to_its_end() {
+    let (house, heron) = settled();
+    let mut rider = dials(&house, &heron).await;
+    let sent = house.does(&["notify", "heron", "the build is green", "--tenant", "acme", "--from", "ci"]);
+    assert_eq!((&sent["agent"], &sent["dispatched"][0]["connector"]), (&json!("heron"), &json!("relay")));
+    assert_eq!(sent["dispatched"][0]["ok"], true);
+    let heard = rider.hears().await;
+    assert_eq!(text(&heard), "the build is green");
+    let meta = serde_json::to_value(heard.event.post.as_ref().unwrap().meta.as_ref().unwrap()).unwrap();
+    assert_eq!(meta["origin"]["trigger_kind"], "cli");
+    assert_eq!(meta["origin"]["skill_name"], "ci");
+
+    let dispatch = sent["dispatch_id"].as_str().unwrap();
+    let shown = until_state(&house, dispatch, "acknowledged").await;
+    assert_eq!(
+        (&shown["items"][0]["tenant"], &shown["items"][0]["agent_id"]),
+        (&json!("acme"), &json!("heron"))
+    );
+    let trace = out(&types(&house, &["message", "trace", dispatch], None, &[]));
+    for step in ["emitted", "accepted", "acknowledged", dispatch] {
+        assert!(trace.contains(step), "{trace}");
+    }
+    let people = out(&types(&house, &["receipt", "show", dispatch], None, &[]));
+    assert!(people.contains("heron of acme through relay  acknowledged"), "{people}");
+
+    for words in [&["notify", "heron", "-", "--tenant", "acme"][..], &["notify", "heron", "--tenant", "acme"]]
+    {
+        let told = types(&house, words, Some("line one\n-line two;\n"), &[]);
+        assert!(told.status.success(), "{}", err(&told));
+        assert_eq!(text(&rider.hears().await), "line one\n-line two;");
+    }
+    let (code, words) = fails(&house, &["notify", "heron", "--tenant", "acme"]);
+    assert!(code == 1 && words.contains("nothing to say"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_key_again_is_the_same_message_again() {
+    let (house, heron) = settled();
+    let words = ["notify", "heron", "once", "--tenant", "acme", "--idempotency-key", "release-7"];
+    let (first, again) = (house.does(&words), house.does(&words));
+    assert_eq!(first["dispatch_id"], "release-7");
+    assert_eq!(
+        first["dispatched"][0]["receipt"]["delivery_id"],
+        again["dispatched"][0]["receipt"]["delivery_id"]
+    );
+    let mut rider = dials(&house, &heron).await;
+    assert_eq!(text(&rider.hears().await), "once");
+    until_state(&house, "release-7", "acknowledged").await;
+    assert!(rider.has_heard_nothing());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_says_whether_it_woke_and_may_be_put_off() {
+    let (house, heron) = settled();
+    let absent = house.does(&["wake", "heron", "now", "--tenant", "acme"]);
+    assert_eq!(absent["woken"], false);
+    let mut rider = dials(&house, &heron).await;
+    assert_eq!(text(&rider.hears().await), "now");
+    let woken = house.does(&["wake", "heron@deploys", "look", "--tenant", "acme", "--wait", "10"]);
+    assert_eq!((&woken["woken"], &woken["dispatched"][0]["route"]), (&json!(true), &json!("wake")));
+    assert_eq!(rider.hears().await.event.source.chat_id.unwrap().as_str(), "post-deploys");
+    let later = house.does(&["wake", "heron", "later", "--tenant", "acme", "--when", "+1h"]);
+    assert_eq!(later["woken"], false);
+    let waiting = house.does(&["receipt", "list", "--tenant", "acme", "--state", "scheduled"]);
+    assert_eq!(waiting["items"][0]["dispatch_id"], later["dispatch_id"]);
+    let (code, words) = fails(&house, &["wake", "heron", "--tenant", "acme", "--when", "tomorrow"]);
+    assert!(code == 1 && words.contains("`tomorrow` is no time"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_printed_bare_and_who_does_not_answer_has_a_code_of_its_own() {
+    let (house, heron) = settled();
+    let mut rider = dials(&house, &heron).await;
+    let asker = begins(&house, &["ask", "heron", "how many?", "--tenant", "acme"]);
+    let question = rider.hears().await;
+    assert_eq!(text(&question), "how many?");
+    answers(&rider, &question, "{\"open\": 4}").await;
+    let printed = asker.wait_with_output().unwrap();
+    assert_eq!(
+        (out(&printed), printed.status.code()),
+        ("{\"open\": 4}\n".to_owned(), Some(0)),
+        "{}",
+        err(&printed)
+    );
+
+    let (code, words) = fails(&house, &["ask", "heron", "anybody?", "--tenant", "acme", "--timeout", "1"]);
+    assert!(code == 3 && words.contains("no answer within 1000 ms"), "{code}: {words}");
+    for verb in ["ask", "notify", "wake"] {
+        let (code, words) = fails(&house, &[verb, "stork", "hello", "--tenant", "acme"]);
+        assert!(code == 4 && words.contains("nobody knows an agent `stork`"), "{verb} {code}: {words}");
+    }
+    let (code, words) = fails(&house, &["ask", "heron@desk", "hello", "--tenant", "acme"]);
+    assert!(code == 1 && words.contains("not with a session"), "{code}: {words}");
+    let (code, words) = fails(&house, &["ask", "--attach", "q-unheard-of", "--tenant", "acme"]);
+    assert!(code == 1 && words.contains("`q-unheard-of`"), "{code}: {words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asked_waits_on_over_a_kill_of_the_house_or_attaches_again() {
+    let (mut house, heron) = settled();
+    let mut rider = dials(&house, &heron).await;
+    let words = ["--json", "ask", "heron", "still there?", "--tenant", "acme", "--timeout", "60"];
+    let asker = begins(&house, &[&words[..], &["--correlation-id", "q-1"]].concat());
+    let question = rider.hears().await;
+    house.kill();
+    house.start();
+    answers(&rider, &question, "yes").await;
+    let heard = asker.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&heard.stdout).unwrap_or_else(|_| panic!("{}", err(&heard)));
+    assert_eq!((&answer["content"], &answer["correlation_id"]), (&json!("yes"), &json!("q-1")));
+    assert_eq!(house.does(&["ask", "--attach", "q-1", "--tenant", "acme"]), answer);
+    // The question is its asker's own.
+    house.does(&["tenant", "create", "umbrella"]);
+    let (code, words) = fails(&house, &["ask", "--attach", "q-1", "--tenant", "umbrella"]);
+    assert!(code == 1 && words.contains("no question of yours"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_speaks_with_its_own_credential_wherever_that_is_kept() {
+    let (house, heron) = settled();
+    let mut rider = dials(&house, &heron).await;
+    let credential = house.does(&["client", "create", "--tenant", "acme"]);
+    let (id, secret) =
+        (credential["client_id"].as_str().unwrap(), credential["client_secret"].as_str().unwrap());
+    let file = house.secret_file("client-secret", &format!("{secret}\n"));
+    let words = ["notify", "heron", "hello"];
+    // The admin token is neither needed nor used.
+    let url = ("POSTHOUSE_URL", house.url.as_str());
+    for env in [
+        vec![("POSTHOUSE_CLIENT_ID", id), ("POSTHOUSE_CLIENT_SECRET", secret)],
+        vec![("POSTHOUSE_CLIENT_ID", id), ("POSTHOUSE_CLIENT_SECRET_FILE", file.as_str())],
+    ] {
+        let mut command = Command::new(BINARY);
+        command.current_dir(house.dir.path()).args(words).envs(env).envs([url]);
+        let told = command.stdin(Stdio::null()).output().unwrap();
+        assert!(told.status.success(), "{}", err(&told));
+        assert_eq!(text(&rider.hears().await), "hello");
+    }
+    let flags = ["--client-id", id, "--client-secret-file", &file];
+    house.does(&[&words[..], &flags].concat());
+    rider.hears().await;
+
+    let wrong = types(
+        &house,
+        &words,
+        None,
+        &[("POSTHOUSE_CLIENT_ID", id), ("POSTHOUSE_CLIENT_SECRET", "canary-wrong")],
+    );
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(err(&wrong).contains("does not take the secret"), "{}", err(&wrong));
+    assert!(!err(&wrong).contains("canary"), "{}", err(&wrong));
+    let (code, said) = fails(&house, &words);
+    assert!(code == 1 && said.contains("as whom?"), "{said}");
+    let (code, said) = fails(&house, &["notify", "heron", "x", "--tenant", "nobody"]);
+    assert!(code == 1 && said.contains("there is no tenant `nobody`"), "{said}");
+    assert!(rider.has_heard_nothing());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_of_the_reference_are_imported_once_and_their_secrets_stay_unseen() {
+    let (house, _) = settled();
+    // Nobody listens there.
+    let agents =
+        json!({ "desk": { "url": "http://127.0.0.1:1/hook", "status_url": "http://127.0.0.1:1/up" } });
+    let file = house.secret_file("agents.json", &agents.to_string());
+    let authorization = house.secret_file("authorization", "Bearer canary-authorization");
+    let hmac = house.secret_file("hmac", "canary-hmac");
+    let import = ["connector", "import", &file, "--tenant", "acme", "--authorization-file", &authorization];
+    let import = [&import[..], &["--hmac-secret-file", &hmac]].concat();
+    let (code, words) = fails(&house, &import);
+    assert!(code == 1 && words.contains("not healthy"), "{words}");
+    let made = house.does(&[&import[..], &["--force", "--timeout-ms", "700"]].concat());
+    assert_eq!((&made["name"], &made["kind"]), (&json!("webhook"), &json!("webhook")));
+    assert_eq!((&made["authorization"], &made["hmac_secret"]), (&json!(true), &json!(true)));
+    assert_eq!(made["settings"], json!({ "agents": agents, "timeout_ms": 700 }));
+    let which = ["webhook", "--tenant", "acme"];
+    let shown = house.does(&[&["connector", "show"][..], &which].concat());
+    let listed = house.does(&["connector", "list"]);
+    assert_eq!(listed["items"], json!([shown]));
+    let checked = house.tries(&[&["connector", "check"][..], &which].concat());
+    assert_eq!(checked.status.code(), Some(1));
+    let health: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!((&health["healthy"], &health["agents"][0]["agent_id"]), (&json!(false), &json!("desk")));
+    let told = house.does(&["notify", "desk", "hello", "--tenant", "acme"]);
+    let receipt = house.does(&["receipt", "show", told["dispatch_id"].as_str().unwrap()]);
+    assert_eq!(receipt["items"][0]["connector"], "webhook");
+    for answer in [&made, &shown, &listed, &health, &told, &receipt] {
+        assert!(!answer.to_string().contains("canary"), "{answer}");
+    }
+    assert!(!house.log.lock().unwrap().contains("canary"));
+    house.does(&[&["connector", "remove"][..], &which].concat());
+    let (code, words) = fails(&house, &["notify", "desk", "hello", "--tenant", "acme"]);
+    assert_eq!(code, 4, "{words}");
+
+    let broken = house.secret_file("broken.json", r#"{"desk": {"wake_url": "http://127.0.0.1:1/"}}"#);
+    let (code, words) = fails(&house, &["connector", "import", &broken, "--tenant", "acme"]);
+    assert!(code == 1 && words.contains("`desk`") && words.contains("has no url"), "{words}");
+    let (code, words) =
+        fails(&house, &["connector", "create", "panes", "--tenant", "acme", "--kind", "tmux"]);
+    assert!(code == 1 && !words.is_empty(), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aliases_and_what_agents_may_do_are_the_operators_to_say() {
+    let (house, heron) = settled();
+    let mut rider = dials(&house, &heron).await;
+    house.does(&["alias", "create", "stork", "heron", "--tenant", "acme"]);
+    house.does(&["notify", "stork", "hello", "--tenant", "acme"]);
+    assert_eq!(text(&rider.hears().await), "hello");
+    assert_eq!(house.does(&["alias", "list"])["items"][0]["agent"], "heron");
+    let (code, words) = fails(&house, &["alias", "create", "heron", "stork", "--tenant", "acme"]);
+    assert!(code == 1 && words.contains("called that already"), "{words}");
+    house.does(&["alias", "remove", "stork", "--tenant", "acme"]);
+    assert_eq!(fails(&house, &["notify", "stork", "hello", "--tenant", "acme"]).0, 4);
+
+    let other = house.does(&["agent", "create", "otter", "--tenant", "acme"]);
+    let (id, secret) = (other["client_id"].as_str().unwrap(), other["client_secret"].as_str().unwrap());
+    let env = [("POSTHOUSE_CLIENT_ID", id), ("POSTHOUSE_CLIENT_SECRET", secret)];
+    let words = ["notify", "heron", "from a neighbour"];
+    assert_eq!(types(&house, &words, None, &env).status.code(), Some(0));
+    assert_eq!(text(&rider.hears().await), "from a neighbour");
+    assert_eq!(house.does(&["tenant", "show", "acme"])["peer_post"], "all");
+    house.does(&["tenant", "set", "acme", "--peer-post", "none"]);
+    assert_eq!(house.does(&["tenant", "show", "acme"])["peer_post"], "none");
+    assert_eq!(types(&house, &words, None, &env).status.code(), Some(4), "as if there were nobody");
+    assert!(rider.has_heard_nothing());
+}
