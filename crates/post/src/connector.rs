@@ -4,6 +4,7 @@ pub mod barred;
 pub mod drop;
 mod fresh;
 pub mod noop;
+pub mod relay;
 mod reply;
 pub mod settings;
 pub mod tmux;

@@ -9,8 +9,8 @@ use posthouse_wire::delivery::{
 
 use crate::address::Address;
 use crate::directory::Way;
-use crate::dispatch::{Item, Sending};
 use crate::exchange::{check_text, fresh_id, unknown};
+use crate::item::{Item, Sending};
 use crate::wish::{Deliver, Delivered, Dispatched, Handed, Notified, Notify};
 use crate::{Caller, Post, Refused};
 

@@ -88,7 +88,7 @@ impl Way {
 
     pub fn implementation(&self) -> &'static str {
         match &self.by {
-            By::Line(line, _) => line.implementation(),
+            By::Line(..) => LINE,
             By::Made { connector, .. } => connector.implementation(),
         }
     }
@@ -223,14 +223,7 @@ impl Post {
         let wired = self.wired(&by.tenant).await?;
         let mut listed: HashMap<String, Listed> = HashMap::new();
         for instance in self.0.relay.roster().instances(Some(&by.tenant)).await? {
-            note(
-                &mut listed,
-                LINE,
-                AgentDescriptor {
-                    agent_name: Some(instance.name.clone()),
-                    ..AgentDescriptor::new(instance.name)
-                },
-            );
+            note(&mut listed, LINE, AgentDescriptor::named(instance.name));
         }
         for made in &wired.made {
             for agent in made.connector.list_agents().await.unwrap_or_default() {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::connector::{AgentConnector, Answer, Question, Replied, Undone};
 use crate::conversation::{self, LONGEST_TEXT};
 use crate::directory::{By, Way};
-use crate::dispatch::{Item, Sending, digest};
+use crate::item::{Item, Sending, digest};
 use crate::wish::{Ask, Exchanged, Questions};
 use crate::{Caller, Fault, Post, Refused, ReplyRefused};
 

@@ -19,6 +19,7 @@ mod directory;
 mod dispatch;
 mod exchange;
 mod fault;
+mod item;
 mod line;
 mod metrics;
 mod openapi;

@@ -8,7 +8,6 @@ use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted,
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay};
 
-use crate::connector::Features;
 use crate::conversation::{self, identity};
 use crate::{Fault, Post};
 
@@ -53,21 +52,6 @@ impl Post {
 }
 
 impl Line {
-    pub fn implementation(&self) -> &'static str {
-        "RelayAgentConnector"
-    }
-
-    pub fn features() -> Features {
-        Features {
-            deliver: true,
-            wake: true,
-            list_agents: true,
-            agent_status: true,
-            health_check: true,
-            request_response: true,
-        }
-    }
-
     /// Whether anybody is there to take it at this moment.
     pub fn is_attached(&self, instance: &InstanceId) -> bool {
         let presence = self.relay.presence(instance);

@@ -4,8 +4,8 @@ use posthouse_time::Moment;
 use posthouse_wire::delivery::{WakeOpts, WakeReceipt, When};
 
 use crate::deliver::checked_id;
-use crate::dispatch::{Item, Sending};
 use crate::exchange::{check_text, unknown};
+use crate::item::{Item, Sending};
 use crate::wish::{Dispatched, Handed, Wake, Woken};
 use crate::{Caller, Post, Refused};
 

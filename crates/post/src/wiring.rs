@@ -1,14 +1,17 @@
 //! Connectors as the operator makes them.
 
+use std::sync::Arc;
+
 use ledger::{ConnectorRecord, Created, Removed};
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::Value;
 
+use crate::connector::relay::RelayConnector;
 use crate::connector::settings::{self, Tools};
-use crate::connector::{Features, Undone};
-use crate::line::{LINE, Line};
+use crate::connector::{AgentConnector, Features, Undone};
+use crate::line::LINE;
 use crate::{Post, Refused, Unmade};
 
 /// What a connector proves itself with; sealed as soon as it is made.
@@ -103,16 +106,15 @@ impl Post {
 
     /// Looks at a connector, as making it would.
     pub async fn check_connector(&self, tenant: &TenantId, name: &str) -> Result<Health, Refused> {
-        if name == LINE {
-            let implementation = self.line(tenant).implementation();
-            let (features, agents) = (Line::features(), Vec::new());
-            return Ok(Health { healthy: true, implementation, features, agents });
-        }
-        let Some(record) = self.0.connectors.connector(tenant, name).await? else {
-            return Err(Refused::Absent);
+        let connector: Arc<dyn AgentConnector> = if name == LINE {
+            Arc::new(RelayConnector::new(self, tenant))
+        } else {
+            let Some(record) = self.0.connectors.connector(tenant, name).await? else {
+                return Err(Refused::Absent);
+            };
+            let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
+            settings::rebuild(&record.kind, &settings, self.tools(&record.id))
         };
-        let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
-        let connector = settings::rebuild(&record.kind, &settings, self.tools(&record.id));
         Ok(Health {
             healthy: connector.health_check().await,
             implementation: connector.implementation(),

@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use post::connector::relay::RelayConnector;
 use post::connector::{AgentConnector, Question, Replied, Undone};
 use posthouse_wire::delivery::{AgentStatus, Cause, DeliveryReceipt, Kind, Payload, WakeOpts, WakeReceipt};
 use serde_json::json;
 
 use crate::bench::{Bench, context, emission, fault, payload};
 use crate::receiver::Receiver;
+use crate::town::Town;
 use journal::Journal;
 
 /// A connector that works: `known` is an agent that it reaches now, or nobody where it claims none. `traces` says
@@ -148,6 +150,17 @@ fn question() -> Question {
 
 fn files_below(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
+}
+
+#[tokio::test]
+async fn the_line_to_agents_that_dial_in_conforms() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await;
+    let _seated = heron.sits().await;
+    let relay = RelayConnector::new(&town.post, &heron.tenant);
+    // Nothing of a stranger's reaches anybody's inbox.
+    conforms(&relay, Some("heron"), || 0).await;
+    assert_eq!(relay.agent_status("heron@kitchen").await, relay.agent_status("heron").await);
 }
 
 #[tokio::test]

@@ -109,6 +109,12 @@ impl AgentDescriptor {
     pub fn new(agent_id: impl Into<String>) -> Self {
         Self { agent_id: agent_id.into(), agent_name: None, capabilities: None }
     }
+
+    /// One whose id is its name.
+    pub fn named(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { agent_name: Some(name.clone()), ..Self::new(name) }
+    }
 }
 
 /// Pure metadata; it never decides whether something is delivered.

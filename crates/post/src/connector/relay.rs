@@ -1,0 +1,153 @@
+//! Agents that dial in, seen as one more substrate: what the post does for them, behind the contract's verbs.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthouse_wire::TenantId;
+use posthouse_wire::delivery::{
+    AgentDescriptor, AgentStatus, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
+};
+
+use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
+use crate::line::LINE;
+use crate::wish::{Ask, Deliver, Exchanged, Wake};
+use crate::{Address, Caller, Post, Refused};
+
+/// The line to one tenant's agents. Unlike other connectors it keeps receipts itself: an entry and its
+/// receipt are one.
+pub struct RelayConnector {
+    post: Post,
+    caller: Caller,
+}
+
+impl RelayConnector {
+    pub const IMPLEMENTATION: &str = LINE;
+
+    /// To the agents of this tenant, in the name of its operator.
+    pub fn new(post: &Post, tenant: &TenantId) -> Self {
+        let client = ledger::operator_client(tenant);
+        let caller = Caller { client, tenant: tenant.clone(), agent: None, attested: None };
+        Self { post: post.clone(), caller }
+    }
+
+    fn only_here() -> Option<Vec<String>> {
+        Some(vec![LINE.to_owned()])
+    }
+}
+
+#[async_trait]
+impl AgentConnector for RelayConnector {
+    fn implementation(&self) -> &'static str {
+        Self::IMPLEMENTATION
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            deliver: true,
+            wake: true,
+            list_agents: true,
+            agent_status: true,
+            health_check: true,
+            request_response: true,
+        }
+    }
+
+    /// A repeat finds its receipt.
+    fn repeats_harmlessly(&self) -> bool {
+        true
+    }
+
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+        let instances = self.post.0.relay.roster().instances(Some(&self.caller.tenant)).await;
+        let instances = instances.map_err(|fault| troubled("", &fault.into()))?;
+        Ok(instances.into_iter().map(|found| AgentDescriptor::named(found.name)).collect())
+    }
+
+    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+        let found = self.post.instance(&self.caller.tenant, agent_id).await;
+        Ok(found.map_err(|fault| troubled(agent_id, &Refused::Fault(fault)))?.is_some())
+    }
+
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+        let wish =
+            Deliver { agent: agent_id.to_owned(), payload: payload.clone(), connectors: Self::only_here() };
+        let delivered = self.post.deliver(&self.caller, wish).await;
+        delivered.map(|delivered| delivered.receipt).map_err(|refused| troubled(agent_id, &refused))
+    }
+
+    async fn wake(
+        &self,
+        agent_id: &str,
+        opts: &WakeOpts,
+        emission: &Emission,
+    ) -> Result<WakeReceipt, Undone> {
+        let WakeOpts { context, when, session_id } = opts.clone();
+        let wish = Wake {
+            agent: agent_id.to_owned(),
+            context,
+            when,
+            session_id,
+            connectors: Self::only_here(),
+            from: Some(emission.from.clone()),
+            dispatch_id: Some(emission.dispatch_id.clone()),
+            wait: None,
+        };
+        let woken = self.post.wake(&self.caller, wish).await;
+        woken.map(|woken| woken.receipt).map_err(|refused| troubled(agent_id, &refused))
+    }
+
+    /// The house itself is the substrate; whoever can ask it finds it well.
+    async fn health_check(&self) -> bool {
+        self.post.0.relay.roster().tenant(self.caller.tenant.as_str()).await.is_ok()
+    }
+
+    /// The answer is kept with the question, where whoever asked finds it.
+    async fn request_response(
+        &self,
+        agent_id: &str,
+        payload: &Payload,
+        question: &Question,
+    ) -> Result<Replied, Undone> {
+        let wish = Ask {
+            agent: agent_id.to_owned(),
+            message: payload.text.clone(),
+            timeout: Some(question.timeout),
+            correlation_id: Some(question.correlation_id.clone()),
+            event_type: payload.meta.event_type.clone(),
+            connectors: Self::only_here(),
+            from: Some(payload.meta.origin.skill_name.clone()),
+            trigger_kind: Some(payload.meta.origin.trigger_kind),
+            wait: Some(Duration::ZERO),
+        };
+        let asked = self.post.exchange(&self.caller, wish).await;
+        let now = self.post.0.timepiece.now();
+        let receipt = DeliveryReceipt { delivered_at: now.millis(), ..DeliveryReceipt::default() };
+        match asked.map_err(|refused| troubled(agent_id, &refused))? {
+            Exchanged::Open { .. } => Ok(Replied::Awaited(receipt)),
+            Exchanged::Answered(response) => {
+                let answer = super::Answer { content: response.content, sent_at: Some(response.sent_at) };
+                Ok(Replied::Answer(receipt, answer))
+            }
+        }
+    }
+
+    async fn agent_status(&self, agent_id: &str) -> AgentStatus {
+        let agent = Address::read(agent_id).agent;
+        let listed = self.post.agent(&self.caller, agent).await;
+        listed.ok().and_then(|listed| listed.status).unwrap_or(AgentStatus::Unknown)
+    }
+}
+
+/// A refusal in the contract's own terms.
+fn troubled(agent_id: &str, refused: &Refused) -> Undone {
+    match refused {
+        Refused::Failed(failed) => failed.clone().into(),
+        Refused::NotImplemented(_) => Undone::no_reply_channel(LINE),
+        Refused::TimedOut { .. } => DeliveryFailed::new(agent_id, Cause::Timeout, refused.to_string()).into(),
+        Refused::Fault(fault) => {
+            tracing::error!(%fault, "the line could not be used");
+            DeliveryFailed::new(agent_id, Cause::Network, refused.to_string()).into()
+        }
+        _ => DeliveryFailed::client_validation(agent_id, refused.to_string()).into(),
+    }
+}

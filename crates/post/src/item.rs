@@ -1,0 +1,178 @@
+//! What is on its way, and from whom.
+
+use std::borrow::Cow;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use bytes::Bytes;
+use ledger::{Digest, NewReceipt, Opening, Receipt, Verb};
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{Meta, Origin, Payload, TriggerKind, WakeOpts};
+use posthouse_wire::{ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
+use serde::{Deserialize, Serialize};
+
+use crate::Caller;
+use crate::connector::Emission;
+use crate::directory::Way;
+
+/// Who sends, under which id, and when they said so.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending {
+    pub tenant: TenantId,
+    pub sender: ClientId,
+    pub sent_by: Option<InstanceId>,
+    /// What the sender goes by in the conversation.
+    pub from: String,
+    pub dispatch: DispatchId,
+    pub sent_at: Moment,
+    /// When it came in here.
+    pub taken_at: Moment,
+}
+
+/// What is sent. Kept as JSON until it has arrived, and read again for every attempt: the same bytes go out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub(crate) enum Item {
+    Deliver { payload: Payload },
+    Wake { opts: WakeOpts, from: String },
+    Ask { payload: Payload },
+}
+
+impl Item {
+    pub fn verb(&self) -> Verb {
+        match self {
+            Item::Deliver { .. } => Verb::Deliver,
+            Item::Wake { .. } => Verb::Wake,
+            Item::Ask { .. } => Verb::Exchange,
+        }
+    }
+
+    /// A wake is for the session that its address names, unless one was named apart.
+    pub fn in_session(&self, way: &Way) -> Cow<'_, Item> {
+        match (self, &way.session) {
+            (Item::Wake { opts, from }, Some(session))
+                if opts.session_id.is_none() && !session.is_empty() =>
+            {
+                let opts = WakeOpts { session_id: Some(session.clone()), ..opts.clone() };
+                Cow::Owned(Item::Wake { opts, from: from.clone() })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    pub fn json(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).expect("an item holds texts, numbers and what was JSON before"))
+    }
+
+    /// Tells one delivery of a dispatch from another.
+    fn digest(&self, connector: &str, agent: &str) -> Digest {
+        let (kind, text, session) = match self {
+            Item::Deliver { payload } => (payload.kind.word(), payload.text.as_str(), ""),
+            Item::Ask { payload } => ("ask", payload.text.as_str(), ""),
+            Item::Wake { opts, .. } => (
+                "wake",
+                opts.context.as_deref().unwrap_or_default(),
+                opts.session_id.as_deref().unwrap_or_default(),
+            ),
+        };
+        digest(&[connector, agent, kind, text, session])
+    }
+}
+
+/// A hash of texts that does not run them together.
+pub(crate) fn digest(texts: &[&str]) -> Digest {
+    let mut context = Context::new(&SHA256);
+    for text in texts {
+        context.update(&(text.len() as u64).to_be_bytes());
+        context.update(text.as_bytes());
+    }
+    let mut digest = Digest::default();
+    digest.copy_from_slice(&context.finish().as_ref()[..16]);
+    digest
+}
+
+impl Sending {
+    /// An agent goes by its own name, whatever it says: a conversation is its sender's.
+    pub fn by(
+        caller: &Caller,
+        from: Option<String>,
+        dispatch: DispatchId,
+        sent_at: Moment,
+        taken_at: Moment,
+    ) -> Self {
+        let from = from.filter(|_| caller.agent.is_none());
+        Self {
+            tenant: caller.tenant.clone(),
+            sender: caller.client.clone(),
+            sent_by: caller.instance().cloned(),
+            from: from.unwrap_or_else(|| caller.name().to_owned()),
+            dispatch,
+            sent_at,
+            taken_at,
+        }
+    }
+
+    /// The same again, from the record of it.
+    pub fn of(receipt: &Receipt, item: &Item) -> Self {
+        let from = match item {
+            Item::Deliver { payload } | Item::Ask { payload } => &payload.meta.origin.skill_name,
+            Item::Wake { from, .. } => from,
+        };
+        Self {
+            tenant: receipt.tenant.clone(),
+            sender: receipt.sender.clone(),
+            sent_by: receipt.sent_by.clone(),
+            from: from.clone(),
+            dispatch: receipt.dispatch.clone(),
+            sent_at: receipt.sent_at,
+            taken_at: receipt.accepted_at,
+        }
+    }
+
+    pub fn receipt(&self, way: &Way, item: &Item, open: Opening) -> NewReceipt {
+        let (connector, agent) = (way.name(), &way.agent);
+        NewReceipt {
+            tenant: self.tenant.clone(),
+            dispatch: self.dispatch.clone(),
+            digest: item.digest(connector, agent),
+            connector: connector.to_owned(),
+            agent: agent.to_owned(),
+            instance: None,
+            chat: None,
+            session: None,
+            verb: item.verb(),
+            sender: self.sender.clone(),
+            sent_by: self.sent_by.clone(),
+            sent_at: self.sent_at,
+            accepted: self.taken_at,
+            skipped: false,
+            open,
+        }
+    }
+
+    /// The envelope of something that is sent from here.
+    pub fn meta(
+        &self,
+        by: &Caller,
+        trigger_kind: Option<TriggerKind>,
+        event_type: Option<String>,
+        correlation_id: Option<CorrelationId>,
+    ) -> Meta {
+        Meta {
+            dispatch_id: self.dispatch.clone(),
+            sent_at: self.sent_at.millis(),
+            origin: Origin {
+                skill_name: self.from.clone(),
+                entry_skill_name: None,
+                trigger_kind: by.trigger(trigger_kind),
+                caller_agent_id: by.agent_id(),
+            },
+            event_type,
+            correlation_id,
+            rest: serde_json::Map::default(),
+        }
+    }
+
+    pub fn emission(&self) -> Emission {
+        Emission { dispatch_id: self.dispatch.clone(), sent_at: self.sent_at, from: self.from.clone() }
+    }
+}
