@@ -144,7 +144,7 @@ pub(crate) async fn change(
 }
 
 /// An access token for the post, so that an operator can write to agents without a credential of the
-/// tenant's. It is seen this once, and who was given one is on record.
+/// tenant's. It is seen this once, and the log tells that it was given.
 pub(crate) async fn token(
     State(console): State<Console>,
     Path(tenant): Path<String>,

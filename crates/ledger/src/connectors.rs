@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{ConnectorId, TenantId};
 
-use crate::{Created, Fault, Removed};
+use crate::{Created, Fault, Removed, Sealed};
 
 /// A configured connector. Its secrets are in the vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,12 @@ pub struct Alias {
 
 #[async_trait]
 pub trait Connectors: Send + Sync {
-    async fn create_connector(&self, new: ConnectorRecord) -> Result<Created, Fault>;
+    /// With its sealed secrets, in one commit: there is no moment at which it would go out without them.
+    async fn create_connector(
+        &self,
+        new: ConnectorRecord,
+        secrets: Vec<(String, Sealed)>,
+    ) -> Result<Created, Fault>;
     /// In the order of their making. Without a tenant: everybody's.
     async fn connectors(&self, of: Option<&TenantId>) -> Result<Vec<ConnectorRecord>, Fault>;
     async fn connector(&self, tenant: &TenantId, name: &str) -> Result<Option<ConnectorRecord>, Fault>;

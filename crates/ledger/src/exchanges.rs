@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
 
-use crate::{Digest, Fault, TokenHash};
+use crate::{Digest, Fault, NewReceipt, ReceiptKey, TokenHash};
 
 /// A question about to be asked.
 #[derive(Clone, Debug)]
@@ -26,12 +26,15 @@ pub struct NewExchange {
     pub deadline: Moment,
     /// What a reply by HTTP is known by.
     pub reply_token: Option<TokenHash>,
+    /// Whether its answer has to be looked for.
+    pub collected: bool,
 }
 
 /// What became of asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    Opened,
+    /// The question and its receipt are on record; it is still to be sent.
+    Opened(ReceiptKey),
     /// The same caller asked the same before.
     Attached(Box<Exchange>),
     /// The id belongs to another question.
@@ -96,8 +99,9 @@ pub enum Answered {
 
 #[async_trait]
 pub trait Exchanges: Send + Sync {
-    /// Opens a question once: the same again is attached to it. At most `most` of a tenant are open at a time.
-    async fn ask(&self, new: NewExchange, most: u32) -> Result<Asked, Fault>;
+    /// Opens a question once, with the receipt of its one delivery: whatever becomes of whoever asked, it is
+    /// sent. The same again is attached to it. At most `most` of a tenant are open at a time.
+    async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<Asked, Fault>;
     async fn exchange(
         &self,
         tenant: &TenantId,
@@ -107,9 +111,8 @@ pub trait Exchanges: Send + Sync {
     async fn exchange_in(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Exchange>, Fault>;
     /// The question whose answer this token stands for.
     async fn exchange_of_token(&self, token: TokenHash) -> Result<Option<Exchange>, Fault>;
-    /// Open questions to agents that do not dial in, the most urgent first: their answers may have to be
-    /// looked for.
-    async fn open_elsewhere(&self, at_most: u32) -> Result<Vec<Exchange>, Fault>;
+    /// Open questions whose answers have to be looked for, the most urgent first.
+    async fn uncollected(&self, at_most: u32) -> Result<Vec<Exchange>, Fault>;
     /// Newest first, before the moment and id named. Without a caller: the whole tenant's.
     async fn exchanges(
         &self,
@@ -128,7 +131,8 @@ pub trait Exchanges: Send + Sync {
         sent_at: i64,
         now: Moment,
     ) -> Result<Answered, Fault>;
-    /// The question could not be put. One that has ended stays as it ended.
+    /// The question could not be put. One that has ended stays as it ended, and one whose time is up ends by
+    /// that.
     async fn fail(
         &self,
         tenant: &TenantId,

@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use posthouse_time::Moment;
+pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
 use posthouse_wire::{ChatId, ClientId, DispatchId, EntryId, InstanceId, MessageId, TenantId};
 
 use crate::Fault;
@@ -81,44 +82,6 @@ pub enum Opened {
     Known(Box<Receipt>),
 }
 
-/// How far a delivery has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReceiptState {
-    Scheduled,
-    Queued,
-    Delivered,
-    Acknowledged,
-    Failed,
-    /// Nobody came for it.
-    Expired,
-}
-
-impl ReceiptState {
-    pub const ALL: [ReceiptState; 6] = [
-        ReceiptState::Scheduled,
-        ReceiptState::Queued,
-        ReceiptState::Delivered,
-        ReceiptState::Acknowledged,
-        ReceiptState::Failed,
-        ReceiptState::Expired,
-    ];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            ReceiptState::Scheduled => "scheduled",
-            ReceiptState::Queued => "queued",
-            ReceiptState::Delivered => "delivered",
-            ReceiptState::Acknowledged => "acknowledged",
-            ReceiptState::Failed => "failed",
-            ReceiptState::Expired => "expired",
-        }
-    }
-
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
-    }
-}
-
 /// One delivery, as far as it has come. Where an entry carries it, its state and times are the entry's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
@@ -182,30 +145,6 @@ pub struct NewReply {
     pub text: String,
 }
 
-/// What an utterance is to the receipt that it is kept with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyKind {
-    /// Said in the conversation.
-    Said,
-    /// The answer to a question.
-    Answer,
-    /// An answer after the answer.
-    Duplicate,
-    /// An answer after the deadline.
-    Late,
-}
-
-impl ReplyKind {
-    pub fn word(self) -> &'static str {
-        match self {
-            ReplyKind::Said => "said",
-            ReplyKind::Answer => "answer",
-            ReplyKind::Duplicate => "duplicate",
-            ReplyKind::Late => "late_reply",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub at: Moment,
@@ -264,17 +203,22 @@ pub trait Receipts: Send + Sync {
     /// only the answer is noted. Repeating it counts as another attempt.
     async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault>;
     /// Takes what is due under a lease, oldest first: it is due again at `lease_until` unless an attempt
-    /// is reported. What the clock brings up is not among it.
+    /// is reported. What the clock brings up is not among it, nor is what belongs to `except`.
     async fn claim_outgoing(
         &self,
         now: Moment,
         lease_until: Moment,
+        except: &[TenantId],
         at_most: u32,
     ) -> Result<Vec<Outgoing>, Fault>;
+    /// After a start where no other house can be alive: nobody is at anything any more, so all of it is due.
+    async fn free_outgoing(&self, now: Moment) -> Result<(), Fault>;
     /// Somebody is still at it: it is due again at `until`. Nothing changes for one that has ended.
     async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault>;
-    /// When the next attempt is due.
-    async fn next_outgoing(&self) -> Result<Option<Moment>, Fault>;
+    /// When the next attempt is due, of tenants but these.
+    async fn next_outgoing(&self, except: &[TenantId]) -> Result<Option<Moment>, Fault>;
+    /// How many deliveries of a tenant are still to be made, counting no further than `at_most`.
+    async fn waiting(&self, tenant: &TenantId, at_most: u32) -> Result<u32, Fault>;
     /// A scheduled one whose time has come, to be attempted now: it is queued, and due again at
     /// `lease_until`. Nothing when it is not scheduled any more and not due either.
     async fn bring_up(

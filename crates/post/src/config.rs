@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Whether connectors may type into terminal panes of this machine. Default false.
     pub tmux: bool,
+    /// The program that types into them, by its name or as an absolute path. Default `tmux`.
+    pub tmux_program: PathBuf,
+    /// Sockets of tmux servers that connectors may name, besides the usual one. Default none.
+    pub tmux_sockets: Vec<PathBuf>,
     /// Folders of this machine below which connectors may drop files. Default none.
     pub drop_dirs: Vec<PathBuf>,
     /// How long a wake waits for a connected agent to take it, unless the call says. Default 2s.
@@ -26,6 +30,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             tmux: false,
+            tmux_program: PathBuf::from("tmux"),
+            tmux_sockets: Vec::new(),
             drop_dirs: Vec::new(),
             wake_wait: Span::seconds(2),
             open_exchanges: 1000,
@@ -40,9 +46,37 @@ impl Config {
         if self.wake_wait > Span::seconds(60) {
             return Err("post.wake_wait must be at most 60s".to_owned());
         }
+        // Anything else would depend on where the house was started.
+        let program = &self.tmux_program;
+        if !program.is_absolute() && program.file_name() != Some(program.as_os_str()) {
+            let shown = program.display();
+            return Err(format!("post.tmux_program: `{shown}` is neither a bare name nor an absolute path"));
+        }
+        if let Some(socket) = self.tmux_sockets.iter().find(|socket| !socket.is_absolute()) {
+            return Err(format!("post.tmux_sockets: {} is no absolute path", socket.display()));
+        }
         if let Some(dir) = self.drop_dirs.iter().find(|dir| !dir.is_absolute()) {
             return Err(format!("post.drop_dirs: {} is no absolute path", dir.display()));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_a_name_or_a_whole_path_and_sockets_are_whole_paths() {
+        let program = |name: &str| Config { tmux_program: name.into(), ..Config::default() }.check();
+        for good in ["tmux", "tmux-3.4", "/usr/bin/tmux"] {
+            assert_eq!(program(good), Ok(()), "{good}");
+        }
+        for bad in ["", ".", "..", "./tmux", "bin/tmux", "tmux/"] {
+            assert!(program(bad).is_err_and(|why| why.contains("post.tmux_program")), "{bad}");
+        }
+        let socket = |path: &str| Config { tmux_sockets: vec![path.into()], ..Config::default() }.check();
+        assert_eq!(socket("/run/agents/tmux"), Ok(()));
+        assert!(socket("agents/tmux").is_err_and(|why| why.contains("post.tmux_sockets")));
     }
 }

@@ -35,6 +35,18 @@ pub struct Features {
     pub request_response: bool,
 }
 
+impl Features {
+    /// Everything that the contract knows.
+    pub const ALL: Features = Features {
+        deliver: true,
+        wake: true,
+        list_agents: true,
+        agent_status: true,
+        health_check: true,
+        request_response: true,
+    };
+}
+
 /// Why a connector did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Undone {
@@ -91,6 +103,10 @@ pub trait AgentConnector: Send + Sync {
     /// Whether an attempt whose end is unknown may be made again without harm: the receiver knows the
     /// dispatch id, or the place it goes to does.
     fn repeats_harmlessly(&self) -> bool;
+    /// Whether answers have to be looked for. Those of others come by themselves, or not at all.
+    fn collects(&self) -> bool {
+        false
+    }
 
     async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone>;
     /// Whether it lists this very name. For those with long lists this is cheaper than the list.
@@ -110,9 +126,15 @@ pub trait AgentConnector: Send + Sync {
         payload: &Payload,
         question: &Question,
     ) -> Result<Replied, Undone>;
-    /// Looks for the answer to a question that is awaited, where answers have to be looked for.
-    async fn collect(&self, agent_id: &str, question: &DispatchId) -> Result<Option<Answer>, Undone> {
-        let _ = (agent_id, question);
+    /// Looks for the answer to a question that is awaited, where answers have to be looked for. One that
+    /// names another correlation id belongs to another question.
+    async fn collect(
+        &self,
+        agent_id: &str,
+        question: &DispatchId,
+        correlation: &CorrelationId,
+    ) -> Result<Option<Answer>, Undone> {
+        let _ = (agent_id, question, correlation);
         Ok(None)
     }
     async fn agent_status(&self, agent_id: &str) -> AgentStatus {
@@ -122,8 +144,57 @@ pub trait AgentConnector: Send + Sync {
 }
 
 impl Undone {
+    /// The same for those who sent something: a receiver's address may hold a secret in its path, so of every
+    /// URL only the origin is told.
+    pub(crate) fn discreet(self) -> Self {
+        match self {
+            Undone::Failed(mut failed) => {
+                failed.message = origins_alone(&failed.message);
+                Undone::Failed(failed)
+            }
+            undone => undone,
+        }
+    }
+
     /// The answer of a substrate on which nothing can come back.
     pub fn no_reply_channel(implementation: &'static str) -> Self {
         Undone::NotImplemented { implementation, what: "reply channel" }
+    }
+}
+
+fn origins_alone(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        told.push_str(before);
+        let origin = after.find(|c: char| c == '/' || c == '?' || c.is_whitespace()).unwrap_or(after.len());
+        told.push_str(&after[..origin]);
+        let end = after.find(char::is_whitespace).unwrap_or(after.len());
+        // What the sentence itself goes on with.
+        if after[..end].ends_with(':') && origin < end {
+            told.push(':');
+        }
+        rest = &after[end..];
+    }
+    told + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_receivers_address_only_its_origin_is_told() {
+        for (said, told) in [
+            ("HTTP 503 from https://hooks.example/services/T0/SECRET", "HTTP 503 from https://hooks.example"),
+            (
+                "no answer from http://127.0.0.1:9/in?key=1: timed out",
+                "no answer from http://127.0.0.1:9: timed out",
+            ),
+            ("nothing to hide", "nothing to hide"),
+        ] {
+            assert_eq!(origins_alone(said), told);
+        }
     }
 }

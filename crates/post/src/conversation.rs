@@ -34,16 +34,21 @@ pub(crate) fn identity() -> Identity {
 
 /// The name of a conversation: of a session, or of a sender.
 pub(crate) fn name(of: &str) -> String {
-    let plain: String = of.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    let mut plain: String = of.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    // Nobody but a question goes by such a name, or its answer could be taken from somebody else's talk.
+    if plain.starts_with(QUESTION) {
+        plain.insert(0, '_');
+    }
     if plain.len() <= LONGEST_NAME { plain } else { hashed(of, &plain) }
 }
 
 /// The name of the conversation that one question is. Unlike senders, two questions never share one.
 pub(crate) fn question(correlation: &CorrelationId) -> String {
     let of = correlation.as_str();
-    let plain = name(of);
-    let told_apart = plain == of && of.len() + QUESTION.len() <= LONGEST_NAME;
-    format!("{QUESTION}{}", if told_apart { plain } else { hashed(of, &plain) })
+    if of.chars().all(is_plain) && of.len() + QUESTION.len() <= LONGEST_NAME {
+        return format!("{QUESTION}{of}");
+    }
+    format!("{QUESTION}{}", hashed(of, &name(of)))
 }
 
 /// The chat that carries a conversation.
@@ -81,6 +86,11 @@ impl Egress for Post {
 
     fn everyones(&self) -> Option<Identity> {
         Some(identity())
+    }
+
+    /// The first answer wins whoever repeats it, and talk that stands there twice is better than none.
+    fn may_repeat(&self, identity: &Identity) -> bool {
+        self.is_built_in(identity)
     }
 
     async fn carry(&self, order: Order) -> Carried {
@@ -169,7 +179,7 @@ impl Post {
         Ok(match answered {
             Answered::First => ReplyKind::Answer,
             Answered::Duplicate => ReplyKind::Duplicate,
-            Answered::Late => ReplyKind::Late,
+            Answered::Late => ReplyKind::LateReply,
             Answered::Absent => ReplyKind::Said,
         })
     }
@@ -192,6 +202,7 @@ mod tests {
     fn a_conversation_is_named_after_its_session_or_sender() {
         assert_eq!(chat(&name("kitchen")), "post-kitchen");
         assert_eq!(name("night shift/2"), "night-shift-2");
+        assert_eq!(name("x-q-1"), "_x-q-1");
         let long = name(&"x".repeat(200));
         assert!(long.len() <= LONGEST_NAME && long != name(&"x".repeat(201)));
     }

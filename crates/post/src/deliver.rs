@@ -3,9 +3,7 @@
 use ledger::Verb;
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
-use posthouse_wire::delivery::{
-    DeliveryReceipt, Origin, Payload, TriggerKind, WakeOpts, When, is_dispatch_id,
-};
+use posthouse_wire::delivery::{Origin, Payload, TriggerKind, WakeOpts, When, is_dispatch_id};
 
 use crate::address::Address;
 use crate::directory::Way;
@@ -20,7 +18,7 @@ impl Post {
         check_text("message", &wish.message)?;
         let now = self.0.timepiece.now();
         let dispatch = checked_id(wish.dispatch_id, now)?;
-        let sending = Sending::by(by, wish.from, dispatch.clone(), now, now);
+        let sending = Sending::by(by, wish.from, dispatch.clone(), now);
         let wakes = Address::read(&wish.agent).wakes();
         let ways = self.find(by, &wish.agent, wakes, wish.connectors.as_deref()).await?;
         let item = if wakes {
@@ -53,19 +51,23 @@ impl Post {
         }
         let sent_at = Moment::from_millis(payload.meta.sent_at);
         let from = payload.meta.origin.skill_name.clone();
-        let sending = Sending::by(by, Some(from), dispatch.clone(), sent_at, now);
+        let sending = Sending::by(by, Some(from), dispatch.clone(), sent_at);
         let ways = self.find(by, &agent, false, connectors.as_deref()).await?;
         if ways.is_empty() {
             return Err(Refused::Failed(unknown(&agent)));
         }
         let item = Item::Deliver { payload };
         let dispatched = self.dispatch(&ways, &sending, &item, None).await?;
-        let receipt = whole(&dispatched)?;
+        let first = dispatched.iter().find_map(|one| match &one.outcome {
+            Ok(Handed::Delivered(receipt)) => Some(receipt.clone()),
+            _ => None,
+        });
+        let receipt = with_failures(&dispatched, first, |receipt| &mut receipt.warnings)?;
         Ok(Delivered { dispatch_id: dispatch, receipt, dispatched })
     }
 
-    /// Every way in order. What fails is recorded, and the rest are tried all the same; only a fault of our
-    /// own ends it, since nothing more can be promised then.
+    /// Every way in order. What fails is recorded, and the rest are tried all the same. A fault of our own ends
+    /// it only while nothing is promised yet: whoever was told nothing may ask again.
     pub(crate) async fn dispatch(
         &self,
         ways: &[Way],
@@ -76,7 +78,11 @@ impl Post {
         let mut dispatched = Vec::with_capacity(ways.len());
         for way in ways {
             let outcome = match self.send(way, sending, item, wait).await {
-                Err(Refused::Fault(fault)) => return Err(Refused::Fault(fault)),
+                Err(Refused::Fault(fault)) if dispatched.is_empty() => return Err(Refused::Fault(fault)),
+                Err(Refused::Fault(fault)) => {
+                    tracing::error!(%fault, connector = way.name(), "could not send by one way of several");
+                    Err(Refused::Fault(fault))
+                }
                 outcome => outcome,
             };
             let connector = way.name().to_owned();
@@ -86,25 +92,24 @@ impl Post {
     }
 }
 
-/// One receipt for all: the first that succeeded, with a word about those that did not.
-fn whole(dispatched: &[Dispatched]) -> Result<DeliveryReceipt, Refused> {
-    let mut first: Option<DeliveryReceipt> = None;
-    let mut failures = Vec::new();
-    for one in dispatched {
-        match &one.outcome {
-            Ok(Handed::Delivered(receipt)) => drop(first.get_or_insert_with(|| receipt.clone())),
-            Ok(Handed::Woken(_)) => {}
-            Err(refused) => failures.push((one, refused)),
-        }
-    }
-    match (first, failures.first()) {
-        (Some(mut receipt), _) => {
-            let told = failures.iter().map(|(one, refused)| format!("{}: {refused}", one.connector));
-            receipt.warnings.extend(told);
+/// One receipt for all ways, with a word about those that failed. Where none speaks for all the first
+/// failure does.
+pub(crate) fn with_failures<R>(
+    dispatched: &[Dispatched],
+    receipt: Option<R>,
+    warnings: impl FnOnce(&mut R) -> &mut Vec<String>,
+) -> Result<R, Refused> {
+    let failures = || {
+        let outcomes = dispatched.iter().map(|one| (&one.connector, one.outcome.as_ref().err()));
+        outcomes.filter_map(|(connector, failed)| Some((connector, failed?)))
+    };
+    match receipt {
+        Some(mut receipt) => {
+            let told = failures().map(|(connector, refused)| format!("{connector}: {refused}"));
+            warnings(&mut receipt).extend(told);
             Ok(receipt)
         }
-        (None, Some((_, refused))) => Err((*refused).clone()),
-        (None, None) => Err(Refused::Absent),
+        None => Err(failures().next().map_or(Refused::Absent, |(_, refused)| refused.clone())),
     }
 }
 

@@ -95,8 +95,7 @@ impl Way {
 }
 
 impl Post {
-    /// The ways to an address for this caller, in order. Unknown names and those of other tenants have none.
-    /// `wakes` says that what stands before an `@` is looked for too.
+    /// The ways by which this caller may write to an address, in order.
     pub(crate) async fn find(
         &self,
         by: &Caller,
@@ -104,6 +103,23 @@ impl Post {
         wakes: bool,
         connectors: Option<&[String]>,
     ) -> Result<Vec<Way>, Fault> {
+        let mut ways = self.ways(by, written, wakes).await?;
+        let whom = ways.iter().find_map(|way| match &way.by {
+            By::Line(_, instance) => Some(&instance.id),
+            By::Made { .. } => None,
+        });
+        if !by.may_write_to(whom, self.wired(&by.tenant).await?.peers_may_write) {
+            return Ok(Vec::new());
+        }
+        if let Some(named) = connectors {
+            ways.retain(|way| named.iter().any(|name| name == way.name()));
+        }
+        Ok(ways)
+    }
+
+    /// The ways to an address inside the caller's tenant. Unknown names and those of other tenants have none.
+    /// `wakes` says that what stands before an `@` is looked for too.
+    async fn ways(&self, by: &Caller, written: &str, wakes: bool) -> Result<Vec<Way>, Fault> {
         let wired = self.wired(&by.tenant).await?;
         let address = Address::read(written);
         let (agent, session) = match (wakes, address.session) {
@@ -115,9 +131,6 @@ impl Post {
         let stands_for = wired.aliases.get(agent).filter(|_| instance.is_none());
         if let Some(stands_for) = stands_for {
             instance = self.instance(&by.tenant, stands_for).await?;
-        }
-        if !by.may_write_to(instance.as_ref().map(|found| &found.id), wired.peers_may_write) {
-            return Ok(Vec::new());
         }
         let session = session.map(str::to_owned);
         let mut ways = Vec::new();
@@ -137,9 +150,6 @@ impl Post {
             } else if agent != written && made.lists(agent).await {
                 ways.push(made.way(written, session.clone()));
             }
-        }
-        if let Some(named) = connectors {
-            ways.retain(|way| named.iter().any(|name| name == way.name()));
         }
         Ok(ways)
     }
@@ -242,7 +252,7 @@ impl Post {
 
     /// One agent, and whether it is there.
     pub async fn agent(&self, by: &Caller, name: &str) -> Result<Listed, Refused> {
-        let ways = self.find(by, name, false, None).await?;
+        let ways = self.ways(by, name, false).await?;
         let Some(first) = ways.first() else { return Err(Refused::Absent) };
         let (agent_name, status) = match &first.by {
             By::Line(line, instance) => (Some(instance.name.clone()), line.status(instance).await?),

@@ -20,6 +20,8 @@ use crate::{Fault, Post, Refused, receipt};
 /// How long an attempt that nobody reports is left alone before it is made again. Whoever is still at it
 /// says so in time.
 pub(crate) const LEASE: Duration = Duration::from_secs(90);
+/// Deliveries of one tenant that may wait to be made.
+const WAITING: u32 = 10_000;
 /// Attempts at one delivery in all.
 const ATTEMPTS: u32 = 3;
 /// The pause before the second attempt, at most; it doubles from then on.
@@ -47,13 +49,42 @@ impl Post {
         let handed = match &way.by {
             By::Line(line, instance) => self.send_down(way, line, instance, sending, item, wait).await,
             By::Made { connector, .. } => {
-                let due = self.0.timepiece.now() + LEASE;
-                let open = Opening::Attempt { body: item.json(), due };
-                match self.0.receipts.open(sending.receipt(way, item, open)).await? {
+                if self.0.receipts.waiting(&sending.tenant, WAITING).await? >= WAITING {
+                    return Err(Refused::OverQuota("too many deliveries wait to be made"));
+                }
+                match self.0.receipts.open(self.promised(way, sending, item)).await? {
                     Opened::Known(first) => receipt::handed(&first),
                     Opened::Fresh(key) => self.attempt(key, 0, &**connector, sending, &way.agent, item).await,
                 }
             }
+        };
+        self.0.metrics.dispatched(item.verb(), &handed);
+        handed
+    }
+
+    /// The receipt of a delivery that is attempted as soon as it is on record, and again if nobody reports
+    /// what came of that.
+    pub(crate) fn promised(&self, way: &Way, sending: &Sending, item: &Item) -> NewReceipt {
+        let now = self.0.timepiece.now();
+        let open = Opening::Attempt { body: item.json(), due: now + LEASE };
+        let mut new = sending.receipt(way, item, open, now);
+        if let By::Line(_, instance) = &way.by {
+            new.instance = Some(instance.id.clone());
+        }
+        new
+    }
+
+    /// The first attempt at what is on record already.
+    pub(crate) async fn send_opened(
+        &self,
+        key: ReceiptKey,
+        way: &Way,
+        sending: &Sending,
+        item: &Item,
+    ) -> Result<Handed, Refused> {
+        let handed = match &way.by {
+            By::Line(line, instance) => self.send_down(way, line, instance, sending, item, None).await,
+            By::Made { connector, .. } => self.attempt(key, 0, &**connector, sending, &way.agent, item).await,
         };
         self.0.metrics.dispatched(item.verb(), &handed);
         handed
@@ -68,14 +99,15 @@ impl Post {
         at: Moment,
     ) -> Result<Handed, Refused> {
         let item = &*item.in_session(way);
-        let mut new = sending.receipt(way, item, Opening::Scheduled { body: item.json(), at });
-        if let By::Line(_, instance) = &way.by {
-            new.instance = Some(instance.id.clone());
-        }
-        let key = match self.0.receipts.open(new).await? {
-            Opened::Fresh(key) => key,
-            // The clock may not have heard of it: the house may have fallen in between.
-            Opened::Known(first) if first.state == ReceiptState::Scheduled => first.key,
+        let open = Opening::Scheduled { body: item.json(), at };
+        let new = NewReceipt { open, ..self.promised(way, sending, item) };
+        let (key, at) = match self.0.receipts.open(new).await? {
+            Opened::Fresh(key) => (key, at),
+            // The clock may not have heard of it: the house may have fallen in between. Its time stays what it
+            // was the first time.
+            Opened::Known(first) if first.state == ReceiptState::Scheduled => {
+                (first.key, first.due.unwrap_or(at))
+            }
             Opened::Known(first) => return receipt::handed(&first),
         };
         if !self.set_alarm(&sending.tenant, key, at).await? {
@@ -120,6 +152,14 @@ impl Post {
         begun: Begun,
     ) -> Result<Handed, Refused> {
         let sending = Sending::of(receipt, item);
+        if !self.is_still_asked(&sending, item).await? {
+            return Err(DeliveryFailed::new(
+                &way.agent,
+                Cause::Timeout,
+                "nobody waits for an answer any more",
+            )
+            .into());
+        }
         match &way.by {
             By::Line(line, instance) => self.send_down(way, line, instance, &sending, item, None).await,
             // Typed twice, a text would be read twice.
@@ -154,9 +194,17 @@ impl Post {
                 }
             }
         };
-        let attempted = self.holding(key, attempt).await;
+        let attempted = self.holding(key, attempt).await.map_err(Undone::discreet);
         let now = self.0.timepiece.now();
         match attempted {
+            // An honest answer to whoever asked, and no delivery.
+            Ok(Handed::Woken(woken)) if woken.nothing_sent => {
+                let why = format!("nothing was sent: {}", woken.warnings.join("; "));
+                let failed = DeliveryFailed::new(agent, Cause::Network, why);
+                let error = receipt::error(&failed);
+                self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
+                Ok(Handed::Woken(woken))
+            }
             Ok(handed) => {
                 let answer = receipt::answer(&handed);
                 self.0.receipts.attempted(key, Attempted::Delivered { at: now, answer }).await?;
@@ -244,17 +292,16 @@ impl Post {
             envelope,
             expects_reply: item.verb() == Verb::Exchange,
         };
-        let attached = line.is_attached(&instance.id);
+        let (attached, at) = (line.is_attached(&instance.id), self.0.timepiece.now());
         let new = NewReceipt {
             instance: Some(instance.id.clone()),
             chat: Some(chat),
             session: Some(session.clone()),
             skipped: !attached,
-            ..sending.receipt(way, item, Opening::Entry)
+            ..sending.receipt(way, item, Opening::Entry, at)
         };
         let digest = new.digest;
         let kept = line.keep(instance, &letter, new).await?;
-        let at = sending.taken_at;
         if kept.known {
             let first = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await?;
             // Its receipt may be past its keeping while the entry is still remembered.
@@ -290,6 +337,7 @@ fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &It
             woken: false,
             session_id: Some(session.to_owned()),
             warnings: Vec::new(),
+            ..WakeReceipt::default()
         }),
         Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
     }

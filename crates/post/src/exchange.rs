@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::{Asked, Exchange, ExchangeState, NewExchange, NewReply, ReplyKind};
+use ledger::{Asked, Exchange, ExchangeState, NewExchange, NewReply, ReceiptKey, ReplyKind};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{DeliveryFailed, DeliveryReceipt, Kind, Payload, Response, is_dispatch_id};
 use posthouse_wire::{CorrelationId, MessageId};
@@ -64,6 +64,11 @@ impl Post {
             }
             tokio::select! {
                 () = place.changed() => {}
+                // A house that closes does not keep anybody waiting.
+                () = self.0.closing.cancelled() => {
+                    let Exchange { correlation, deadline, .. } = exchange;
+                    return Ok(Exchanged::Open { correlation_id: correlation, deadline });
+                }
                 () = self.0.timepiece.until(until.min(exchange.deadline)) => {}
             }
         }
@@ -101,26 +106,69 @@ impl Post {
         if !is_dispatch_id(correlation.as_str()) {
             return Err(Refused::malformed("correlation_id", "holds characters that an id may not hold"));
         }
+        if self.asked_before(by, &agent, &message, &correlation).await? {
+            return Ok(correlation);
+        }
         let way = self.way_to_ask(by, &agent, connectors.as_deref()).await?;
-        let sending = Sending::by(by, from, fresh_id(now).into(), now, now);
+        let sending = Sending::by(by, from, fresh_id(now).into(), now);
         let new = self.question(by, &way, &message, &correlation, &sending, now + timeout);
-        let sending = match self.0.exchanges.ask(new, self.0.config.open_exchanges).await? {
-            Asked::Opened => sending,
-            // The first time may have ended before the question was sent: it is sent under the first id,
-            // and one that was sent already is not sent again.
-            Asked::Attached(first) if first.state == ExchangeState::Open => {
-                Sending { dispatch: first.dispatch, sent_at: first.opened, ..sending }
-            }
+        let meta = sending.meta(by, trigger_kind, event_type, Some(correlation.clone()));
+        let item = Item::Ask { payload: Payload { kind: Kind::Augment, text: message, meta } };
+        let promised = self.promised(&way, &sending, &item);
+        match self.0.exchanges.ask(new, promised, self.0.config.open_exchanges).await? {
+            Asked::Opened(key) => self.put_in_time(key, way, sending, item).await?,
+            // It was sent the first time, or will be: its receipt came with it.
             Asked::Attached(_) => return Ok(correlation),
             Asked::InUse => return Err(Refused::CorrelationInUse),
             Asked::TooMany => return Err(Refused::OverQuota("too many questions are open")),
         };
-        let meta = sending.meta(by, trigger_kind, event_type, Some(correlation.clone()));
-        let item = Item::Ask { payload: Payload { kind: Kind::Augment, text: message, meta } };
-        self.send(&way, &sending, &item, None).await?;
+        Ok(correlation)
+    }
+
+    /// Puts a question that is on record. An agent that dials in finds it in its inbox; a receiver may hold its
+    /// answer back for as long as the question is open, which whoever asked need not wait for on this line.
+    async fn put_in_time(
+        &self,
+        key: ReceiptKey,
+        way: Way,
+        sending: Sending,
+        item: Item,
+    ) -> Result<(), Refused> {
         self.0.asked.notify_one();
         self.0.collecting.notify_one();
-        Ok(correlation)
+        if let By::Line(..) = way.by {
+            return self.send_opened(key, &way, &sending, &item).await.map(drop);
+        }
+        let post = self.clone();
+        self.0.tasks.spawn(async move {
+            if let Err(Refused::Fault(fault)) = post.send_opened(key, &way, &sending, &item).await {
+                tracing::error!(%fault, "could not record how a question was put: it will be put again");
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether what is sent is still of use: a question is not, once it was answered or its time is up.
+    pub(crate) async fn is_still_asked(&self, sending: &Sending, item: &Item) -> Result<bool, Fault> {
+        let Item::Ask { payload } = item else { return Ok(true) };
+        let Some(correlation) = &payload.meta.correlation_id else { return Ok(false) };
+        let exchange = self.0.exchanges.exchange(&sending.tenant, correlation).await?;
+        let now = self.0.timepiece.now();
+        Ok(exchange.is_some_and(|found| found.state == ExchangeState::Open && now < found.deadline))
+    }
+
+    /// Whether this caller put this very question before, whatever became of the agent since.
+    async fn asked_before(
+        &self,
+        by: &Caller,
+        agent: &str,
+        message: &str,
+        correlation: &CorrelationId,
+    ) -> Result<bool, Refused> {
+        let known = self.0.exchanges.exchange(&by.tenant, correlation).await?;
+        Ok(known.is_some_and(|known| {
+            known.caller == by.client && known.agent == agent && known.digest == digest(&[agent, message])
+        }))
     }
 
     /// The record of a question, before it is put.
@@ -134,12 +182,15 @@ impl Post {
         deadline: Moment,
     ) -> NewExchange {
         // An agent that dials in answers on its line, any other at an address of the question's own.
-        let (instance, chat, reply_token) = match &way.by {
+        let (instance, chat, reply_token, collected) = match &way.by {
             By::Line(_, instance) => {
                 let chat = conversation::chat(&conversation::question(correlation));
-                (Some(instance.id.clone()), Some(chat), None)
+                (Some(instance.id.clone()), Some(chat), None, false)
             }
-            By::Made { .. } => (None, None, Some(self.0.stamps.reply_token(&by.tenant, correlation).1)),
+            By::Made { connector, .. } => {
+                let (_, token) = self.0.stamps.reply_token(&by.tenant, &sending.dispatch);
+                (None, None, Some(token), connector.collects())
+            }
         };
         NewExchange {
             tenant: by.tenant.clone(),
@@ -154,6 +205,7 @@ impl Post {
             opened: sending.sent_at,
             deadline,
             reply_token,
+            collected,
         }
     }
 
@@ -191,7 +243,7 @@ impl Post {
         };
         let known = self.0.exchanges.exchange(&sending.tenant, &correlation).await;
         let Ok(Some(exchange)) = known else { return Err(invalid("the question is not on record")) };
-        let (token, _) = self.0.stamps.reply_token(&sending.tenant, &correlation);
+        let (token, _) = self.0.stamps.reply_token(&sending.tenant, &sending.dispatch);
         let question = Question {
             correlation_id: correlation,
             timeout: exchange.deadline.since(self.0.timepiece.now()),
@@ -219,16 +271,21 @@ impl Post {
         let now = self.0.timepiece.now();
         let Answer { content, sent_at } = answer;
         let what = self.answered(exchange, &content, sent_at.unwrap_or(now.millis())).await?;
-        let receipts = self.0.receipts.receipts_of(Some(&exchange.tenant), &exchange.dispatch).await?;
-        if let Some(receipt) = receipts.first() {
-            let reply = NewReply { at: now, what, message: MessageId::new(fresh_id(now)), text: content };
-            // The answer itself is on record, whatever becomes of the receipt.
-            if let Err(fault) = self.0.receipts.replied(receipt.key, reply).await {
-                tracing::error!(%fault, "could not keep an answer with its receipt");
-            }
+        let reply = NewReply { at: now, what, message: MessageId::new(fresh_id(now)), text: content };
+        // The answer itself is on record, whatever becomes of the receipt.
+        if let Err(fault) = self.keep_reply(exchange, reply).await {
+            tracing::error!(%fault, "could not keep an answer with its receipt");
         }
         self.0.waiting.tell(&exchange.tenant, &exchange.correlation);
         Ok(what)
+    }
+
+    async fn keep_reply(&self, exchange: &Exchange, reply: NewReply) -> Result<(), Fault> {
+        let receipts = self.0.receipts.receipts_of(Some(&exchange.tenant), &exchange.dispatch).await?;
+        match receipts.first() {
+            Some(receipt) => Ok(self.0.receipts.replied(receipt.key, reply).await?),
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn question_failed(
@@ -271,7 +328,7 @@ impl Post {
         match self.take_answer(&exchange, answer).await.map_err(fault)? {
             ReplyKind::Answer => Ok(()),
             ReplyKind::Duplicate => Err(ReplyRefused::Answered),
-            ReplyKind::Late | ReplyKind::Said => Err(ReplyRefused::Absent),
+            ReplyKind::LateReply | ReplyKind::Said => Err(ReplyRefused::Absent),
         }
     }
 }

@@ -24,8 +24,6 @@ pub(crate) struct Sending {
     pub from: String,
     pub dispatch: DispatchId,
     pub sent_at: Moment,
-    /// When it came in here.
-    pub taken_at: Moment,
 }
 
 /// What is sent. Kept as JSON until it has arrived, and read again for every attempt: the same bytes go out.
@@ -64,7 +62,7 @@ impl Item {
     }
 
     /// Tells one delivery of a dispatch from another.
-    fn digest(&self, connector: &str, agent: &str) -> Digest {
+    fn digest(&self, connector: &str, agent: &str, sent_by: Option<&InstanceId>) -> Digest {
         let (kind, text, session) = match self {
             Item::Deliver { payload } => (payload.kind.word(), payload.text.as_str(), ""),
             Item::Ask { payload } => ("ask", payload.text.as_str(), ""),
@@ -74,7 +72,10 @@ impl Item {
                 opts.session_id.as_deref().unwrap_or_default(),
             ),
         };
-        digest(&[connector, agent, kind, text, session])
+        // Two agents of a tenant that hit upon the same id have nothing to do with each other; the programs of
+        // a tenant are one.
+        let sender = sent_by.map_or("", InstanceId::as_str);
+        digest(&[connector, agent, kind, text, session, sender])
     }
 }
 
@@ -92,13 +93,7 @@ pub(crate) fn digest(texts: &[&str]) -> Digest {
 
 impl Sending {
     /// An agent goes by its own name, whatever it says: a conversation is its sender's.
-    pub fn by(
-        caller: &Caller,
-        from: Option<String>,
-        dispatch: DispatchId,
-        sent_at: Moment,
-        taken_at: Moment,
-    ) -> Self {
+    pub fn by(caller: &Caller, from: Option<String>, dispatch: DispatchId, sent_at: Moment) -> Self {
         let from = from.filter(|_| caller.agent.is_none());
         Self {
             tenant: caller.tenant.clone(),
@@ -107,7 +102,6 @@ impl Sending {
             from: from.unwrap_or_else(|| caller.name().to_owned()),
             dispatch,
             sent_at,
-            taken_at,
         }
     }
 
@@ -124,16 +118,15 @@ impl Sending {
             from: from.clone(),
             dispatch: receipt.dispatch.clone(),
             sent_at: receipt.sent_at,
-            taken_at: receipt.accepted_at,
         }
     }
 
-    pub fn receipt(&self, way: &Way, item: &Item, open: Opening) -> NewReceipt {
+    pub fn receipt(&self, way: &Way, item: &Item, open: Opening, now: Moment) -> NewReceipt {
         let (connector, agent) = (way.name(), &way.agent);
         NewReceipt {
             tenant: self.tenant.clone(),
             dispatch: self.dispatch.clone(),
-            digest: item.digest(connector, agent),
+            digest: item.digest(connector, agent, self.sent_by.as_ref()),
             connector: connector.to_owned(),
             agent: agent.to_owned(),
             instance: None,
@@ -143,7 +136,7 @@ impl Sending {
             sender: self.sender.clone(),
             sent_by: self.sent_by.clone(),
             sent_at: self.sent_at,
-            accepted: self.taken_at,
+            accepted: now,
             skipped: false,
             open,
         }

@@ -10,6 +10,7 @@
 
 mod address;
 mod auth;
+mod busy;
 mod caller;
 mod config;
 pub mod connector;

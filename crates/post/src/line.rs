@@ -62,11 +62,11 @@ impl Line {
     pub async fn keep(&self, to: &Instance, letter: &Letter<'_>, receipt: NewReceipt) -> Result<Kept, Fault> {
         let now = self.timepiece.now();
         let id = EntryId::mint(now.millis());
-        let dedup = format!("{}:{}", receipt.dispatch, hex::encode(receipt.digest));
         let entrant = Entrant {
             event: self.event(&id, letter, now),
+            // Repeats are recognised by the receipt.
+            dedup: id.as_str().into(),
             id: Some(id),
-            dedup: format!("{}:{dedup}", self.tenant).into(),
             addressed: true,
             references: Vec::new(),
             accepted: now,
@@ -142,6 +142,7 @@ impl Line {
             woken: taken,
             session_id: Some(session.to_owned()),
             warnings,
+            ..WakeReceipt::default()
         })
     }
 

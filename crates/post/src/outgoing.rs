@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::Exchange;
+use futures_util::StreamExt;
+use ledger::{Exchange, Verb};
 use posthouse_time::Moment;
 
 use crate::dispatch::{Begun, LEASE};
@@ -18,15 +19,50 @@ const LOOK: Duration = Duration::from_secs(30);
 const COLLECT: Duration = Duration::from_millis(250);
 /// Questions whose answers are looked for in one look.
 const COLLECTED: u32 = 1000;
+/// Answers looked for side by side, and how long one round of looking may take.
+const SIDE_BY_SIDE: usize = 16;
+const LOOKED_WITHIN: Duration = Duration::from_secs(5);
 /// Questions ended at once.
 const EXPIRED: u32 = 500;
 
 impl Post {
+    /// Before anything is served: what the last house was at when it fell is nobody's now.
+    pub async fn take_over(&self) -> Result<(), Fault> {
+        Ok(self.0.receipts.free_outgoing(self.0.timepiece.now()).await?)
+    }
+
     /// The loops of this plane, until the house closes.
     pub async fn run(&self) -> Result<(), Fault> {
-        self.set_alarms_again().await?;
-        tokio::join!(self.keep_sending(), self.keep_ending(), self.keep_collecting());
+        tokio::join!(
+            self.keep_sending(),
+            self.keep_ending(),
+            self.keep_collecting(),
+            self.keep_watching(),
+            self.keep_alarms()
+        );
         Ok(())
+    }
+
+    /// An agent or connector that is removed takes the questions put to it along; whoever waits is told to look.
+    async fn keep_watching(&self) {
+        let mut roster = self.0.relay.watch_roster();
+        loop {
+            tokio::select! {
+                () = self.0.closing.cancelled() => return,
+                changed = roster.changed() => if !changed { return },
+            }
+            self.0.waiting.tell_all();
+        }
+    }
+
+    async fn keep_alarms(&self) {
+        while let Err(fault) = self.set_alarms_again().await {
+            tracing::error!(%fault, "could not set the alarms of scheduled wakes again");
+            tokio::select! {
+                () = self.0.closing.cancelled() => return,
+                () = self.0.timepiece.after(TROUBLE) => {}
+            }
+        }
     }
 
     async fn keep_sending(&self) {
@@ -45,19 +81,30 @@ impl Post {
     /// Begins everything that is due, as far as there are hands, and says when the next is.
     async fn send_due(&self) -> Result<Option<Moment>, Fault> {
         loop {
-            // A hand is waited for, whoever holds it: what is due stays due.
-            let Ok(hand) = Arc::clone(&self.0.hands).acquire_owned().await else { return Ok(None) };
-            let now = self.0.timepiece.now();
-            let Some(outgoing) = self.0.receipts.claim_outgoing(now, now + LEASE, 1).await?.pop() else {
-                return Ok(self.0.receipts.next_outgoing().await?);
+            let hand = tokio::select! {
+                // What is not begun stays due for the next house.
+                () = self.0.closing.cancelled() => return Ok(None),
+                hand = Arc::clone(&self.0.hands).acquire_owned() => hand,
             };
+            let Ok(hand) = hand else { return Ok(None) };
+            // One tenant's slow receivers keep its own deliveries waiting and nobody else's.
+            let busy = self.0.busy.full();
+            let now = self.0.timepiece.now();
+            let due = self.0.receipts.claim_outgoing(now, now + LEASE, &busy, 1).await?;
+            let Some(outgoing) = due.into_iter().next() else {
+                return Ok(self.0.receipts.next_outgoing(&busy).await?);
+            };
+            // A question may be held open by its receiver for as long as it is open, and there are only so many.
+            let place = (outgoing.receipt.verb != Verb::Exchange)
+                .then(|| (hand, self.0.busy.enter(&outgoing.receipt.tenant)));
             let post = self.clone();
             // Tracked, so that the closing house waits for an attempt whose end would otherwise be unknown.
             self.0.tasks.spawn(async move {
                 if let Err(fault) = post.attempt_promised(outgoing, Begun::Perhaps).await {
                     tracing::error!(%fault, "could not record an attempt: it will be made again");
                 }
-                drop(hand);
+                drop(place);
+                post.0.nudge.notify_one();
             });
         }
     }
@@ -107,22 +154,25 @@ impl Post {
 
     /// How many questions are open whose answer may have to be looked for.
     async fn collect(&self) -> Result<usize, Fault> {
-        let open = self.0.exchanges.open_elsewhere(COLLECTED).await?;
-        for exchange in &open {
-            if let Some(answer) = self.look_for(exchange).await? {
-                self.take_answer(exchange, answer).await?;
+        let open = self.0.exchanges.uncollected(COLLECTED).await?;
+        let looks = futures_util::stream::iter(&open).for_each_concurrent(SIDE_BY_SIDE, async |exchange| {
+            if let Err(fault) = self.look_for(exchange).await {
+                tracing::error!(%fault, "could not look for an answer");
             }
-        }
+        });
+        // A folder that hangs is looked into another time.
+        let _ = self.0.timepiece.within(LOOKED_WITHIN, looks).await;
         Ok(open.len())
     }
 
-    async fn look_for(&self, exchange: &Exchange) -> Result<Option<crate::connector::Answer>, Fault> {
-        let Some(connector) = self.connector_of(exchange).await? else { return Ok(None) };
-        match connector.collect(&exchange.agent, &exchange.dispatch).await {
-            Ok(answer) => Ok(answer),
+    async fn look_for(&self, exchange: &Exchange) -> Result<(), Fault> {
+        let Some(connector) = self.connector_of(exchange).await? else { return Ok(()) };
+        match connector.collect(&exchange.agent, &exchange.dispatch, &exchange.correlation).await {
+            Ok(Some(answer)) => self.take_answer(exchange, answer).await.map(drop),
+            Ok(None) => Ok(()),
             Err(undone) => {
                 tracing::debug!(%undone, "could not look for an answer");
-                Ok(None)
+                Ok(())
             }
         }
     }

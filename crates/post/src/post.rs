@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vault::Stamps;
 
+use crate::busy::Busy;
 use crate::directory::Known;
 use crate::scheduled::{BELL, Ringer};
 use crate::waiting::Waiting;
@@ -59,6 +60,7 @@ pub(crate) struct Inner {
     pub waiting: Waiting,
     /// Who makes attempts at what is still to be sent; so many side by side.
     pub hands: Arc<Semaphore>,
+    pub busy: Busy,
     /// Something is to be sent again, sooner than was thought.
     pub nudge: Notify,
     /// A question was put, whose time may be up before that of others.
@@ -87,6 +89,7 @@ impl Post {
             known: Known::default(),
             waiting: Waiting::default(),
             hands: Arc::new(Semaphore::new(HANDS)),
+            busy: Busy::default(),
             nudge: Notify::new(),
             asked: Notify::new(),
             collecting: Notify::new(),

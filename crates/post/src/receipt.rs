@@ -45,11 +45,15 @@ pub(crate) fn woken(of: &Receipt) -> WakeReceipt {
     if let (ReceiptState::Scheduled, Some(at)) = (of.state, of.due) {
         return scheduled(of.accepted_at, at);
     }
+    // The house fell while it was waited for: what is known by now is told.
+    let woken = of.acknowledged_at.is_some();
+    let unknown = "what the wake came to was not waited for".to_owned();
     WakeReceipt {
         woken_at: of.acknowledged_at.unwrap_or(of.accepted_at).millis(),
-        woken: false,
+        woken,
         session_id: of.session.clone(),
-        warnings: vec!["what the wake came to was not waited for".to_owned()],
+        warnings: if woken { Vec::new() } else { vec![unknown] },
+        ..WakeReceipt::default()
     }
 }
 
@@ -60,6 +64,7 @@ pub(crate) fn scheduled(now: Moment, at: Moment) -> WakeReceipt {
         woken: false,
         session_id: None,
         warnings: vec![format!("scheduled for {at}")],
+        ..WakeReceipt::default()
     }
 }
 

@@ -26,12 +26,14 @@ use http::{HeaderMap, StatusCode};
 use self::fields::Fields;
 use self::problem::Problem;
 use crate::auth::Known;
+use crate::conversation::LONGEST_TEXT;
 use crate::{Caller, Fault, Post, openapi};
 
 pub use receipts::told;
 
-/// The largest body: a text of the greatest length, with every letter of it escaped, and its envelope.
-const LARGEST_BODY: usize = 1024 * 1024;
+/// The largest body: a text of the greatest length, with every byte of it written as an escape of six,
+/// and its envelope.
+const LARGEST_BODY: usize = 6 * LONGEST_TEXT + 64 * 1024;
 
 /// One thing that can be asked of this door.
 pub struct Operation {
@@ -143,7 +145,7 @@ async fn taken(request: Request) -> Result<(HeaderMap, Option<relay::Caller>, By
         Err(_) => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_long",
-            "the body is longer than 1 MiB, or did not arrive whole",
+            format!("the body is longer than {LARGEST_BODY} bytes, or did not arrive whole"),
         )),
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Weak;
 
 use async_trait::async_trait;
 use clock::{Alarm, Bell, Rung};
-use ledger::{Arm, Receipt, ReceiptFilter, ReceiptKey, ReceiptState};
+use ledger::{Arm, Attempted, Receipt, ReceiptFilter, ReceiptKey, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use posthouse_wire::cron::Fired;
+use posthouse_wire::delivery::DeliveryFailed;
 
 use crate::dispatch::{Begun, LEASE};
 use crate::post::Inner;
-use crate::{Fault, Post};
+use crate::{Fault, Post, receipt};
 
 /// Scheduled wakes read at once.
 const PAGE: u32 = 1000;
@@ -41,9 +42,15 @@ impl Post {
             let page = self.0.receipts.receipts(filter.clone(), before, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             before = Some(last.key);
-            for Receipt { tenant, key, due, .. } in &page {
-                // The same alarm again changes nothing.
-                self.set_alarm(tenant, *key, due.unwrap_or(self.0.timepiece.now())).await?;
+            for Receipt { tenant, key, due, agent, .. } in &page {
+                // The same alarm again changes nothing. One that does not fit any more is not kept waiting for
+                // ever.
+                let due = due.unwrap_or(self.0.timepiece.now());
+                if !self.set_alarm(tenant, *key, due).await? {
+                    let failed = DeliveryFailed::client_validation(agent, "too many wakes are scheduled");
+                    let error = receipt::error(&failed);
+                    self.0.receipts.attempted(*key, Attempted::Failed { error }).await?;
+                }
             }
         }
     }

@@ -22,6 +22,11 @@ impl Waiting {
         Place { waiting: self, question, told: Some(told) }
     }
 
+    /// Something changed that may have ended any of them.
+    pub fn tell_all(&self) {
+        self.0.iter().for_each(|waiting| waiting.send_modify(|times| *times += 1));
+    }
+
     pub fn tell(&self, tenant: &TenantId, correlation: &CorrelationId) {
         if let Some(waiting) = self.0.get(&(tenant.clone(), correlation.clone())) {
             waiting.send_modify(|times| *times += 1);

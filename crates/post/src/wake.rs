@@ -1,9 +1,9 @@
 //! Getting an agent's attention, and saying honestly whether we got it.
 
 use posthouse_time::Moment;
-use posthouse_wire::delivery::{WakeOpts, WakeReceipt, When};
+use posthouse_wire::delivery::{WakeOpts, When};
 
-use crate::deliver::checked_id;
+use crate::deliver::{checked_id, with_failures};
 use crate::exchange::{check_text, unknown};
 use crate::item::{Item, Sending};
 use crate::wish::{Dispatched, Handed, Wake, Woken};
@@ -24,7 +24,7 @@ impl Post {
         if ways.is_empty() {
             return Err(Refused::Failed(unknown(&agent)));
         }
-        let sending = Sending::by(by, from, dispatch.clone(), now, now);
+        let sending = Sending::by(by, from, dispatch.clone(), now);
         let context = context.filter(|context| !context.is_empty());
         let session_id = session_id.filter(|session| !session.is_empty());
         let item = Item::Wake { opts: WakeOpts { context, when, session_id }, from: sending.from.clone() };
@@ -43,7 +43,15 @@ impl Post {
                 dispatched
             }
         };
-        let receipt = whole(&dispatched)?;
+        // Woken if any connector woke it; otherwise the first that took it speaks for all.
+        let took = || {
+            dispatched.iter().filter_map(|one| match &one.outcome {
+                Ok(Handed::Woken(receipt)) => Some(receipt),
+                _ => None,
+            })
+        };
+        let best = took().find(|receipt| receipt.woken).or_else(|| took().next()).cloned();
+        let receipt = with_failures(&dispatched, best, |receipt| &mut receipt.warnings)?;
         Ok(Woken { dispatch_id: dispatch, receipt, dispatched })
     }
 }
@@ -56,28 +64,4 @@ fn due(when: When, now: Moment) -> Result<Option<Moment>, Refused> {
         return Err(Refused::malformed("when", "lies more than a year ahead"));
     }
     Ok(Some(at).filter(|at| *at > now))
-}
-
-/// Woken if any connector woke it; otherwise the first that took it speaks for all.
-fn whole(dispatched: &[Dispatched]) -> Result<WakeReceipt, Refused> {
-    let mut best: Option<WakeReceipt> = None;
-    let mut failures = Vec::new();
-    for one in dispatched {
-        match &one.outcome {
-            Ok(Handed::Woken(receipt)) if best.as_ref().is_none_or(|best| receipt.woken && !best.woken) => {
-                best = Some(receipt.clone());
-            }
-            Ok(_) => {}
-            Err(refused) => failures.push((one, refused)),
-        }
-    }
-    match (best, failures.first()) {
-        (Some(mut receipt), _) => {
-            let told = failures.iter().map(|(one, refused)| format!("{}: {refused}", one.connector));
-            receipt.warnings.extend(told);
-            Ok(receipt)
-        }
-        (None, Some((_, refused))) => Err((*refused).clone()),
-        (None, None) => Err(Refused::Absent),
-    }
 }

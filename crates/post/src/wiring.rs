@@ -77,22 +77,19 @@ impl Post {
             settings: settings.to_string(),
             created: now,
         };
-        let fault = |fault: crate::Fault| Unmade::Fault(fault);
-        match self.0.connectors.create_connector(record.clone()).await.map_err(|f| fault(f.into()))? {
+        let ConnectorSecrets { authorization, hmac_secret } = &secrets;
+        let sealed = self.0.stamps.seal(&record.id, authorization.as_ref(), hmac_secret.as_ref());
+        let sealed = sealed.map_err(|why| match why {
+            vault::Fault::Unfit(why) => {
+                malformed("authorization", &format!("or `hmac_secret` cannot be used: {why}"))
+            }
+            why => Unmade::Fault(why.into()),
+        })?;
+        let created = self.0.connectors.create_connector(record.clone(), sealed).await;
+        match created.map_err(|fault| Unmade::Fault(fault.into()))? {
             Created::Made => {}
             Created::Taken => return Err(Unmade::Taken),
             Created::Unfit(why) => return Err(malformed("tenant", why)),
-        }
-        let ConnectorSecrets { authorization, hmac_secret } = &secrets;
-        if let Err(why) = self.0.stamps.keep(&record.id, authorization.as_ref(), hmac_secret.as_ref()).await {
-            // Without its secrets it would send what nobody believes.
-            let _ = self.0.connectors.remove_connector(tenant, name).await;
-            return Err(match why {
-                vault::Fault::Unfit(why) => {
-                    malformed("authorization", &format!("or `hmac_secret` cannot be used: {why}"))
-                }
-                why => fault(why.into()),
-            });
         }
         self.changed();
         tracing::info!(tenant.id = %tenant, connector = name, kind, "a connector was made");

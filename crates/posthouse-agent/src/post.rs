@@ -32,9 +32,9 @@ mod wish;
 
 pub use client::Client;
 pub use fault::Fault;
+pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
 pub use told::{
-    Answered, Delivered, Dispatched, Handed, Listed, Notified, Page, Receipt, ReceiptState, Reply, ReplyKind,
-    Route, Woken,
+    Answered, Delivered, Dispatched, Handed, Listed, Notified, Page, Receipt, Reply, Route, Woken,
 };
 pub use wish::{Ask, Listing, Notify, Wake};
 

@@ -3,10 +3,12 @@
 mod fault;
 mod payload;
 mod receipt;
+mod record;
 
 pub use fault::{Cause, DeliveryFailed};
 pub use payload::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
 pub use receipt::{AgentDescriptor, AgentStatus, DeliveryReceipt, Response, WakeOpts, WakeReceipt, When};
+pub use record::{ReceiptState, ReplyKind};
 
 use serde::{Deserialize, Serialize};
 

@@ -127,6 +127,7 @@ impl House {
             public_url: url.clone(),
             timepiece: timepiece.clone(),
         });
+        post.take_over().await?;
         let web = Arc::new(Web::new(ledger.rooms(), timepiece.clone()));
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),

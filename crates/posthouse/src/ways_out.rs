@@ -32,6 +32,10 @@ impl Egress for WaysOut {
         self.post.everyones()
     }
 
+    fn may_repeat(&self, identity: &Identity) -> bool {
+        self.of(identity).may_repeat(identity)
+    }
+
     async fn carry(&self, order: Order) -> Carried {
         self.of(&order.on).carry(order).await
     }

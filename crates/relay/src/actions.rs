@@ -235,6 +235,7 @@ impl Relay {
         let id = match begun {
             Begun::Fresh { action, .. } => action,
             Begun::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
+            Begun::Unfinished { action } if asked.egress.may_repeat(&on) => action,
             Begun::Unfinished { .. } => {
                 let error = format!("{} timed out: it was begun before and its end is unknown", action.op());
                 return Err(Stop::Refused(Outcome::failed(error)));

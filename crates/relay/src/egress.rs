@@ -46,6 +46,12 @@ pub trait Egress: Send + Sync {
     fn everyones(&self) -> Option<Identity> {
         None
     }
+    /// Whether an action that was begun, and whose end nobody knows, may be carried out once more: where a
+    /// repeat does no harm, losing it would.
+    fn may_repeat(&self, identity: &Identity) -> bool {
+        let _ = identity;
+        false
+    }
     /// Does it, once, and says honestly how it went. Dropped at the deadline.
     async fn carry(&self, order: Order) -> Carried;
 }

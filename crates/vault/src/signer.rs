@@ -12,7 +12,7 @@ use bytes::Bytes;
 use ledger::{HouseKey, HouseKeyKind, VaultRecords};
 use parking_lot::RwLock;
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{CorrelationId, InstanceId, JobId, Secret, TenantId};
+use posthouse_wire::{DispatchId, InstanceId, JobId, Secret, TenantId};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
@@ -139,8 +139,8 @@ impl Signer {
 
     /// What an answer to one question is known by. It follows from the question, so that nobody need keep it
     /// for the day the question is put once more.
-    pub(crate) fn reply_token(&self, tenant: &TenantId, correlation: &CorrelationId) -> Secret {
-        self.0.keep.read().derived(["reply token", tenant.as_str(), correlation.as_str()])
+    pub(crate) fn reply_token(&self, tenant: &TenantId, question: &DispatchId) -> Secret {
+        self.0.keep.read().derived(["reply token", tenant.as_str(), question.as_str()])
     }
 }
 

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use ledger::{TokenHash, VaultRecords};
-use posthouse_wire::{ConnectorId, CorrelationId, Secret, TenantId};
+use ledger::{Sealed, TokenHash, VaultRecords};
+use posthouse_wire::{ConnectorId, DispatchId, Secret, TenantId};
 use zeroize::Zeroizing;
 
 use crate::seal::Keys;
@@ -67,14 +67,14 @@ impl Vault {
 }
 
 impl Stamps {
-    /// Seals what a connector proves itself with, replacing what was kept under the same name. What could
-    /// never be sent or checked is a fault now rather than at the first delivery, and nothing is kept.
-    pub async fn keep(
+    /// Seals what a connector proves itself with, for whoever keeps it with the connector itself. What could
+    /// never be sent or checked is a fault now rather than at the first delivery.
+    pub fn seal(
         &self,
         of: &ConnectorId,
         authorization: Option<&Secret>,
         hmac_secret: Option<&Secret>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Vec<(String, Sealed)>, Fault> {
         if authorization.is_some_and(|literal| header(literal.expose()).is_none()) {
             return Err(Fault::Unfit("the authorization is not the value of a header"));
         }
@@ -84,11 +84,25 @@ impl Stamps {
             }
             standard_key(shared)?;
         }
-        for (name, secret) in [(LITERAL, authorization), (SHARED, hmac_secret)] {
-            if let Some(secret) = secret {
+        let given = [(LITERAL, authorization), (SHARED, hmac_secret)];
+        let given = given.into_iter().filter_map(|(name, secret)| Some((name, secret?)));
+        given
+            .map(|(name, secret)| {
                 let sealed = self.keys.seal(&context(of, name), secret.expose().as_bytes())?;
-                self.records.put_connector_secret(of, name, sealed).await?;
-            }
+                Ok((name.to_owned(), sealed))
+            })
+            .collect()
+    }
+
+    /// The same for a connector that is there already, replacing what was kept under the same name.
+    pub async fn keep(
+        &self,
+        of: &ConnectorId,
+        authorization: Option<&Secret>,
+        hmac_secret: Option<&Secret>,
+    ) -> Result<(), Fault> {
+        for (name, sealed) in self.seal(of, authorization, hmac_secret)? {
+            self.records.put_connector_secret(of, &name, sealed).await?;
         }
         Ok(())
     }
@@ -148,8 +162,8 @@ impl Stamps {
     }
 
     /// What stands in the address to which one question's answer may be sent, and the hash it is found by.
-    pub fn reply_token(&self, tenant: &TenantId, correlation: &CorrelationId) -> (Secret, TokenHash) {
-        let token = self.signer.reply_token(tenant, correlation);
+    pub fn reply_token(&self, tenant: &TenantId, question: &DispatchId) -> (Secret, TokenHash) {
+        let token = self.signer.reply_token(tenant, question);
         let hash = hash(token.expose());
         (token, hash)
     }

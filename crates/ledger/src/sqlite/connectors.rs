@@ -3,21 +3,25 @@ use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, receipts};
+use super::{Sqlite, receipts, vault};
 use crate::connectors::{Alias, ConnectorRecord, Connectors};
-use crate::{Created, Fault, Removed};
+use crate::{Created, Fault, Removed, Sealed};
 
 const CONNECTOR: &str = "SELECT id, tenant, name, kind, settings, created FROM connectors";
 const NO_TENANT: Created = Created::Unfit("no such tenant");
 
 #[async_trait]
 impl Connectors for Sqlite {
-    async fn create_connector(&self, new: ConnectorRecord) -> Result<Created, Fault> {
+    async fn create_connector(
+        &self,
+        new: ConnectorRecord,
+        secrets: Vec<(String, Sealed)>,
+    ) -> Result<Created, Fault> {
         self.write(move |db| {
             if !is_tenant(db, &new.tenant)? {
                 return Ok(NO_TENANT);
             }
-            db.execute(
+            let created = db.execute(
                 "INSERT INTO connectors (id, tenant, name, kind, settings, created)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
                 params![
@@ -28,8 +32,11 @@ impl Connectors for Sqlite {
                     new.settings,
                     new.created.millis()
                 ],
-            )
-            .map(made)
+            )?;
+            for (name, sealed) in secrets.iter().filter(|_| created > 0) {
+                vault::put_connector_secret(db, &new.id, name, sealed)?;
+            }
+            Ok(made(created))
         })
         .await
     }

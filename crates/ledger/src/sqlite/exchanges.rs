@@ -7,9 +7,9 @@ use posthouse_wire::{ChatId, ClientId, CorrelationId, InstanceId, TenantId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::Sqlite;
+use super::{Sqlite, receipts};
 use crate::exchanges::{Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange};
-use crate::{Fault, TokenHash};
+use crate::{Fault, NewReceipt, TokenHash};
 
 const EXCHANGE: &str =
     "SELECT tenant, correlation, caller, connector, agent, instance, chat, dispatch, digest,
@@ -17,8 +17,9 @@ const EXCHANGE: &str =
 
 #[async_trait]
 impl Exchanges for Sqlite {
-    async fn ask(&self, new: NewExchange, most: u32) -> Result<Asked, Fault> {
-        self.write(move |db| ask(db, &new, most)).await
+    async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<Asked, Fault> {
+        let timepiece = self.timepiece.clone();
+        self.write(move |db| ask(db, &new, &receipt, most, timepiece.now())).await
     }
 
     async fn exchange(
@@ -52,10 +53,10 @@ impl Exchanges for Sqlite {
         .await
     }
 
-    async fn open_elsewhere(&self, at_most: u32) -> Result<Vec<Exchange>, Fault> {
+    async fn uncollected(&self, at_most: u32) -> Result<Vec<Exchange>, Fault> {
         self.read(move |db| {
             db.prepare_cached(&format!(
-                "{EXCHANGE} WHERE state = 0 AND instance IS NULL ORDER BY deadline LIMIT ?1"
+                "{EXCHANGE} WHERE state = 0 AND collected = 1 ORDER BY deadline LIMIT ?1"
             ))?
             .query_map([at_most], exchange)?
             .collect()
@@ -116,7 +117,7 @@ impl Exchanges for Sqlite {
         self.write(move |db| {
             db.prepare_cached(
                 "UPDATE exchanges SET state = 3, ended = ?4, error = ?3
-                 WHERE tenant = ?1 AND correlation = ?2 AND state = 0",
+                 WHERE tenant = ?1 AND correlation = ?2 AND state = 0 AND deadline > ?4",
             )?
             .execute(params![tenant.as_str(), correlation.as_str(), error, now.millis()])
             .map(drop)
@@ -149,7 +150,13 @@ impl Exchanges for Sqlite {
 }
 
 /// A question that was asked before is attached to however many are open.
-fn ask(db: &Connection, new: &NewExchange, most: u32) -> rusqlite::Result<Asked> {
+fn ask(
+    db: &Connection,
+    new: &NewExchange,
+    receipt: &NewReceipt,
+    most: u32,
+    now: Moment,
+) -> rusqlite::Result<Asked> {
     if let Some(before) = named(db, &new.tenant, &new.correlation)? {
         let same = before.caller == new.caller && before.digest == new.digest;
         return Ok(if same { Asked::Attached(Box::new(before)) } else { Asked::InUse });
@@ -162,8 +169,8 @@ fn ask(db: &Connection, new: &NewExchange, most: u32) -> rusqlite::Result<Asked>
     db.prepare_cached(
         "INSERT INTO exchanges
            (state, tenant, correlation, caller, connector, agent, instance, chat, dispatch, digest, reply_token,
-            opened, deadline)
-         VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            opened, deadline, collected)
+         VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         new.tenant.as_str(),
@@ -178,8 +185,9 @@ fn ask(db: &Connection, new: &NewExchange, most: u32) -> rusqlite::Result<Asked>
         new.reply_token.map(|token| token.0),
         new.opened.millis(),
         new.deadline.millis(),
+        new.collected,
     ])?;
-    Ok(Asked::Opened)
+    receipts::note(db, receipt, now).map(Asked::Opened)
 }
 
 fn answer(

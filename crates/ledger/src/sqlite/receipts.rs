@@ -76,17 +76,29 @@ impl Receipts for Sqlite {
         &self,
         now: Moment,
         lease_until: Moment,
+        except: &[TenantId],
         at_most: u32,
     ) -> Result<Vec<Outgoing>, Fault> {
-        self.write(move |db| outgoing::claim(db, now, lease_until, at_most)).await
+        let except = outgoing::listed(except);
+        self.write(move |db| outgoing::claim(db, now, lease_until, &except, at_most)).await
+    }
+
+    async fn free_outgoing(&self, now: Moment) -> Result<(), Fault> {
+        self.write(move |db| outgoing::free(db, now)).await
     }
 
     async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault> {
         self.write(move |db| outgoing::hold(db, key, until)).await
     }
 
-    async fn next_outgoing(&self) -> Result<Option<Moment>, Fault> {
-        self.read(outgoing::next).await
+    async fn next_outgoing(&self, except: &[TenantId]) -> Result<Option<Moment>, Fault> {
+        let except = outgoing::listed(except);
+        self.read(move |db| outgoing::next(db, &except)).await
+    }
+
+    async fn waiting(&self, tenant: &TenantId, at_most: u32) -> Result<u32, Fault> {
+        let tenant = tenant.clone();
+        self.read(move |db| outgoing::waiting(db, &tenant, at_most)).await
     }
 
     async fn bring_up(
@@ -125,7 +137,14 @@ impl Receipts for Sqlite {
     }
 }
 
-/// The receipt of this very delivery.
+/// Notes a delivery that is still to be made, if it is not noted yet.
+pub(super) fn note(db: &Connection, new: &NewReceipt, now: Moment) -> rusqlite::Result<ReceiptKey> {
+    match rows::insert(db, new, None, now)? {
+        Some(key) => Ok(key),
+        None => same(db, &new.tenant, &new.dispatch, new.digest).map(|first| first.key),
+    }
+}
+
 fn same(
     db: &Connection,
     tenant: &TenantId,

@@ -121,15 +121,7 @@ impl VaultRecords for Sqlite {
         sealed: Sealed,
     ) -> Result<(), Fault> {
         let (connector, name) = (connector.clone(), name.to_owned());
-        self.write(move |db| {
-            db.execute(
-                "INSERT INTO connector_secrets (connector, name, key_id, blob) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (connector, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
-                params![connector.as_str(), name, sealed.key_id, sealed.blob],
-            )
-            .map(drop)
-        })
-        .await
+        self.write(move |db| put_connector_secret(db, &connector, &name, &sealed)).await
     }
 
     async fn connector_secrets(&self, connector: &ConnectorId) -> Result<Vec<(String, Sealed)>, Fault> {
@@ -305,4 +297,18 @@ fn record(db: &Connection, row: &Row<'_>) -> rusqlite::Result<GatewayRecord> {
         revoked: row.get::<_, Option<i64>>(4)?.map(Moment::from_millis),
         secrets,
     })
+}
+
+pub(super) fn put_connector_secret(
+    db: &Connection,
+    connector: &ConnectorId,
+    name: &str,
+    sealed: &Sealed,
+) -> rusqlite::Result<()> {
+    db.execute(
+        "INSERT INTO connector_secrets (connector, name, key_id, blob) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (connector, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
+        params![connector.as_str(), name, sealed.key_id, sealed.blob],
+    )
+    .map(drop)
 }

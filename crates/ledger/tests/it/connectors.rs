@@ -31,7 +31,7 @@ impl Book {
     async fn connects(&self, tenant: &str, name: &str) -> ConnectorId {
         let new = self.connector(tenant, name);
         let id = new.id.clone();
-        assert_eq!(self.ledger.connectors().create_connector(new).await.unwrap(), Created::Made);
+        assert_eq!(self.ledger.connectors().create_connector(new, Vec::new()).await.unwrap(), Created::Made);
         id
     }
 
@@ -79,8 +79,8 @@ stories! {
         assert_eq!(book.names(None).await, ["zebra", "ant", "ant"]);
         let connectors = book.ledger.connectors();
         let again = ConnectorRecord { id: "con_again".into(), ..book.connector("acme", "ant") };
-        assert_eq!(connectors.create_connector(again).await.unwrap(), Created::Taken);
-        let nowhere = connectors.create_connector(book.connector("nowhere", "ant")).await.unwrap();
+        assert_eq!(connectors.create_connector(again, Vec::new()).await.unwrap(), Created::Taken);
+        let nowhere = connectors.create_connector(book.connector("nowhere", "ant"), Vec::new()).await.unwrap();
         assert_eq!(nowhere, Created::Unfit("no such tenant"));
         let found = connectors.connector(&"ten_acme".into(), "ant").await.unwrap();
         assert_eq!(found, Some(book.connector("acme", "ant")));

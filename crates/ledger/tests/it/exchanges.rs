@@ -1,6 +1,9 @@
 //! Questions, from asking to their end.
 
-use ledger::{Answered, Asked, Exchange, ExchangeState, NewExchange, Removed, TokenHash};
+use bytes::Bytes;
+use ledger::{
+    Answered, Asked, Exchange, ExchangeState, NewExchange, NewReceipt, Opening, Removed, TokenHash, Verb,
+};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
 
@@ -24,15 +27,33 @@ fn question(book: &Book, correlation: &str) -> NewExchange {
         opened: book.clock.now(),
         deadline: book.clock.now() + minutes(5),
         reply_token: None,
+        collected: false,
     }
 }
 
 async fn asks(book: &Book, new: NewExchange) -> Asked {
-    book.ledger.exchanges().ask(new, MOST).await.unwrap()
+    let receipt = NewReceipt {
+        tenant: new.tenant.clone(),
+        dispatch: new.dispatch.clone(),
+        digest: new.digest,
+        connector: new.connector.clone(),
+        agent: new.agent.clone(),
+        instance: new.instance.clone(),
+        chat: new.chat.clone(),
+        session: None,
+        verb: Verb::Exchange,
+        sender: new.caller.clone(),
+        sent_by: None,
+        sent_at: new.opened,
+        accepted: new.opened,
+        skipped: false,
+        open: Opening::Attempt { body: Bytes::from_static(b"?"), due: new.opened + minutes(1) },
+    };
+    book.ledger.exchanges().ask(new, receipt, MOST).await.unwrap()
 }
 
 async fn opens(book: &Book, new: NewExchange) {
-    assert_eq!(asks(book, new).await, Asked::Opened);
+    assert!(matches!(asks(book, new).await, Asked::Opened(_)));
 }
 
 async fn answers(book: &Book, correlation: &str, content: &str) -> Answered {

@@ -85,7 +85,7 @@ impl AgentConnector for Journal {
         self.append(agent_id, log, line.to_string().into_bytes()).await?;
         let woken_at = self.timepiece.now().millis();
         let warnings = vec!["a log wakes nobody: the text was appended".to_owned()];
-        Ok(WakeReceipt { woken_at, woken: false, session_id: session, warnings })
+        Ok(WakeReceipt { woken_at, session_id: session, warnings, ..WakeReceipt::default() })
     }
 
     /// Whether every log can be appended to. Looking writes nothing.

@@ -32,8 +32,9 @@ impl AgentConnector for Barred {
         self.implementation
     }
 
+    /// Whatever is asked of it is answered with the reason; one that could not be asked at all would hide it.
     fn features(&self) -> Features {
-        Features { deliver: true, wake: true, list_agents: true, ..Features::default() }
+        Features::ALL
     }
 
     fn repeats_harmlessly(&self) -> bool {

@@ -13,10 +13,10 @@ mod settings;
 
 use async_trait::async_trait;
 use posthouse_time::Timepiece;
-use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{
     AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, is_dispatch_id,
 };
+use posthouse_wire::{CorrelationId, DispatchId};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -78,18 +78,16 @@ impl AgentConnector for FileDrop {
     }
 
     fn features(&self) -> Features {
-        Features {
-            deliver: true,
-            wake: true,
-            list_agents: true,
-            agent_status: false,
-            health_check: true,
-            request_response: true,
-        }
+        Features { agent_status: false, ..Features::ALL }
     }
 
     /// The directory knows the dispatch id.
     fn repeats_harmlessly(&self) -> bool {
+        true
+    }
+
+    /// Nobody tells us of a new file.
+    fn collects(&self) -> bool {
         true
     }
 
@@ -134,7 +132,7 @@ impl AgentConnector for FileDrop {
         blocking(agent_id, move || place.put(&stem, ".json", &bytes, |kept| kept == bytes)).await?;
         let session_id = meant.session.map(str::to_owned);
         let woken_at = self.timepiece.now().millis();
-        Ok(WakeReceipt { woken_at, woken: false, session_id, warnings: Vec::new() })
+        Ok(WakeReceipt { woken_at, session_id, ..WakeReceipt::default() })
     }
 
     /// Whether a file can be made in every directory.
@@ -158,8 +156,13 @@ impl AgentConnector for FileDrop {
         Ok(Replied::Awaited(self.receipt(file)))
     }
 
-    /// What is not an answer, or not one yet, is left alone: it may be half written.
-    async fn collect(&self, agent_id: &str, question: &DispatchId) -> Result<Option<Answer>, Undone> {
+    /// What is not an answer to this question, or not one yet, is left alone: it may be half written.
+    async fn collect(
+        &self,
+        agent_id: &str,
+        question: &DispatchId,
+        correlation: &CorrelationId,
+    ) -> Result<Option<Answer>, Undone> {
         let place = self.settings.dirs.exactly(agent_id)?.clone();
         let name = reply_file(&stem(agent_id, question)?);
         let found = blocking(agent_id, move || place.find(&name, reply::LONGEST_JSON as u64)).await?;
@@ -172,7 +175,14 @@ impl AgentConnector for FileDrop {
             }
         };
         match read {
-            Ok((answer, _)) => Ok(Some(answer)),
+            // The name of the file says which question is meant, so the id need not stand in it.
+            Ok((answer, named)) if named.as_ref().is_none_or(|named| named == correlation) => {
+                Ok(Some(answer))
+            }
+            Ok(_) => {
+                tracing::debug!(agent = agent_id, dispatch.id = %question, "an answer file belongs to another question");
+                Ok(None)
+            }
             Err(why) => {
                 tracing::debug!(agent = agent_id, dispatch.id = %question, "an answer file {why}");
                 Ok(None)

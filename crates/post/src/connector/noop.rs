@@ -27,14 +27,7 @@ impl AgentConnector for Noop {
     }
 
     fn features(&self) -> Features {
-        Features {
-            deliver: true,
-            wake: true,
-            list_agents: true,
-            agent_status: true,
-            health_check: true,
-            request_response: false,
-        }
+        Features { request_response: false, ..Features::ALL }
     }
 
     fn repeats_harmlessly(&self) -> bool {

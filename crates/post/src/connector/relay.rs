@@ -42,14 +42,7 @@ impl AgentConnector for RelayConnector {
     }
 
     fn features(&self) -> Features {
-        Features {
-            deliver: true,
-            wake: true,
-            list_agents: true,
-            agent_status: true,
-            health_check: true,
-            request_response: true,
-        }
+        Features::ALL
     }
 
     /// A repeat finds its receipt.

@@ -78,7 +78,8 @@ pub fn build(kind: &str, settings: &Value, with: Tools) -> Result<Arc<dyn AgentC
 /// failure, because one that vanished would take its agents' names with it.
 pub fn rebuild(kind: &str, settings: &Value, with: Tools) -> Arc<dyn AgentConnector> {
     build(kind, settings, with).unwrap_or_else(|bad| {
-        tracing::warn!(kind, why = %bad, "a stored connector cannot be opened");
+        // Connectors are opened anew every few seconds, and the reason is told with every failure anyway.
+        tracing::debug!(kind, why = %bad, "a stored connector cannot be opened");
         let implementation = KINDS.into_iter().find(|known| *known == kind).unwrap_or("unknown");
         let map = ["agents", "sessions", "dirs"].iter().find_map(|name| settings.get(name)?.as_object());
         let bare = || settings.as_object().filter(|map| map.values().all(Value::is_object));

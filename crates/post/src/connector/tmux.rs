@@ -28,12 +28,12 @@ impl Tmux {
     pub const IMPLEMENTATION: &str = "tmux";
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
-        let settings = Settings::read(settings)?;
+        let settings = Settings::read(settings, &with.config.tmux_sockets)?;
         if !with.config.tmux {
             let why = "the house types into no panes (post.tmux is not set)";
             return Err(BadSettings::NotAllowed(why.to_owned()));
         }
-        let (path, socket) = (settings.program.clone(), settings.socket.clone());
+        let (path, socket) = (with.config.tmux_program.clone(), settings.socket.clone());
         let program = Program { path, socket, patience: PATIENCE };
         Ok(Self { settings, program, timepiece: with.timepiece })
     }
@@ -61,14 +61,7 @@ impl AgentConnector for Tmux {
     }
 
     fn features(&self) -> Features {
-        Features {
-            deliver: true,
-            wake: true,
-            list_agents: true,
-            agent_status: true,
-            health_check: true,
-            request_response: false,
-        }
+        Features { request_response: false, ..Features::ALL }
     }
 
     /// Whoever sits there would read it twice.
@@ -120,6 +113,7 @@ impl AgentConnector for Tmux {
             warnings.push(format!("the agent has one pane, in session '{session}'"));
         }
         let text = text::cleaned(opts.context.as_deref().unwrap_or_default());
+        // Either it is typed, and somebody was interrupted, or nothing was done at all.
         let woken = if text.is_empty() {
             warnings.push("there was nothing to type".to_owned());
             false
@@ -135,7 +129,8 @@ impl AgentConnector for Tmux {
             }
         };
         let woken_at = self.timepiece.now().millis();
-        Ok(WakeReceipt { woken_at, woken, session_id: Some(session.clone()), warnings })
+        let session_id = Some(session.clone());
+        Ok(WakeReceipt { woken_at, woken, session_id, warnings, nothing_sent: !woken })
     }
 
     /// Whether every agent's pane is there.

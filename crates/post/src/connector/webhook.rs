@@ -83,14 +83,7 @@ impl AgentConnector for Webhook {
     }
 
     fn features(&self) -> Features {
-        Features {
-            deliver: true,
-            wake: true,
-            list_agents: true,
-            agent_status: false,
-            health_check: true,
-            request_response: true,
-        }
+        Features { agent_status: false, ..Features::ALL }
     }
 
     /// The receiver knows the dispatch id.

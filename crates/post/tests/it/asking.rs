@@ -160,7 +160,12 @@ async fn a_webhook_answers_at_once_or_later_at_the_address_it_was_given() {
     receiver.says(202, "");
     let body = json!({ "agent": "desk", "message": "?", "correlation_id": "q-2", "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
-    let asked = receiver.one().json();
+    let asked = loop {
+        match receiver.seen().pop() {
+            Some(asked) => break asked.json(),
+            None => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    };
     let path = asked["reply_to"].as_str().unwrap().strip_prefix(&town.url).unwrap().to_owned();
     let reply = |agent: &str, correlation: &str| json!({ "correlation_id": correlation, "agent_id": agent, "content": "later", "sent_at": 9 });
     let send = async |path: &str, body: Value| {
@@ -175,6 +180,39 @@ async fn a_webhook_answers_at_once_or_later_at_the_address_it_was_given() {
     assert_eq!(send(&path, reply("desk", "q-2")).await, 409);
     let (status, answer) = program.gets("/v1/exchanges/q-2").await;
     assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("later")));
+}
+
+#[tokio::test]
+async fn whoever_asks_waits_no_longer_than_it_said_whatever_the_receiver_does() {
+    let town = Town::open().await;
+    let receiver = Receiver::open().await;
+    receiver.stalls();
+    let settings = json!({ "agents": { "desk": { "url": format!("{}/in", receiver.base) } } });
+    town.wires("acme", "hook", "webhook", settings).await;
+    let program = town.program("acme").await;
+    let body =
+        json!({ "agent": "desk", "message": "?", "correlation_id": "q-1", "wait": 0.05, "timeout": 3600 });
+    assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
+    assert_eq!(program.gets("/v1/exchanges/q-1?wait=0.05").await.0, 202);
+}
+
+#[tokio::test]
+async fn no_session_and_no_sender_can_enter_a_questions_conversation() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "wait": 0 });
+    program.posts("/v1/exchange", body).await;
+    heron.hears().await;
+    program.notifies("heron@x-q-1", "look here").await;
+    let (_, _) =
+        program.posts("/v1/notify", json!({ "agent": "heron", "message": "y", "from": "x-q-1" })).await;
+    for _ in 0..2 {
+        let intruder = heron.hears().await;
+        let answer = Metadata { notify: Some(true), ..Metadata::default() };
+        assert!(heron.says(&chat(&intruder), "not to you", answer).await.success);
+    }
+    assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 202);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ impl Bench {
         ledger.roster().create_tenant(acme).await.unwrap();
         let (name, kind, settings) = ("way".to_owned(), "webhook".to_owned(), "{}".to_owned());
         let record = ConnectorRecord { id: id.clone(), tenant, name, kind, settings, created };
-        ledger.connectors().create_connector(record).await.unwrap();
+        ledger.connectors().create_connector(record, Vec::new()).await.unwrap();
         let signer = vault.signer(vault::Algorithm::Es256).await.unwrap();
         Self {
             id,

@@ -24,6 +24,7 @@ use journal::Journal;
 /// how much has happened on its substrate so far.
 async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut traces: impl FnMut() -> usize) {
     let features = connector.features();
+    assert!(features.request_response || !connector.collects(), "answers to what cannot be asked");
     assert!(!connector.implementation().is_empty());
     assert!(features.deliver && features.wake && features.list_agents && features.health_check);
     assert!(connector.health_check().await);
@@ -122,7 +123,13 @@ async fn wakes_or_degrades(connector: &dyn AgentConnector, agent: &str) {
 async fn asks_or_says_that_it_cannot(connector: &dyn AgentConnector, agent: &str) {
     let replied = connector.request_response(agent, &asked("q-1"), &question()).await;
     match (connector.features().request_response, replied) {
-        (true, Ok(Replied::Awaited(receipt) | Replied::Answer(receipt, _))) => is_well_formed(&receipt),
+        (true, Ok(replied)) => {
+            let (Replied::Awaited(receipt) | Replied::Answer(receipt, _)) = replied;
+            is_well_formed(&receipt);
+            // Nobody has answered yet, and looking is harmless also where nothing has to be looked for.
+            let found = connector.collect(agent, &"q-1".into(), &"corr-1".into()).await;
+            assert_eq!(found.unwrap(), None);
+        }
         (false, Err(Undone::NotImplemented { implementation, what })) => {
             assert_eq!(implementation, connector.implementation());
             assert!(!what.is_empty());
@@ -229,6 +236,7 @@ async fn the_tmux_connector_conforms() {
     let mut bench = Bench::open().await;
     bench.config.tmux = true;
     let terminal = Terminal(tempfile::tempdir().unwrap());
+    bench.config.tmux_sockets = vec![terminal.socket()];
     let settings = json!({"sessions": {"desk": "desk"}, "socket": terminal.socket()});
     let panes = bench.connector("tmux", settings);
     fails_honestly(&*panes, "desk").await;

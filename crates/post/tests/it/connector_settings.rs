@@ -1,6 +1,9 @@
 //! What may stand in the settings of a connector.
 
+use std::time::Duration;
+
 use post::Unmade;
+use post::connector::Question;
 use post::connector::settings::{self, BadSettings};
 use posthouse_wire::delivery::{Cause, Kind};
 use serde_json::{Value, json};
@@ -57,7 +60,7 @@ async fn a_wrong_setting_is_refused_by_its_name() {
         ("tmux", json!({"sessions": {"desk": 1}}), "sessions.desk"),
         ("tmux", json!({"sessions": {}, "window": -1}), "window"),
         ("tmux", json!({"sessions": {}, "pane": "0"}), "pane"),
-        ("tmux", json!({"sessions": {}, "tmux": "./tmux"}), "tmux"),
+        ("tmux", json!({"sessions": {}, "tmux": "/usr/bin/env"}), "tmux"),
         ("tmux", json!({"sessions": {}, "socket": "s"}), "socket"),
         ("tmux", json!({"sessionMap": {}}), "sessionMap"),
         ("file-drop", json!({}), "dirs"),
@@ -107,6 +110,23 @@ async fn panes_directories_and_insides_need_the_consent_of_the_house() {
 }
 
 #[tokio::test]
+async fn a_pane_is_reached_by_no_other_socket_than_the_house_names() {
+    let mut bench = Bench::open().await;
+    bench.config.tmux = true;
+    bench.config.tmux_sockets = vec!["/run/agents/tmux".into()];
+    let at = |socket: Value| json!({"sessions": {"desk": "desk"}, "socket": socket});
+    bench.connector("tmux", json!({"sessions": {"desk": "desk"}}));
+    bench.connector("tmux", at(json!("/run/agents/tmux")));
+    for socket in ["/run/agents/other", "/run/agents", "/run/agents/../agents/tmux", "/bin/sh -c reboot"] {
+        let bad = refused(&bench, "tmux", at(json!(socket)));
+        assert!(
+            matches!(&bad, BadSettings::NotAllowed(why) if why.contains("post.tmux_sockets")),
+            "{socket}: {bad:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_stored_connector_that_may_not_be_opened_keeps_its_names_and_says_why() {
     let bench = Bench::open().await;
     let settings = json!({"sessions": {"desk": "desk"}});
@@ -118,4 +138,9 @@ async fn a_stored_connector_that_may_not_be_opened_keeps_its_names_and_says_why(
     assert!(fails(delivered, Cause::ClientValidation).contains("post.tmux"));
     let woken = barred.wake("desk@home", &context("hello"), &emission("d-1")).await;
     fails(woken, Cause::ClientValidation);
+    // Also to a question, for which the post would pass over one that says it cannot be asked.
+    assert!(barred.features().request_response);
+    let question = Question { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to: None };
+    let asked = barred.request_response("desk", &payload(Kind::Augment, "d-1", "?"), &question).await;
+    assert!(fails(asked, Cause::ClientValidation).contains("post.tmux"));
 }

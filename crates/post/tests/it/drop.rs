@@ -125,7 +125,7 @@ async fn an_id_that_is_no_plain_file_name_is_refused() {
         assert_eq!(message, "the dispatch id cannot be the name of a file");
         fails(drops.wake("desk", &context("come"), &emission(id)).await, Cause::ClientValidation);
         fails(drops.request_response("desk", &text(id, "?"), &question()).await, Cause::ClientValidation);
-        fails(drops.collect("desk", &id.into()).await, Cause::ClientValidation);
+        fails(drops.collect("desk", &id.into(), &"c-1".into()).await, Cause::ClientValidation);
     }
     assert!(names(&desk).is_empty());
     assert_eq!(names(root.path()), ["agents"]);
@@ -189,7 +189,7 @@ async fn unknown_agent_file_drop_fails_before_anything_is_written() {
     let message = fails(drops.deliver("nobody", &text("d-1", "hello")).await, Cause::ClientValidation);
     assert_eq!(message, "Agent 'nobody' is not configured. Wired agents: desk.");
     fails(drops.wake("nobody@attic", &context("come"), &emission("d-1")).await, Cause::ClientValidation);
-    fails(drops.collect("nobody", &"d-1".into()).await, Cause::ClientValidation);
+    fails(drops.collect("nobody", &"d-1".into(), &"c-1".into()).await, Cause::ClientValidation);
     assert!(names(&desk).is_empty());
 }
 
@@ -225,7 +225,7 @@ async fn a_question_names_the_file_that_its_answer_is_awaited_in() {
 #[tokio::test]
 async fn an_answer_is_collected_once_it_is_whole_and_what_is_none_is_left_alone() {
     let Scene { desk, drops, root, .. } = Scene::open().await;
-    let collect = || async { drops.collect("desk", &"q-1".into()).await.unwrap() };
+    let collect = || async { drops.collect("desk", &"q-1".into(), &"c-1".into()).await.unwrap() };
     let path = desk.join("q-1.reply.json");
     assert_eq!(collect().await, None);
     let secret = root.path().join("secret");
@@ -246,4 +246,20 @@ async fn an_answer_is_collected_once_it_is_whole_and_what_is_none_is_left_alone(
     }
     std::fs::write(&path, r#"{"content":"42","correlation_id":"c-1","sent_at":9}"#).unwrap();
     assert_eq!(collect().await, Some(Answer { content: "42".to_owned(), sent_at: Some(9) }));
+}
+
+#[tokio::test]
+async fn an_answer_that_names_another_question_is_none() {
+    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    assert!(drops.collects());
+    let collect = || async { drops.collect("desk", &"q-1".into(), &"c-1".into()).await.unwrap() };
+    let path = desk.join("q-1.reply.json");
+    for another in [r#"{"content":"42","correlation_id":"c-2"}"#, r#"{"content":"42","correlation_id":""}"#] {
+        std::fs::write(&path, another).unwrap();
+        assert_eq!(collect().await, None, "{another}");
+    }
+    for ours in [r#"{"content":"42"}"#, r#"{"content":"42","correlation_id":"c-1"}"#] {
+        std::fs::write(&path, ours).unwrap();
+        assert_eq!(collect().await.map(|answer| answer.content).as_deref(), Some("42"), "{ours}");
+    }
 }

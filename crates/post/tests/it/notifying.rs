@@ -100,6 +100,23 @@ async fn the_same_dispatch_id_over_the_same_text_is_done_once_and_answered_the_s
 }
 
 #[tokio::test]
+async fn two_agents_that_hit_upon_the_same_id_are_two_senders() {
+    let town = Town::open().await;
+    let crane = town.enrol("acme", "crane").await.sits().await;
+    let key = [("idempotency-key", "release-7")];
+    for name in ["heron", "wren"] {
+        let program = town.enrol("acme", name).await.program().await;
+        let body = json!({ "agent": "crane", "message": "out" });
+        let (status, told) = program.posts_with("/v1/notify", &key, body).await;
+        assert_eq!(status, 200, "{told}");
+        assert_eq!(told["dispatched"][0]["receipt"]["session_id"], name);
+        assert_eq!(crane.hears().await.event.source.user_name.as_deref(), Some(name));
+        let (_, told) = program.gets("/v1/receipts/release-7").await;
+        assert_eq!(told["items"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_dispatch_id_is_remembered_over_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let body = json!({ "agent": "heron", "message": "once" });

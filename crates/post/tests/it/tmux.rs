@@ -87,8 +87,15 @@ async fn until(there: impl Fn() -> bool) {
 }
 
 async fn scene(terminal: &Terminal, more: Value) -> Arc<dyn AgentConnector> {
+    scene_with(terminal, "tmux", more).await
+}
+
+/// With a program of the house's own choice.
+async fn scene_with(terminal: &Terminal, program: &str, more: Value) -> Arc<dyn AgentConnector> {
     let mut bench = Bench::open().await;
     bench.config.tmux = true;
+    bench.config.tmux_program = program.into();
+    bench.config.tmux_sockets = vec![terminal.socket()];
     let mut settings = json!({"sessions": {"desk": "desk", "gone": "gone"}, "socket": terminal.socket()});
     settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     bench.connector("tmux", settings)
@@ -188,13 +195,13 @@ async fn live_interrupt_channel_tmux_pane_wakes() {
     terminal.session("desk", false).await;
     let tmux = scene(&terminal, json!({})).await;
     let woken = tmux.wake("desk@desk", &context("come"), &emission("w-1")).await.unwrap();
-    assert!(woken.woken && woken.warnings.is_empty());
+    assert!(woken.woken && woken.warnings.is_empty() && !woken.nothing_sent);
     assert_eq!((woken.woken_at, woken.session_id.as_deref()), (NOW, Some("desk")));
     terminal.hears("desk", "[posthouse dispatch=w-1 kind=wake]\ncome\n").await;
     let elsewhere = tmux.wake("desk@attic", &context("come"), &emission("w-2")).await.unwrap();
     assert_eq!((elsewhere.session_id.as_deref(), elsewhere.warnings.len()), (Some("desk"), 1));
     let silence = tmux.wake("desk", &WakeOpts::default(), &emission("w-3")).await.unwrap();
-    assert!(!silence.woken && !silence.warnings.is_empty());
+    assert!(!silence.woken && !silence.warnings.is_empty() && silence.nothing_sent);
 }
 
 #[tokio::test]
@@ -203,7 +210,7 @@ async fn channel_exists_agent_offline_tmux_session_gone_is_not_woken() {
     let tmux = scene(&terminal, json!({})).await;
     let is_not_woken = || async {
         let woken = tmux.wake("gone", &context("come"), &emission("w-1")).await.unwrap();
-        assert!(!woken.woken);
+        assert!(!woken.woken && woken.nothing_sent);
         assert!(woken.warnings[0].contains("'gone'"), "{:?}", woken.warnings);
         assert_eq!(tmux.agent_status("gone").await, AgentStatus::Asleep);
     };
@@ -218,7 +225,7 @@ async fn channel_exists_agent_offline_tmux_session_gone_is_not_woken() {
 #[tokio::test]
 async fn unknown_agent_tmux_fails_before_anything_is_run() {
     let terminal = Terminal::open();
-    let tmux = scene(&terminal, json!({"tmux": "/nowhere/tmux"})).await;
+    let tmux = scene_with(&terminal, "/nowhere/tmux", json!({})).await;
     let message =
         fails(tmux.deliver("nobody", &payload(Kind::Augment, "d-1", "x")).await, Cause::ClientValidation);
     assert_eq!(message, "Agent 'nobody' is not configured. Wired agents: desk, gone.");
@@ -236,7 +243,7 @@ async fn network_or_auth_fault_tmux_that_cannot_be_reached_fails() {
         message.contains("'gone'") && !message.contains(terminal.socket().to_str().unwrap()),
         "{message}"
     );
-    let nowhere = scene(&terminal, json!({"tmux": "/nowhere/tmux"})).await;
+    let nowhere = scene_with(&terminal, "/nowhere/tmux", json!({})).await;
     fails(nowhere.deliver("desk", &told).await, Cause::Network);
     fails(nowhere.wake("desk", &context("come"), &emission("w-1")).await, Cause::Network);
     assert!(!nowhere.health_check().await);

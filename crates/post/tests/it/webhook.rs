@@ -172,7 +172,7 @@ async fn no_interrupt_channel_webhook_without_wake_url_delivers_and_is_not_woken
     let Scene { receiver, webhook, .. } = Scene::open().await;
     receiver.says(200, r#"{"warnings":["slow lane"]}"#);
     let woken = webhook.wake("mute@attic", &context("come"), &emission("d-1")).await.unwrap();
-    assert!(!woken.woken);
+    assert!(!woken.woken && !woken.nothing_sent);
     assert_eq!((woken.session_id.as_deref(), woken.warnings.len()), (Some("attic"), 2));
     let seen = receiver.one();
     assert_eq!(seen.path, "/in/mute");
@@ -184,7 +184,7 @@ async fn no_interrupt_channel_webhook_without_wake_url_delivers_and_is_not_woken
     assert_eq!(body["meta"]["session_id"], "attic");
     // Nothing to say is not said.
     let woken = webhook.wake("mute", &context(""), &emission("d-2")).await.unwrap();
-    assert!(!woken.woken && receiver.seen().is_empty());
+    assert!(!woken.woken && woken.nothing_sent && receiver.seen().is_empty());
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! What the house answers.
 
-use posthouse_wire::delivery::{AgentDescriptor, AgentStatus, DeliveryReceipt, Response, WakeReceipt};
+use posthouse_wire::delivery::{
+    AgentDescriptor, AgentStatus, DeliveryReceipt, ReceiptState, ReplyKind, Response, WakeReceipt,
+};
 use posthouse_wire::{DispatchId, MessageId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -110,32 +112,6 @@ pub struct Receipt {
     pub replies: Vec<Reply>,
 }
 
-/// How far a delivery has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReceiptState {
-    Scheduled,
-    Queued,
-    Delivered,
-    Acknowledged,
-    Failed,
-    /// Nobody came for it.
-    Expired,
-}
-
-impl ReceiptState {
-    pub fn word(self) -> &'static str {
-        match self {
-            ReceiptState::Scheduled => "scheduled",
-            ReceiptState::Queued => "queued",
-            ReceiptState::Delivered => "delivered",
-            ReceiptState::Acknowledged => "acknowledged",
-            ReceiptState::Failed => "failed",
-            ReceiptState::Expired => "expired",
-        }
-    }
-}
-
 /// Something that an agent said to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Reply {
@@ -144,19 +120,6 @@ pub struct Reply {
     pub kind: ReplyKind,
     pub message_id: Option<MessageId>,
     pub text: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplyKind {
-    Answer,
-    /// An answer after the answer.
-    Duplicate,
-    /// An answer after the deadline.
-    LateReply,
-    /// Talk.
-    #[serde(other)]
-    Said,
 }
 
 /// An agent that can be written to.

@@ -82,6 +82,9 @@ pub struct WakeReceipt {
     pub session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Nothing left the house: there was nobody, or nothing to say. Not part of the contract's shape.
+    #[serde(skip)]
+    pub nothing_sent: bool,
 }
 
 /// An agent's answer to a question.

@@ -34,6 +34,7 @@ pub struct Ask {
     #[arg(required_unless_present = "attach")]
     agent: Option<String>,
     /// The question; `-`, or nothing where something is piped in, reads that
+    #[arg(allow_hyphen_values = true, value_parser = text::said)]
     text: Option<String>,
     /// Seconds until nobody waits for an answer any more
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -151,7 +152,8 @@ impl Wait<'_> {
                     let words = answer["detail"].as_str().unwrap_or("no answer in time").to_owned();
                     return Err(Exit { code: TIMED_OUT, words }.into());
                 }
-                (StatusCode::NOT_FOUND, Question::Attach) => {
+                // A question whose agent is gone is answered with that status too, and with another code.
+                (StatusCode::NOT_FOUND, Question::Attach) if answer["code"] == "not_found" => {
                     bail!("no question of yours is known as `{}`", self.correlation);
                 }
                 (_, Question::Put { agent, .. }) => return Err(speaker.refusal(agent, status, &answer)),

@@ -17,6 +17,7 @@ pub struct Notify {
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
     /// What to tell it; `-`, or nothing where something is piped in, reads that
+    #[arg(allow_hyphen_values = true, value_parser = text::said)]
     text: Option<String>,
     /// How the agent is to take it
     #[arg(long, value_enum)]
@@ -38,7 +39,8 @@ pub struct Wake {
     /// Whom: an agent, or one of its sessions
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
-    /// What to tell it; `-`, or nothing where something is piped in, reads that
+    /// What to tell it; `-` reads what is piped in
+    #[arg(allow_hyphen_values = true, value_parser = text::said)]
     text: Option<String>,
     /// Later: a time such as 2030-01-31T09:00:00Z, or +5m from now
     #[arg(long, value_name = "TIME|+SPAN")]
@@ -101,7 +103,7 @@ impl Notify {
 impl Wake {
     pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
         let when = self.when.as_deref().map(|when| moment(when, &Timepiece::wall())).transpose()?;
-        let context = text::read(self.text)?;
+        let context = text::optional(self.text)?;
         let mut speaker = self.speaking.speaker(reach).await?;
         let mut body = json!({ "agent": self.agent });
         say(&mut body, "context", context);

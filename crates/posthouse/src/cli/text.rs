@@ -7,13 +7,23 @@ use anyhow::{Context, bail};
 /// The longest text that the house takes.
 const LONGEST: usize = 256 * 1024;
 
-/// The text that was given; nothing when there is none, or an empty one. `-`, or none at all where
-/// somebody pipes into us, reads what is piped.
-pub fn read(given: Option<String>) -> anyhow::Result<Option<String>> {
-    let text = match given {
-        Some(text) if text != "-" => text,
-        None if std::io::stdin().is_terminal() => return Ok(None),
-        Some(_) | None => piped(std::io::stdin().lock())?,
+/// A text as it stands on the command line, where it may begin with a hyphen. One word that begins as an
+/// option does is one that was misspelt, and is not told to anybody.
+pub fn said(text: &str) -> Result<String, String> {
+    let option = |word: &str| word.starts_with(char::is_alphabetic) && !word.contains(char::is_whitespace);
+    match text.strip_prefix("--").is_some_and(option) {
+        true => Err("there is no such option; a text that looks like one is piped in, to `-`".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// The text that was given, where none is needed; nothing when there is none, or an empty one. Only `-` reads
+/// what is piped: a script whose input is a pipe that never ends would wait for it in vain.
+pub fn optional(given: Option<String>) -> anyhow::Result<Option<String>> {
+    let text = match given.as_deref() {
+        None => return Ok(None),
+        Some("-") => piped(std::io::stdin().lock())?,
+        Some(text) => text.to_owned(),
     };
     if text.len() > LONGEST {
         bail!("the text is longer than {LONGEST} bytes");
@@ -21,9 +31,10 @@ pub fn read(given: Option<String>) -> anyhow::Result<Option<String>> {
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// The same where something has to be said.
+/// The same where something has to be said: without a text, what is piped is read unasked.
 pub fn needed(given: Option<String>) -> anyhow::Result<String> {
-    read(given)?.context("there is nothing to say: give a text, or pipe one in")
+    let unasked = || (!std::io::stdin().is_terminal()).then(|| "-".to_owned());
+    optional(given.or_else(unasked))?.context("there is nothing to say: give a text, or pipe one in")
 }
 
 fn piped(from: impl Read) -> anyhow::Result<String> {
@@ -55,9 +66,20 @@ mod tests {
     }
 
     #[test]
+    fn a_text_may_begin_with_a_hyphen_and_a_misspelt_option_is_no_text() {
+        for text in ["-5 degrees", "-", "--", "-l", "--dry run", "---", "--5"] {
+            assert_eq!(said(text).as_deref(), Ok(text));
+        }
+        for option in ["--tennant", "--tennant=acme"] {
+            assert!(said(option).is_err(), "{option}");
+        }
+    }
+
+    #[test]
     fn what_the_house_would_refuse_for_its_length_is_refused_here() {
-        assert!(read(Some("x".repeat(LONGEST))).unwrap().is_some());
-        assert!(read(Some("x".repeat(LONGEST + 1))).is_err());
+        assert!(optional(Some("x".repeat(LONGEST))).unwrap().is_some());
+        assert!(optional(Some("x".repeat(LONGEST + 1))).is_err());
+        assert_eq!(optional(None).unwrap(), None);
         assert_eq!(piped("x".repeat(LONGEST * 2).as_bytes()).unwrap().len(), LONGEST + 2);
         assert!(needed(Some(String::new())).is_err());
     }

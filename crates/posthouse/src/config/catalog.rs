@@ -103,6 +103,12 @@ pub const SETTINGS: &[Setting] = &[
         "whether agents that are slow to wake are poked ahead of their due time",
     ),
     setting("post.tmux", Switch, "whether connectors may type into terminal panes of this machine"),
+    setting("post.tmux_program", Text, "what types into them: the name of a program, or an absolute path"),
+    setting(
+        "post.tmux_sockets",
+        List,
+        "sockets of tmux servers that connectors may name, besides the usual one",
+    ),
     setting("post.drop_dirs", List, "folders of this machine below which connectors may drop files"),
     setting(
         "post.wake_wait",

@@ -5,7 +5,9 @@
 
 mod arrows;
 mod bad_input;
+mod bad_input_post;
 mod canaries;
+mod canaries_post;
 mod closing;
 mod crash;
 mod cron;
@@ -13,7 +15,9 @@ mod cron_doors;
 mod doors;
 mod fire_tokens;
 mod house;
+mod matrix;
 mod post_cli;
+mod receiver;
 mod story;
 mod talk;
 mod tokens;

@@ -129,6 +129,11 @@ async fn a_text_is_told_from_the_line_or_from_a_pipe_and_followed_to_its_end() {
     }
     let (code, words) = fails(&house, &["notify", "heron", "--tenant", "acme"]);
     assert!(code == 1 && words.contains("nothing to say"), "{words}");
+    house.does(&["notify", "heron", "-5 degrees", "--tenant", "acme"]);
+    assert_eq!(text(&rider.hears().await), "-5 degrees");
+    let (code, words) = fails(&house, &["notify", "heron", "--tennant=acme"]);
+    assert!(code == 2 && words.contains("no such option"), "{words}");
+    assert!(rider.has_heard_nothing());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,6 +168,47 @@ async fn a_wake_says_whether_it_woke_and_may_be_put_off() {
     assert_eq!(waiting["items"][0]["dispatch_id"], later["dispatch_id"]);
     let (code, words) = fails(&house, &["wake", "heron", "--tenant", "acme", "--when", "tomorrow"]);
     assert!(code == 1 && words.contains("`tomorrow` is no time"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_needs_no_text_and_reads_what_is_piped_only_when_told_to() {
+    let (house, heron) = settled();
+    let mut command = Command::new(BINARY);
+    command.arg("--dir").arg(house.folder()).args(["wake", "heron", "--tenant", "acme"]);
+    let mut waker = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // Nobody ever writes into that pipe, and nobody closes it while the command runs.
+    let _held = waker.stdin.take();
+    assert!(waker.wait().unwrap().success());
+    let mut rider = dials(&house, &heron).await;
+    assert_eq!(text(&rider.hears().await), "");
+    for (words, piped, heard) in
+        [(["wake", "heron", "-"], "look\n", "look"), (["wake", "heron", "-5 degrees"], "no", "-5 degrees")]
+    {
+        let woken = types(&house, &[&words[..], &["--tenant", "acme"]].concat(), Some(piped), &[]);
+        assert!(woken.status.success(), "{}", err(&woken));
+        assert_eq!(text(&rider.hears().await), heard);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_back_to_a_question_that_failed_hears_why() {
+    provide_crypto();
+    let drops = tempfile::tempdir().unwrap();
+    let shelf = drops.path().join("shelf");
+    std::fs::create_dir(&shelf).unwrap();
+    let house = House::open(&[("POSTHOUSE_POST__DROP_DIRS", drops.path().to_str().unwrap())]);
+    house.does(&["tenant", "create", "acme"]);
+    let settings = house.secret_file("drops.json", &json!({ "dirs": { "clerk": shelf } }).to_string());
+    let kind = ["--kind", "file-drop", "--settings", &settings];
+    house.does(&[&["connector", "create", "drops", "--tenant", "acme"][..], &kind].concat());
+    // The house follows no link, so there is nothing to wait for.
+    std::fs::remove_dir(&shelf).unwrap();
+    std::os::unix::fs::symlink("/tmp", &shelf).unwrap();
+    let asked = ["ask", "clerk", "how many?", "--tenant", "acme", "--correlation-id", "q-1"];
+    for words in [&asked[..], &["ask", "--attach", "q-1", "--tenant", "acme"]] {
+        let (code, said) = fails(&house, words);
+        assert!(code == 1 && said.contains("symbolic links are not followed"), "{code}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,10 +111,10 @@ impl Keep {
         self.derived(["cron key", instance.as_str(), job.as_str()])
     }
 
-    /// What follows from the master key for a purpose and two names.
-    pub(super) fn derived(&self, parts: [&str; 3]) -> Secret {
+    /// What follows from the master key for a purpose and its names.
+    pub(super) fn derived<const N: usize>(&self, parts: [&str; N]) -> Secret {
         let mut context = hmac::Context::with_key(&self.master);
-        // No name can hold a zero byte, so no two pairs read the same.
+        // No name can hold a zero byte, so no two lists of the same length read the same.
         for part in parts {
             context.update(part.as_bytes());
             context.update(&[0]);

@@ -63,7 +63,10 @@ impl Safe {
             settings: "{}".to_owned(),
             created: self.clock.now(),
         };
-        assert_eq!(self.ledger.connectors().create_connector(record).await.unwrap(), Created::Made);
+        assert_eq!(
+            self.ledger.connectors().create_connector(record, Vec::new()).await.unwrap(),
+            Created::Made
+        );
         id
     }
 

@@ -39,7 +39,8 @@ CREATE UNIQUE INDEX receipts_same ON receipts (dispatch, tenant, digest);
 CREATE INDEX receipts_tenant ON receipts (tenant);
 CREATE INDEX receipts_sent_by ON receipts (sent_by) WHERE sent_by IS NOT NULL;
 -- Only what is still to be done has a time for it.
-CREATE INDEX receipts_due ON receipts (state, due) WHERE due IS NOT NULL;
+CREATE INDEX receipts_due ON receipts (state, due, tenant) WHERE due IS NOT NULL;
+CREATE INDEX receipts_waiting ON receipts (tenant) WHERE state = 1;
 CREATE INDEX receipts_age ON receipts (counted) WHERE state <> 0;
 
 CREATE TABLE replies (
@@ -89,6 +90,7 @@ CREATE TABLE exchanges (
   dispatch    TEXT NOT NULL,
   digest      BLOB NOT NULL,
   reply_token BLOB,
+  collected   INTEGER NOT NULL,
   opened      INTEGER NOT NULL,
   deadline    INTEGER NOT NULL,
   ended       INTEGER,
@@ -101,7 +103,7 @@ CREATE UNIQUE INDEX exchanges_token ON exchanges (reply_token) WHERE reply_token
 CREATE INDEX exchanges_in ON exchanges (instance, chat) WHERE instance IS NOT NULL;
 CREATE INDEX exchanges_open ON exchanges (tenant) WHERE state = 0;
 CREATE INDEX exchanges_deadline ON exchanges (deadline) WHERE state = 0;
-CREATE INDEX exchanges_elsewhere ON exchanges (deadline) WHERE state = 0 AND instance IS NULL;
+CREATE INDEX exchanges_collected ON exchanges (deadline) WHERE state = 0 AND collected = 1;
 CREATE INDEX exchanges_ended ON exchanges (ended) WHERE ended IS NOT NULL;
 -- Newest first, a tenant's and a caller's.
 CREATE INDEX exchanges_tenant ON exchanges (tenant, opened, correlation);

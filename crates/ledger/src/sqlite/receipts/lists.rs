@@ -38,12 +38,13 @@ pub(super) fn newest_first(
     let before = before.map_or(i64::MAX, |key| key.0);
     let tenant = filter.tenant.as_ref().map(TenantId::as_str);
     let sent_by = filter.sent_by.as_ref().map(InstanceId::as_str);
+    let state = filter.state.map(rows::number);
     let mut given: Vec<(&str, &dyn ToSql)> = vec![(":before", &before), (":at_most", &at_most)];
     for (name, value) in [
         (":tenant", tenant.as_ref().map(any)),
         (":sent_by", sent_by.as_ref().map(any)),
         (":agent", filter.agent.as_ref().map(any)),
-        (":state", filter.state.as_ref().map(any)),
+        (":state", state.as_ref().map(any)),
     ] {
         given.extend(value.map(|value| (name, value)));
     }

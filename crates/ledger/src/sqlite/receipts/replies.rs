@@ -2,7 +2,6 @@
 
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, EntryId, InstanceId};
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::receipts::{NewReply, REPLIES, REPLY_BYTES, ReceiptKey, Reply, ReplyKind};
@@ -41,7 +40,7 @@ pub(super) fn keep(db: &Connection, to: ReceiptKey, reply: &NewReply) -> rusqlit
             "INSERT INTO replies (receipt, at, what, message, text)
              SELECT key, ?2, ?3, ?4, ?5 FROM receipts WHERE key = ?1",
         )?
-        .execute(params![to.0, reply.at.millis(), reply.what, reply.message.as_str(), text])?;
+        .execute(params![to.0, reply.at.millis(), number(reply.what), reply.message.as_str(), text])?;
     if kept > 0 { let_go(db, to) } else { Ok(()) }
 }
 
@@ -68,7 +67,7 @@ pub(super) fn oldest_first(db: &Connection, to: ReceiptKey) -> rusqlite::Result<
         .query_map([to.0], |row| {
             Ok(Reply {
                 at: Moment::from_millis(row.get(0)?),
-                what: row.get(1)?,
+                what: numbered(row.get(1)?),
                 message: row.get::<_, String>(2)?.into(),
                 text: row.get(3)?,
             })
@@ -79,26 +78,20 @@ pub(super) fn oldest_first(db: &Connection, to: ReceiptKey) -> rusqlite::Result<
 const LATEST: &str = "SELECT receipts.key FROM talks JOIN receipts ON receipts.key = talks.receipt
     WHERE talks.instance = ?1 AND talks.chat = ?2";
 
-impl ToSql for ReplyKind {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            ReplyKind::Said => 0,
-            ReplyKind::Answer => 1,
-            ReplyKind::Duplicate => 2,
-            ReplyKind::Late => 3,
-        }
-        .into())
+fn number(of: ReplyKind) -> i64 {
+    match of {
+        ReplyKind::Said => 0,
+        ReplyKind::Answer => 1,
+        ReplyKind::Duplicate => 2,
+        ReplyKind::LateReply => 3,
     }
 }
 
-impl FromSql for ReplyKind {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        match value.as_i64()? {
-            0 => Ok(ReplyKind::Said),
-            1 => Ok(ReplyKind::Answer),
-            2 => Ok(ReplyKind::Duplicate),
-            3 => Ok(ReplyKind::Late),
-            other => Err(FromSqlError::OutOfRange(other)),
-        }
+fn numbered(number: i64) -> ReplyKind {
+    match number {
+        1 => ReplyKind::Answer,
+        2 => ReplyKind::Duplicate,
+        3 => ReplyKind::LateReply,
+        _ => ReplyKind::Said,
     }
 }

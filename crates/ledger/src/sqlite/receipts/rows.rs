@@ -38,7 +38,7 @@ pub(super) fn select(indexed: &str) -> String {
 pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
     let tenant = TenantId::from(row.get::<_, String>(1)?);
     let sent_by = row.get::<_, Option<String>>(11)?.map(InstanceId::from);
-    let state = row.get(16)?;
+    let state = numbered(row.get(16)?)?;
     let sender = match row.get::<_, Option<String>>(10)? {
         Some(sender) => ClientId::from(sender),
         None => usual_sender(&tenant, sent_by.as_ref()),
@@ -153,30 +153,19 @@ impl FromSql for Verb {
     }
 }
 
-impl ToSql for ReceiptState {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            ReceiptState::Scheduled => 0,
-            ReceiptState::Queued => 1,
-            ReceiptState::Delivered => 3,
-            ReceiptState::Acknowledged => 4,
-            ReceiptState::Failed => 5,
-            ReceiptState::Expired => 6,
-        }
-        .into())
+/// A state as it is kept; what an entry carries has none of its own.
+pub(super) fn number(of: ReceiptState) -> i64 {
+    match of {
+        ReceiptState::Scheduled => 0,
+        ReceiptState::Queued => 1,
+        ReceiptState::Delivered => 3,
+        ReceiptState::Acknowledged => 4,
+        ReceiptState::Failed => 5,
+        ReceiptState::Expired => 6,
     }
 }
 
-impl FromSql for ReceiptState {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        match value.as_i64()? {
-            0 => Ok(ReceiptState::Scheduled),
-            1 => Ok(ReceiptState::Queued),
-            3 => Ok(ReceiptState::Delivered),
-            4 => Ok(ReceiptState::Acknowledged),
-            5 => Ok(ReceiptState::Failed),
-            6 => Ok(ReceiptState::Expired),
-            other => Err(FromSqlError::OutOfRange(other)),
-        }
-    }
+fn numbered(number: i64) -> rusqlite::Result<ReceiptState> {
+    let state = ReceiptState::ALL.into_iter().find(|state| self::number(*state) == number);
+    state.ok_or(rusqlite::Error::IntegralValueOutOfRange(0, number))
 }

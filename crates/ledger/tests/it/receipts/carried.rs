@@ -104,7 +104,7 @@ stories! {
         assert_eq!(state(&book, "d1").await, ReceiptState::Acknowledged);
         book.winds(minutes(5));
         let now = book.clock.now();
-        assert!(book.ledger.receipts().claim_outgoing(now, now, 10).await.unwrap().is_empty());
+        assert!(book.ledger.receipts().claim_outgoing(now, now, &[], 10).await.unwrap().is_empty());
         assert!(book.ledger.receipts().bring_up(key, now, now).await.unwrap().is_none());
     }
 

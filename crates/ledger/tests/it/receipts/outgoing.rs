@@ -7,11 +7,11 @@ use crate::book::minutes;
 
 async fn claims(book: &Book) -> Vec<Outgoing> {
     let now = book.clock.now();
-    book.ledger.receipts().claim_outgoing(now, now + minutes(1), 10).await.unwrap()
+    book.ledger.receipts().claim_outgoing(now, now + minutes(1), &[], 10).await.unwrap()
 }
 
 async fn next(book: &Book) -> Option<Moment> {
-    book.ledger.receipts().next_outgoing().await.unwrap()
+    book.ledger.receipts().next_outgoing(&[]).await.unwrap()
 }
 
 /// Whether the bytes of anything are still kept.
@@ -42,8 +42,8 @@ stories! {
         book.winds(minutes(5));
         let now = book.clock.now();
         let receipts = book.ledger.receipts();
-        let first = receipts.claim_outgoing(now, now + minutes(1), 2).await.unwrap();
-        let rest = receipts.claim_outgoing(now, now + minutes(1), 2).await.unwrap();
+        let first = receipts.claim_outgoing(now, now + minutes(1), &[], 2).await.unwrap();
+        let rest = receipts.claim_outgoing(now, now + minutes(1), &[], 2).await.unwrap();
         let names: Vec<_> = first.iter().chain(&rest).map(|out| out.receipt.dispatch.to_string()).collect();
         assert_eq!(names, ["early", "middle", "late"]);
     }

@@ -79,7 +79,7 @@ stories! {
 
     async fn a_reply_says_when_and_what_it_was(book) {
         let key = opened(&book, call(&book, "d1", "hello")).await;
-        let kinds = [ReplyKind::Said, ReplyKind::Answer, ReplyKind::Duplicate, ReplyKind::Late];
+        let kinds = [ReplyKind::Said, ReplyKind::Answer, ReplyKind::Duplicate, ReplyKind::LateReply];
         for what in kinds {
             let reply = NewReply { what, message: what.word().into(), ..utterance(&book, "text") };
             book.ledger.receipts().replied(key, reply).await.unwrap();

@@ -17,22 +17,29 @@ pub(super) struct Settings {
     pub pane: u64,
     /// Whether each text begins with a line that tells where it comes from.
     pub header: bool,
-    pub program: PathBuf,
     pub socket: Option<PathBuf>,
 }
 
 impl Settings {
-    pub fn read(settings: &Value) -> Result<Self, BadSettings> {
-        let known = ["sessions", "window", "pane", "header", "tmux", "socket"];
+    /// The program is the house's own to name. So are the servers besides the user's usual one: whoever may
+    /// choose either could have anything run.
+    pub fn read(settings: &Value, sockets: &[PathBuf]) -> Result<Self, BadSettings> {
+        let known = ["sessions", "window", "pane", "header", "socket"];
         let fields = Fields::read(settings, "", &known)?;
-        Ok(Self {
+        let settings = Self {
             sessions: fields.agents("sessions", session)?,
             window: fields.number("window", 0..=9999)?.unwrap_or(0),
             pane: fields.number("pane", 0..=9999)?.unwrap_or(0),
             header: fields.flag("header")?.unwrap_or(true),
-            program: fields.path("tmux")?.unwrap_or_else(|| PathBuf::from("tmux")),
             socket: fields.path("socket")?,
-        })
+        };
+        match &settings.socket {
+            Some(socket) if !sockets.contains(socket) => {
+                let why = format!("{} is none of the house's post.tmux_sockets", socket.display());
+                Err(BadSettings::NotAllowed(why))
+            }
+            _ => Ok(settings),
+        }
     }
 }
 

@@ -38,6 +38,7 @@ impl Heard {
             woken: self.0.get("woken") != Some(&Value::Bool(false)),
             session_id: self.note("session_id").or_else(|| session.map(str::to_owned)),
             warnings: self.warnings(),
+            ..WakeReceipt::default()
         }
     }
 

@@ -38,7 +38,7 @@ impl Webhook {
             session_id: meant.session.map(str::to_owned),
             ..WakeReceipt::default()
         };
-        let Some(context) = context else { return Ok(receipt) };
+        let Some(context) = context else { return Ok(WakeReceipt { nothing_sent: true, ..receipt }) };
         let body = enveloped(context, meant.session, emission).addressed(meant.agent).json();
         let heard = self.hand_over(agent_id, &meant.at.url, body, &emission.dispatch_id).await?;
         let delivered = heard.receipt(self.timepiece.now());

@@ -150,7 +150,8 @@ pub struct Door {
 }
 
 impl Door {
-    /// Puts it until the house says that it has it.
+    /// Puts it, hanging up soon, until the house says that it has it or knows of it: from then on it is asked,
+    /// whoever put it.
     async fn puts(&self, wish: &Ask) {
         let body = json!({
             "agent": wish.agent, "message": wish.message, "correlation_id": wish.correlation_id,
@@ -160,15 +161,23 @@ impl Door {
             loop {
                 let request = self.http.post(format!("{}/v1/exchange", self.house));
                 let request = request.basic_auth(&self.id, Some(&self.secret)).body(body.to_string());
-                match request.send().await.map(|answer| answer.status().as_u16()) {
+                let soon = Duration::from_millis(30);
+                match request.timeout(soon).send().await.map(|answer| answer.status().as_u16()) {
                     Ok(200 | 202) => return,
-                    // Gone, or not all there yet.
+                    // Gone, not all there yet, or not waited for.
+                    Err(_) | Ok(503) if self.knows(wish).await => return,
                     Err(_) | Ok(503) => tokio::time::sleep(Duration::from_millis(20)).await,
                     Ok(other) => panic!("a question was answered {other}"),
                 }
             }
         };
         tokio::time::timeout(PATIENCE, putting()).await.expect("the house takes no question");
+    }
+
+    async fn knows(&self, wish: &Ask) -> bool {
+        let request = self.http.get(format!("{}/v1/exchanges/{}", self.house, wish.correlation_id));
+        let asked = request.basic_auth(&self.id, Some(&self.secret)).send().await;
+        asked.is_ok_and(|answer| matches!(answer.status().as_u16(), 200 | 202))
     }
 }
 
@@ -177,7 +186,7 @@ async fn asks(client: Client, wish: Ask) -> Written {
     answered(wish, answer)
 }
 
-/// Hangs up once the house says that it has the question, and asks for its answer by the id alone.
+/// Hangs up once the house has the question, and asks for its answer by the id alone.
 async fn asks_and_comes_back(client: Client, door: Door, wish: Ask) -> Written {
     door.puts(&wish).await;
     let answer = insists(|| client.attach(&wish.correlation_id)).await;

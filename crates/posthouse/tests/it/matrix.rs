@@ -1,0 +1,113 @@
+//! Whose is what: every operation there is, by everybody whom it does not belong to. All of it is refused,
+//! and nobody can tell a thing of somebody else's from one that is not there.
+//!
+//! The operations come from the code: what the routers mount, what an agent can say on its socket, and what
+//! the command line knows. One that has no row here fails these tests.
+
+mod admin;
+mod cast;
+mod commands;
+mod line;
+mod v1;
+
+use std::collections::BTreeMap;
+
+use cast::Cast;
+pub use cast::{basic, gateway_token};
+
+/// A name in two forms of one length: what is there and belongs to somebody, and what never was.
+#[derive(Clone)]
+struct Name {
+    there: String,
+    absent: String,
+}
+
+impl Name {
+    fn new(there: &str, absent: &str) -> Self {
+        assert_eq!(there.len(), absent.len(), "or the length of an answer would tell them apart");
+        Self { there: there.to_owned(), absent: absent.to_owned() }
+    }
+
+    /// An id, and one of its kind that nobody was given.
+    fn of_id(there: &str) -> Self {
+        let (kept, end) = there.split_at(there.len() - 4);
+        let absent = if end == "0000" { "1111" } else { "0000" };
+        Self::new(there, &format!("{kept}{absent}"))
+    }
+
+    /// What was asked for, by one of its two forms.
+    fn form(&self, is_there: bool) -> &str {
+        if is_there { &self.there } else { &self.absent }
+    }
+
+    /// An answer without the name that was asked for.
+    fn without(&self, is_there: bool, answer: &str) -> String {
+        answer.replace(self.form(is_there), "(the name asked for)")
+    }
+}
+
+/// What became of every cell.
+#[derive(Default)]
+struct Cells {
+    count: BTreeMap<&'static str, usize>,
+    wrong: Vec<String>,
+}
+
+impl Cells {
+    /// One operation by one wrong owner: refused, and as if it were not there.
+    fn cell(&mut self, table: &'static str, what: &str, refused: bool, there: &str, absent: &str) {
+        *self.count.entry(table).or_default() += 1;
+        if !refused {
+            self.wrong.push(format!("{what} is not refused: {there}"));
+        } else if there != absent {
+            self.wrong.push(format!("{what} tells:\n  {there}\n  {absent}"));
+        }
+    }
+
+    fn all_are_right(self) {
+        assert!(self.wrong.is_empty(), "{} cells are wrong:\n{}", self.wrong.len(), self.wrong.join("\n"));
+        println!("{} cells: {:?}", self.count.values().sum::<usize>(), self.count);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_somebody_elses_is_refused_at_the_post_as_if_it_were_not_there() {
+    let mut cast = Cast::gather().await;
+    let mut cells = Cells::default();
+    v1::fill(&cast, &mut cells).await;
+    cells.all_are_right();
+    cast.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_an_agent_says_in_anothers_conversation_is_refused_as_if_there_were_none() {
+    let mut cast = Cast::gather().await;
+    let mut cells = Cells::default();
+    line::fill(&cast, &mut cells).await;
+    cells.all_are_right();
+    cast.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_the_operators_is_refused_to_everybody_else_whether_it_is_there_or_not() {
+    let mut cast = Cast::gather().await;
+    let mut cells = Cells::default();
+    admin::fill(&cast, &mut cells).await;
+    cells.all_are_right();
+    cast.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_does_for_the_wrong_owner_what_it_does_for_the_right_one() {
+    let mut cast = Cast::gather().await;
+    let mut cells = Cells::default();
+    commands::fill(&cast, &mut cells);
+    cells.all_are_right();
+    cast.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_ids_in_two_tenants_are_two_things() {
+    let cast = Cast::gather().await;
+    v1::namesakes(&cast).await;
+}

@@ -1,0 +1,66 @@
+//! The operator's door: every operation that is mounted, by everybody who is not the operator.
+
+use serde_json::{Value, json};
+
+use super::cast::Cast;
+use super::{Cells, Name};
+
+/// What stands in a path, by the name that the router gives it; nothing for one nobody thought about.
+fn named(cast: &Cast, parameter: &str) -> Option<Name> {
+    Some(match parameter {
+        "tenant" => Name::new("acme", "acne"),
+        "agent" => cast.instance.clone(),
+        "client" => Name::of_id(cast.heron["client_id"].as_str().unwrap()),
+        "platform" => Name::new("web", "wed"),
+        "bot" => cast.instance.clone(),
+        "name" => Name::new("kestrel", "buzzard"),
+        "dispatch" => cast.dispatch.clone(),
+        "entry" | "id" => cast.entry.clone(),
+        "job" => Name::new("job", "jab"),
+        "person" => Name::new("ana", "ann"),
+        _ => return None,
+    })
+}
+
+/// A body that would do something for the operator. It is not even read for anybody else.
+fn body(method: &str, is_there: bool) -> Option<Value> {
+    let tenant = if is_there { "acme" } else { "acne" };
+    match method {
+        "POST" => Some(json!({ "tenant": tenant, "name": "new", "kind": "noop", "agent": "heron" })),
+        "PATCH" => Some(json!({ "peer_post": "none" })),
+        _ => None,
+    }
+}
+
+pub async fn fill(cast: &Cast, cells: &mut Cells) {
+    let unknown = cast.unknown.iter().filter(|owner| owner.who != "the admin token");
+    let all: Vec<_> = unknown
+        .chain(&cast.ours)
+        .chain(&cast.other_instances)
+        .chain(&cast.other_tenants)
+        .chain(&cast.revoked)
+        .collect();
+    let nowhere = cast.asks(&cast.unknown[0], "GET", "/admin/nowhere", None, None).await;
+    for operation in console::OPERATIONS {
+        let (method, at) = (operation.method, operation.path);
+        let mut paths = [String::from("/admin"), String::from("/admin")];
+        for part in at.split('/').skip(1) {
+            let name = match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+                None => Name::new(part, part),
+                Some(parameter) => named(cast, parameter)
+                    .unwrap_or_else(|| panic!("{method} {at}: what could stand for `{parameter}`?")),
+            };
+            paths[0].push_str(&format!("/{}", name.there));
+            paths[1].push_str(&format!("/{}", name.absent));
+        }
+        for owner in &all {
+            for (is_there, path) in [(true, &paths[0]), (false, &paths[1])] {
+                let heard = cast.asks(owner, method, path, body(method, is_there).as_ref(), None).await;
+                let what = format!("{method} {path} by {}", owner.who);
+                let refused = heard.status == 401 && heard.json()["code"] == "unauthorized";
+                // Not even whether there is such a path.
+                cells.cell("/admin", &what, refused, &heard.whole(), &nowhere.whole());
+            }
+        }
+    }
+}

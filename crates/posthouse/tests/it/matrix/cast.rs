@@ -1,0 +1,331 @@
+//! Everybody whom the matrix is about: one tenant with all that it owns, and those whom none of it concerns.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use posthouse_wire::{GatewayId, Secret, token};
+use serde_json::{Value, json};
+
+use super::Name;
+use crate::house::House;
+use crate::receiver::Receiver;
+use crate::talk::{Rider, provide_crypto};
+use crate::tokens::exchanges;
+
+/// What an agent was told, in words that no other test of this cast uses.
+pub const NEWS: &str = "the words of heron's own message";
+
+/// Somebody at an HTTP door.
+#[derive(Clone)]
+pub struct Owner {
+    pub who: &'static str,
+    /// The whole `Authorization` header.
+    pub authorization: Option<String>,
+    /// What it says of its own caller.
+    pub label: Option<&'static str>,
+}
+
+impl Owner {
+    fn bearer(who: &'static str, token: &str) -> Self {
+        Self { who, authorization: Some(format!("Bearer {token}")), label: None }
+    }
+
+    fn basic(who: &'static str, credential: &Value) -> Self {
+        let authorization = basic(&text(credential, "client_id"), &text(credential, "client_secret"));
+        Self { who, authorization: Some(authorization), label: None }
+    }
+
+    fn calling_itself(self, who: &'static str, label: &'static str) -> Self {
+        Self { who, label: Some(label), ..self }
+    }
+}
+
+/// An answer in full, but for the date.
+#[derive(Debug)]
+pub struct Heard {
+    pub status: u16,
+    headers: Vec<String>,
+    pub body: String,
+}
+
+impl Heard {
+    pub fn whole(&self) -> String {
+        format!("{} {:?} {}", self.status, self.headers, self.body)
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}", self.whole()))
+    }
+}
+
+pub struct Cast {
+    pub house: House,
+    pub receiver: Receiver,
+    /// On the line, with a question it does not answer.
+    pub heron_rides: Rider,
+    pub heron: Value,
+    pub otter: Value,
+    pub wren: Value,
+    pub gone: Value,
+    /// Acme's own program, whom all of it belongs to.
+    pub acme: Owner,
+    pub umbrella: Owner,
+    /// Another tenant's: its program, by token and by its credential itself, and its agent.
+    pub other_tenants: Vec<Owner>,
+    /// Ended, by hand or with their agent.
+    pub revoked: Vec<Owner>,
+    pub unknown: Vec<Owner>,
+    /// Another agent of the same tenant.
+    pub other_instances: Vec<Owner>,
+    /// Agents of a tenant whose agents do not write to each other.
+    pub silenced: Owner,
+    /// The one whose agent nobody there may write to.
+    pub silent: Name,
+    /// Acme's credentials, each good for its own doors and none of them the operator's.
+    pub ours: Vec<Owner>,
+    pub revoked_client: Value,
+    pub umbrella_client: Value,
+    pub agent: Name,
+    pub instance: Name,
+    pub alias: Name,
+    pub wired: Name,
+    pub dispatch: Name,
+    pub correlation: Name,
+    /// A question put to heron down its line.
+    pub asked: Name,
+    pub reply_token: Name,
+    pub other_reply_token: String,
+    /// An entry that lies in an agent's inbox.
+    pub entry: Name,
+    pub entry_dispatch: String,
+    callers: AtomicU32,
+    client: reqwest::Client,
+}
+
+fn text(of: &Value, name: &str) -> String {
+    of[name].as_str().unwrap_or_else(|| panic!("no {name} in {of}")).to_owned()
+}
+
+/// What an agent dials in with.
+pub fn gateway_token(agent: &Value) -> String {
+    token::mint(&GatewayId::new(text(agent, "gateway_id")), &Secret::new(text(agent, "secret")), 0, 0)
+}
+
+/// A credential itself as a header.
+pub fn basic(client: &str, secret: &str) -> String {
+    let request = reqwest::Client::new().get("http://127.0.0.1/").basic_auth(client, Some(secret));
+    request.build().unwrap().headers()["authorization"].to_str().unwrap().to_owned()
+}
+
+/// The access token that a credential is exchanged for.
+async fn token_of(house: &House, credential: &Value) -> String {
+    text(&exchanges(house, credential).await, "access_token")
+}
+
+impl Cast {
+    pub async fn gather() -> Self {
+        provide_crypto();
+        let house = House::open(&[("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8")]);
+        let receiver = Receiver::open().await;
+        for tenant in ["acme", "umbrella", "hermits"] {
+            house.does(&["tenant", "create", tenant]);
+        }
+        let enrol = |name: &str, tenant: &str| house.does(&["agent", "create", name, "--tenant", tenant]);
+        let [heron, wren, _, finch, gone] =
+            ["heron", "wren", "crane", "finch", "dodo"].map(|name| enrol(name, "acme"));
+        let [otter, _] = ["otter", "crane"].map(|name| enrol(name, "umbrella"));
+        let [rook, _] = ["rook", "raven"].map(|name| enrol(name, "hermits"));
+        house.does(&["tenant", "set", "hermits", "--peer-post", "none"]);
+        for (tenant, agent) in [("acme", "desk"), ("umbrella", "till")] {
+            let wired = json!({ "agents": { agent: { "url": receiver.at("good") } } });
+            let settings = house.secret_file(&format!("{tenant}.json"), &wired.to_string());
+            let words = ["connector", "create", "hooks", "--tenant", tenant, "--kind", "webhook"];
+            house.does(&[&words[..], &["--settings", &settings]].concat());
+        }
+        house.does(&["alias", "create", "kestrel", "heron", "--tenant", "acme"]);
+
+        // Ended in every way there is: a program's credential, an agent's, and one that went with its agent.
+        let client = |tenant: &str| house.does(&["client", "create", "--tenant", tenant]);
+        let revoked_client = client("acme");
+        let mut revoked = vec![Owner::basic("a revoked program by its credential", &revoked_client)];
+        for (who, ended) in
+            [("a revoked program", &revoked_client), ("a revoked agent", &finch), ("a removed agent", &gone)]
+        {
+            revoked.push(Owner::bearer(who, &token_of(&house, ended).await));
+        }
+        revoked.push(Owner::bearer("the login of a removed agent", &text(&gone, "access_token")));
+        for ended in [&revoked_client, &finch] {
+            house.does(&["client", "revoke", &text(ended, "client_id")]);
+        }
+        house.does(&["agent", "remove", "dodo", "--tenant", "acme"]);
+
+        let (acme_client, umbrella_client) = (client("acme"), client("umbrella"));
+        let acme = Owner::bearer("acme's program", &token_of(&house, &acme_client).await);
+        let umbrella = Owner::bearer("umbrella's program", &token_of(&house, &umbrella_client).await);
+        let otters = token_of(&house, &otter).await;
+        let herons = Owner::bearer("heron", &token_of(&house, &heron).await);
+        let wrens = token_of(&house, &wren).await;
+        let guess = json!({ "client_id": text(&acme_client, "client_id"), "client_secret": "guessed" });
+        let stranger = json!({ "client_id": "tenant:ten_nobody", "client_secret": "guessed" });
+        let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();
+        let operators = reqwest::Client::new().post(format!("{}/admin/tenants/umbrella/token", house.url));
+        let operators = operators.bearer_auth(&admin).send().await.unwrap();
+        let operators: Value = serde_json::from_str(&operators.text().await.unwrap()).unwrap();
+        let heron_rides = Rider::dial(&house, &heron, &[("post", "post")]).await;
+
+        let mut cast = Self {
+            other_tenants: vec![
+                umbrella.clone(),
+                Owner::basic("umbrella's program by its credential", &umbrella_client),
+                umbrella.clone().calling_itself("umbrella's program in heron's name", "heron"),
+                Owner::bearer("the operator for umbrella", &text(&operators, "access_token")),
+                Owner::bearer("an agent of umbrella", &otters),
+                Owner::bearer("the login of an agent of umbrella", &text(&otter, "access_token")),
+                Owner::bearer("an agent of umbrella in heron's name", &otters)
+                    .calling_itself("an agent of umbrella in heron's name", "heron"),
+            ],
+            unknown: vec![
+                Owner { who: "nobody", authorization: None, label: None },
+                Owner::bearer("an unknown token", "eyJhbGciOiJub25lIn0.e30."),
+                Owner::bearer("the admin token", &admin),
+                Owner::bearer("the secret of acme's program", &text(&acme_client, "client_secret")),
+                Owner::basic("a guess at the secret of acme's program", &guess),
+                Owner::basic("an unknown program", &stranger),
+            ],
+            other_instances: vec![
+                Owner::bearer("another agent of acme", &wrens),
+                Owner::basic("another agent of acme by its credential", &wren),
+                Owner::bearer("the login of another agent of acme", &text(&wren, "access_token")),
+                Owner::bearer("", &wrens).calling_itself("another agent of acme in heron's name", "heron"),
+            ],
+            ours: vec![acme.clone(), Owner::basic("acme's program by its credential", &acme_client), herons],
+            silenced: Owner::bearer(
+                "an agent that may not write to its peers",
+                &token_of(&house, &rook).await,
+            ),
+            silent: Name::new("raven", "robin"),
+            agent: Name::new("heron", "robin"),
+            instance: Name::of_id(&text(&heron, "instance_id")),
+            alias: Name::new("kestrel", "buzzard"),
+            wired: Name::new("desk", "disk"),
+            dispatch: Name::new("d-of-heron", "d-of-robin"),
+            correlation: Name::new("q-of-heron", "q-of-robin"),
+            asked: Name::new("q-to-heron", "q-to-robin"),
+            reply_token: Name::new("", ""),
+            other_reply_token: String::new(),
+            entry: Name::new("", ""),
+            entry_dispatch: "d-to-crane".to_owned(),
+            callers: AtomicU32::new(0),
+            client: reqwest::Client::new(),
+            house,
+            receiver,
+            heron_rides,
+            heron,
+            otter,
+            wren,
+            gone,
+            acme,
+            umbrella,
+            revoked,
+            revoked_client,
+            umbrella_client,
+        };
+        cast.own_things().await;
+        cast
+    }
+
+    /// What belongs to heron and to acme: messages with their receipts, questions, an entry that waits.
+    async fn own_things(&mut self) {
+        let heron = self.ours[2].clone();
+        let done = |heard: Heard, status: u16| {
+            assert_eq!(heard.status, status, "{}", heard.whole());
+            heard.json()
+        };
+        let news = json!({ "agent": "desk", "message": NEWS });
+        let sent =
+            self.asks(&heron, "POST", "/v1/notify", Some(&news), Some(&self.dispatch.there.clone())).await;
+        assert_eq!(done(sent, 200)["dispatched"][0]["ok"], true);
+        let ask = |agent: &str, id: &str| json!({ "agent": agent, "message": NEWS, "correlation_id": id, "timeout": 600, "wait": 0 });
+        let question = ask("desk", &self.correlation.there);
+        done(self.asks(&heron, "POST", "/v1/exchange", Some(&question), None).await, 202);
+        let call = self.receiver.called(|call| call.reply_to().is_some()).await;
+        let token = |to: &str| to.rsplit('/').next().unwrap().to_owned();
+        self.reply_token = Name::of_id(&token(call.reply_to().unwrap()));
+        let question = ask("till", "q-of-umbrella");
+        done(self.asks(&self.umbrella, "POST", "/v1/exchange", Some(&question), None).await, 202);
+        let call = self.receiver.called(|call| call.body["agent_id"] == "till").await;
+        self.other_reply_token = token(call.reply_to().unwrap());
+
+        let question = ask("heron", &self.asked.there);
+        done(self.asks(&self.acme, "POST", "/v1/exchange", Some(&question), None).await, 202);
+        assert!(self.heron_rides.hears().await.event.text.contains(NEWS));
+        let waits = json!({ "agent": "crane", "message": NEWS });
+        let sent =
+            self.asks(&self.acme, "POST", "/v1/notify", Some(&waits), Some(&self.entry_dispatch)).await;
+        let entry = done(sent, 200)["dispatched"][0]["receipt"]["delivery_id"].clone();
+        self.entry = Name::of_id(entry.as_str().unwrap());
+    }
+
+    pub async fn asks(
+        &self,
+        by: &Owner,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Heard {
+        let url = format!("{}{path}", self.house.url);
+        let mut request = self.client.request(method.parse().unwrap(), url);
+        request = request.header("x-forwarded-for", self.caller());
+        if let Some(authorization) = &by.authorization {
+            request = request.header("authorization", authorization);
+        }
+        if let Some(label) = by.label {
+            request = request.header("x-agent-id", label);
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let headers = answer.headers().iter().filter(|(name, _)| *name != "date");
+        let headers = headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        Heard { status, headers, body: answer.text().await.unwrap() }
+    }
+
+    /// Refusals slow an address down, so everybody comes from another.
+    pub fn caller(&self) -> String {
+        let number = self.callers.fetch_add(1, Ordering::Relaxed);
+        format!("198.18.{}.{}", number / 250, number % 250 + 1)
+    }
+
+    /// Nothing that was refused has happened: everything is there, and as it was.
+    pub async fn is_undisturbed(&mut self) {
+        assert!(self.heron_rides.has_heard_nothing(), "somebody got through to heron");
+        let calls = self.receiver.calls();
+        assert_eq!(calls.len(), 3, "somebody got through to a webhook: {calls:?}");
+        for (by, question) in [(&self.ours[2], &self.correlation), (&self.acme, &self.asked)] {
+            let path = format!("/v1/exchanges/{}", question.there);
+            let heard = self.asks(by, "GET", &path, None, None).await;
+            assert_eq!(heard.status, 202, "somebody answered: {}", heard.whole());
+        }
+        let path = format!("/v1/receipts/{}", self.entry_dispatch);
+        let kept = self.asks(&self.acme, "GET", &path, None, None).await.json();
+        assert_eq!(
+            (&kept["items"][0]["state"], &kept["items"][0]["replies"]),
+            (&json!("queued"), &json!([]))
+        );
+        let listed = self.asks(&self.acme, "GET", "/v1/receipts", None, None).await.json();
+        let sent: Vec<&str> =
+            listed["items"].as_array().unwrap().iter().map(|item| item["route"].as_str().unwrap()).collect();
+        assert_eq!(sent, ["deliver", "exchange", "exchange", "deliver"], "{listed}");
+        let shown = self.house.does(&["connector", "list"]);
+        assert_eq!(shown["items"].as_array().unwrap().len(), 2, "{shown}");
+        assert_eq!(self.house.does(&["alias", "list"])["items"][0]["name"], "kestrel");
+        assert_eq!(self.house.does(&["tenant", "show", "acme"])["peer_post"], "all");
+        let agents = self.house.does(&["agent", "list", "--tenant", "acme"]);
+        assert_eq!(agents["items"].as_array().unwrap().len(), 4, "{agents}");
+    }
+}

@@ -1,0 +1,194 @@
+//! The command line: every command there is, typed by somebody who holds the wrong credential.
+
+use std::process::{Command, Stdio};
+
+use super::cast::Cast;
+use super::{Cells, Name};
+use crate::house::BINARY;
+
+/// Those that speak to no house, or are the house.
+const AT_HOME: [&str; 10] = [
+    "up",
+    "init",
+    "serve",
+    "config check",
+    "config print",
+    "stand-in telegram",
+    "bench relay",
+    "bench clock",
+    "bench post",
+    "completions",
+];
+
+/// Those that programs speak to agents with.
+const SPEAKING: [&str; 3] = ["notify", "wake", "ask"];
+
+/// Those of the post, which everybody tries in vain; the others are tried by one of ours and a stranger.
+const OF_THE_POST: [&str; 5] = ["connector", "alias", "receipt", "tenant", "message"];
+
+/// Every command, from what the binary says of itself.
+fn known(words: &[&str]) -> Vec<String> {
+    let output = Command::new(BINARY).args(words).arg("--help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let Some((_, commands)) = help.split_once("\nCommands:\n") else { return vec![words.join(" ")] };
+    let commands = commands.split("\n\n").next().unwrap();
+    // A description that is too long goes on further to the right.
+    let names =
+        commands.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.flat_map(|name| known(&[words, &[name]].concat())).collect()
+}
+
+/// How an operator's command is given, naming what is there or what is not; nothing for one without a row.
+fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
+    let tenant = if is_there { "acme" } else { "acne" };
+    let form = |name: &Name| name.form(is_there).to_owned();
+    let (agent, instance) = (form(&cast.agent), form(&cast.instance));
+    let file = cast.house.secret_file("agents.json", r#"{"sign": {"url": "http://127.0.0.1:9/"}}"#);
+    let words: Vec<&str> = match command {
+        "tenant list"
+        | "agent list"
+        | "client list"
+        | "bot list"
+        | "route list"
+        | "connector list"
+        | "alias list"
+        | "receipt list"
+        | "inbox list"
+        | "inbox dead"
+        | "job list"
+        | "signing-key list"
+        | "signing-key rotate"
+        | "scheduler-secret list"
+        | "scheduler-secret rotate"
+        | "scheduler-secret revoke"
+        | "invite list" => vec![],
+        "tenant create" => vec!["newcomer"],
+        "tenant show" | "tenant remove" => vec![tenant],
+        "tenant set" => vec![tenant, "--peer-post", "none"],
+        "agent create" => vec!["newcomer", "--tenant", tenant],
+        "agent show" | "agent remove" | "agent rotate" | "agent revoke" => vec![&agent, "--tenant", tenant],
+        "agent change" => vec![&agent, "--wake-url", "http://127.0.0.1:9/", "--tenant", tenant],
+        "client create" => vec!["--tenant", tenant],
+        "client revoke" => vec![cast.heron["client_id"].as_str().unwrap()],
+        "bot create" => vec!["telegram", "--id", "1", "--token-file", &file],
+        "bot show" | "bot remove" => vec!["telegram:1"],
+        "route create" => vec!["telegram:1", "chat:5", &instance],
+        "route show" | "route remove" => vec!["telegram:1", "chat:5"],
+        "connector create" => vec!["newcomer", "--kind", "noop", "--tenant", tenant],
+        "connector import" => vec![&file, "--tenant", tenant],
+        "connector show" | "connector check" | "connector remove" => vec!["hooks", "--tenant", tenant],
+        "alias create" => vec!["newcomer", &agent, "--tenant", tenant],
+        "alias remove" => vec!["kestrel", "--tenant", tenant],
+        "receipt show" => vec![cast.dispatch.form(is_there)],
+        "inbox redrive" | "message trace" => vec![cast.entry.form(is_there)],
+        "job show" | "job fire-now" | "job redrive" => vec![&instance, "job"],
+        "job history" => vec![&instance],
+        "invite create" | "invite remove" => vec!["ana"],
+        "backup" => vec!["/nowhere/backup.db"],
+        _ => return None,
+    };
+    Some(words.into_iter().map(str::to_owned).collect())
+}
+
+pub fn fill(cast: &Cast, cells: &mut Cells) {
+    let commands = known(&[]);
+    assert!(commands.len() > 50, "{commands:?}");
+    let secret = |of: &str, token: &str| cast.house.secret_file(of, token);
+    let bearer = |header: &Option<String>| header.as_deref().unwrap().replacen("Bearer ", "", 1);
+    // Each is one kind of owner; that the others hear the same is shown at the door itself.
+    let wrong = [&cast.acme, &cast.ours[2], &cast.umbrella, &cast.revoked[1]].into_iter().enumerate();
+    let operators: Vec<(&str, String)> = wrong
+        .map(|(number, owner)| (owner.who, secret(&format!("wrong-{number}"), &bearer(&owner.authorization))))
+        .chain([("an unknown token", secret("guess", "guess"))])
+        .collect();
+    for command in &commands {
+        if AT_HOME.contains(&command.as_str()) {
+            continue;
+        }
+        if SPEAKING.contains(&command.as_str()) {
+            speaks(cast, cells, command);
+            continue;
+        }
+        let Some(there) = typed(cast, command, true) else {
+            panic!("`posthouse {command}` has no row: how is it given?");
+        };
+        let absent = typed(cast, command, false).unwrap();
+        let of_the_post = OF_THE_POST.contains(&command.split(' ').next().unwrap());
+        let who = operators.iter().enumerate();
+        let who = who.filter(|(number, _)| of_the_post || [0, operators.len() - 1].contains(number));
+        for (_, (who, file)) in who {
+            let run = |words: &[String]| {
+                let mut line: Vec<&str> = command.split(' ').collect();
+                line.extend(words.iter().map(String::as_str));
+                types(cast, &[&line[..], &["--admin-token-file", file]].concat(), &[])
+            };
+            let heard = run(&there);
+            let refused = heard == (1, "posthouse: the admin token is missing or wrong\n".to_owned());
+            // Where nothing is named there is nothing that could be absent.
+            let other = if there == absent { heard.clone() } else { run(&absent) };
+            let what = format!("posthouse {command} by {who}");
+            cells.cell("commands", &what, refused, &format!("{heard:?}"), &format!("{other:?}"));
+        }
+    }
+}
+
+/// A command of programs', by programs whom the agent and the question are none of.
+fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
+    let revoked = &cast.revoked_client;
+    let mut guess = cast.umbrella_client.clone();
+    guess["client_secret"] = "guess".into();
+    let told = |name: &Name, is_there: bool| -> Vec<String> {
+        // Or the ids would be fresh ones, and differ.
+        let known = if command == "ask" { "--correlation-id" } else { "--idempotency-key" };
+        [command, name.form(is_there), "psst", known, "probe"].map(str::to_owned).into()
+    };
+    let attached = |name: &Name, is_there: bool| -> Vec<String> {
+        vec![command.to_owned(), "--attach".to_owned(), name.form(is_there).to_owned()]
+    };
+    for (who, credential, code) in [
+        ("another tenant's program", &cast.umbrella_client, 4),
+        ("a revoked program", revoked, 1),
+        ("an unknown program", &guess, 1),
+        ("another agent of acme", &cast.wren, 1),
+    ] {
+        // An agent may write to those of its tenant; their questions are their own.
+        let is_ours = who == "another agent of acme";
+        let mut asks: Vec<(&Name, i32, [Vec<String>; 2])> = Vec::new();
+        if !is_ours {
+            let words = |name| [told(name, true), told(name, false)];
+            asks.push((&cast.instance, code, words(&cast.instance)));
+            // Whoever is refused often is refused slowly, so those that are nobody do not ask for everything.
+            if code == 4 {
+                asks.push((&cast.wired, code, words(&cast.wired)));
+            }
+        }
+        if command == "ask" {
+            let words = [attached(&cast.correlation, true), attached(&cast.correlation, false)];
+            asks.push((&cast.correlation, 1, words));
+        }
+        for (name, code, words) in asks {
+            let [there, absent] = [true, false].map(|is_there| {
+                let words: Vec<&str> = words[usize::from(!is_there)].iter().map(String::as_str).collect();
+                let text = |name: &str| credential[name].as_str().unwrap();
+                let env = [
+                    ("POSTHOUSE_CLIENT_ID", text("client_id")),
+                    ("POSTHOUSE_CLIENT_SECRET", text("client_secret")),
+                ];
+                let (code, said) = types(cast, &words, &env);
+                (code, name.without(is_there, &said))
+            });
+            let what = format!("posthouse {command} {} by {who}", name.there);
+            cells.cell("commands", &what, there.0 == code, &format!("{there:?}"), &format!("{absent:?}"));
+        }
+    }
+}
+
+/// The exit code, and everything it said.
+fn types(cast: &Cast, words: &[&str], env: &[(&str, &str)]) -> (i32, String) {
+    let mut command = Command::new(BINARY);
+    command.args(["--json", "--url", &cast.house.url]).args(words).envs(env.iter().copied());
+    let output = command.current_dir(cast.house.dir.path()).stdin(Stdio::null()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}

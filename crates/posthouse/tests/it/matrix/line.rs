@@ -1,0 +1,194 @@
+//! An agent's own socket: everything it can ask for in a conversation with a program, and every frame it
+//! can send, about what lies with another agent.
+
+use futures_util::{SinkExt, StreamExt};
+use posthouse_wire::action::Metadata;
+use posthouse_wire::frame::{Hello, Outbound};
+use posthouse_wire::{Action, CorrelationId, FromGateway};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+use super::cast::{Cast, gateway_token};
+use super::{Cells, Name};
+use crate::talk::PATIENCE;
+
+/// Every action of an op about a question in another's conversation.
+fn actions(op: &str, asked: &str) -> Option<Vec<Action>> {
+    let chat_id = || format!("post-x-{asked}").as_str().into();
+    let content = || "I am heron".to_owned();
+    // An SDK agent echoes the question's id, a stock one marks its answer.
+    let echo = Metadata { correlation_id: Some(CorrelationId::from(asked)), ..Metadata::default() };
+    let mark = Metadata { notify: Some(true), ..Metadata::default() };
+    let said = [Metadata::default(), echo, mark];
+    Some(match op {
+        "send" => said
+            .map(|metadata| Action::Send { chat_id: chat_id(), content: content(), reply_to: None, metadata })
+            .into(),
+        "edit" => said
+            .map(|metadata| Action::Edit {
+                chat_id: chat_id(),
+                message_id: "m-1".into(),
+                content: content(),
+                metadata,
+            })
+            .into(),
+        "typing" => {
+            vec![Action::Typing { chat_id: chat_id(), content: None, metadata: Metadata::default() }]
+        }
+        "get_chat_info" => vec![Action::GetChatInfo { chat_id: chat_id() }],
+        "follow_up" => said
+            .map(|metadata| Action::FollowUp {
+                session_key: session(asked).as_str().into(),
+                kind: "interaction".into(),
+                content: content(),
+                metadata,
+            })
+            .into(),
+        _ => return None,
+    })
+}
+
+fn session(asked: &str) -> String {
+    format!("agent:main:post:dm:post-x-{asked}")
+}
+
+/// What a frame is about, and the frame itself by that name.
+type About = (Name, fn(&str) -> FromGateway);
+
+/// A frame of every kind about something of another agent's, with the name of what it is about. There is no
+/// arm for whatever else there may be, so a new kind of frame needs its row before this compiles.
+fn frames(cast: &Cast) -> Vec<About> {
+    let about = |frame: &FromGateway| -> Option<About> {
+        match frame {
+            FromGateway::Hello(_) => Some((cast.instance.clone(), |bot| hello("post", bot))),
+            FromGateway::InboundAck { .. } => {
+                Some((cast.entry.clone(), |entry| FromGateway::InboundAck { entry: entry.into() }))
+            }
+            FromGateway::Interrupt { .. } => Some((cast.asked.clone(), |asked| FromGateway::Interrupt {
+                session_key: session(asked).as_str().into(),
+                reason: None,
+            })),
+            // Its actions have rows of their own; it names nothing; the post makes no fires.
+            FromGateway::Outbound(_) | FromGateway::GoingIdle | FromGateway::CronFired { .. } => None,
+        }
+    };
+    let kinds = [
+        hello("post", "post"),
+        FromGateway::InboundAck { entry: "".into() },
+        FromGateway::Interrupt { session_key: "".into(), reason: None },
+        FromGateway::GoingIdle,
+    ];
+    kinds.iter().filter_map(about).collect()
+}
+
+fn hello(platform: &str, bot: &str) -> FromGateway {
+    FromGateway::Hello(Hello {
+        platform: platform.into(),
+        bot_id: bot.into(),
+        client: None,
+        window: None,
+        fires: false,
+        has_command_manifest: false,
+    })
+}
+
+fn outbound(id: &str, action: Action, tagged: bool) -> FromGateway {
+    FromGateway::Outbound(Outbound {
+        request_id: id.into(),
+        action,
+        platform: tagged.then(|| "post".into()),
+        bot_id: tagged.then(|| "post".into()),
+    })
+}
+
+pub async fn fill(cast: &Cast, cells: &mut Cells) {
+    // The conversation is there for whose it is, or being refused it would prove nothing.
+    for op in ["get_chat_info", "typing"] {
+        for action in actions(op, &cast.asked.there).unwrap() {
+            assert!(cast.heron_rides.asks("post", "post", action).await.success, "{op}");
+        }
+    }
+    let mut stranger = cast.wren.clone();
+    stranger["gateway_id"] = "gw-nobody".into();
+    let mut guess = cast.heron.clone();
+    guess["secret"] = "0".repeat(64).into();
+    let owners: [(&str, &Value, bool); 5] = [
+        ("another agent of acme", &cast.wren, true),
+        ("an agent of umbrella", &cast.otter, true),
+        ("a removed agent", &cast.gone, false),
+        ("an unknown agent", &stranger, false),
+        ("a guess at heron's secret", &guess, false),
+    ];
+    for (who, agent, is_known) in owners {
+        let mut about: Vec<(String, Name, FromGateway, FromGateway)> = Vec::new();
+        for op in Action::OPS {
+            let rows = |asked: &str| {
+                actions(op, asked).unwrap_or_else(|| panic!("op {op} has no row: what would it name?"))
+            };
+            for (there, absent) in rows(&cast.asked.there).into_iter().zip(rows(&cast.asked.absent)) {
+                for tagged in [true, false] {
+                    let frame = |action: &Action| outbound("r-1", action.clone(), tagged);
+                    about.push((op.to_owned(), cast.asked.clone(), frame(&there), frame(&absent)));
+                }
+            }
+        }
+        for (name, frame) in frames(cast) {
+            let (there, absent) = (frame(&name.there), frame(&name.absent));
+            about.push((there.line(), name, there, absent));
+        }
+        if !is_known {
+            // Whoever is not let in says all of it in one breath, since asking often makes the answer slow.
+            let (there, absent): (Vec<_>, Vec<_>) =
+                about.iter().map(|(_, _, there, absent)| (there.clone(), absent.clone())).unzip();
+            let (there, absent) = (says(cast, agent, &there).await, says(cast, agent, &absent).await);
+            for (what, ..) in about {
+                let refused = there == "closed 4401 unauthorized";
+                cells.cell("the line", &format!("{what} by {who}"), refused, &there, &absent);
+            }
+            continue;
+        }
+        for (what, name, there, absent) in about {
+            let there = name.without(true, &says(cast, agent, &[there]).await);
+            let absent = name.without(false, &says(cast, agent, &[absent]).await);
+            let refused = !there.contains(r#""success":true"#) && !there.contains("closed");
+            cells.cell("the line", &format!("{what} by {who}"), refused, &there, &absent);
+        }
+    }
+}
+
+/// Everything that the house says to these frames, up to the answer to a request that comes after them.
+async fn says(cast: &Cast, agent: &Value, frames: &[FromGateway]) -> String {
+    let address = cast.house.url.trim_start_matches("http://");
+    let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
+    let bearer = format!("Bearer {}", gateway_token(agent));
+    request.headers_mut().insert("authorization", bearer.parse().unwrap());
+    request.headers_mut().insert("x-forwarded-for", cast.caller().parse().unwrap());
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+    let fence = outbound("fence", Action::GetChatInfo { chat_id: "post-fence".into() }, true);
+    for frame in [&hello("post", "post")].into_iter().chain(frames).chain([&fence]) {
+        let _ = socket.send(Message::text(frame.line())).await;
+    }
+    let mut heard = Vec::new();
+    loop {
+        let next = tokio::time::timeout(PATIENCE, socket.next()).await.expect("nothing was heard");
+        match next.expect("it ended without a word").unwrap() {
+            Message::Text(line) if line.contains(r#""fence""#) => break,
+            Message::Text(line) => heard.push(line.to_string()),
+            Message::Close(close) => {
+                let close = close.unwrap();
+                return format!("closed {} {}", u16::from(close.code), close.reason);
+            }
+            _ => {}
+        }
+    }
+    // The answer to a request comes in its own time; requests of different chats pass each other.
+    let asked = frames.iter().any(|frame| matches!(frame, FromGateway::Outbound(_)));
+    if asked && !heard.iter().any(|line| line.contains(r#""r-1""#)) {
+        let next = tokio::time::timeout(PATIENCE, socket.next()).await.expect("it was never answered");
+        heard.push(next.unwrap().unwrap().into_text().unwrap().to_string());
+    }
+    heard.concat()
+}

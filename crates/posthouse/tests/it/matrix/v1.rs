@@ -1,0 +1,279 @@
+//! The post's HTTP door: every operation that is mounted, from the router's own list.
+
+use serde_json::{Value, json};
+
+use super::cast::{Cast, Heard, NEWS, Owner};
+use super::{Cells, Name};
+
+/// To whom the thing belongs that an operation names.
+#[derive(PartialEq)]
+enum Whose {
+    /// Every credential of its tenant may have to do with it.
+    Tenants,
+    /// The agent's own, and its tenant's programs'.
+    Instances,
+    /// Whoever holds the one token.
+    Holders,
+    /// There is nothing in it that could be somebody's.
+    Nobodys,
+}
+
+struct Row {
+    whose: Whose,
+    asks: Vec<Ask>,
+}
+
+/// One way to name a thing with an operation.
+struct Ask {
+    name: Name,
+    path: Box<dyn Fn(&str) -> String>,
+    body: Option<fn(&str) -> Value>,
+}
+
+fn path(name: &Name, path: impl Fn(&str) -> String + 'static) -> Ask {
+    Ask { name: name.clone(), path: Box::new(path), body: None }
+}
+
+fn body(name: &Name, path: &'static str, body: fn(&str) -> Value) -> Ask {
+    Ask { name: name.clone(), path: Box::new(|_| path.to_owned()), body: Some(body) }
+}
+
+/// The row of an operation; nothing for one that nobody thought about.
+fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
+    use Whose::{Holders, Instances, Nobodys, Tenants};
+    // Everything that an agent can be called by.
+    let called = [&cast.agent, &cast.instance, &cast.alias, &cast.wired];
+    let to_each = |write: fn(&str) -> Value| called.map(|name| body(name, at, write)).into();
+    let row = |whose, asks| Some(Row { whose, asks });
+    match (method, at) {
+        ("POST", "/v1/notify") => {
+            let mut asks: Vec<Ask> = to_each(|name| json!({ "agent": name, "message": "psst" }));
+            asks.push(body(
+                &cast.agent,
+                at,
+                |name| json!({ "agent": format!("{name}@desk"), "message": "psst", "connectors": ["relay"] }),
+            ));
+            row(Tenants, asks)
+        }
+        ("POST", "/v1/deliver") => row(
+            Tenants,
+            to_each(|name| {
+                let origin = json!({ "skill_name": "probe", "trigger_kind": "cron" });
+                let meta = json!({ "dispatch_id": "d-probe", "sent_at": 5, "origin": origin });
+                json!({ "agent_id": name, "kind": "augment", "content": "psst", "meta": meta })
+            }),
+        ),
+        ("POST", "/v1/wake") => {
+            let mut asks: Vec<Ask> = to_each(|name| json!({ "agent_id": name, "context": "psst" }));
+            asks.push(body(&cast.agent, at, |name| json!({ "agent": format!("{name}@desk") })));
+            asks.push(body(
+                &cast.agent,
+                at,
+                |name| json!({ "agent": name, "when": 4_000_000_000_000_i64, "session_id": "desk" }),
+            ));
+            row(Tenants, asks)
+        }
+        ("POST", "/v1/exchange") => row(
+            Tenants,
+            to_each(
+                |name| json!({ "agent": name, "message": "psst", "correlation_id": "q-probe", "wait": 0 }),
+            ),
+        ),
+        ("GET", "/v1/exchanges") => {
+            // The page after a question, by the cursor that whoever may see it is given.
+            let cursor = Name::new("NDAwMDAwMDAwMDAwMC9xLW9mLWhlcm9u", "NDAwMDAwMDAwMDAwMC9xLW9mLXJvYmlu");
+            row(Instances, vec![path(&cursor, |after| format!("/v1/exchanges?after={after}"))])
+        }
+        ("GET", "/v1/exchanges/{correlation_id}") => row(
+            Instances,
+            vec![
+                path(&cast.correlation, |id| format!("/v1/exchanges/{id}")),
+                path(&cast.correlation, |id| format!("/v1/exchanges/{id}?wait=0.1")),
+                path(&cast.asked, |id| format!("/v1/exchanges/{id}")),
+            ],
+        ),
+        ("GET", "/v1/receipts") => row(
+            Instances,
+            vec![
+                path(&cast.wired, |agent| format!("/v1/receipts?agent={agent}")),
+                path(&Name::new("crane", "robin"), |agent| {
+                    format!("/v1/receipts?agent={agent}&state=queued&limit=1")
+                }),
+            ],
+        ),
+        ("GET", "/v1/receipts/{dispatch_id}") => {
+            row(Instances, vec![path(&cast.dispatch, |id| format!("/v1/receipts/{id}"))])
+        }
+        ("GET", "/v1/agents") => row(
+            Tenants,
+            // From a name on: the page must not depend on whether somebody bears it.
+            vec![path(&Name::new("ZGVzaw", "ZGlzaw"), |after| format!("/v1/agents?after={after}"))],
+        ),
+        ("GET", "/v1/agents/{name}") => {
+            row(Tenants, called.map(|name| path(name, |name| format!("/v1/agents/{name}"))).into())
+        }
+        ("POST", "/v1/replies/{token}") => row(Holders, Vec::new()),
+        ("GET", "/openapi.json") => row(Nobodys, vec![path(&Name::new("", ""), |_| at.to_owned())]),
+        _ => None,
+    }
+}
+
+pub async fn fill(cast: &Cast, cells: &mut Cells) {
+    for operation in post::OPERATIONS {
+        let (method, at) = (operation.method, operation.path);
+        let Some(row) = row(cast, method, at) else {
+            panic!("{method} {at} has no row: whose is what it names, and how is that asked for?");
+        };
+        assert_eq!(operation.credential, matches!(row.whose, Whose::Tenants | Whose::Instances), "{at}");
+        for ask in &row.asks {
+            is_there_for_its_owner(cast, method, ask).await;
+            for owner in cast.other_tenants.iter().chain(&cast.revoked).chain(&cast.unknown) {
+                cell(cast, cells, method, at, ask, owner, &row).await;
+            }
+            if row.whose == Whose::Instances {
+                for owner in &cast.other_instances {
+                    cell(cast, cells, method, at, ask, owner, &row).await;
+                }
+            }
+        }
+        // Where agents do not write to each other, a neighbour is as good as not there.
+        if let (Whose::Tenants, true) = (&row.whose, at != "/v1/agents") {
+            for ask in row.asks.into_iter().filter(|ask| ask.name.there == cast.agent.there) {
+                let ask = Ask { name: cast.silent.clone(), ..ask };
+                let row = Row { whose: Whose::Tenants, asks: Vec::new() };
+                cell(cast, cells, method, at, &ask, &cast.silenced, &row).await;
+            }
+        }
+    }
+    replies(cast, cells).await;
+    taken_correlation(cast).await;
+}
+
+/// What is asked for exists, or being refused it would prove nothing. Writing is believed: it would be heard.
+async fn is_there_for_its_owner(cast: &Cast, method: &str, ask: &Ask) {
+    if method != "GET" {
+        return;
+    }
+    for owner in &cast.ours[..2] {
+        let heard = cast.asks(owner, method, &(ask.path)(&ask.name.there), None, None).await;
+        assert!(heard.status < 300 && !heard.body.contains(r#""items":[]"#), "{}", heard.whole());
+    }
+}
+
+/// One operation by one wrong owner, on what is there and on what is not.
+async fn cell(
+    cast: &Cast,
+    cells: &mut Cells,
+    method: &str,
+    at: &'static str,
+    ask: &Ask,
+    owner: &Owner,
+    row: &Row,
+) {
+    let mut heard = Vec::new();
+    let mut refused = true;
+    for is_there in [true, false] {
+        let name = ask.name.form(is_there);
+        let body = ask.body.as_ref().map(|body| body(name));
+        let answer = cast.asks(owner, method, &(ask.path)(name), body.as_ref(), Some("d-probe")).await;
+        refused &= row.whose == Whose::Nobodys || is_refused(cast, at, owner, &answer);
+        heard.push(ask.name.without(is_there, &answer.whole()));
+    }
+    let what = format!("{method} {} by {}", (ask.path)(&ask.name.there), owner.who);
+    cells.cell("/v1", &what, refused, &heard[0], &heard[1]);
+}
+
+/// Whoever is nobody hears that; everybody else hears that there is nothing.
+fn is_refused(cast: &Cast, at: &str, owner: &Owner, heard: &Heard) -> bool {
+    let is = |list: &[Owner]| list.iter().any(|known| known.who == owner.who);
+    let code = || heard.json()["code"].as_str().unwrap_or_default().to_owned();
+    if is(&cast.revoked) || is(&cast.unknown) {
+        return (heard.status, code().as_str()) == (401, "unauthorized");
+    }
+    if owner.who.ends_with("in heron's name") && !owner.who.contains("program") {
+        return (heard.status, code().as_str()) == (403, "forbidden");
+    }
+    assert!(!heard.body.contains(NEWS), "{}: {}", owner.who, heard.whole());
+    match at {
+        // Nobody who knows the agent is no error.
+        "/v1/notify" => heard.status == 200 && heard.json()["dispatched"] == json!([]),
+        "/v1/receipts" => heard.status == 200 && heard.json() == json!({ "items": [] }),
+        "/v1/exchanges" => {
+            let mine = |item: &Value| item["correlation_id"] == "q-of-umbrella";
+            heard.status == 200 && heard.json()["items"].as_array().unwrap().iter().all(mine)
+        }
+        "/v1/agents" => {
+            let names = ["crane", "otter", "till"];
+            let mine = |item: &Value| names.contains(&item["agent_id"].as_str().unwrap());
+            heard.status == 200 && heard.json()["items"].as_array().unwrap().iter().all(mine)
+        }
+        _ => heard.status == 404,
+    }
+}
+
+/// A token is good for one question by one agent, and for nothing else. Whoever holds another hears what
+/// whoever guesses hears.
+async fn replies(cast: &Cast, cells: &mut Cells) {
+    let good =
+        json!({ "correlation_id": cast.correlation.there, "agent_id": "desk", "content": "I am desk" });
+    let with = |name: &str, value: &str| {
+        let mut body = good.clone();
+        body[name] = value.into();
+        body
+    };
+    let token = &cast.reply_token;
+    let asks = [
+        ("the token of another tenant's question", &cast.other_reply_token, good.clone()),
+        ("the token, for another question", &token.there, with("correlation_id", &cast.asked.there)),
+        ("the token, for no question", &token.there, with("correlation_id", &cast.correlation.absent)),
+        ("the token, by another agent", &token.there, with("agent_id", "heron")),
+        ("the token, by an agent that is not there", &token.there, with("agent_id", "disk")),
+        ("the correlation id for a token", &cast.correlation.there, good.clone()),
+    ];
+    let all =
+        cast.other_tenants.iter().chain(&cast.revoked).chain(&cast.unknown).chain(&cast.other_instances);
+    for owner in all.chain(&cast.ours) {
+        for (what, token, body) in &asks {
+            let there = cast.asks(owner, "POST", &format!("/v1/replies/{token}"), Some(body), None).await;
+            let path = format!("/v1/replies/{}", cast.reply_token.absent);
+            let absent = cast.asks(owner, "POST", &path, Some(&good), None).await;
+            let what = format!("an answer under {what} by {}", owner.who);
+            cells.cell("/v1/replies", &what, there.status == 404, &there.whole(), &absent.whole());
+        }
+    }
+}
+
+/// The one thing that is told of a neighbour's question: that its id is taken, since two questions of a
+/// tenant cannot share one. Nothing of the question comes with it, and other tenants have ids of their own.
+async fn taken_correlation(cast: &Cast) {
+    for owner in &cast.other_instances[..3] {
+        for (agent, message) in [("desk", NEWS), ("desk", "another"), ("heron", NEWS)] {
+            let ask = json!({ "agent": agent, "message": message, "wait": 0,
+                "correlation_id": cast.correlation.there });
+            let heard = cast.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
+            assert_eq!((heard.status, &heard.json()["code"]), (409, &json!("correlation_in_use")));
+            assert!(!heard.body.contains(NEWS) && !heard.body.contains("desk"), "{}", heard.whole());
+        }
+    }
+}
+
+/// Another tenant with an agent of the same name sends the same words under the same ids.
+pub async fn namesakes(cast: &Cast) {
+    let message = json!({ "agent": "crane", "message": "good morning" });
+    let mut told = Vec::new();
+    for owner in [&cast.acme, &cast.umbrella] {
+        let heard = cast.asks(owner, "POST", "/v1/notify", Some(&message), Some("release-7")).await;
+        let delivery = heard.json()["dispatched"][0]["receipt"]["delivery_id"].clone();
+        assert!(delivery.is_string(), "{}", heard.whole());
+        told.push(delivery);
+        let ask = json!({ "agent": "crane", "message": "well?", "correlation_id": "q-7", "wait": 0 });
+        let heard = cast.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
+        assert_eq!(heard.status, 202, "{}", heard.whole());
+    }
+    assert_ne!(told[0], told[1]);
+    for (owner, delivery) in [&cast.acme, &cast.umbrella].into_iter().zip(&told) {
+        let shown = cast.asks(owner, "GET", "/v1/receipts/release-7", None, None).await.json();
+        assert_eq!(shown["items"].as_array().unwrap().len(), 1, "{shown}");
+        assert_eq!(shown["items"][0]["receipt"]["delivery_id"], *delivery);
+    }
+}

@@ -1,0 +1,101 @@
+//! A receiver of webhooks whose manners are the last word of the path it is called at, and who keeps
+//! everything that it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::talk::PATIENCE;
+
+/// Every way in which it can answer.
+pub const MANNERS: [&str; 9] =
+    ["good", "refusing", "angry", "angry-once", "hanging", "nonsense", "moved", "answering", "misanswering"];
+
+/// One call that came in.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub manner: String,
+    pub headers: HeaderMap,
+    pub bytes: Vec<u8>,
+    pub body: Value,
+}
+
+impl Call {
+    /// Where an answer may be sent to.
+    pub fn reply_to(&self) -> Option<&str> {
+        self.body["reply_to"].as_str()
+    }
+}
+
+pub struct Receiver {
+    url: String,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Receiver {
+    pub async fn open() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let calls = Arc::default();
+        let router = Router::new().fallback(take).with_state(Arc::clone(&calls));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, calls }
+    }
+
+    /// Where it answers in that manner.
+    pub fn at(&self, manner: &str) -> String {
+        format!("{}/{manner}", self.url)
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().clone()
+    }
+
+    /// Waits for the first call that is as described.
+    pub async fn called(&self, with: impl Fn(&Call) -> bool) -> Call {
+        let called = async {
+            loop {
+                if let Some(call) = self.calls().into_iter().find(|call| with(call)) {
+                    return call;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, called).await.expect("the receiver was not called")
+    }
+}
+
+async fn take(State(calls): State<Arc<Mutex<Vec<Call>>>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    if parts.method != Method::POST {
+        return StatusCode::OK.into_response();
+    }
+    let Ok(bytes) = axum::body::to_bytes(body, 1024 * 1024).await else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let manner = parts.uri.path().trim_start_matches('/').to_owned();
+    let body = serde_json::from_slice(&bytes).unwrap();
+    let again = {
+        let mut calls = calls.lock();
+        let again = calls.iter().any(|known| known.manner == manner && known.bytes == bytes);
+        calls.push(Call { manner: manner.clone(), headers: parts.headers, bytes: bytes.to_vec(), body });
+        again
+    };
+    match manner.as_str() {
+        "refusing" => StatusCode::FORBIDDEN.into_response(),
+        "angry" => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        "angry-once" if !again => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        "hanging" => std::future::pending().await,
+        "nonsense" => "<html>\u{0}]]> {\"delivered_at\":".into_response(),
+        "moved" => (StatusCode::FOUND, [("location", "http://127.0.0.1:9/elsewhere")]).into_response(),
+        "answering" => r#"{"reply":{"content":"here you are"}}"#.into_response(),
+        "misanswering" => r#"{"reply":{"content":7}}"#.into_response(),
+        _ => (StatusCode::ACCEPTED, "{}").into_response(),
+    }
+}
