@@ -98,8 +98,6 @@ async fn a_question_asked_twice_is_one_and_an_answer_counts_once_in_time_and_fro
     }
     let (status, answer) = scene.posts("/v1/exchange", &ask("q-1", "really?", 60.0)).await;
     assert_eq!((status, &answer["code"]), (409, &json!("correlation_in_use")));
-    assert_eq!(scene.receiver.calls().len(), 1);
-
     let path_of = async |id: &str| {
         let call = scene.receiver.called(|call| call.body["meta"]["correlation_id"] == id).await;
         call.reply_to().unwrap().strip_prefix(&scene.house.url).unwrap().to_owned()
@@ -118,6 +116,7 @@ async fn a_question_asked_twice_is_one_and_an_answer_counts_once_in_time_and_fro
     };
     let said = |id: &str, by: &str, content: &str| json!({ "correlation_id": id, "agent_id": by, "content": content });
     let first = path_of("q-1").await;
+    assert_eq!(scene.receiver.calls().len(), 1);
     assert_eq!(replies(&first, said("q-1", "good", "forged").to_string(), None).await, 401);
     assert_eq!(stamped(&first, said("q-1", "angry", "from somebody else")).await, 404);
     assert_eq!(stamped(&first, said("q-2", "good", "to something else")).await, 404);
@@ -157,12 +156,13 @@ async fn a_pane_or_a_folder_that_is_gone_fails_its_own_delivery_and_no_other() {
     let drops = tempfile::tempdir().unwrap();
     let shelf = drops.path().join("shelf");
     std::fs::create_dir(&shelf).unwrap();
+    let socket = drops.path().join("no-such-socket");
     let scene = Scene::open(&[
         ("POSTHOUSE_POST__TMUX", "true"),
+        ("POSTHOUSE_POST__TMUX_SOCKETS", socket.to_str().unwrap()),
         ("POSTHOUSE_POST__DROP_DIRS", drops.path().to_str().unwrap()),
     ])
     .await;
-    let socket = drops.path().join("no-such-socket");
     scene.wires("panes", "tmux", &json!({ "sessions": { "clerk": "nowhere" }, "socket": socket }));
     scene.wires("shelves", "file-drop", &json!({ "dirs": { "clerk": shelf } }));
     scene.wires("hooks", "webhook", &json!({ "agents": { "clerk": { "url": scene.receiver.at("good") } } }));

@@ -136,8 +136,9 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
                 }
             }
         }
-        // Where agents do not write to each other, a neighbour is as good as not there.
-        if let (Whose::Tenants, true) = (&row.whose, at != "/v1/agents") {
+        // Where agents do not write to each other, a neighbour is as good as not there to whoever would write; the
+        // directory names it all the same.
+        if let (Whose::Tenants, true) = (&row.whose, !at.starts_with("/v1/agents")) {
             for ask in row.asks.into_iter().filter(|ask| ask.name.there == cast.agent.there) {
                 let ask = Ask { name: cast.silent.clone(), ..ask };
                 let row = Row { whose: Whose::Tenants, asks: Vec::new() };
