@@ -183,3 +183,44 @@ async fn a_time_that_has_passed_is_now_and_one_too_far_ahead_is_refused() {
     let (status, _) = program.posts("/v1/wake", json!({ "agent_id": "heron", "when": i64::MAX })).await;
     assert_eq!(status, 422);
 }
+
+#[tokio::test]
+async fn woken_at_is_when_the_substrate_acknowledged() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let before = town.time.now().millis();
+    let told = wakes(&program, json!({ "agent_id": "heron", "context": "x" })).await;
+    heron.hears().await;
+    let at = told["woken_at"].as_i64().unwrap();
+    assert!((before..=town.time.now().millis()).contains(&at), "{told}");
+}
+
+#[tokio::test]
+async fn woken_is_there_always_and_says_what_happened() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    assert_eq!(wakes(&program, json!({ "agent_id": "heron", "context": "1" })).await["woken"], false);
+    let seated = heron.sits().await;
+    seated.hears().await;
+    assert_eq!(wakes(&program, json!({ "agent_id": "heron", "context": "2" })).await["woken"], true);
+}
+
+#[tokio::test]
+async fn session_id_of_a_wake_is_the_session_that_got_it() {
+    let town = Town::open().await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let told = wakes(&program, json!({ "agent_id": "heron@night shift", "context": "x" })).await;
+    assert_eq!(told["session_id"], "night-shift");
+}
+
+#[tokio::test]
+async fn warnings_of_a_wake_say_why_it_did_not_come_to_more() {
+    let town = Town::open().await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let told = wakes(&program, json!({ "agent_id": "heron", "context": "x" })).await;
+    assert!(told["warnings"][0].as_str().unwrap().contains("no wake URL"), "{told}");
+}
