@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use http::HeaderMap;
 use ledger::Instance;
 use moka::sync::Cache;
-use parking_lot::Mutex;
 use posthouse_wire::{InstanceId, TenantId};
-use relay::{Relay, RosterWatch};
 use vault::Bearer;
 
 use crate::{Clock, Fault};
@@ -29,25 +26,11 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Instances that asked lately. Remembered under the roster as it was when it was read, so what was read
 /// before a change cannot be found after it.
-pub(crate) struct Known {
-    roster: Mutex<(RosterWatch, u64)>,
-    instances: Cache<(u64, TenantId, String), Instance>,
-}
+pub(crate) struct Known(Cache<(u64, TenantId, String), Instance>);
 
-impl Known {
-    pub fn new(relay: &Relay) -> Self {
-        let instances = Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build();
-        Self { roster: Mutex::new((relay.watch_roster(), 0)), instances }
-    }
-
-    /// Counts the times at which the roster was found to have changed.
-    fn version(&self) -> u64 {
-        let (roster, version) = &mut *self.roster.lock();
-        // Nobody waits here, so the answer must not depend on whose turn the runtime thinks it is.
-        if tokio::task::unconstrained(roster.changed()).now_or_never().is_some() {
-            *version += 1;
-        }
-        *version
+impl Default for Known {
+    fn default() -> Self {
+        Self(Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build())
     }
 }
 
@@ -64,13 +47,13 @@ impl Clock {
             (false, Some(login)) => (login.as_str(), Caller::NoAgent),
             (false, None) => return Ok(Caller::NoAgent),
         };
-        let known = &self.0.known;
-        let asked = (known.version(), bearer.tenant.clone(), standing.to_owned());
-        if let Some(instance) = known.instances.get(&asked) {
+        let Known(known) = &self.0.known;
+        let asked = (self.0.relay.roster_version(), bearer.tenant.clone(), standing.to_owned());
+        if let Some(instance) = known.get(&asked) {
             return Ok(Caller::Agent(Box::new(instance)));
         }
         let Some(instance) = self.instance_of(&bearer).await? else { return Ok(otherwise) };
-        known.instances.insert(asked, instance.clone());
+        known.insert(asked, instance.clone());
         Ok(Caller::Agent(Box::new(instance)))
     }
 

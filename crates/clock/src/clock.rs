@@ -111,7 +111,7 @@ impl Clock {
             callback: Arc::new(callback),
             line: Arc::new(line),
             hung: DashMap::new(),
-            known: Known::new(&relay),
+            known: Known::default(),
             pace: Pace::new(config.requests_per_second),
             prewake: Prewake::default(),
             used_stamps: Cache::builder()

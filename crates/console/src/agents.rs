@@ -181,16 +181,7 @@ pub(crate) async fn list(
     Asked(which): Asked<Which>,
 ) -> Result<Json<Items<ShownAgent>>, Problem> {
     let roster = console.relay.roster();
-    let (tenants, only) = match &which.tenant {
-        Some(name) => {
-            let tenant = console.tenant(name).await?;
-            let id = tenant.id.clone();
-            (vec![tenant], Some(id))
-        }
-        None => (roster.tenants().await?, None),
-    };
-    let names: HashMap<TenantId, String> =
-        tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+    let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let instances = roster.instances(only.as_ref()).await?;
     // A slash stands in no name, so no two agents share a key.

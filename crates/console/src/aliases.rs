@@ -1,7 +1,5 @@
 //! Aliases: other names for agents, for addresses that hold an `@` or are no name at all.
 
-use std::collections::HashMap;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
@@ -53,16 +51,7 @@ pub(crate) async fn list(
     State(console): State<Console>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Items<ShownAlias>>, Problem> {
-    let (tenants, only) = match &which.tenant {
-        Some(name) => {
-            let tenant = console.tenant(name).await?;
-            let id = tenant.id.clone();
-            (vec![tenant], Some(id))
-        }
-        None => (console.relay.roster().tenants().await?, None),
-    };
-    let names: HashMap<TenantId, String> =
-        tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+    let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let aliases = console.post.connectors().aliases(only.as_ref()).await?;
     let shown = aliases.into_iter().map(|alias| ShownAlias {
         tenant: names.get(&alias.tenant).cloned().unwrap_or_default(),

@@ -1,8 +1,6 @@
 //! Connectors: ways to agents that do not dial in. They open URLs, panes and folders of the house's machine,
 //! so nobody but its operator makes them. Their secrets go in and never come out.
 
-use std::collections::HashMap;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use http::{HeaderValue, StatusCode};
@@ -117,16 +115,7 @@ pub(crate) async fn list(
     State(console): State<Console>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Items<ShownConnector>>, Problem> {
-    let (tenants, only) = match &which.tenant {
-        Some(name) => {
-            let tenant = console.tenant(name).await?;
-            let id = tenant.id.clone();
-            (vec![tenant], Some(id))
-        }
-        None => (console.relay.roster().tenants().await?, None),
-    };
-    let names: HashMap<TenantId, String> =
-        tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
+    let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let records = console.post.connectors().connectors(only.as_ref()).await?;
     // Ids are minted in the order of time, and so tell the order of making.

@@ -1,5 +1,7 @@
 //! Tenants: whose.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
@@ -88,6 +90,22 @@ impl Parts {
     pub(crate) async fn tenant(&self, name_or_id: &str) -> Result<Tenant, Problem> {
         let found = self.relay.roster().tenant(name_or_id).await?;
         found.ok_or_else(|| no_tenant(name_or_id))
+    }
+
+    /// What tenants are called: one, whose id is told too, or all of them.
+    pub(crate) async fn tenant_names(
+        &self,
+        only: Option<&str>,
+    ) -> Result<(HashMap<TenantId, String>, Option<TenantId>), Problem> {
+        let (tenants, only) = match only {
+            Some(name) => {
+                let tenant = self.tenant(name).await?;
+                let id = tenant.id.clone();
+                (vec![tenant], Some(id))
+            }
+            None => (self.relay.roster().tenants().await?, None),
+        };
+        Ok((tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect(), only))
     }
 
     async fn tenant_with_agents(&self, tenant: &Tenant) -> Result<TenantWithAgents, Problem> {

@@ -1,22 +1,15 @@
 //! Who asks: the agent or the tenant behind a credential, by our own record of it, and whom a fronting host
 //! says it speaks for.
 
-use std::time::Duration;
-
 use http::HeaderMap;
-use ledger::Instance;
-use moka::sync::Cache;
-use posthouse_wire::{InstanceId, TenantId};
-use relay::{Presented, Program, Relay};
+use relay::{Presented, Program};
 
-use crate::{Caller, Fault};
+use crate::{Caller, Fault, Post};
 
 /// The header in which a fronting host names its own caller.
 pub(crate) const AGENT_ID: &str = "x-agent-id";
 /// The longest name in that header, in bytes.
 const LONGEST_LABEL: usize = 128;
-/// How long a change of the roster that nobody told us of may stay unseen.
-const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Why somebody is not let in.
 #[derive(Clone, Debug)]
@@ -38,25 +31,14 @@ impl<F: Into<Fault>> From<F> for Refusal {
     }
 }
 
-/// Agents that asked lately. Remembered under the roster as it was when it was read, so what was read
-/// before a change cannot be found after it.
-pub(crate) struct Known(Cache<(u64, InstanceId), Instance>);
-
-impl Default for Known {
-    fn default() -> Self {
-        Self(Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build())
-    }
-}
-
-impl Known {
+impl Post {
     /// Whoever presents these headers, from this address.
-    pub async fn caller(
+    pub(crate) async fn caller(
         &self,
-        relay: &Relay,
         headers: &HeaderMap,
         address: Option<relay::Caller>,
     ) -> Result<Caller, Refusal> {
-        let Program { client, tenant, instance } = match relay.program(headers, address).await? {
+        let Program { client, tenant, instance } = match self.0.relay.program(headers, address).await? {
             Presented::Known(program) => program,
             Presented::Refused => return Err(Refusal::Nobody),
             Presented::Barred => return Err(Refusal::Barred),
@@ -65,29 +47,11 @@ impl Known {
         let Some(instance) = instance else {
             return Ok(Caller { client, tenant, agent: None, attested: label });
         };
-        let agent = self.agent(relay, &tenant, instance).await?.ok_or(Refusal::Nobody)?;
+        let agent = self.instance(&tenant, instance.as_str()).await?.ok_or(Refusal::Nobody)?;
         match label {
             Some(label) if label != agent.name && label != agent.id.as_str() => Err(Refusal::SomebodyElse),
-            _ => Ok(Caller { client, tenant, agent: Some(Box::new(agent)), attested: None }),
+            _ => Ok(Caller { client, tenant, agent: Some(agent), attested: None }),
         }
-    }
-
-    async fn agent(
-        &self,
-        relay: &Relay,
-        of: &TenantId,
-        instance: InstanceId,
-    ) -> Result<Option<Instance>, Fault> {
-        // The version before the reading: a change in between makes the entry unfindable, not wrong.
-        let asked = (relay.roster_version(), instance);
-        if let Some(agent) = self.0.get(&asked) {
-            return Ok(Some(agent));
-        }
-        let Some(agent) = relay.roster().instance(&asked.1).await?.filter(|agent| agent.tenant == *of) else {
-            return Ok(None);
-        };
-        self.0.insert(asked, agent.clone());
-        Ok(Some(agent))
     }
 }
 

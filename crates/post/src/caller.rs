@@ -1,5 +1,7 @@
 //! On whose behalf something is sent.
 
+use std::sync::Arc;
+
 use ledger::Instance;
 use posthouse_wire::delivery::TriggerKind;
 use posthouse_wire::{ClientId, InstanceId, TenantId};
@@ -10,7 +12,7 @@ pub struct Caller {
     pub client: ClientId,
     pub tenant: TenantId,
     /// The agent that an instance's credential stands for; nothing for a tenant's.
-    pub agent: Option<Box<Instance>>,
+    pub agent: Option<Arc<Instance>>,
     /// What a fronting host says of its own caller. A label; it gives no right.
     pub attested: Option<String>,
 }

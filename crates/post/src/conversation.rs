@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
-use ledger::{Answered, Exchange, Identity, NewReply, ReplyKind};
+use ledger::{Exchange, Identity, NewReply, ReplyKind};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, CorrelationId, Descriptor, EntryId, MessageId, Outcome};
 use relay::{Carried, Egress, Order};
@@ -163,25 +163,6 @@ impl Post {
             return Ok(None);
         }
         Ok(self.0.exchanges.exchange_in(&order.instance, chat).await?)
-    }
-
-    /// Takes an answer and says what it was. Those who wait are still to be told.
-    pub(crate) async fn answered(
-        &self,
-        exchange: &Exchange,
-        content: &str,
-        sent_at: i64,
-    ) -> Result<ReplyKind, Fault> {
-        let (tenant, correlation) = (&exchange.tenant, &exchange.correlation);
-        let now = self.0.timepiece.now();
-        let answered = self.0.exchanges.answer(tenant, correlation, content, sent_at, now).await?;
-        self.0.metrics.answered(answered);
-        Ok(match answered {
-            Answered::First => ReplyKind::Answer,
-            Answered::Duplicate => ReplyKind::Duplicate,
-            Answered::Late => ReplyKind::LateReply,
-            Answered::Absent => ReplyKind::Said,
-        })
     }
 }
 

@@ -48,13 +48,13 @@ impl Post {
         let item = &*item.in_session(way);
         let handed = match &way.by {
             By::Line(line, instance) => self.send_down(way, line, instance, sending, item, wait).await,
-            By::Made { connector, .. } => {
+            By::Made { .. } => {
                 if self.0.receipts.waiting(&sending.tenant, WAITING).await? >= WAITING {
                     return Err(Refused::OverQuota("too many deliveries wait to be made"));
                 }
                 match self.0.receipts.open(self.promised(way, sending, item)).await? {
                     Opened::Known(first) => receipt::handed(&first),
-                    Opened::Fresh(key) => self.attempt(key, 0, &**connector, sending, &way.agent, item).await,
+                    Opened::Fresh(key) => return self.send_opened(key, way, sending, item).await,
                 }
             }
         };
@@ -226,19 +226,18 @@ impl Post {
                 self.0.nudge.notify_one();
                 Ok(queued)
             }
-            Err(Undone::Failed(failed)) => {
+            Err(undone) => {
+                let (failed, refused) = match undone {
+                    Undone::Failed(failed) => (failed.clone(), failed.into()),
+                    lacking @ Undone::NotImplemented { .. } => {
+                        let why = lacking.to_string();
+                        (DeliveryFailed::client_validation(agent, &why), Refused::NotImplemented(why))
+                    }
+                };
                 let error = receipt::error(&failed);
                 self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
                 self.question_failed(sending, item, &failed).await?;
-                Err(failed.into())
-            }
-            Err(undone @ Undone::NotImplemented { .. }) => {
-                let why = undone.to_string();
-                let failed = DeliveryFailed::client_validation(agent, &why);
-                let error = receipt::error(&failed);
-                self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
-                self.question_failed(sending, item, &failed).await?;
-                Err(Refused::NotImplemented(why))
+                Err(refused)
             }
         }
     }
@@ -304,7 +303,7 @@ impl Post {
         let kept = line.keep(instance, &letter, new).await?;
         if kept.known {
             let first = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await?;
-            // Its receipt may be past its keeping while the entry is still remembered.
+            // It was told by its receipt, which may have been pruned since.
             return match first {
                 Some(first) => receipt::handed(&first),
                 None => Ok(taken_in(&kept.entry, &session, at, false, item)),

@@ -27,6 +27,7 @@ mod openapi;
 mod outgoing;
 mod post;
 mod receipt;
+mod reply;
 mod routes;
 mod scheduled;
 mod waiting;

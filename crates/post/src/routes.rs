@@ -13,7 +13,6 @@ mod replies;
 mod tests;
 
 use std::future::Future;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
@@ -25,7 +24,6 @@ use http::{HeaderMap, StatusCode};
 
 use self::fields::Fields;
 use self::problem::Problem;
-use crate::auth::Known;
 use crate::conversation::LONGEST_TEXT;
 use crate::{Caller, Fault, Post, openapi};
 
@@ -87,7 +85,6 @@ pub fn routes(post: &Post) -> Router {
 #[derive(Clone)]
 pub(crate) struct Door {
     pub post: Post,
-    known: Arc<Known>,
     pub description: Bytes,
 }
 
@@ -96,12 +93,12 @@ pub(crate) type Answer = Result<Response, Problem>;
 impl Door {
     fn new(post: &Post) -> Self {
         let description = openapi::document(&post.0.public_url);
-        Self { post: post.clone(), known: Arc::default(), description }
+        Self { post: post.clone(), description }
     }
 
     /// Who asks, by the head of the request.
     async fn admit(&self, headers: &HeaderMap, address: Option<relay::Caller>) -> Result<Caller, Problem> {
-        Ok(self.known.caller(&self.post.0.relay, headers, address).await?)
+        Ok(self.post.caller(headers, address).await?)
     }
 
     /// Who asks, without a body.

@@ -180,6 +180,8 @@ fn error_kind(refused: &Refused) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use ledger::{Generation, Instance};
     use posthouse_time::Moment;
     use posthouse_wire::delivery::{Cause, DeliveryFailed};
@@ -189,7 +191,7 @@ mod tests {
 
     fn caller(agent: Option<&str>) -> Caller {
         let agent = agent.map(|name| {
-            Box::new(Instance {
+            Arc::new(Instance {
                 id: "inst_1".into(),
                 tenant: "acme".into(),
                 name: name.to_owned(),

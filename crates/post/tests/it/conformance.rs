@@ -167,7 +167,13 @@ async fn the_line_to_agents_that_dial_in_conforms() {
     let relay = RelayConnector::new(&town.post, &heron.tenant);
     // Nothing of a stranger's reaches anybody's inbox.
     conforms(&relay, Some("heron"), || 0).await;
-    assert_eq!(relay.agent_status("heron@kitchen").await, relay.agent_status("heron").await);
+    // A session is where its agent is. Heron may still be busy with what came; nothing came for this one.
+    let egret = town.enrol("acme", "egret").await;
+    assert_eq!(relay.agent_status("egret@kitchen").await, AgentStatus::Unknown);
+    let _seated = egret.sits().await;
+    for address in ["egret", "egret@kitchen"] {
+        assert_eq!(relay.agent_status(address).await, AgentStatus::Idle, "{address}");
+    }
 }
 
 #[tokio::test]

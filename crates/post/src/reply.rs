@@ -1,0 +1,101 @@
+//! Answers, by whichever way they come: which of them counts, and where they are kept.
+
+use ledger::{Answered, Exchange, NewReply, ReplyKind};
+use posthouse_wire::{CorrelationId, MessageId};
+use serde::Deserialize;
+
+use crate::connector::Answer;
+use crate::conversation::LONGEST_TEXT;
+use crate::exchange::fresh_id;
+use crate::{Fault, Post, ReplyRefused};
+
+impl Post {
+    /// An answer sent by HTTP to where the question said.
+    pub async fn reply(&self, token: &str, signature: Option<&str>, body: &[u8]) -> Result<(), ReplyRefused> {
+        let fault = |fault: Fault| ReplyRefused::Fault(fault);
+        let hash = self.0.stamps.reply_token_hash(token);
+        let found = self.0.exchanges.exchange_of_token(hash).await.map_err(|f| fault(f.into()))?;
+        let Some(exchange) = found else { return Err(ReplyRefused::Absent) };
+        // Before anything is parsed, and before anything is said of the question.
+        let record = self.0.connectors.connector(&exchange.tenant, &exchange.connector).await;
+        let Some(record) = record.map_err(|f| fault(f.into()))? else { return Err(ReplyRefused::Absent) };
+        let vouched = self.0.stamps.vouches(&record.id, signature, body).await;
+        if vouched.map_err(|f| fault(f.into()))? == Some(false) {
+            return Err(ReplyRefused::BadSignature);
+        }
+        let reply = Reply::read(body)?;
+        if reply.correlation_id != exchange.correlation || reply.agent_id != exchange.agent {
+            tracing::warn!(correlation.id = %exchange.correlation, "an answer to another question was dropped");
+            return Err(ReplyRefused::Absent);
+        }
+        if reply.content.len() > LONGEST_TEXT {
+            return Err(ReplyRefused::TooLong { most: LONGEST_TEXT });
+        }
+        let answer = Answer { content: reply.content, sent_at: reply.sent_at };
+        match self.take_answer(&exchange, answer).await.map_err(fault)? {
+            ReplyKind::Answer => Ok(()),
+            ReplyKind::Duplicate => Err(ReplyRefused::Answered),
+            ReplyKind::LateReply | ReplyKind::Said => Err(ReplyRefused::Absent),
+        }
+    }
+
+    /// Takes an answer that came by another way than the line, and keeps it with the question's receipt.
+    pub(crate) async fn take_answer(&self, exchange: &Exchange, answer: Answer) -> Result<ReplyKind, Fault> {
+        let now = self.0.timepiece.now();
+        let Answer { content, sent_at } = answer;
+        let what = self.answered(exchange, &content, sent_at.unwrap_or(now.millis())).await?;
+        let reply = NewReply { at: now, what, message: MessageId::new(fresh_id(now)), text: content };
+        // The answer itself is on record, whatever becomes of the receipt.
+        if let Err(fault) = self.keep_reply(exchange, reply).await {
+            tracing::error!(%fault, "could not keep an answer with its receipt");
+        }
+        self.0.waiting.tell(&exchange.tenant, &exchange.correlation);
+        Ok(what)
+    }
+
+    async fn keep_reply(&self, exchange: &Exchange, reply: NewReply) -> Result<(), Fault> {
+        let receipts = self.0.receipts.receipts_of(Some(&exchange.tenant), &exchange.dispatch).await?;
+        match receipts.first() {
+            Some(receipt) => Ok(self.0.receipts.replied(receipt.key, reply).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes an answer and says what it was. Those who wait are still to be told.
+    pub(crate) async fn answered(
+        &self,
+        exchange: &Exchange,
+        content: &str,
+        sent_at: i64,
+    ) -> Result<ReplyKind, Fault> {
+        let (tenant, correlation) = (&exchange.tenant, &exchange.correlation);
+        let now = self.0.timepiece.now();
+        let answered = self.0.exchanges.answer(tenant, correlation, content, sent_at, now).await?;
+        self.0.metrics.answered(answered);
+        Ok(match answered {
+            Answered::First => ReplyKind::Answer,
+            Answered::Duplicate => ReplyKind::Duplicate,
+            Answered::Late => ReplyKind::LateReply,
+            Answered::Absent => ReplyKind::Said,
+        })
+    }
+}
+
+/// The body of an answer by HTTP.
+#[derive(Deserialize)]
+struct Reply {
+    correlation_id: CorrelationId,
+    agent_id: String,
+    content: String,
+    #[serde(default)]
+    sent_at: Option<i64>,
+}
+
+impl Reply {
+    fn read(body: &[u8]) -> Result<Self, ReplyRefused> {
+        serde_json::from_slice(body).map_err(|fault| ReplyRefused::Malformed {
+            field: "body",
+            why: format!("cannot be read: {fault}"),
+        })
+    }
+}
