@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use http::StatusCode;
 use ledger::{Identity, Instance, Tenant, Unread};
 use posthouse_wire::{BotId, InstanceId, Platform, TenantId};
 use relay::{Enrolment, NotEnrolled};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::agents::credentials::Credential;
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
@@ -199,7 +199,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewAgent>,
-) -> Result<(StatusCode, Json<Credential>), Problem> {
+) -> Result<Made<Credential>, Problem> {
     let bots = new.bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?;
     if let Some(own) = bots.iter().find(|bot| console.is_built_in(&bot.platform)) {
         let detail = format!("every agent has its own place on `{}` from the start", own.platform);
@@ -223,7 +223,10 @@ pub(crate) async fn create(
         &enrolled.bots,
     );
     match console.papers(&enrolled.instance).await {
-        Ok(Some(papers)) => Ok((StatusCode::CREATED, Json(credential.with_papers(&console, papers)))),
+        Ok(Some(papers)) => {
+            let about = format!("{}/{}", enrolled.tenant.name, enrolled.instance.name);
+            Ok(made(about, credential.with_papers(&console, papers)))
+        }
         Ok(None) => Err(Problem::absent("no_such_agent", "it was removed as soon as it was made".to_owned())),
         Err(problem) => {
             // Half an agent whose secrets nobody saw would only stand in the way of the next try.

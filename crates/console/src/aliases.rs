@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use http::StatusCode;
 use ledger::{Alias, Created, Removed};
 use posthouse_wire::TenantId;
 use posthouse_wire::id::is_name;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::Console;
@@ -66,7 +66,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewAlias>,
-) -> Result<(StatusCode, Json<ShownAlias>), Problem> {
+) -> Result<Made<ShownAlias>, Problem> {
     let NewAlias { name, agent, .. } = new;
     let tenant = console.tenant(&new.tenant).await?;
     // What looks like an id is read as one wherever a name may stand.
@@ -87,7 +87,7 @@ pub(crate) async fn create(
         Created::Made => {
             console.post.changed();
             let shown = ShownAlias { tenant: tenant.name, tenant_id: tenant.id, name, agent };
-            Ok((StatusCode::CREATED, Json(shown)))
+            Ok(made(format!("{}/{}", shown.tenant, shown.name), shown))
         }
         Created::Taken => {
             let detail = format!("tenant `{}` already has an alias `{name}`", tenant.name);

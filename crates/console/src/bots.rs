@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use edge::{BotDraft, NotKept};
-use http::StatusCode;
 use ledger::{Bot, Discriminator, Identity, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
@@ -162,11 +162,12 @@ pub(crate) async fn platform(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewBot>,
-) -> Result<(StatusCode, Json<ShownBot>), Problem> {
+) -> Result<Made<ShownBot>, Problem> {
     let draft = drafted(&console, new)?;
     let kept = console.edge.keep_bot(draft).await?.map_err(not_kept)?;
     let record = console.bot(kept.platform.as_str(), kept.id.as_str()).await?;
-    Ok((StatusCode::CREATED, Json(console.shown_bot(record, &[]).await?)))
+    let about = format!("{}:{}", record.platform, record.id);
+    Ok(made(about, console.shown_bot(record, &[]).await?))
 }
 
 fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use http::StatusCode;
 use ledger::{Instance, Owner, Tenant};
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
@@ -120,7 +120,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewClient>,
-) -> Result<(StatusCode, Json<Handed>), Problem> {
+) -> Result<Made<Handed>, Problem> {
     let (tenant, instance) = match &new.agent {
         Some(agent) => {
             let (tenant, instance) = console.agent(agent, Some(&new.tenant)).await?;
@@ -136,7 +136,11 @@ pub(crate) async fn create(
     };
     let (agent, instance_id) = instance.map(|instance| (instance.name, instance.id)).unzip();
     let handed = Handed { tenant: tenant.name, tenant_id: tenant.id, agent, instance_id, what };
-    Ok((StatusCode::CREATED, Json(handed)))
+    let about = match &handed.agent {
+        Some(agent) => format!("{}/{agent}", handed.tenant),
+        None => handed.tenant.clone(),
+    };
+    Ok(made(about, handed))
 }
 
 pub(crate) async fn remove(

@@ -3,13 +3,14 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use ledger::{ConnectorRecord, Tenant};
 use post::{ConnectorSecrets, Refused, Unmade};
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
@@ -131,7 +132,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewConnector>,
-) -> Result<(StatusCode, Json<ShownConnector>), Problem> {
+) -> Result<Made<ShownConnector>, Problem> {
     let tenant = console.tenant(&new.tenant).await?;
     for (name, secret) in [("authorization", &new.authorization), ("hmac_secret", &new.hmac_secret)] {
         if secret.as_ref().is_some_and(Secret::is_empty) {
@@ -142,12 +143,13 @@ pub(crate) async fn create(
         return Err(Problem::unfit("bad_connector", "`authorization` cannot be the value of a header"));
     }
     let secrets = ConnectorSecrets { authorization: new.authorization, hmac_secret: new.hmac_secret };
-    let made = console
+    let record = console
         .post
         .make_connector(&tenant.id, &new.name, &new.kind, new.settings, secrets, new.force)
         .await
         .map_err(unmade)?;
-    Ok((StatusCode::CREATED, Json(console.shown_connector(tenant.name, made).await?)))
+    let about = format!("{}/{}", tenant.name, record.name);
+    Ok(made(about, console.shown_connector(tenant.name, record).await?))
 }
 
 pub(crate) async fn show(

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use edge::web::Person;
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Guests, Parts};
@@ -53,7 +53,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Sh
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewInvite>,
-) -> Result<(StatusCode, Json<Link>), Problem> {
+) -> Result<Made<Link>, Problem> {
     let guests = console.guests()?;
     let Some(person) = Person::read(&new.person) else {
         let detail = "a person's name is 1 to 64 characters, none of them a control character";
@@ -61,7 +61,8 @@ pub(crate) async fn create(
     };
     let token = guests.web.invite(&person).await?;
     let url = format!("{}/chat?invite={}", console.public_url, token.expose());
-    Ok((StatusCode::CREATED, Json(Link { person: person.as_str().to_owned(), url })))
+    let person = person.as_str().to_owned();
+    Ok(made(person.clone(), Link { person, url }))
 }
 
 pub(crate) async fn remove(

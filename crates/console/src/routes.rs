@@ -11,7 +11,7 @@ use axum::{Router, middleware};
 use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
-use ledger::Rooms;
+use ledger::{Audit, Rooms};
 use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -19,7 +19,7 @@ use relay::Relay;
 
 use crate::problem::Problem;
 use crate::{
-    AdminToken, agents, aliases, auth, backup, bots, clients, connectors, inbox, invites, jobs, keys,
+    AdminToken, agents, aliases, audit, auth, backup, bots, clients, connectors, inbox, invites, jobs, keys,
     messages, receipts, routing, tenants,
 };
 
@@ -45,6 +45,7 @@ pub struct Parts {
     pub clock: Clock,
     pub post: Post,
     pub admin: AdminToken,
+    pub audit: Arc<dyn Audit>,
     /// The house's one address, without a trailing slash: what agents are told to dial.
     pub public_url: String,
     /// Platforms of the house's own, on which every agent gets a conversation.
@@ -137,6 +138,7 @@ pub const OPERATIONS: &[Operation] = &[
     Operation::of("POST", "/invites", || post(invites::create)),
     Operation::of("DELETE", "/invites/{person}", || delete(invites::remove)),
     Operation::of("POST", "/backup", || post(backup::write)),
+    Operation::of("GET", "/audit", || get(audit::list)),
 ];
 
 /// The admin API, to be mounted under the house's prefix.
@@ -149,6 +151,7 @@ pub fn routes(parts: Parts) -> Router {
         .fallback(async || Problem::NOT_FOUND)
         .method_not_allowed_fallback(async || Problem::METHOD)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::note))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), auth::admit))
         .with_state(console);
     Router::new().nest("/admin", paths)

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
 use ledger::{Created, Discriminator, Instance, Removed, Route};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::Console;
@@ -98,7 +98,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewRoute>,
-) -> Result<(StatusCode, Json<ShownRoute>), Problem> {
+) -> Result<Made<ShownRoute>, Problem> {
     let discriminator = discriminator(&new.discriminator)?;
     let (tenant, instance) = console.agent(&new.agent, new.tenant.as_deref()).await?;
     let route = Route {
@@ -111,7 +111,8 @@ pub(crate) async fn create(
     match console.relay.roster().create_route(route.clone()).await? {
         Created::Made => {
             console.relay.roster_changed();
-            Ok((StatusCode::CREATED, Json(shown(route, Some(instance.name), Some(tenant.name)))))
+            let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
+            Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
         }
         Created::Taken => Err(Problem::conflict(
             "taken",

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use http::StatusCode;
 use ledger::{Removed, Tenant};
 use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::{Made, made};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
@@ -130,11 +130,10 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     Told(new): Told<NewTenant>,
-) -> Result<(StatusCode, Json<ShownTenant>), Problem> {
-    let made = console.relay.create_tenant(&new.name).await?;
-    let made = made.map_err(|refusal| Problem::unfit("bad_name", refusal.to_string()))?;
-    match made {
-        Some(tenant) => Ok((StatusCode::CREATED, Json(shown(&tenant)))),
+) -> Result<Made<ShownTenant>, Problem> {
+    let created = console.relay.create_tenant(&new.name).await?;
+    match created.map_err(|refusal| Problem::unfit("bad_name", refusal.to_string()))? {
+        Some(tenant) => Ok(made(tenant.name.clone(), shown(&tenant))),
         None => Err(Problem::conflict("taken", format!("there already is a tenant `{}`", new.name))),
     }
 }
@@ -162,7 +161,7 @@ pub(crate) async fn change(
 }
 
 /// An access token for the post, so that an operator can write to agents without a credential of the
-/// tenant's. It is seen this once, and the log tells that it was given.
+/// tenant's. It is seen this once, and on record as every change is.
 pub(crate) async fn token(
     State(console): State<Console>,
     Path(tenant): Path<String>,
@@ -172,12 +171,6 @@ pub(crate) async fn token(
     let granted = console.relay.keyring().operator_access(&tenant.id).await.map_err(relay::Fault::from)?;
     // It was there a moment ago.
     let granted = granted.ok_or_else(|| no_tenant(&tenant.name))?;
-    tracing::info!(
-        tenant.id = %tenant.id,
-        expires = %granted.expires,
-        "the operator was given an access token for tenant {}",
-        tenant.name
-    );
     Ok(Json(OperatorAccess {
         access_token: granted.access_token.expose().to_owned(),
         token_type: "Bearer",

@@ -113,6 +113,10 @@ pub trait Exchanges: Send + Sync {
     async fn exchange_of_token(&self, token: TokenHash) -> Result<Option<Exchange>, Fault>;
     /// Open questions whose answers have to be looked for, the most urgent first.
     async fn uncollected(&self, at_most: u32) -> Result<Vec<Exchange>, Fault>;
+    /// Questions that ended after `since` without the answer that had to be looked for, the latest first.
+    async fn overdue(&self, since: Moment, at_most: u32) -> Result<Vec<Exchange>, Fault>;
+    /// Its answer came after all, and is looked for no more.
+    async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault>;
     /// Newest first, before the moment and id named. Without a caller: the whole tenant's.
     async fn exchanges(
         &self,

@@ -5,6 +5,7 @@
 //! write that has resolved. Nothing here is process-wide: two ledgers stand side by side in one test.
 
 mod arms;
+mod audit;
 mod connectors;
 mod exchanges;
 mod fault;
@@ -23,6 +24,7 @@ pub use arms::{
     Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, Fate, FireLine, NewAlarm, NewArm, Settled,
     Successor,
 };
+pub use audit::{Audit, Deed};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
 pub use exchanges::{Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;

@@ -167,6 +167,7 @@ pub struct ReceiptFilter {
     pub tenant: Option<TenantId>,
     /// Only what this agent's credential sent.
     pub sent_by: Option<InstanceId>,
+    /// By name, in whichever session.
     pub agent: Option<String>,
     pub state: Option<ReceiptState>,
 }
@@ -199,6 +200,8 @@ pub trait Receipts: Send + Sync {
         before: Option<ReceiptKey>,
         at_most: u32,
     ) -> Result<Vec<Receipt>, Fault>;
+    /// A scheduled one could not be promised after all: it has failed, and the same may be asked for again.
+    async fn withdraw(&self, key: ReceiptKey, error: String) -> Result<(), Fault>;
     /// Notes what an attempt came to. One that has ended stays as it ended, and of one that an entry carries
     /// only the answer is noted. Repeating it counts as another attempt.
     async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault>;

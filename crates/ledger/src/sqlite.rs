@@ -1,6 +1,7 @@
 //! The embedded backend: one writer thread that commits for many callers at once, readers apart.
 
 mod arms;
+mod audit;
 mod checkpoint;
 mod connectors;
 mod exchanges;
@@ -26,8 +27,8 @@ use posthouse_time::Timepiece;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Arms, Connectors, Entry, Exchanges, Fault, House, Inbox, Outbox, Receipts, Rooms, Roster, Tokens, Traces,
-    VaultRecords,
+    Arms, Audit, Connectors, Entry, Exchanges, Fault, House, Inbox, Outbox, Receipts, Rooms, Roster, Tokens,
+    Traces, VaultRecords,
 };
 use pool::Pool;
 use writer::Writer;
@@ -106,6 +107,10 @@ impl Ledger {
     }
 
     pub fn tokens(&self) -> Arc<dyn Tokens> {
+        self.0.clone()
+    }
+
+    pub fn audit(&self) -> Arc<dyn Audit> {
         self.0.clone()
     }
 

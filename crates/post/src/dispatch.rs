@@ -113,7 +113,8 @@ impl Post {
         if !self.set_alarm(&sending.tenant, key, at).await? {
             const WHY: &str = "too many wakes are scheduled";
             let error = receipt::error(&DeliveryFailed::client_validation(&way.agent, WHY));
-            self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
+            // Asked for again later, it may find a place.
+            self.0.receipts.withdraw(key, error).await?;
             return Err(Refused::OverQuota(WHY));
         }
         Ok(Handed::Woken(receipt::scheduled(self.0.timepiece.now(), at)))

@@ -21,6 +21,8 @@ const TURN: Duration = Duration::from_millis(200);
 const COLLECT: Duration = Duration::from_millis(250);
 /// Questions whose answers are looked for in one look.
 const COLLECTED: u32 = 1000;
+/// Answers to questions whose time is up are looked for a day longer, to be kept as late ones, and not as often.
+const LATE: Duration = Duration::from_secs(24 * 3600);
 /// Answers looked for side by side, and how long one round of looking may take.
 const SIDE_BY_SIDE: usize = 16;
 const LOOKED_WITHIN: Duration = Duration::from_secs(5);
@@ -150,8 +152,17 @@ impl Post {
     /// Looks for answers where they have to be looked for. Nothing is remembered of it: after a restart the
     /// open questions are on record.
     async fn keep_collecting(&self) {
+        let mut late_ones = self.0.timepiece.now();
         while !self.0.closing.is_cancelled() {
-            let next = match self.collect().await {
+            let now = self.0.timepiece.now();
+            let looked = match now >= late_ones {
+                true => {
+                    late_ones = now + LOOK;
+                    self.collect_late(now).await
+                }
+                false => Ok(()),
+            };
+            let next = match looked.and(self.collect().await) {
                 Ok(0) => None,
                 Ok(_) => Some(self.0.timepiece.now() + COLLECT),
                 Err(fault) => {
@@ -166,20 +177,36 @@ impl Post {
     /// How many questions are open whose answer may have to be looked for.
     async fn collect(&self) -> Result<usize, Fault> {
         let open = self.0.exchanges.uncollected(COLLECTED).await?;
-        let looks = futures_util::stream::iter(&open).for_each_concurrent(SIDE_BY_SIDE, async |exchange| {
-            if let Err(fault) = self.look_for(exchange).await {
-                tracing::error!(%fault, "could not look for an answer");
-            }
-        });
+        self.look_for_all(&open).await;
+        Ok(open.len())
+    }
+
+    /// An answer that nobody waits for any more is still told with the receipt.
+    async fn collect_late(&self, now: Moment) -> Result<(), Fault> {
+        let overdue = self.0.exchanges.overdue(now - LATE, COLLECTED).await?;
+        self.look_for_all(&overdue).await;
+        Ok(())
+    }
+
+    async fn look_for_all(&self, questions: &[Exchange]) {
+        let looks =
+            futures_util::stream::iter(questions).for_each_concurrent(SIDE_BY_SIDE, async |exchange| {
+                if let Err(fault) = self.look_for(exchange).await {
+                    tracing::error!(%fault, "could not look for an answer");
+                }
+            });
         // A folder that hangs is looked into another time.
         let _ = self.0.timepiece.within(LOOKED_WITHIN, looks).await;
-        Ok(open.len())
     }
 
     async fn look_for(&self, exchange: &Exchange) -> Result<(), Fault> {
         let Some(connector) = self.connector_of(exchange).await? else { return Ok(()) };
         match connector.collect(&exchange.agent, &exchange.dispatch, &exchange.correlation).await {
-            Ok(Some(answer)) => self.take_answer(exchange, answer).await.map(drop),
+            Ok(Some(answer)) => {
+                self.take_answer(exchange, answer).await?;
+                // Last, so that a house that falls here tells of it twice and not never.
+                Ok(self.0.exchanges.stop_looking(&exchange.tenant, &exchange.correlation).await?)
+            }
             Ok(None) => Ok(()),
             Err(undone) => {
                 tracing::debug!(%undone, "could not look for an answer");

@@ -3,6 +3,7 @@
 mod agent;
 mod alias;
 mod ask;
+mod audit;
 mod bot;
 mod client;
 mod connector;
@@ -159,6 +160,9 @@ enum Command {
     /// The story of one message
     #[command(subcommand)]
     Message(message::Command),
+    /// What the operator did: every change that was asked for with the admin token
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// People who may use the web chat from elsewhere
     #[command(subcommand)]
     Invite(invite::Command),
@@ -271,6 +275,7 @@ impl Command {
             Command::SigningKey(command) => command.act(paper, &Client::new(reach)?).await,
             Command::SchedulerSecret(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Message(command) => command.act(paper, &Client::new(reach)?).await,
+            Command::Audit(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Invite(command) => command.act(paper, &Client::new(reach)?).await,
             Command::Backup { file } => backup(paper, &Client::new(reach)?, &file).await,
             Command::StandIn(command) => command.act(paper).await,
@@ -325,6 +330,7 @@ mod tests {
             "posthouse client revoke agent:inst_1",
             "posthouse bot create telegram --id 7001 --shared --mode poll --api-base-url http://a --secret-file token=f",
             "posthouse route create telegram:1 * heron --tenant acme",
+            "posthouse audit list --limit 10 --after 7",
             "posthouse tenant set acme --peer-post none",
             "posthouse connector create hooks --tenant acme --kind file-drop --settings f --authorization-file a --hmac-secret-file h --force",
             "posthouse connector import f --tenant acme --name hooks --timeout-ms 100 --hmac-secret-file h",

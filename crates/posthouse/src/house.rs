@@ -156,6 +156,7 @@ impl House {
                 clock: clock.clone(),
                 post: post.clone(),
                 admin: admin.clone(),
+                audit: ledger.audit(),
                 public_url: url.clone(),
                 built_in: if config.platforms.web.enabled { vec![web::NAME.into()] } else { Vec::new() },
                 guests: config

@@ -91,6 +91,7 @@ impl House {
         let backups = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&backups);
         let doors = console::routes(Parts {
+            audit: ledger.audit(),
             relay: relay.clone(),
             clock,
             post: post.clone(),

@@ -5,6 +5,7 @@
 
 mod agents;
 mod aliases;
+mod audit;
 mod bots;
 mod clients;
 mod connectors;

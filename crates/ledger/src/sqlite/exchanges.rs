@@ -64,6 +64,23 @@ impl Exchanges for Sqlite {
         .await
     }
 
+    async fn overdue(&self, since: Moment, at_most: u32) -> Result<Vec<Exchange>, Fault> {
+        self.read(move |db| {
+            db.prepare_cached(&overdue())?.query_map(params![since.millis(), at_most], exchange)?.collect()
+        })
+        .await
+    }
+
+    async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault> {
+        let (tenant, correlation) = (tenant.clone(), correlation.clone());
+        self.write(move |db| {
+            db.prepare_cached("UPDATE exchanges SET collected = 0 WHERE tenant = ?1 AND correlation = ?2")?
+                .execute([tenant.as_str(), correlation.as_str()])
+                .map(drop)
+        })
+        .await
+    }
+
     async fn exchanges(
         &self,
         tenant: &TenantId,
@@ -319,6 +336,13 @@ fn of_caller() -> String {
     )
 }
 
+fn overdue() -> String {
+    format!(
+        "{EXCHANGE} INDEXED BY exchanges_overdue WHERE collected = 1 AND state >= 2 AND ended > ?1
+         ORDER BY ended DESC LIMIT ?2"
+    )
+}
+
 /// Counted no further than it matters.
 const COUNT: &str = "SELECT count(*) FROM
     (SELECT 1 FROM exchanges INDEXED BY exchanges_open WHERE tenant = ?1 AND state = 0 LIMIT ?2)";
@@ -361,6 +385,7 @@ mod tests {
                 of_caller(),
                 "SEARCH exchanges USING INDEX exchanges_caller (tenant=? AND caller=? AND (opened,correlation)<(?,?))",
             ),
+            (overdue(), "SEARCH exchanges USING INDEX exchanges_overdue (ended>?)"),
             (OVER.to_owned(), "SEARCH exchanges USING INDEX exchanges_deadline (deadline<?)"),
         ] {
             let plan = plan(&statement);

@@ -26,6 +26,9 @@ const HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long it is told what became of a program's message, and what the agent said to it.
 const RECEIPTS: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// How long it is told what the operator did.
+const DEEDS: Duration = Duration::from_secs(90 * 24 * 3600);
+
 /// Rows that one statement forgets at most, so that it never holds up a commit for long.
 const A_LITTLE: u32 = 500;
 
@@ -62,6 +65,7 @@ pub(super) fn a_little(db: &Connection, now: Moment) -> rusqlite::Result<bool> {
         pass.forget(TOLD_FIRES, told_fires)?,
         pass.forget(TOLD_RECEIPTS, now - RECEIPTS)?,
         pass.forget(ENDED_EXCHANGES, now - WEEK)?,
+        pass.forget(OLD_DEEDS, now - DEEDS)?,
     ];
     Ok(gone.contains(&(A_LITTLE as usize)))
 }
@@ -173,6 +177,9 @@ const TOLD_RECEIPTS: &str = "DELETE FROM receipts WHERE key IN
 const ENDED_EXCHANGES: &str = "DELETE FROM exchanges WHERE seq IN
     (SELECT seq FROM exchanges WHERE ended < ?1 ORDER BY ended LIMIT ?2)";
 
+const OLD_DEEDS: &str = "DELETE FROM audit WHERE seq IN
+    (SELECT seq FROM audit WHERE at < ?1 ORDER BY at LIMIT ?2)";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +211,7 @@ mod tests {
             TOLD_FIRES,
             TOLD_RECEIPTS,
             ENDED_EXCHANGES,
+            OLD_DEEDS,
         ] {
             let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
             let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);

@@ -67,6 +67,11 @@ impl Receipts for Sqlite {
         self.read(move |db| lists::newest_first(db, &filter, before, at_most)).await
     }
 
+    async fn withdraw(&self, key: ReceiptKey, error: String) -> Result<(), Fault> {
+        let timepiece = self.timepiece.clone();
+        self.write(move |db| outgoing::withdraw(db, key, &error, timepiece.now())).await
+    }
+
     async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault> {
         let timepiece = self.timepiece.clone();
         self.write(move |db| outgoing::attempted(db, key, &attempted, timepiece.now())).await

@@ -82,6 +82,26 @@ async fn listed(book: &Book, tenant: &str, caller: Option<&str>) -> Vec<String> 
 }
 
 stories! {
+    async fn an_answer_that_has_to_be_looked_for_is_overdue_once_its_time_is_up_and_until_it_came(book) {
+        for (correlation, collected) in [("c1", true), ("c2", true), ("c3", false)] {
+            opens(&book, NewExchange { collected, ..question(&book, correlation) }).await;
+        }
+        let exchanges = book.ledger.exchanges();
+        let overdue = async |since| {
+            let found: Vec<Exchange> = exchanges.overdue(since, 10).await.unwrap();
+            found.into_iter().map(|exchange| exchange.correlation.to_string()).collect::<Vec<_>>()
+        };
+        let opened = book.clock.now();
+        assert_eq!(overdue(opened).await, [""; 0], "they are still open");
+        assert_eq!(answers(&book, "c2", "in time").await, Answered::First);
+        book.winds(minutes(6));
+        assert_eq!(expires(&book, 10).await.len(), 2);
+        assert_eq!(overdue(opened).await, ["c1"]);
+        assert_eq!(overdue(book.clock.now()).await, [""; 0], "it ended before that");
+        exchanges.stop_looking(&"ten_acme".into(), &"c1".into()).await.unwrap();
+        assert_eq!(overdue(opened).await, [""; 0]);
+    }
+
     async fn a_question_is_kept_as_it_was_asked(book) {
         let new = NewExchange { reply_token: Some(TokenHash([9; 32])), ..question(&book, "c1") };
         opens(&book, new.clone()).await;

@@ -6,6 +6,7 @@
 mod book;
 
 mod arms;
+mod audit;
 mod backup;
 mod commit;
 mod connectors;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use ledger::Place;
+use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::town::{Town, answering, chat};
+use crate::town::{Town, answering, chat, eventually};
 
 #[tokio::test]
 async fn an_agent_of_the_sdk_answers_and_its_other_talk_is_only_kept() {
@@ -160,12 +162,13 @@ async fn a_webhook_answers_at_once_or_later_at_the_address_it_was_given() {
     receiver.says(202, "");
     let body = json!({ "agent": "desk", "message": "?", "correlation_id": "q-2", "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
-    let asked = loop {
-        match receiver.seen().pop() {
-            Some(asked) => break asked.json(),
-            None => tokio::time::sleep(Duration::from_millis(1)).await,
-        }
-    };
+    let mut asked = None;
+    eventually("the receiver is asked", async || {
+        asked = receiver.seen().pop();
+        asked.is_some()
+    })
+    .await;
+    let asked = asked.unwrap().json();
     let path = asked["reply_to"].as_str().unwrap().strip_prefix(&town.url).unwrap().to_owned();
     let reply = |agent: &str, correlation: &str| json!({ "correlation_id": correlation, "agent_id": agent, "content": "later", "sent_at": 9 });
     let send = async |path: &str, body: Value| {
@@ -227,17 +230,45 @@ async fn an_answer_dropped_as_a_file_is_found() {
     let asking = tokio::spawn(async move {
         program.posts("/v1/exchange", json!({ "agent": "desk", "message": "?", "timeout": 20 })).await
     });
-    let question = loop {
-        let dropped = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
-        if let Some(file) = dropped.into_iter().find(|path| path.extension().is_some_and(|end| end == "json"))
-        {
-            break file;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    };
-    std::fs::write(question.with_extension("reply.json"), r#"{"content":"found"}"#).unwrap();
+    let mut question = None;
+    eventually("the question is dropped", async || {
+        let mut dropped = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+        question = dropped.find(|path| path.extension().is_some_and(|end| end == "json"));
+        question.is_some()
+    })
+    .await;
+    std::fs::write(question.unwrap().with_extension("reply.json"), r#"{"content":"found"}"#).unwrap();
     let (status, answer) = asking.await.unwrap();
     assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("found")), "{answer}");
+}
+
+#[tokio::test]
+async fn an_answer_dropped_after_the_deadline_is_kept_as_a_late_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = post::Config { drop_dirs: vec![folder.path().to_owned()], ..post::Config::default() };
+    let time = Timepiece::wound(Timepiece::wall().now());
+    let town = Town::build(Place::Memory, config, time).await;
+    let dir = folder.path().join("desk");
+    std::fs::create_dir(&dir).unwrap();
+    town.wires("acme", "drawer", "file-drop", json!({ "dirs": { "desk": dir } })).await;
+    let program = town.program("acme").await;
+    let ask = json!({ "agent": "desk", "message": "?", "correlation_id": "q-1", "timeout": 20, "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
+    let (_, sent) = program.gets("/v1/receipts").await;
+    let dispatch = &sent["items"][0]["dispatch_id"];
+    program.receipt_when(dispatch, |told| told["state"] == "delivered").await;
+    town.time.wind(Duration::from_secs(21));
+    assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 504);
+    let name = format!("{}.reply.json", dispatch.as_str().unwrap());
+    std::fs::write(dir.join(name), r#"{"content":"sorry, I was out"}"#).unwrap();
+    let told = program
+        .receipt_when(dispatch, |told| {
+            town.time.wind(Duration::from_secs(1));
+            told["replies"][0] != Value::Null
+        })
+        .await;
+    assert_eq!(told["replies"][0]["kind"], "late_reply");
+    assert_eq!(told["replies"][0]["text"], "sorry, I was out");
 }
 
 #[tokio::test]

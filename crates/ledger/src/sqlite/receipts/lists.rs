@@ -58,7 +58,7 @@ fn listing(filter: &ReceiptFilter) -> String {
     for (wished, condition) in [
         (filter.tenant.is_some(), "receipts.tenant = :tenant"),
         (filter.sent_by.is_some(), "receipts.sent_by = :sent_by"),
-        (filter.agent.is_some(), "receipts.agent = :agent"),
+        (filter.agent.is_some(), OF_AGENT),
         (filter.state.is_some(), &format!("{STATE} = :state")),
     ] {
         if wished {
@@ -77,6 +77,10 @@ fn listing(filter: &ReceiptFilter) -> String {
     };
     format!("{} WHERE {narrowed} ORDER BY receipts.key DESC LIMIT :at_most", rows::select(indexed))
 }
+
+/// Connectors take an address apart themselves, so a wake of theirs may stand under an agent's session.
+const OF_AGENT: &str = "(receipts.agent = :agent
+    OR substr(receipts.agent, 1, length(:agent) + 1) = :agent || '@')";
 
 fn any<T: ToSql>(value: &T) -> &dyn ToSql {
     value

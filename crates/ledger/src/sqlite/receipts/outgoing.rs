@@ -102,6 +102,16 @@ pub(super) fn free(db: &Connection, now: Moment) -> rusqlite::Result<()> {
         .map(drop)
 }
 
+/// The row stays, so that its key is not given out again, under a digest that nobody asks for.
+pub(super) fn withdraw(db: &Connection, key: ReceiptKey, error: &str, now: Moment) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE receipts SET state = 5, ended = ?3, error = ?2, due = NULL, body = NULL, digest = randomblob(16)
+         WHERE key = ?1 AND state = 0",
+    )?
+    .execute(params![key.0, error, now.millis()])
+    .map(drop)
+}
+
 pub(super) fn hold(db: &Connection, key: ReceiptKey, until: Moment) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE receipts SET due = ?2 WHERE key = ?1 AND state = 1 AND due IS NOT NULL")?
         .execute(params![key.0, until.millis()])

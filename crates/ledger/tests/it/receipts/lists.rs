@@ -32,13 +32,17 @@ stories! {
         attempted(&book, given_up, failed()).await;
         let other = NewReceipt { agent: "otter".to_owned(), ..scheduled(&book, "scheduled", "hello", book.clock.now()) };
         opened(&book, other).await;
+        let session = NewReceipt { agent: "otter@den".to_owned(), ..call(&book, "to a session", "hello") };
+        opened(&book, session).await;
+        let another = NewReceipt { agent: "otterly".to_owned(), ..call(&book, "to another", "hello") };
+        opened(&book, another).await;
         let theirs = NewReceipt { tenant: "ten_zeta".into(), ..scheduled(&book, "theirs", "hello", book.clock.now()) };
         opened(&book, theirs).await;
 
         let in_state = |state| ReceiptFilter { state: Some(state), ..of_acme() };
         for (state, expected) in [
             (ReceiptState::Scheduled, vec!["scheduled"]),
-            (ReceiptState::Queued, vec!["queued", "queued on the line"]),
+            (ReceiptState::Queued, vec!["to another", "to a session", "queued", "queued on the line"]),
             (ReceiptState::Delivered, vec!["delivered"]),
             (ReceiptState::Acknowledged, vec!["acknowledged"]),
             (ReceiptState::Failed, vec!["failed"]),
@@ -49,7 +53,7 @@ stories! {
         let everybodys = ReceiptFilter { tenant: None, ..in_state(ReceiptState::Scheduled) };
         assert_eq!(listed(&book, everybodys).await, ["theirs", "scheduled"]);
         let otter = ReceiptFilter { agent: Some("otter".to_owned()), ..of_acme() };
-        assert_eq!(listed(&book, otter).await, ["scheduled"]);
+        assert_eq!(listed(&book, otter).await, ["to a session", "scheduled"]);
         let by_otter = ReceiptFilter { sent_by: Some(OTTER.into()), ..of_acme() };
         assert_eq!(listed(&book, by_otter.clone()).await, ["failed"]);
         assert_eq!(listed(&book, ReceiptFilter { state: Some(ReceiptState::Queued), ..by_otter }).await, [""; 0]);

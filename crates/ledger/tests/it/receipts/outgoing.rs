@@ -83,6 +83,19 @@ stories! {
         attempted(&book, ReceiptKey(4711), failed()).await;
     }
 
+    async fn what_could_not_be_promised_is_taken_back_and_may_be_asked_for_again(book) {
+        let at = book.clock.now() + minutes(5);
+        let refused = opened(&book, scheduled(&book, "d1", "hello", at)).await;
+        book.ledger.receipts().withdraw(refused, "{}".to_owned()).await.unwrap();
+        assert_eq!(told(&book, "d1").await.state, ReceiptState::Failed);
+        let key = opened(&book, scheduled(&book, "d1", "hello", at)).await;
+        let now = book.clock.now();
+        assert!(book.ledger.receipts().bring_up(key, now, now + minutes(1)).await.unwrap().is_some());
+        book.ledger.receipts().withdraw(key, "{}".to_owned()).await.unwrap();
+        let again = book.ledger.receipts().receipt_at(key).await.unwrap().unwrap();
+        assert_eq!(again.state, ReceiptState::Queued, "what was brought up is not taken back");
+    }
+
     async fn the_clock_alone_brings_up_what_is_scheduled(book) {
         let at = book.clock.now() + minutes(5);
         let key = opened(&book, scheduled(&book, "d1", "hello", at)).await;

@@ -54,6 +54,7 @@ fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
         | "connector list"
         | "alias list"
         | "receipt list"
+        | "audit list"
         | "inbox list"
         | "inbox dead"
         | "job list"

@@ -1,0 +1,58 @@
+//! Every change is on record, with what it was about and what was answered, and no secret.
+
+use http::Method;
+use serde_json::json;
+
+use crate::house::House;
+
+#[tokio::test]
+async fn every_change_is_on_record_and_no_question_is() {
+    let (house, _) = House::settled().await;
+    let given = house.makes("/admin/tenants/acme/token", json!({})).await;
+    house.gets("/admin/tenants").await;
+    house.refuses(Method::DELETE, "/admin/tenants/nobody", None).await;
+    house.refuses(Method::POST, "/admin/nothing-is-here", None).await;
+    let made = house.makes("/admin/tenants", json!({ "name": "zeta" })).await;
+    assert_eq!(made["name"], "zeta");
+
+    let told = house.gets("/admin/audit?limit=3").await;
+    let shown: Vec<(&str, Option<&str>, i64)> = told["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|deed| {
+            let operation = deed["operation"].as_str().unwrap();
+            (operation, deed["about"].as_str(), deed["status"].as_i64().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("POST /tenants", Some("zeta"), 201),
+            ("DELETE /tenants/nobody", None, 404),
+            ("POST /tenants/acme/token", None, 200),
+        ]
+    );
+    assert!(!told.to_string().contains(given["access_token"].as_str().unwrap()));
+
+    let rest = house.gets(&format!("/admin/audit?after={}", told["next"].as_str().unwrap())).await;
+    let first = rest["items"].as_array().unwrap().last().unwrap();
+    assert_eq!((&first["operation"], &first["about"]), (&json!("POST /tenants"), &json!("acme")));
+}
+
+#[tokio::test]
+async fn what_is_made_is_named_and_its_secrets_are_not() {
+    let (house, _) = House::settled().await;
+    let client = house.makes("/admin/clients", json!({ "tenant": "acme" })).await;
+    let connector = json!({
+        "tenant": "acme", "name": "drawer", "kind": "noop", "hmac_secret": "canary-hmac", "settings": {}
+    });
+    house.asks(Method::POST, "/admin/connectors", Some(connector)).await;
+    let told = house.gets("/admin/audit").await.to_string();
+    assert!(!told.contains("canary"), "{told}");
+    assert!(!told.contains(client["client_secret"].as_str().unwrap()), "{told}");
+    for (made, named) in [("POST /clients", "acme"), ("POST /agents", "acme/")] {
+        let deed = format!(r#""about":"{named}"#);
+        assert!(told.contains(made) && told.contains(&deed), "{made}: {told}");
+    }
+}

@@ -1,0 +1,52 @@
+//! Deeds: one row each, in the order of their making.
+
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use rusqlite::{Row, params};
+
+use super::Sqlite;
+use crate::Fault;
+use crate::audit::{Audit, Deed};
+
+#[async_trait]
+impl Audit for Sqlite {
+    async fn note(&self, deed: Deed) -> Result<(), Fault> {
+        self.write(move |db| {
+            db.prepare_cached(
+                "INSERT INTO audit (at, operation, about, caller, status) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                deed.at.millis(),
+                deed.operation,
+                deed.about,
+                deed.caller.map(|caller| caller.to_string()),
+                deed.status,
+            ])
+            .map(drop)
+        })
+        .await
+    }
+
+    async fn deeds(&self, before: Option<i64>, at_most: u32) -> Result<Vec<(i64, Deed)>, Fault> {
+        self.read(move |db| {
+            db.prepare_cached(
+                "SELECT seq, at, operation, about, caller, status FROM audit WHERE seq < ?1
+                 ORDER BY seq DESC LIMIT ?2",
+            )?
+            .query_map(params![before.unwrap_or(i64::MAX), at_most], deed)?
+            .collect()
+        })
+        .await
+    }
+}
+
+fn deed(row: &Row<'_>) -> rusqlite::Result<(i64, Deed)> {
+    let deed = Deed {
+        at: Moment::from_millis(row.get(1)?),
+        operation: row.get(2)?,
+        about: row.get(3)?,
+        caller: row.get::<_, Option<String>>(4)?.and_then(|caller| caller.parse().ok()),
+        status: row.get(5)?,
+    };
+    Ok((row.get(0)?, deed))
+}
