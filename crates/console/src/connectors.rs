@@ -5,7 +5,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http::HeaderValue;
 use ledger::{ConnectorRecord, Tenant};
-use post::{ConnectorSecrets, Refused, Unmade};
+use post::connector::Capabilities;
+use post::{ConnectorSecrets, Health, Refused, Unmade};
+use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -60,6 +62,23 @@ pub(crate) struct ShownConnector {
     authorization: bool,
     hmac_secret: bool,
     created_at: String,
+    /// Null where nobody looked, and it takes a look to tell.
+    healthy: Option<bool>,
+    why: Option<String>,
+    #[serde(flatten)]
+    capabilities: Capabilities,
+}
+
+/// What a look at one showed; the built-in one has no record.
+#[derive(Serialize)]
+pub(crate) struct CheckedConnector {
+    tenant: String,
+    name: String,
+    healthy: Option<bool>,
+    why: Option<String>,
+    #[serde(flatten)]
+    capabilities: Capabilities,
+    agents: Vec<AgentDescriptor>,
 }
 
 impl Parts {
@@ -78,6 +97,7 @@ impl Parts {
         &self,
         tenant: String,
         record: ConnectorRecord,
+        Health { healthy, why, capabilities, .. }: Health,
     ) -> Result<ShownConnector, Problem> {
         let has = self.post.connector_secrets(&record.id).await?;
         Ok(ShownConnector {
@@ -90,6 +110,16 @@ impl Parts {
             authorization: has.authorization,
             hmac_secret: has.hmac_secret,
             created_at: record.created.to_string(),
+            healthy,
+            why,
+            capabilities,
+        })
+    }
+
+    async fn checked(&self, tenant: &Tenant, name: &str) -> Result<Health, Problem> {
+        self.post.check_connector(&tenant.id, name).await.map_err(|refused| match refused {
+            Refused::Absent => absent(&tenant.name, name),
+            refused => refused.into(),
         })
     }
 }
@@ -111,7 +141,8 @@ fn unmade(why: Unmade) -> Problem {
     }
 }
 
-/// In the order in which they are asked: that of their making.
+/// In the order in which they are asked: that of their making. Nobody is called for it, so a sick one shows only if
+/// it cannot be opened at all.
 pub(crate) async fn list(
     State(console): State<Console>,
     Asked(which): Asked<Which>,
@@ -124,7 +155,8 @@ pub(crate) async fn list(
     let page = Items::page(records, key, which.after.as_deref(), which.limit);
     let mut items = Vec::with_capacity(page.items.len());
     for record in page.items {
-        items.push(console.shown_connector(name_of(&record.tenant), record).await?);
+        let health = console.post.glance_at_connector(&record);
+        items.push(console.shown_connector(name_of(&record.tenant), record, health).await?);
     }
     Ok(Json(Items { items, next: page.next }))
 }
@@ -149,37 +181,30 @@ pub(crate) async fn create(
         .await
         .map_err(unmade)?;
     let about = format!("{}/{}", tenant.name, record.name);
-    Ok(made(about, console.shown_connector(tenant.name, record).await?))
+    let mut health = console.post.glance_at_connector(&record);
+    // It was looked at just now, unless it was forced.
+    health.healthy = health.healthy.or((!new.force).then_some(true));
+    Ok(made(about, console.shown_connector(tenant.name, record, health).await?))
 }
 
+/// With what a look at it shows, now.
 pub(crate) async fn show(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
 ) -> Result<Json<ShownConnector>, Problem> {
     let (tenant, record) = console.connector(&tenant, &name).await?;
-    Ok(Json(console.shown_connector(tenant.name, record).await?))
+    let health = console.checked(&tenant, &name).await?;
+    Ok(Json(console.shown_connector(tenant.name, record, health).await?))
 }
 
 /// Looks at what it leads to, now. The built-in one can be looked at too.
 pub(crate) async fn check(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<CheckedConnector>, Problem> {
     let tenant = console.tenant(&tenant).await?;
-    let health = match console.post.check_connector(&tenant.id, &name).await {
-        Ok(health) => health,
-        Err(Refused::Absent) => return Err(absent(&tenant.name, &name)),
-        Err(refused) => return Err(refused.into()),
-    };
-    Ok(Json(json!({
-        "tenant": tenant.name,
-        "name": name,
-        "healthy": health.healthy,
-        "implementation": health.implementation,
-        "contract_version": post::connector::CONTRACT_VERSION,
-        "features": health.features,
-        "agents": health.agents,
-    })))
+    let Health { healthy, why, capabilities, agents } = console.checked(&tenant, &name).await?;
+    Ok(Json(CheckedConnector { tenant: tenant.name, name, healthy, why, capabilities, agents }))
 }
 
 #[derive(Serialize)]

@@ -138,9 +138,10 @@ impl From<post::Refused> for Problem {
             Refused::Malformed { .. } | Refused::TooLong { .. } | Refused::ExchangeAddress => {
                 Problem::unfit("invalid_request", detail)
             }
-            Refused::Failed(_) | Refused::NotImplemented(_) | Refused::TimedOut { .. } => {
-                Problem::unfit("delivery_failed", detail)
-            }
+            Refused::Failed(_)
+            | Refused::Unanswered(_)
+            | Refused::NotImplemented(_)
+            | Refused::TimedOut { .. } => Problem::unfit("delivery_failed", detail),
             Refused::CorrelationInUse | Refused::OverQuota(_) => Problem::conflict("refused", detail),
         }
     }

@@ -111,10 +111,17 @@ pub trait Exchanges: Send + Sync {
     async fn exchange_in(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Exchange>, Fault>;
     /// The question whose answer this token stands for.
     async fn exchange_of_token(&self, token: TokenHash) -> Result<Option<Exchange>, Fault>;
-    /// Open questions whose answers have to be looked for, the most urgent first.
-    async fn uncollected(&self, at_most: u32) -> Result<Vec<Exchange>, Fault>;
-    /// Questions that ended after `since` without the answer that had to be looked for, the latest first.
-    async fn overdue(&self, since: Moment, at_most: u32) -> Result<Vec<Exchange>, Fault>;
+    /// Open questions whose answers have to be looked for, in the order they were asked, each with what it is
+    /// named by; from behind the one named. Read page by page until one is empty, none of anybody's is left out.
+    async fn uncollected(&self, after: Option<i64>, at_most: u32) -> Result<Vec<(i64, Exchange)>, Fault>;
+    /// Questions that ended after `since` without the answer that had to be looked for, in the same order and
+    /// read in the same way.
+    async fn overdue(
+        &self,
+        since: Moment,
+        after: Option<i64>,
+        at_most: u32,
+    ) -> Result<Vec<(i64, Exchange)>, Fault>;
     /// Its answer came after all, and is looked for no more.
     async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault>;
     /// Newest first, before the moment and id named. Without a caller: the whole tenant's.

@@ -138,6 +138,8 @@ pub trait Inbox: Send + Sync {
     /// Drops the oldest entries until at least `surplus` is gone, in entries and in bytes; returns what
     /// went. It costs what it drops, however much is kept.
     async fn drop_oldest(&self, of: &InstanceId, surplus: Unread) -> Result<Unread, Fault>;
+    /// Drops one entry that nobody needs any more; one that has ended stays as it ended. Returns what went.
+    async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault>;
     async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault>;
     /// Puts a dead letter back in line, at its old place, to be kept as long again as a new one. Nothing
     /// when there is no such letter; repeating is harmless.

@@ -130,8 +130,9 @@ pub enum Attempted {
     Delivered { at: Moment, answer: String },
     /// Failed, to be tried again.
     Postponed { due: Moment, error: String, answer: String },
-    /// Failed for good; the bytes are forgotten.
-    Failed { error: String },
+    /// Failed for good; the bytes are forgotten. `answer` is what the caller was told in spite of it, and takes
+    /// the place of whatever was answered before; where there is none, the failure is all there is to tell.
+    Failed { error: String, answer: Option<String> },
     /// Only the answer is new: what was waited for did or did not come. The state is the entry's.
     Answered { answer: String },
 }
@@ -184,12 +185,13 @@ pub trait Receipts: Send + Sync {
         dispatch: &DispatchId,
         digest: Digest,
     ) -> Result<Option<Receipt>, Fault>;
-    /// By its row.
-    async fn receipt_at(&self, key: ReceiptKey) -> Result<Option<Receipt>, Fault>;
-    /// What one dispatch reached, in the order it was opened, the first thousand. Without a tenant: whosever.
+    /// What one dispatch reached, in the order it was opened, the first thousand of those asked for. Without
+    /// a tenant: whosever. Without a sender: by whichever credential; of an agent's own, others who use the same
+    /// id hide none.
     async fn receipts_of(
         &self,
         tenant: Option<&TenantId>,
+        sent_by: Option<&InstanceId>,
         dispatch: &DispatchId,
     ) -> Result<Vec<Receipt>, Fault>;
     /// Newest first, before the one named. Agent and state are picked out of the list of the tenant, of the
@@ -230,9 +232,13 @@ pub trait Receipts: Send + Sync {
         now: Moment,
         lease_until: Moment,
     ) -> Result<Option<Outgoing>, Fault>;
-    /// Keeps what an agent said with the receipt of the entry it replies to, or else of the latest entry of
-    /// that conversation. Nothing when the conversation has none. The latest [`REPLIES`] stay, as far as
-    /// they fit into [`REPLY_BYTES`]; one that is longer is cut.
+    /// Keeps what an agent said with the receipt of the entry it replies to. Words that name no entry belong to
+    /// whoever began the conversation, with the latest that they said in it; an agent that says something in a
+    /// conversation that another agent or a program of the tenant began hears only what names its entry. The
+    /// tenant's programs are one, and take over any conversation, since they may see everything of their
+    /// tenant. Once the receipt that they would belong to is gone, whoever comes next begins anew. Nothing when
+    /// the conversation has no receipt. The latest [`REPLIES`] stay, as far as they fit into [`REPLY_BYTES`];
+    /// one that is longer is cut.
     async fn said(
         &self,
         by: &InstanceId,
@@ -240,9 +246,13 @@ pub trait Receipts: Send + Sync {
         to: Option<&EntryId>,
         reply: NewReply,
     ) -> Result<Option<ReceiptKey>, Fault>;
+    /// Has the latest reply of this message id that this agent said in this conversation read otherwise: its
+    /// text, time and kind are the new ones, its place stays. What is then too much goes as above, but never
+    /// the one that was just changed. False where there is none (any more), and nothing is kept.
+    async fn amended(&self, by: &InstanceId, chat: &ChatId, reply: NewReply) -> Result<bool, Fault>;
     /// Keeps what an agent said by another way with this receipt, as much of it as above. A receipt that is
     /// gone takes nothing.
     async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault>;
-    /// Oldest first.
+    /// In the order they were first said.
     async fn replies(&self, to: ReceiptKey) -> Result<Vec<Reply>, Fault>;
 }

@@ -6,8 +6,6 @@ use relay::{Presented, Program};
 
 use crate::{Caller, Fault, Post};
 
-/// The header in which a fronting host names its own caller.
-pub(crate) const AGENT_ID: &str = "x-agent-id";
 /// The longest name in that header, in bytes.
 const LONGEST_LABEL: usize = 128;
 
@@ -19,9 +17,14 @@ pub(crate) enum Refusal {
     /// Too many refusals from there.
     Barred,
     /// An agent that gives itself out for another.
-    SomebodyElse,
-    /// The header cannot be a name.
-    BadLabel(&'static str),
+    SomebodyElse {
+        header: String,
+    },
+    /// What stands in that header can be no name.
+    BadLabel {
+        header: String,
+        why: &'static str,
+    },
     Fault(Fault),
 }
 
@@ -43,30 +46,34 @@ impl Post {
             Presented::Refused => return Err(Refusal::Nobody),
             Presented::Barred => return Err(Refusal::Barred),
         };
-        let label = label(headers)?;
+        let header = &self.0.config.caller_header;
+        let label = label(headers, header)?;
         let Some(instance) = instance else {
             return Ok(Caller { client, tenant, agent: None, attested: label });
         };
         let agent = self.instance(&tenant, instance.as_str()).await?.ok_or(Refusal::Nobody)?;
         match label {
-            Some(label) if label != agent.name && label != agent.id.as_str() => Err(Refusal::SomebodyElse),
+            Some(label) if label != agent.name && label != agent.id.as_str() => {
+                Err(Refusal::SomebodyElse { header: header.clone() })
+            }
             _ => Ok(Caller { client, tenant, agent: Some(agent), attested: None }),
         }
     }
 }
 
-/// Whom the fronting host names, if anybody; an empty header is none.
-fn label(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let mut values = headers.get_all(AGENT_ID).iter();
+/// Whom the fronting host names in this header, if anybody; an empty one is none.
+fn label(headers: &HeaderMap, header: &str) -> Result<Option<String>, Refusal> {
+    let bad = |why| Refusal::BadLabel { header: header.to_owned(), why };
+    let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Refusal::BadLabel("stands there twice"));
+        return Err(bad("stands there twice"));
     }
-    let text = std::str::from_utf8(value.as_bytes()).map_err(|_| Refusal::BadLabel("is not UTF-8"))?.trim();
+    let text = std::str::from_utf8(value.as_bytes()).map_err(|_| bad("is not UTF-8"))?.trim();
     match text {
         "" => Ok(None),
-        _ if text.len() > LONGEST_LABEL => Err(Refusal::BadLabel("is longer than 128 bytes")),
-        _ if text.chars().any(char::is_control) => Err(Refusal::BadLabel("holds a control character")),
+        _ if text.len() > LONGEST_LABEL => Err(bad("is longer than 128 bytes")),
+        _ if text.chars().any(char::is_control) => Err(bad("holds a control character")),
         _ => Ok(Some(text.to_owned())),
     }
 }
@@ -77,29 +84,31 @@ mod tests {
 
     use super::*;
 
+    const HEADER: &str = "x-agent-id";
+
     fn labelled(value: &[u8]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert("X-Agent-Id", HeaderValue::from_bytes(value).unwrap());
+        headers.insert(HEADER, HeaderValue::from_bytes(value).unwrap());
         headers
     }
 
     #[test]
     fn a_caller_is_named_by_visible_text_in_any_script_and_an_empty_header_names_nobody() {
-        assert_eq!(label(&HeaderMap::new()).unwrap(), None);
-        assert_eq!(label(&labelled(b"")).unwrap(), None);
-        assert_eq!(label(&labelled(b"  ")).unwrap(), None);
-        assert_eq!(label(&labelled(b"perry")).unwrap().as_deref(), Some("perry"));
-        assert_eq!(label(&labelled("пётр".as_bytes())).unwrap().as_deref(), Some("пётр"));
-        assert_eq!(label(&labelled(&[b'x'; 128])).unwrap().unwrap().len(), 128);
+        assert_eq!(label(&HeaderMap::new(), HEADER).unwrap(), None);
+        assert_eq!(label(&labelled(b""), HEADER).unwrap(), None);
+        assert_eq!(label(&labelled(b"  "), HEADER).unwrap(), None);
+        assert_eq!(label(&labelled(b"perry"), HEADER).unwrap().as_deref(), Some("perry"));
+        assert_eq!(label(&labelled("пётр".as_bytes()), HEADER).unwrap().as_deref(), Some("пётр"));
+        assert_eq!(label(&labelled(&[b'x'; 128]), HEADER).unwrap().unwrap().len(), 128);
     }
 
     #[test]
     fn a_label_that_is_too_long_or_no_text_or_given_twice_is_refused() {
         for bad in [&[b'x'; 129][..], b"\xff\xfe", b"a\tb"] {
-            assert!(matches!(label(&labelled(bad)), Err(Refusal::BadLabel(_))), "{bad:?}");
+            assert!(matches!(label(&labelled(bad), HEADER), Err(Refusal::BadLabel { .. })), "{bad:?}");
         }
         let mut twice = labelled(b"perry");
-        twice.append(AGENT_ID, HeaderValue::from_static("heron"));
-        assert!(matches!(label(&twice), Err(Refusal::BadLabel(_))));
+        twice.append(HEADER, HeaderValue::from_static("heron"));
+        assert!(matches!(label(&twice, HEADER), Err(Refusal::BadLabel { .. })));
     }
 }

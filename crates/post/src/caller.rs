@@ -32,6 +32,15 @@ impl Caller {
         self.agent.as_ref().map(|agent| agent.name.clone()).or_else(|| self.attested.clone())
     }
 
+    /// Whom an emission of that kind names as its caller. A schedule, an event or a person at a terminal is no
+    /// agent, whoever passes it on.
+    pub fn called_by(&self, said: Option<TriggerKind>) -> Option<String> {
+        match self.trigger(said) {
+            TriggerKind::Agent | TriggerKind::Webhook => self.agent_id(),
+            _ => None,
+        }
+    }
+
     /// An agent cannot say why it writes; a tenant's program can.
     pub fn trigger(&self, said: Option<TriggerKind>) -> TriggerKind {
         match &self.agent {

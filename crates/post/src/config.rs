@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use http::HeaderName;
 use posthouse_time::Span;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,8 @@ pub struct Config {
     pub wake_wait: Span,
     /// Open questions that one tenant may have. Default 1000.
     pub open_exchanges: u32,
+    /// The header in which a fronting host names its own caller. Default `X-Agent-Id`.
+    pub caller_header: String,
     /// Whether agents that are not of our SDK are told, in a first line, what a text is and from whom. A text
     /// that begins with `/` always gets it, or it would be taken for a command. Default true.
     pub preamble: bool,
@@ -35,6 +38,7 @@ impl Default for Config {
             drop_dirs: Vec::new(),
             wake_wait: Span::seconds(2),
             open_exchanges: 1000,
+            caller_header: "X-Agent-Id".to_owned(),
             preamble: true,
         }
     }
@@ -45,6 +49,9 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         if self.wake_wait > Span::seconds(60) {
             return Err("post.wake_wait must be at most 60s".to_owned());
+        }
+        if HeaderName::from_bytes(self.caller_header.as_bytes()).is_err() {
+            return Err(format!("post.caller_header: `{}` can be no header", self.caller_header));
         }
         // Anything else would depend on where the house was started.
         let program = &self.tmux_program;

@@ -3,9 +3,10 @@
 pub mod barred;
 pub mod drop;
 mod fresh;
+pub mod memory;
 pub mod noop;
 pub mod relay;
-mod reply;
+pub(crate) mod reply;
 pub mod settings;
 pub mod tmux;
 pub mod webhook;
@@ -45,6 +46,31 @@ impl Features {
         health_check: true,
         request_response: true,
     };
+}
+
+/// What is told of a connector to whoever asks what is wired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    pub connector_type: &'static str,
+    pub implementation: &'static str,
+    pub contract_version: &'static str,
+    pub features: Features,
+    /// Always null: this contract knows no manifest, and to lack one is no error of the connector's.
+    pub manifest: Option<()>,
+    pub manifest_unsupported: bool,
+}
+
+impl Capabilities {
+    pub fn of(connector: &dyn AgentConnector) -> Self {
+        Self {
+            connector_type: "agent_connector",
+            implementation: connector.implementation(),
+            contract_version: CONTRACT_VERSION,
+            features: connector.features(),
+            manifest: None,
+            manifest_unsupported: true,
+        }
+    }
 }
 
 /// Why a connector did not do what it was asked.
@@ -119,6 +145,23 @@ pub trait AgentConnector: Send + Sync {
     -> Result<WakeReceipt, Undone>;
     /// Whether the substrate is reachable and configured.
     async fn health_check(&self) -> bool;
+    /// The same look with its reason, for the operator alone: which address, directory or pane it is, and what is the
+    /// matter there. Of an address only its origin is told.
+    async fn diagnose(&self) -> Result<(), String> {
+        match self.health_check().await {
+            true => Ok(()),
+            false => Err("what it leads to could not be reached as it is configured".to_owned()),
+        }
+    }
+    /// Why it cannot be opened at all, which is known without a look.
+    fn barred(&self) -> Option<&str> {
+        None
+    }
+    /// Why this agent cannot be asked, where the features say that it cannot.
+    fn unasked(&self, agent_id: &str) -> Undone {
+        let _ = agent_id;
+        Undone::no_reply_channel(self.implementation())
+    }
     /// Puts a question. [`Undone::NotImplemented`] where nothing can come back.
     async fn request_response(
         &self,

@@ -115,7 +115,7 @@ impl Post {
             }
             // An agent that writes its answer by and by: what it says last is what it says.
             Action::Edit { chat_id, message_id, content, metadata } => {
-                self.said(order, chat_id, content, None, metadata, message_id.clone()).await
+                self.says_anew(order, chat_id, content, metadata, message_id).await
             }
             Action::Typing { .. } => Ok(Outcome::done()),
             Action::GetChatInfo { chat_id } => {
@@ -135,8 +135,67 @@ impl Post {
         metadata: &Metadata,
         message: MessageId,
     ) -> Result<Outcome, Fault> {
+        let Some((question, reply)) = self.heard(order, chat, text, metadata, &message).await? else {
+            return Ok(too_long());
+        };
+        let to = reply_to.map(|entry| EntryId::new(entry.as_str()));
+        let kept = self.0.receipts.said(&order.instance, chat, to.as_ref(), reply).await;
+        self.told_of(question, kept.map(drop))?;
+        Ok(Outcome::sent(message))
+    }
+
+    async fn says_anew(
+        &self,
+        order: &Order,
+        chat: &ChatId,
+        text: &str,
+        metadata: &Metadata,
+        message: &MessageId,
+    ) -> Result<Outcome, Fault> {
+        let Some((question, reply)) = self.heard(order, chat, text, metadata, message).await? else {
+            return Ok(too_long());
+        };
+        let kept = self.amended(order, chat, question.is_some(), reply).await;
+        let found = *kept.as_ref().unwrap_or(&true);
+        self.told_of(question, kept.map(drop))?;
+        Ok(match found {
+            true => Outcome::sent(message.clone()),
+            false => Outcome::failed("not_found: there is no such message in this conversation"),
+        })
+    }
+
+    /// Keeps an edit in the place of what it edits. False when there is no such message: whose receipt it
+    /// would belong to is not known then, but for an answer, which has a conversation of its own.
+    async fn amended(
+        &self,
+        order: &Order,
+        chat: &ChatId,
+        answers: bool,
+        reply: NewReply,
+    ) -> Result<bool, ledger::Fault> {
+        let receipts = &self.0.receipts;
+        // The answer that counts stays as it was given.
+        let counts = matches!(reply.what, ReplyKind::Said | ReplyKind::Answer);
+        if counts && receipts.amended(&order.instance, chat, reply.clone()).await? {
+            return Ok(true);
+        }
+        if answers {
+            receipts.said(&order.instance, chat, None, reply).await?;
+        }
+        Ok(answers)
+    }
+
+    /// Takes what was said for the answer if it is one, and makes a reply of it. Nothing when it is too long.
+    async fn heard(
+        &self,
+        order: &Order,
+        chat: &ChatId,
+        text: &str,
+        metadata: &Metadata,
+        message: &MessageId,
+    ) -> Result<Option<(Option<Exchange>, NewReply)>, Fault> {
         if text.len() > LONGEST_TEXT {
-            return Ok(Outcome::failed(format!("too long: at most {LONGEST_TEXT} bytes")));
+            return Ok(None);
         }
         let now = self.0.timepiece.now();
         let question = self.question_of(order, chat).await?;
@@ -145,15 +204,18 @@ impl Post {
             Some(exchange) => self.answered(exchange, text, now.millis()).await?,
             None => ReplyKind::Said,
         };
-        let to = reply_to.map(|entry| EntryId::new(entry.as_str()));
-        let reply = NewReply { at: now, what, message: message.clone(), text: text.to_owned() };
-        let kept = self.0.receipts.said(&order.instance, chat, to.as_ref(), reply).await;
-        // Last, so that whoever then looks at the receipt finds it there; but they are told in any case.
-        if let Some(exchange) = question {
-            self.0.waiting.tell(&exchange.tenant, &exchange.correlation);
+        Ok(Some((question, NewReply { at: now, what, message: message.clone(), text: text.to_owned() })))
+    }
+
+    /// Tells whoever waits, after the receipt has it, so that they find it there; but they are told in any case.
+    fn told_of(&self, question: Option<Exchange>, kept: Result<(), ledger::Fault>) -> Result<(), Fault> {
+        let Some(exchange) = question else { return Ok(kept?) };
+        self.0.waiting.tell(&exchange.tenant, &exchange.correlation);
+        if let Err(fault) = kept {
+            // The answer itself is on record.
+            tracing::error!(%fault, "could not keep an answer with its receipt");
         }
-        kept?;
-        Ok(Outcome::sent(message))
+        Ok(())
     }
 
     /// The question that is put in this chat, if any; only to the agent that it was put to.
@@ -164,6 +226,10 @@ impl Post {
         }
         Ok(self.0.exchanges.exchange_in(&order.instance, chat).await?)
     }
+}
+
+fn too_long() -> Outcome {
+    Outcome::failed(format!("too long: at most {LONGEST_TEXT} bytes"))
 }
 
 /// Whether what was said is the answer. An agent of our SDK echoes the question's id; a stock one echoes

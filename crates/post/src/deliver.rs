@@ -47,6 +47,7 @@ impl Post {
                 entry_skill_name: None,
                 trigger_kind: TriggerKind::Agent,
                 caller_agent_id: by.agent_id(),
+                rest: serde_json::Map::default(),
             };
         }
         let sent_at = Moment::from_millis(payload.meta.sent_at);

@@ -134,6 +134,7 @@ impl Post {
         }
         let session = session.map(str::to_owned);
         let mut ways = Vec::new();
+        let own_name = instance.as_ref().map(|instance| instance.name.clone()).filter(|name| name != agent);
         if let Some(instance) = instance {
             let agent = instance.name.clone();
             let by = By::Line(self.line(&by.tenant), instance);
@@ -149,6 +150,10 @@ impl Post {
                 ways.push(made.way(stands_for, session.clone()));
             } else if agent != written && made.lists(agent).await {
                 ways.push(made.way(written, session.clone()));
+            } else if let Some(own_name) = &own_name
+                && made.lists(own_name).await
+            {
+                ways.push(made.way(own_name, session.clone()));
             }
         }
         Ok(ways)

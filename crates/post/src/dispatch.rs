@@ -7,11 +7,12 @@ use ledger::{
 };
 use posthouse_time::Moment;
 use posthouse_wire::EntryId;
-use posthouse_wire::delivery::{Cause, DeliveryFailed, WakeReceipt};
+use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 
 use crate::connector::{AgentConnector, Undone};
 use crate::conversation;
 use crate::directory::{By, Way};
+use crate::exchange::Asking;
 use crate::item::{Item, Sending};
 use crate::line::{Letter, Line, accepted};
 use crate::wish::Handed;
@@ -36,6 +37,20 @@ pub(crate) enum Begun {
     Perhaps,
 }
 
+/// A receipt that is on record, and what was done for it so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub key: ReceiptKey,
+    pub accepted: Moment,
+    pub attempts: u32,
+}
+
+impl Promise {
+    pub fn fresh(key: ReceiptKey, accepted: Moment) -> Self {
+        Self { key, accepted, attempts: 0 }
+    }
+}
+
 impl Post {
     /// Sends one item one way and says what came of it. The same item again is answered from its receipt.
     pub(crate) async fn send(
@@ -49,17 +64,29 @@ impl Post {
         let handed = match &way.by {
             By::Line(line, instance) => self.send_down(way, line, instance, sending, item, wait).await,
             By::Made { .. } => {
-                if self.0.receipts.waiting(&sending.tenant, WAITING).await? >= WAITING {
-                    return Err(Refused::OverQuota("too many deliveries wait to be made"));
-                }
-                match self.0.receipts.open(self.promised(way, sending, item)).await? {
+                let new = self.promised(way, sending, item);
+                let accepted = new.accepted;
+                match self.open(new).await? {
                     Opened::Known(first) => receipt::handed(&first),
-                    Opened::Fresh(key) => return self.send_opened(key, way, sending, item).await,
+                    Opened::Fresh(key) => {
+                        return self.send_opened(Promise::fresh(key, accepted), way, sending, item).await;
+                    }
                 }
             }
         };
-        self.0.metrics.dispatched(item.verb(), &handed);
+        self.0.metrics.dispatched(way, item.verb(), &handed);
         handed
+    }
+
+    /// Notes a delivery once, if the tenant has not too many already; one that was noted before is found.
+    async fn open(&self, new: NewReceipt) -> Result<Opened, Refused> {
+        if self.0.receipts.waiting(&new.tenant, WAITING).await? < WAITING {
+            return Ok(self.0.receipts.open(new).await?);
+        }
+        match self.0.receipts.receipt(&new.tenant, &new.dispatch, new.digest).await? {
+            Some(first) => Ok(Opened::Known(Box::new(first))),
+            None => Err(Refused::OverQuota("too many deliveries wait to be made")),
+        }
     }
 
     /// The receipt of a delivery that is attempted as soon as it is on record, and again if nobody reports
@@ -77,16 +104,18 @@ impl Post {
     /// The first attempt at what is on record already.
     pub(crate) async fn send_opened(
         &self,
-        key: ReceiptKey,
+        promise: Promise,
         way: &Way,
         sending: &Sending,
         item: &Item,
     ) -> Result<Handed, Refused> {
         let handed = match &way.by {
             By::Line(line, instance) => self.send_down(way, line, instance, sending, item, None).await,
-            By::Made { connector, .. } => self.attempt(key, 0, &**connector, sending, &way.agent, item).await,
+            By::Made { connector, .. } => {
+                self.attempt(promise, &**connector, sending, &way.agent, item).await
+            }
         };
-        self.0.metrics.dispatched(item.verb(), &handed);
+        self.0.metrics.dispatched(way, item.verb(), &handed);
         handed
     }
 
@@ -110,7 +139,9 @@ impl Post {
             }
             Opened::Known(first) => return receipt::handed(&first),
         };
-        if !self.set_alarm(&sending.tenant, key, at).await? {
+        // Promised is promised: if the clock cannot take it now it is told again.
+        let set = self.set_alarm(&sending.tenant, key, at).await;
+        if !set.inspect_err(|_| self.0.alarms.notify_one())? {
             const WHY: &str = "too many wakes are scheduled";
             let error = receipt::error(&DeliveryFailed::client_validation(&way.agent, WHY));
             // Asked for again later, it may find a place.
@@ -139,7 +170,7 @@ impl Post {
             // Whatever else came of an attempt is on record already; what never came to one is not.
             Err(Refused::Failed(failed)) => {
                 let error = receipt::error(&failed);
-                Ok(self.0.receipts.attempted(receipt.key, Attempted::Failed { error }).await?)
+                Ok(self.0.receipts.attempted(receipt.key, Attempted::Failed { error, answer: None }).await?)
             }
             Ok(_) | Err(_) => Ok(()),
         }
@@ -153,13 +184,13 @@ impl Post {
         begun: Begun,
     ) -> Result<Handed, Refused> {
         let sending = Sending::of(receipt, item);
-        if !self.is_still_asked(&sending, item).await? {
-            return Err(DeliveryFailed::new(
-                &way.agent,
-                Cause::Timeout,
-                "nobody waits for an answer any more",
-            )
-            .into());
+        match self.asking(&sending, item).await? {
+            Asking::Still => {}
+            Asking::Answered(at) => return self.arrived(receipt.key, at).await,
+            Asking::Over => {
+                let why = "nobody waits for an answer any more";
+                return Err(DeliveryFailed::new(&way.agent, Cause::Timeout, why).into());
+            }
         }
         match &way.by {
             By::Line(line, instance) => self.send_down(way, line, instance, &sending, item, None).await,
@@ -169,7 +200,9 @@ impl Post {
                 Err(DeliveryFailed::new(&way.agent, Cause::Timeout, unknown).into())
             }
             By::Made { connector, .. } => {
-                self.attempt(receipt.key, receipt.attempts, &**connector, &sending, &way.agent, item).await
+                let promise =
+                    Promise { key: receipt.key, accepted: receipt.accepted_at, attempts: receipt.attempts };
+                self.attempt(promise, &**connector, &sending, &way.agent, item).await
             }
         }
     }
@@ -177,8 +210,7 @@ impl Post {
     /// One attempt, recorded. A failure that may pass leaves the delivery queued, and says so.
     async fn attempt(
         &self,
-        key: ReceiptKey,
-        made: u32,
+        promise: Promise,
         connector: &dyn AgentConnector,
         sending: &Sending,
         agent: &str,
@@ -195,16 +227,24 @@ impl Post {
                 }
             }
         };
+        let Promise { key, accepted, attempts } = promise;
         let attempted = self.holding(key, attempt).await.map_err(Undone::discreet);
+        // Whatever was heard of the delivery: a question that is answered has arrived.
+        if attempted.is_err()
+            && let Asking::Answered(at) = self.asking(sending, item).await?
+        {
+            return self.arrived(key, at).await;
+        }
         let now = self.0.timepiece.now();
         match attempted {
             // An honest answer to whoever asked, and no delivery.
             Ok(Handed::Woken(woken)) if woken.nothing_sent => {
                 let why = format!("nothing was sent: {}", woken.warnings.join("; "));
-                let failed = DeliveryFailed::new(agent, Cause::Network, why);
-                let error = receipt::error(&failed);
-                self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
-                Ok(Handed::Woken(woken))
+                let error = receipt::error(&DeliveryFailed::client_validation(agent, why));
+                let handed = Handed::Woken(woken);
+                let answer = Some(receipt::answer(&handed));
+                self.0.receipts.attempted(key, Attempted::Failed { error, answer }).await?;
+                Ok(handed)
             }
             Ok(handed) => {
                 let answer = receipt::answer(&handed);
@@ -215,11 +255,11 @@ impl Post {
                 if failed.may_pass()
                     && item.verb() != Verb::Wake
                     && connector.repeats_harmlessly()
-                    && made + 1 < ATTEMPTS =>
+                    && attempts + 1 < ATTEMPTS =>
             {
-                let queued = receipt::queued(now);
+                let queued = receipt::queued(accepted);
                 let postponed = Attempted::Postponed {
-                    due: now + pause(made, failed.retry_after),
+                    due: now + pause(attempts, failed.retry_after),
                     error: receipt::error(&failed),
                     answer: receipt::answer(&queued),
                 };
@@ -236,11 +276,21 @@ impl Post {
                     }
                 };
                 let error = receipt::error(&failed);
-                self.0.receipts.attempted(key, Attempted::Failed { error }).await?;
+                // The question first: a house that falls in between puts the receipt right from it.
                 self.question_failed(sending, item, &failed).await?;
+                self.0.receipts.attempted(key, Attempted::Failed { error, answer: None }).await?;
                 Err(refused)
             }
         }
+    }
+
+    /// A question whose delivery is known by its answer.
+    async fn arrived(&self, key: ReceiptKey, at: Moment) -> Result<Handed, Refused> {
+        let receipt = DeliveryReceipt { delivered_at: at.millis(), ..DeliveryReceipt::default() };
+        let handed = Handed::Delivered(receipt);
+        let answer = receipt::answer(&handed);
+        self.0.receipts.attempted(key, Attempted::Delivered { at, answer }).await?;
+        Ok(handed)
     }
 
     /// Sees an attempt through, and keeps others from making it meanwhile.

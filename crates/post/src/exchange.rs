@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::{Asked, Exchange, ExchangeState, NewExchange, ReceiptKey};
+use ledger::{Asked, Exchange, ExchangeState, NewExchange};
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{
@@ -12,18 +12,25 @@ use posthouse_wire::delivery::{
 use crate::connector::{AgentConnector, Question, Replied, Undone};
 use crate::conversation::{self, LONGEST_TEXT};
 use crate::directory::{By, Way};
+use crate::dispatch::Promise;
 use crate::item::{Item, Sending, digest};
-use crate::wish::{Ask, Exchanged, Questions};
+use crate::wish::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT, Questions};
 use crate::{Caller, Fault, Post, Refused};
 
 /// How long a question is open unless the caller says.
 const TIMEOUT: Duration = Duration::from_secs(300);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
-/// How long one call waits at most.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Questions on one page.
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
+
+/// What a question on its way has come to. Whatever else is sent is always still of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    Still,
+    Answered(Moment),
+    /// Its time is up, or it failed.
+    Over,
+}
 
 impl Post {
     /// Puts a question, or comes back to one, and waits for its answer.
@@ -116,8 +123,11 @@ impl Post {
         let meta = sending.meta(by, trigger_kind, event_type, Some(correlation.clone()));
         let item = Item::Ask { payload: Payload { kind: Kind::Augment, text: message, meta } };
         let promised = self.promised(&way, &sending, &item);
+        let accepted = promised.accepted;
         match self.0.exchanges.ask(new, promised, self.0.config.open_exchanges).await? {
-            Asked::Opened(key) => self.put_in_time(key, way, sending, item).await?,
+            Asked::Opened(key) => {
+                self.put_in_time(Promise::fresh(key, accepted), way, sending, item).await?;
+            }
             // It was sent the first time, or will be: its receipt came with it.
             Asked::Attached(_) => return Ok(correlation),
             Asked::InUse => return Err(Refused::CorrelationInUse),
@@ -130,7 +140,7 @@ impl Post {
     /// answer back for as long as the question is open, which whoever asked need not wait for on this line.
     async fn put_in_time(
         &self,
-        key: ReceiptKey,
+        promise: Promise,
         way: Way,
         sending: Sending,
         item: Item,
@@ -138,24 +148,30 @@ impl Post {
         self.0.asked.notify_one();
         self.0.collecting.notify_one();
         if let By::Line(..) = way.by {
-            return self.send_opened(key, &way, &sending, &item).await.map(drop);
+            return self.send_opened(promise, &way, &sending, &item).await.map(drop);
         }
         let post = self.clone();
         self.0.tasks.spawn(async move {
-            if let Err(Refused::Fault(fault)) = post.send_opened(key, &way, &sending, &item).await {
+            if let Err(Refused::Fault(fault)) = post.send_opened(promise, &way, &sending, &item).await {
                 tracing::error!(%fault, "could not record how a question was put: it will be put again");
             }
         });
         Ok(())
     }
 
-    /// Whether what is sent is still of use: a question is not, once it was answered or its time is up.
-    pub(crate) async fn is_still_asked(&self, sending: &Sending, item: &Item) -> Result<bool, Fault> {
-        let Item::Ask { payload } = item else { return Ok(true) };
-        let Some(correlation) = &payload.meta.correlation_id else { return Ok(false) };
+    /// Whether what is sent is still of use.
+    pub(crate) async fn asking(&self, sending: &Sending, item: &Item) -> Result<Asking, Fault> {
+        let Item::Ask { payload } = item else { return Ok(Asking::Still) };
+        let Some(correlation) = &payload.meta.correlation_id else { return Ok(Asking::Over) };
         let exchange = self.0.exchanges.exchange(&sending.tenant, correlation).await?;
         let now = self.0.timepiece.now();
-        Ok(exchange.is_some_and(|found| found.state == ExchangeState::Open && now < found.deadline))
+        Ok(match exchange {
+            Some(found) if found.state == ExchangeState::Answered => {
+                Asking::Answered(found.ended.unwrap_or(now))
+            }
+            Some(found) if found.state == ExchangeState::Open && now < found.deadline => Asking::Still,
+            _ => Asking::Over,
+        })
     }
 
     /// Whether this caller put this very question before, whatever became of the agent since.
@@ -278,6 +294,13 @@ impl Post {
     }
 }
 
+impl Post {
+    /// A fresh id for a dispatch or a question.
+    pub(crate) fn fresh_id(&self) -> String {
+        fresh_id(self.0.timepiece.now())
+    }
+}
+
 impl Caller {
     /// Whoever asked, and its tenant's own programs.
     fn may_attach(&self, exchange: &Exchange) -> bool {
@@ -300,7 +323,7 @@ fn standing(exchange: &Exchange, now: Moment) -> Result<Option<Exchanged>, Refus
             let kept = exchange.error.as_deref().unwrap_or_default();
             let failed = serde_json::from_str(kept)
                 .unwrap_or_else(|_| DeliveryFailed::client_validation(&exchange.agent, "the agent is gone"));
-            Err(Refused::Failed(failed))
+            Err(Refused::Unanswered(failed))
         }
         _ => Err(Refused::TimedOut { timeout_ms }),
     }

@@ -29,6 +29,9 @@ pub enum Refused {
     ExchangeAddress,
     #[error(transparent)]
     Failed(#[from] DeliveryFailed),
+    /// A question is on record and could not be put.
+    #[error("{0}")]
+    Unanswered(DeliveryFailed),
     /// The agent is known, and nothing can come back from it.
     #[error("{0}")]
     NotImplemented(String),

@@ -57,6 +57,14 @@ impl Item {
         }
     }
 
+    /// The session that a wake is for.
+    fn session(&self) -> Option<&str> {
+        match self {
+            Item::Wake { opts, .. } => opts.session_id.as_deref(),
+            Item::Deliver { .. } | Item::Ask { .. } => None,
+        }
+    }
+
     pub fn json(&self) -> Bytes {
         Bytes::from(serde_json::to_vec(self).expect("an item holds texts, numbers and what was JSON before"))
     }
@@ -66,11 +74,9 @@ impl Item {
         let (kind, text, session) = match self {
             Item::Deliver { payload } => (payload.kind.word(), payload.text.as_str(), ""),
             Item::Ask { payload } => ("ask", payload.text.as_str(), ""),
-            Item::Wake { opts, .. } => (
-                "wake",
-                opts.context.as_deref().unwrap_or_default(),
-                opts.session_id.as_deref().unwrap_or_default(),
-            ),
+            Item::Wake { opts, .. } => {
+                ("wake", opts.context.as_deref().unwrap_or_default(), self.session().unwrap_or_default())
+            }
         };
         // Two agents of a tenant that hit upon the same id have nothing to do with each other; the programs of
         // a tenant are one.
@@ -131,7 +137,7 @@ impl Sending {
             agent: agent.to_owned(),
             instance: None,
             chat: None,
-            session: None,
+            session: item.session().map(str::to_owned),
             verb: item.verb(),
             sender: self.sender.clone(),
             sent_by: self.sent_by.clone(),
@@ -157,7 +163,8 @@ impl Sending {
                 skill_name: self.from.clone(),
                 entry_skill_name: None,
                 trigger_kind: by.trigger(trigger_kind),
-                caller_agent_id: by.agent_id(),
+                caller_agent_id: by.called_by(trigger_kind),
+                rest: serde_json::Map::default(),
             },
             event_type,
             correlation_id,

@@ -150,11 +150,18 @@ impl Line {
     async fn why_not(&self, instance: &Instance, wait: Duration) -> Result<Vec<String>, Fault> {
         let presence = self.relay.presence(&instance.id);
         if !presence.connected || presence.idle {
-            let why = match instance.wake_url {
-                Some(_) => "the agent is not connected: its wake URL is being called",
-                None => "the agent is not connected and has no wake URL: it finds this when it dials in",
-            };
-            return Ok(vec![why.to_owned()]);
+            let next = self.relay.calls_again(&instance.id);
+            return Ok(vec![match (&instance.wake_url, next) {
+                (Some(_), None) => "the agent is not connected: its wake URL is being called".to_owned(),
+                // Not with every wake, so that an agent that takes its time is not stormed.
+                (Some(_), Some(at)) => {
+                    format!(
+                        "the agent is not connected: its wake URL was called, and is called again at {at}"
+                    )
+                }
+                (None, _) => "the agent is not connected and has no wake URL: it finds this when it dials in"
+                    .to_owned(),
+            }]);
         }
         let mut warnings = Vec::new();
         let ahead = self.relay.inbox().size(&instance.id).await?.entries - 1;

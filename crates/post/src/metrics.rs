@@ -7,6 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::Refused;
+use crate::directory::{By, Way};
 use crate::wish::Handed;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -41,9 +42,11 @@ impl Metrics {
         );
     }
 
-    pub(crate) fn dispatched(&self, verb: Verb, handed: &Result<Handed, Refused>) {
+    pub(crate) fn dispatched(&self, way: &Way, verb: Verb, handed: &Result<Handed, Refused>) {
         let outcome = match handed {
             Ok(Handed::Delivered(receipt)) if receipt.delivery_skipped => "kept",
+            // Whether an agent that is there takes it is its own to say.
+            Ok(Handed::Delivered(_)) if matches!(way.by, By::Line(..)) => "queued",
             Ok(Handed::Delivered(_)) => "delivered",
             Ok(Handed::Woken(receipt)) if receipt.woken => "woken",
             Ok(Handed::Woken(_)) => "not_woken",

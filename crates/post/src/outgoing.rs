@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use ledger::{Exchange, Verb};
+use ledger::{Exchange, Outgoing, Verb};
 use posthouse_time::Moment;
+use posthouse_wire::{CorrelationId, TenantId};
 
 use crate::dispatch::{Begun, LEASE};
 use crate::{Fault, Post};
@@ -19,11 +20,11 @@ const LOOK: Duration = Duration::from_secs(30);
 const TURN: Duration = Duration::from_millis(200);
 /// Between two looks for answers that have to be looked for.
 const COLLECT: Duration = Duration::from_millis(250);
-/// Questions whose answers are looked for in one look.
+/// Questions that are read at once to look for their answers.
 const COLLECTED: u32 = 1000;
 /// Answers to questions whose time is up are looked for a day longer, to be kept as late ones, and not as often.
 const LATE: Duration = Duration::from_secs(24 * 3600);
-/// Answers looked for side by side, and how long one round of looking may take.
+/// Answers looked for side by side, and how long one look may take.
 const SIDE_BY_SIDE: usize = 16;
 const LOOKED_WITHIN: Duration = Duration::from_secs(5);
 /// Questions ended at once.
@@ -69,11 +70,19 @@ impl Post {
     }
 
     async fn keep_alarms(&self) {
-        while let Err(fault) = self.set_alarms_again().await {
-            tracing::error!(%fault, "could not set the alarms of scheduled wakes again");
+        loop {
+            let again = async {
+                match self.set_alarms_again().await {
+                    Ok(()) => self.0.alarms.notified().await,
+                    Err(fault) => {
+                        tracing::error!(%fault, "could not set the alarms of scheduled wakes again");
+                        self.0.timepiece.after(TROUBLE).await;
+                    }
+                }
+            };
             tokio::select! {
                 () = self.0.closing.cancelled() => return,
-                () = self.0.timepiece.after(TROUBLE) => {}
+                () = again => {}
             }
         }
     }
@@ -100,12 +109,8 @@ impl Post {
                 hand = Arc::clone(&self.0.hands).acquire_owned() => hand,
             };
             let Ok(hand) = hand else { return Ok(None) };
-            // One tenant's slow receivers keep its own deliveries waiting and nobody else's.
-            let busy = self.0.busy.full();
-            let now = self.0.timepiece.now();
-            let due = self.0.receipts.claim_outgoing(now, now + LEASE, &busy, 1).await?;
-            let Some(outgoing) = due.into_iter().next() else {
-                return Ok(self.0.receipts.next_outgoing(&busy).await?);
+            let Some(outgoing) = self.claim().await? else {
+                return Ok(self.0.receipts.next_outgoing(&self.0.busy.full()).await?);
             };
             // A question may be held open by its receiver for as long as it is open, and there are only so many.
             let place = (outgoing.receipt.verb != Verb::Exchange)
@@ -120,6 +125,19 @@ impl Post {
                 post.0.nudge.notify_one();
             });
         }
+    }
+
+    /// The next delivery to be made, of whoever has the fewest under way: one tenant's slow receivers keep its
+    /// own deliveries waiting and nobody else's.
+    async fn claim(&self) -> Result<Option<Outgoing>, Fault> {
+        let now = self.0.timepiece.now();
+        for busier in self.0.busy.in_turn() {
+            let due = self.0.receipts.claim_outgoing(now, now + LEASE, &busier, 1).await?;
+            if let Some(outgoing) = due.into_iter().next() {
+                return Ok(Some(outgoing));
+            }
+        }
+        Ok(None)
     }
 
     /// Ends questions whose time is up.
@@ -145,8 +163,24 @@ impl Post {
             for (tenant, correlation) in &ended {
                 self.0.metrics.timed_out();
                 self.0.waiting.tell(tenant, correlation);
+                if let Err(fault) = self.take_back(tenant, correlation).await {
+                    tracing::error!(%fault, "could not take a question back that nobody waits for");
+                }
             }
         }
+    }
+
+    /// An agent that slept through a question is not given it when it wakes: a turn costs money, and nobody
+    /// waits for its answer.
+    async fn take_back(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault> {
+        let Some(exchange) = self.0.exchanges.exchange(tenant, correlation).await? else { return Ok(()) };
+        let Some(instance) = &exchange.instance else { return Ok(()) };
+        for receipt in self.0.receipts.receipts_of(Some(tenant), None, &exchange.dispatch).await? {
+            if let Some(entry) = &receipt.entry {
+                self.0.relay.recall(instance, entry).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks for answers where they have to be looked for. Nothing is remembered of it: after a restart the
@@ -176,32 +210,45 @@ impl Post {
 
     /// How many questions are open whose answer may have to be looked for.
     async fn collect(&self) -> Result<usize, Fault> {
-        let open = self.0.exchanges.uncollected(COLLECTED).await?;
-        self.look_for_all(&open).await;
-        Ok(open.len())
+        let (mut after, mut open) = (None, 0);
+        // All of them, or one tenant's many would keep another's answer from being found.
+        while !self.0.closing.is_cancelled() {
+            let page = self.0.exchanges.uncollected(after, COLLECTED).await?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            open += page.len();
+            self.look_for_all(&page).await;
+        }
+        Ok(open)
     }
 
     /// An answer that nobody waits for any more is still told with the receipt.
     async fn collect_late(&self, now: Moment) -> Result<(), Fault> {
-        let overdue = self.0.exchanges.overdue(now - LATE, COLLECTED).await?;
-        self.look_for_all(&overdue).await;
+        let mut after = None;
+        while !self.0.closing.is_cancelled() {
+            let page = self.0.exchanges.overdue(now - LATE, after, COLLECTED).await?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            self.look_for_all(&page).await;
+        }
         Ok(())
     }
 
-    async fn look_for_all(&self, questions: &[Exchange]) {
-        let looks =
-            futures_util::stream::iter(questions).for_each_concurrent(SIDE_BY_SIDE, async |exchange| {
-                if let Err(fault) = self.look_for(exchange).await {
-                    tracing::error!(%fault, "could not look for an answer");
-                }
-            });
-        // A folder that hangs is looked into another time.
-        let _ = self.0.timepiece.within(LOOKED_WITHIN, looks).await;
+    async fn look_for_all(&self, questions: &[(i64, Exchange)]) {
+        let looks = async |(_, exchange): &(i64, Exchange)| {
+            if let Err(fault) = self.look_for(exchange).await {
+                tracing::error!(%fault, "could not look for an answer");
+            }
+        };
+        futures_util::stream::iter(questions).for_each_concurrent(SIDE_BY_SIDE, looks).await;
     }
 
     async fn look_for(&self, exchange: &Exchange) -> Result<(), Fault> {
         let Some(connector) = self.connector_of(exchange).await? else { return Ok(()) };
-        match connector.collect(&exchange.agent, &exchange.dispatch, &exchange.correlation).await {
+        let look = connector.collect(&exchange.agent, &exchange.dispatch, &exchange.correlation);
+        // A folder that hangs is looked into another time. What was found is kept in any case.
+        let Ok(found) = self.0.timepiece.within(LOOKED_WITHIN, look).await else { return Ok(()) };
+        match found {
             Ok(Some(answer)) => {
                 self.take_answer(exchange, answer).await?;
                 // Last, so that a house that falls here tells of it twice and not never.

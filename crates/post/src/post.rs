@@ -23,7 +23,7 @@ use crate::{Config, Metrics};
 const CLOSED_WITHIN: Duration = Duration::from_secs(6);
 
 /// Attempts made side by side at what is still to be sent.
-const HANDS: usize = 32;
+const HANDS: usize = 128;
 
 /// What the post is built from. It holds stamps, never the vault.
 pub struct Parts {
@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     pub nudge: Notify,
     /// A question was put, whose time may be up before that of others.
     pub asked: Notify,
+    /// The clock could not be told of a scheduled wake.
+    pub alarms: Notify,
     /// A question was put whose answer may have to be looked for.
     pub collecting: Notify,
     pub tasks: TaskTracker,
@@ -92,6 +94,7 @@ impl Post {
             busy: Busy::default(),
             nudge: Notify::new(),
             asked: Notify::new(),
+            alarms: Notify::new(),
             collecting: Notify::new(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),

@@ -1,6 +1,6 @@
 //! What became of what was sent, as it is told.
 
-use ledger::{Receipt, ReceiptFilter, ReceiptState, Verb};
+use ledger::{Digest, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Verb};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 use posthouse_wire::{DispatchId, TenantId};
@@ -14,7 +14,9 @@ const LONGEST_PAGE: u32 = 200;
 
 /// The contract's receipt of a delivery that was made before.
 pub(crate) fn handed(first: &Receipt) -> Result<Handed, Refused> {
-    if first.state == ReceiptState::Failed && first.entry.is_none() {
+    // A wake that could send nothing was answered all the same, and is again.
+    let answered = first.verb == Verb::Wake && first.answer.is_some();
+    if first.state == ReceiptState::Failed && first.entry.is_none() && !answered {
         return Err(Refused::Failed(failure(first)));
     }
     Ok(match first.verb {
@@ -69,9 +71,9 @@ pub(crate) fn scheduled(now: Moment, at: Moment) -> WakeReceipt {
 }
 
 /// The answer while a delivery waits for its next attempt.
-pub(crate) fn queued(now: Moment) -> Handed {
+pub(crate) fn queued(accepted: Moment) -> Handed {
     Handed::Delivered(DeliveryReceipt {
-        delivered_at: now.millis(),
+        delivered_at: accepted.millis(),
         delivery_skipped: true,
         warnings: vec!["queued for retry".to_owned()],
         ..DeliveryReceipt::default()
@@ -108,10 +110,20 @@ impl Post {
         self.told(filter, listing).await
     }
 
+    /// Where a receipt of this caller's stands in the list.
+    pub(crate) async fn place_of(
+        &self,
+        by: &Caller,
+        dispatch: &DispatchId,
+        digest: Digest,
+    ) -> Result<Option<ReceiptKey>, Refused> {
+        Ok(self.0.receipts.receipt(&by.tenant, dispatch, digest).await?.map(|receipt| receipt.key))
+    }
+
     /// Everything that one dispatch of this caller's reached.
     pub async fn receipt(&self, by: &Caller, dispatch: &DispatchId) -> Result<Vec<Told>, Refused> {
-        let mut receipts = self.0.receipts.receipts_of(Some(&by.tenant), dispatch).await?;
-        receipts.retain(|receipt| by.may_see(receipt));
+        // To another agent of the tenant they do not exist.
+        let receipts = self.0.receipts.receipts_of(Some(&by.tenant), by.instance(), dispatch).await?;
         self.with_replies(receipts).await
     }
 
@@ -126,7 +138,7 @@ impl Post {
 
     /// Whosever, for the operator.
     pub async fn any_receipt(&self, dispatch: &DispatchId) -> Result<Vec<Told>, Refused> {
-        let receipts = self.0.receipts.receipts_of(None, dispatch).await?;
+        let receipts = self.0.receipts.receipts_of(None, None, dispatch).await?;
         self.with_replies(receipts).await
     }
 
@@ -152,15 +164,5 @@ impl Post {
             told.push(Told { receipt, replies });
         }
         Ok(told)
-    }
-}
-
-impl Caller {
-    /// To the credential that sent it and to its tenant's; to another agent it does not exist.
-    fn may_see(&self, receipt: &Receipt) -> bool {
-        match self.instance() {
-            Some(own) => receipt.sent_by.as_ref() == Some(own),
-            None => true,
-        }
     }
 }

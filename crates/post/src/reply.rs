@@ -3,8 +3,10 @@
 use ledger::{Answered, Exchange, NewReply, ReplyKind};
 use posthouse_wire::{CorrelationId, MessageId};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::connector::Answer;
+use crate::connector::reply::millis;
 use crate::conversation::LONGEST_TEXT;
 use crate::exchange::fresh_id;
 use crate::{Fault, Post, ReplyRefused};
@@ -23,15 +25,16 @@ impl Post {
         if vouched.map_err(|f| fault(f.into()))? == Some(false) {
             return Err(ReplyRefused::BadSignature);
         }
-        let reply = Reply::read(body)?;
-        if reply.correlation_id != exchange.correlation || reply.agent_id != exchange.agent {
+        let Reply { correlation_id, agent_id, content, sent_at } = Reply::read(body)?;
+        if correlation_id != exchange.correlation || agent_id != exchange.agent {
             tracing::warn!(correlation.id = %exchange.correlation, "an answer to another question was dropped");
             return Err(ReplyRefused::Absent);
         }
-        if reply.content.len() > LONGEST_TEXT {
+        if content.len() > LONGEST_TEXT {
             return Err(ReplyRefused::TooLong { most: LONGEST_TEXT });
         }
-        let answer = Answer { content: reply.content, sent_at: reply.sent_at };
+        // A time that cannot be read is no reason to lose the answer.
+        let answer = Answer { content, sent_at: millis(&sent_at) };
         match self.take_answer(&exchange, answer).await.map_err(fault)? {
             ReplyKind::Answer => Ok(()),
             ReplyKind::Duplicate => Err(ReplyRefused::Answered),
@@ -54,7 +57,7 @@ impl Post {
     }
 
     async fn keep_reply(&self, exchange: &Exchange, reply: NewReply) -> Result<(), Fault> {
-        let receipts = self.0.receipts.receipts_of(Some(&exchange.tenant), &exchange.dispatch).await?;
+        let receipts = self.0.receipts.receipts_of(Some(&exchange.tenant), None, &exchange.dispatch).await?;
         match receipts.first() {
             Some(receipt) => Ok(self.0.receipts.replied(receipt.key, reply).await?),
             None => Ok(()),
@@ -88,7 +91,7 @@ struct Reply {
     agent_id: String,
     content: String,
     #[serde(default)]
-    sent_at: Option<i64>,
+    sent_at: Value,
 }
 
 impl Reply {

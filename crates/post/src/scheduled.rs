@@ -49,7 +49,7 @@ impl Post {
                 if !self.set_alarm(tenant, *key, due).await? {
                     let failed = DeliveryFailed::client_validation(agent, "too many wakes are scheduled");
                     let error = receipt::error(&failed);
-                    self.0.receipts.attempted(*key, Attempted::Failed { error }).await?;
+                    self.0.receipts.attempted(*key, Attempted::Failed { error, answer: None }).await?;
                 }
             }
         }

@@ -6,13 +6,11 @@ use posthouse_wire::delivery::{WakeOpts, When};
 use crate::deliver::{checked_id, with_failures};
 use crate::exchange::{check_text, unknown};
 use crate::item::{Item, Sending};
-use crate::wish::{Dispatched, Handed, Wake, Woken};
+use crate::wish::{Dispatched, Handed, LONGEST_WAIT, Wake, Woken};
 use crate::{Caller, Post, Refused};
 
 /// How far ahead a wake may be scheduled: a year.
 const FURTHEST: std::time::Duration = std::time::Duration::from_secs(366 * 24 * 3600);
-/// The longest that a caller may wait for a wake to be taken.
-const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Post {
     pub async fn wake(&self, by: &Caller, wish: Wake) -> Result<Woken, Refused> {
@@ -37,6 +35,9 @@ impl Post {
                 let mut dispatched = Vec::with_capacity(ways.len());
                 for way in &ways {
                     let outcome = self.hold_back(way, &sending, &item, at).await;
+                    if let Err(Refused::Fault(fault)) = &outcome {
+                        tracing::error!(%fault, connector = way.name(), "could not schedule by one way");
+                    }
                     let connector = way.name().to_owned();
                     dispatched.push(Dispatched { connector, outcome, wakes: true });
                 }

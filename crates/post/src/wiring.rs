@@ -1,18 +1,29 @@
 //! Connectors as the operator makes them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ledger::{ConnectorRecord, Created, Removed};
+use parking_lot::Mutex;
+use posthouse_time::Late;
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::Value;
 
+use crate::connector::memory::Memory;
 use crate::connector::relay::RelayConnector;
 use crate::connector::settings::{self, Tools};
-use crate::connector::{AgentConnector, Features, Undone};
+use crate::connector::{AgentConnector, Capabilities, Undone};
 use crate::line::LINE;
+use crate::post::Inner;
 use crate::{Post, Refused, Unmade};
+
+/// How long a look at a connector may take: somebody waits for what it shows.
+const LOOKED_WITHIN: Duration = Duration::from_secs(30);
+
+/// What outlasts the connectors of each house, as long as there is one. Houses share nothing here but the list.
+static MEMORIES: Mutex<Vec<(Weak<Inner>, Memory)>> = Mutex::new(Vec::new());
 
 /// What a connector proves itself with; sealed as soon as it is made.
 #[derive(Clone, Default)]
@@ -21,12 +32,15 @@ pub struct ConnectorSecrets {
     pub hmac_secret: Option<Secret>,
 }
 
-/// What a look at a connector showed.
+/// What is known of a connector.
 #[derive(Clone, Debug)]
 pub struct Health {
-    pub healthy: bool,
-    pub implementation: &'static str,
-    pub features: Features,
+    /// Nothing where nobody looked, and it takes a look to tell.
+    pub healthy: Option<bool>,
+    /// Why it is not, for the operator.
+    pub why: Option<String>,
+    pub capabilities: Capabilities,
+    /// Whom it claims, if somebody looked.
     pub agents: Vec<AgentDescriptor>,
 }
 
@@ -37,8 +51,21 @@ impl Post {
             errand: self.0.errand.clone(),
             stamps: self.0.stamps.clone(),
             timepiece: self.0.timepiece.clone(),
+            memory: self.memory(),
             config: &self.0.config,
         }
+    }
+
+    fn memory(&self) -> Memory {
+        let mut memories = MEMORIES.lock();
+        memories.retain(|(house, _)| house.strong_count() > 0);
+        let own = memories.iter().find(|(house, _)| std::ptr::eq(house.as_ptr(), Arc::as_ptr(&self.0)));
+        if let Some((_, memory)) = own {
+            return memory.clone();
+        }
+        let memory = Memory::default();
+        memories.push((Arc::downgrade(&self.0), memory.clone()));
+        memory
     }
 
     /// Makes a connector. One that is not healthy is refused, unless it shall be made all the same.
@@ -65,9 +92,8 @@ impl Post {
         let now = self.0.timepiece.now();
         let id = ConnectorId::mint(now.millis());
         let connector = settings::build(kind, &settings, self.tools(&id))?;
-        if !force && !connector.health_check().await {
-            let what = format!("{} could not be reached as it is configured", connector.implementation());
-            return Err(Unmade::Unhealthy(what));
+        if !force && let Err(why) = self.diagnose(&*connector).await {
+            return Err(Unmade::Unhealthy(format!("{kind} `{name}`, {why}")));
         }
         let record = ConnectorRecord {
             id,
@@ -109,15 +135,38 @@ impl Post {
             let Some(record) = self.0.connectors.connector(tenant, name).await? else {
                 return Err(Refused::Absent);
             };
-            let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
-            settings::rebuild(&record.kind, &settings, self.tools(&record.id))
+            self.stored(&record)
         };
+        let found = self.diagnose(&*connector).await;
         Ok(Health {
-            healthy: connector.health_check().await,
-            implementation: connector.implementation(),
-            features: connector.features(),
+            healthy: Some(found.is_ok()),
+            why: found.err(),
+            capabilities: Capabilities::of(&*connector),
             agents: connector.list_agents().await.unwrap_or_default(),
         })
+    }
+
+    /// What can be told of a connector without a look at what it leads to: whether it can be opened at all.
+    pub fn glance_at_connector(&self, record: &ConnectorRecord) -> Health {
+        let connector = self.stored(record);
+        let why = connector.barred().map(str::to_owned);
+        Health {
+            healthy: why.as_ref().map(|_| false),
+            why,
+            capabilities: Capabilities::of(&*connector),
+            agents: Vec::new(),
+        }
+    }
+
+    fn stored(&self, record: &ConnectorRecord) -> Arc<dyn AgentConnector> {
+        let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
+        settings::rebuild(&record.kind, &settings, self.tools(&record.id))
+    }
+
+    async fn diagnose(&self, connector: &dyn AgentConnector) -> Result<(), String> {
+        let found = self.0.timepiece.within(LOOKED_WITHIN, connector.diagnose()).await;
+        found
+            .unwrap_or_else(|Late| Err(format!("nothing was found out within {} s", LOOKED_WITHIN.as_secs())))
     }
 
     /// False when there is none.

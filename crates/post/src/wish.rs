@@ -9,6 +9,11 @@ use posthouse_wire::delivery::{
 };
 use posthouse_wire::{CorrelationId, DispatchId};
 
+/// How long one call waits at most.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a question may stay open.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// Tell an agent something, by every connector that knows it.
 #[derive(Clone, Debug)]
 pub struct Notify {

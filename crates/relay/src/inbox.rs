@@ -99,6 +99,17 @@ impl Relay {
         }
     }
 
+    /// Takes an entry back that nobody needs any more, from an agent that is not here. One that is may have it
+    /// in its hands already, and keeps it.
+    pub async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<bool, Fault> {
+        if self.presence(of).connected {
+            return Ok(false);
+        }
+        let gone = self.0.inbox.recall(of, entry).await?;
+        self.desk(of).state.lock().forgotten(gone);
+        Ok(gone.entries > 0)
+    }
+
     /// An inbox holds so much and no more; the oldest go first, and are counted.
     async fn make_room(&self, of: &InstanceId) -> Result<(), Fault> {
         let desk = self.desk(of);

@@ -34,6 +34,10 @@ impl Relay {
     /// Who asks: by a bearer access token, or by a client credential as HTTP Basic, for programs that can
     /// only send a fixed header. Guessing gets slower and then stops, as where credentials are exchanged.
     pub async fn program(&self, headers: &HeaderMap, caller: Option<Caller>) -> Result<Presented, Fault> {
+        // Which of two would count is anybody's guess.
+        if headers.get_all(AUTHORIZATION).iter().count() > 1 {
+            return Ok(Presented::Refused);
+        }
         let known = if let Some(token) = bearer(headers) {
             match self.0.keyring.bearer(token).await? {
                 Some(bearer) => self.program_of(bearer).await?,

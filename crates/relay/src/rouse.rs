@@ -70,6 +70,11 @@ impl Rouse {
         }
     }
 
+    /// When it is called next; nothing while that is about to happen.
+    fn next(&self, instance: &InstanceId) -> Option<Moment> {
+        self.sleepers.lock().get(instance).filter(|sleeper| !sleeper.awake)?.due
+    }
+
     fn earliest(&self) -> Option<Moment> {
         let sleepers = self.sleepers.lock();
         sleepers
@@ -157,6 +162,11 @@ impl Relay {
                 false
             }
         }
+    }
+
+    /// When the wake URL of an agent that is away is called again, once it has been called.
+    pub fn calls_again(&self, instance: &InstanceId) -> Option<Moment> {
+        self.0.rouse.next(instance)
     }
 
     async fn poke(&self, instance: &InstanceId) {

@@ -34,7 +34,10 @@ async fn a_connector_is_made_listed_looked_at_and_removed() {
     assert_eq!((&made["authorization"], &made["hmac_secret"]), (&json!(false), &json!(false)));
     assert!(made["connector_id"].as_str().unwrap().starts_with("con_"));
     assert_eq!(house.gets("/admin/connectors/acme/void").await, made);
-    assert_eq!(house.gets("/admin/connectors").await["items"], json!([made]));
+    // Nobody is called for a list, so it does not tell who is well.
+    let mut listed = made.clone();
+    listed["healthy"] = Value::Null;
+    assert_eq!(house.gets("/admin/connectors").await["items"], json!([listed]));
 
     let health = house.makes("/admin/connectors/acme/void/check", json!({})).await;
     assert_eq!((&health["healthy"], &health["agents"]), (&json!(true), &json!([])));
@@ -89,7 +92,7 @@ async fn the_secrets_of_a_connector_are_seen_by_nobody_again() {
     let made = house.makes("/admin/connectors", body.clone()).await;
     assert_eq!((&made["authorization"], &made["hmac_secret"]), (&json!(true), &json!(true)));
     let shown = house.gets("/admin/connectors/acme/hooks").await;
-    assert_eq!(shown, made);
+    assert_eq!(shown["connector_id"], made["connector_id"]);
     assert_eq!(shown["settings"]["agents"]["desk"]["url"], "https://desk.invalid/hook");
     let mut answers = vec![made, shown, house.gets("/admin/connectors").await];
     answers.push(house.makes("/admin/connectors/acme/hooks/check", json!({})).await);
@@ -176,4 +179,74 @@ async fn a_connector_of_one_tenant_is_absent_in_another() {
         assert_eq!(house.refuses(method, path, None).await, refusal, "{path}");
     }
     house.gets("/admin/connectors/acme/void").await;
+}
+
+#[tokio::test]
+async fn why_a_connector_is_not_healthy_is_told_by_its_name_and_whom_it_leads_to_and_no_more() {
+    let (house, _) = House::settled().await;
+    let mut body = webhook("hooks");
+    body["settings"]["agents"]["desk"]["url"] = "https://desk.invalid/path-canary?key=query-canary".into();
+    let (status, refused) = house.asks(Method::POST, "/admin/connectors", Some(body.clone())).await;
+    assert_eq!(status, 422, "{refused}");
+    body["force"] = true.into();
+    let made = house.makes("/admin/connectors", body).await;
+    assert_eq!((&made["healthy"], &made["why"]), (&Value::Null, &Value::Null), "nobody looked");
+    let shown = house.gets("/admin/connectors/acme/hooks").await;
+    let checked = house.makes("/admin/connectors/acme/hooks/check", json!({})).await;
+    for health in [&shown, &checked] {
+        assert_eq!(health["healthy"], false, "{health}");
+    }
+    for why in [&refused["detail"], &shown["why"], &checked["why"]] {
+        let why = why.as_str().unwrap();
+        assert!(why.contains("'desk'") && why.contains("https://desk.invalid"), "{why}");
+        assert!(!why.contains("canary"), "{why}");
+    }
+    assert!(refused["detail"].as_str().unwrap().contains("`hooks`"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_connector_that_may_not_be_opened_is_listed_as_unhealthy_with_its_reason() {
+    let (house, _) = House::settled().await;
+    let tenant = house.relay.roster().tenant("acme").await.unwrap().unwrap().id;
+    // Made when the house still typed into panes.
+    let record = ledger::ConnectorRecord {
+        id: posthouse_wire::ConnectorId::new("con_panes"),
+        tenant,
+        name: "panes".to_owned(),
+        kind: "tmux".to_owned(),
+        settings: json!({ "sessions": { "desk": "main" } }).to_string(),
+        created: house.timepiece.now(),
+    };
+    house.post.connectors().create_connector(record, Vec::new()).await.unwrap();
+    house.post.changed();
+    let listed = house.gets("/admin/connectors").await["items"][0].clone();
+    let shown = house.gets("/admin/connectors/acme/panes").await;
+    let checked = house.makes("/admin/connectors/acme/panes/check", json!({})).await;
+    for health in [&listed, &shown, &checked] {
+        assert_eq!(health["healthy"], false, "{health}");
+        assert!(health["why"].as_str().unwrap().contains("post.tmux"), "{health}");
+        assert_eq!(health["features"]["request_response"], false, "{health}");
+    }
+    assert_eq!(checked["agents"][0]["agent_id"], "desk");
+}
+
+#[tokio::test]
+async fn what_is_wired_is_told_as_the_contract_lists_capabilities() {
+    let (house, _) = House::settled().await;
+    house.makes("/admin/connectors", json!({ "tenant": "acme", "name": "void", "kind": "noop" })).await;
+    let shown = house.gets("/admin/connectors/acme/void").await;
+    let checked = house.makes("/admin/connectors/acme/void/check", json!({})).await;
+    let line = house.makes("/admin/connectors/acme/relay/check", json!({})).await;
+    for (told, implementation) in [(&shown, "noop"), (&checked, "noop"), (&line, "relay")] {
+        assert_eq!(told["connector_type"], "agent_connector", "{told}");
+        assert_eq!(
+            (&told["implementation"], &told["contract_version"]),
+            (&json!(implementation), &json!("1.0.0"))
+        );
+        assert_eq!(told["features"].as_object().unwrap().len(), 6, "{told}");
+        // Null, and there: an absent manifest is told as such, and is no error.
+        assert_eq!(told.get("manifest"), Some(&Value::Null), "{told}");
+        assert_eq!(told["manifest_unsupported"], true, "{told}");
+        assert!(told.get("manifest_error").is_none(), "{told}");
+    }
 }

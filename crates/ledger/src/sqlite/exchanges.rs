@@ -1,5 +1,7 @@
 //! Questions: one row each, open until it is answered, fails or its time is up.
 
+mod looked_for;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::delivery::DeliveryFailed;
@@ -13,7 +15,7 @@ use crate::{Fault, NewReceipt, TokenHash};
 
 const EXCHANGE: &str =
     "SELECT tenant, correlation, caller, connector, agent, instance, chat, dispatch, digest,
-       opened, deadline, state, ended, answer, answered, error FROM exchanges";
+       opened, deadline, state, ended, answer, answered, error, seq FROM exchanges";
 
 #[async_trait]
 impl Exchanges for Sqlite {
@@ -53,32 +55,22 @@ impl Exchanges for Sqlite {
         .await
     }
 
-    async fn uncollected(&self, at_most: u32) -> Result<Vec<Exchange>, Fault> {
-        self.read(move |db| {
-            db.prepare_cached(&format!(
-                "{EXCHANGE} WHERE state = 0 AND collected = 1 ORDER BY deadline LIMIT ?1"
-            ))?
-            .query_map([at_most], exchange)?
-            .collect()
-        })
-        .await
+    async fn uncollected(&self, after: Option<i64>, at_most: u32) -> Result<Vec<(i64, Exchange)>, Fault> {
+        self.read(move |db| looked_for::open(db, after, at_most)).await
     }
 
-    async fn overdue(&self, since: Moment, at_most: u32) -> Result<Vec<Exchange>, Fault> {
-        self.read(move |db| {
-            db.prepare_cached(&overdue())?.query_map(params![since.millis(), at_most], exchange)?.collect()
-        })
-        .await
+    async fn overdue(
+        &self,
+        since: Moment,
+        after: Option<i64>,
+        at_most: u32,
+    ) -> Result<Vec<(i64, Exchange)>, Fault> {
+        self.read(move |db| looked_for::overdue(db, since, after, at_most)).await
     }
 
     async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault> {
         let (tenant, correlation) = (tenant.clone(), correlation.clone());
-        self.write(move |db| {
-            db.prepare_cached("UPDATE exchanges SET collected = 0 WHERE tenant = ?1 AND correlation = ?2")?
-                .execute([tenant.as_str(), correlation.as_str()])
-                .map(drop)
-        })
-        .await
+        self.write(move |db| looked_for::stop(db, &tenant, &correlation)).await
     }
 
     async fn exchanges(
@@ -336,13 +328,6 @@ fn of_caller() -> String {
     )
 }
 
-fn overdue() -> String {
-    format!(
-        "{EXCHANGE} INDEXED BY exchanges_overdue WHERE collected = 1 AND state >= 2 AND ended > ?1
-         ORDER BY ended DESC LIMIT ?2"
-    )
-}
-
 /// Counted no further than it matters.
 const COUNT: &str = "SELECT count(*) FROM
     (SELECT 1 FROM exchanges INDEXED BY exchanges_open WHERE tenant = ?1 AND state = 0 LIMIT ?2)";
@@ -385,7 +370,6 @@ mod tests {
                 of_caller(),
                 "SEARCH exchanges USING INDEX exchanges_caller (tenant=? AND caller=? AND (opened,correlation)<(?,?))",
             ),
-            (overdue(), "SEARCH exchanges USING INDEX exchanges_overdue (ended>?)"),
             (OVER.to_owned(), "SEARCH exchanges USING INDEX exchanges_deadline (deadline<?)"),
         ] {
             let plan = plan(&statement);

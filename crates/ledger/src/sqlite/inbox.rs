@@ -191,9 +191,7 @@ impl Inbox for Sqlite {
             let mut oldest = db.prepare_cached(
                 "SELECT seq, size FROM entries WHERE instance = ?1 AND fate IS NULL ORDER BY seq LIMIT 1",
             )?;
-            let mut drop_one = db.prepare_cached(
-                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2, counted = ?2 WHERE seq = ?1",
-            )?;
+            let mut drop_one = db.prepare_cached(DROP)?;
             while gone.entries < surplus.entries || gone.bytes < surplus.bytes {
                 let next =
                     oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -203,6 +201,23 @@ impl Inbox for Sqlite {
                 gone.bytes += size;
             }
             Ok(gone)
+        })
+        .await
+    }
+
+    async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault> {
+        let Some(id) = entry.bytes() else { return Ok(Unread::default()) };
+        let (of, timepiece) = (of.clone(), self.timepiece.clone());
+        self.write(move |db| {
+            let found = db
+                .prepare_cached(
+                    "SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
+                )?
+                .query_row(params![id, of.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((seq, bytes)): Option<(i64, i64)> = found else { return Ok(Unread::default()) };
+            db.prepare_cached(DROP)?.execute(params![seq, timepiece.now().millis()])?;
+            Ok(Unread { entries: 1, bytes })
         })
         .await
     }
@@ -253,6 +268,10 @@ impl Inbox for Sqlite {
         }
     }
 }
+
+/// The row stays, and says that it was dropped.
+const DROP: &str = "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2, counted = ?2
+    WHERE seq = ?1";
 
 fn unread(row: &Row<'_>, at: usize) -> rusqlite::Result<Unread> {
     Ok(Unread { entries: row.get(at)?, bytes: row.get(at + 1)? })

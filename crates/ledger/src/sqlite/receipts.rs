@@ -20,6 +20,7 @@ use crate::receipts::{
 pub(super) use carry::{Carried, carry};
 pub(super) use lists::of_dispatch;
 pub(super) use outgoing::{expire_instance, fail_outgoing_of, fail_tenant};
+pub(super) use replies::told as told_replies;
 
 #[async_trait]
 impl Receipts for Sqlite {
@@ -45,17 +46,15 @@ impl Receipts for Sqlite {
         self.read(move |db| same(db, &tenant, &dispatch, digest).optional()).await
     }
 
-    async fn receipt_at(&self, key: ReceiptKey) -> Result<Option<Receipt>, Fault> {
-        self.read(move |db| at(db, key)).await
-    }
-
     async fn receipts_of(
         &self,
         tenant: Option<&TenantId>,
+        sent_by: Option<&InstanceId>,
         dispatch: &DispatchId,
     ) -> Result<Vec<Receipt>, Fault> {
-        let (tenant, dispatch) = (tenant.cloned(), dispatch.clone());
-        self.read(move |db| of_dispatch(db, tenant.as_ref(), &dispatch, OF_ONE_DISPATCH)).await
+        let (tenant, sent_by, dispatch) = (tenant.cloned(), sent_by.cloned(), dispatch.clone());
+        self.read(move |db| of_dispatch(db, tenant.as_ref(), sent_by.as_ref(), &dispatch, OF_ONE_DISPATCH))
+            .await
     }
 
     async fn receipts(
@@ -131,6 +130,11 @@ impl Receipts for Sqlite {
             Ok(found)
         })
         .await
+    }
+
+    async fn amended(&self, by: &InstanceId, chat: &ChatId, reply: NewReply) -> Result<bool, Fault> {
+        let (by, chat) = (by.clone(), chat.clone());
+        self.write(move |db| replies::amend(db, &by, &chat, &reply)).await
     }
 
     async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault> {

@@ -1,11 +1,12 @@
 use async_trait::async_trait;
 use posthouse_time::Moment;
+use posthouse_wire::delivery::DeliveryFailed;
 use posthouse_wire::{ActionId, ChatId, DispatchId, EntryId, InstanceId, MessageId, Platform};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::{Sqlite, receipts};
 use crate::Fault;
-use crate::receipts::{Receipt, ReceiptState};
+use crate::receipts::{Receipt, ReceiptKey, ReceiptState};
 use crate::trace::{Step, Story, Traces};
 
 const ENTRY: &str =
@@ -31,7 +32,7 @@ impl Traces for Sqlite {
         let id = id.clone();
         self.read(move |db| {
             let mut stories = Vec::new();
-            for receipt in receipts::of_dispatch(db, None, &id, 20)? {
+            for receipt in receipts::of_dispatch(db, None, None, &id, 20)? {
                 let entry = receipt.entry.as_ref().and_then(EntryId::bytes);
                 let told = entry.map(|entry| entry_where(db, "id = ?1", &[&entry])).transpose()?;
                 match told.and_then(first) {
@@ -84,10 +85,15 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
             for (action, at) in &answers {
                 step(&mut steps, "answered", Some(*at), Some(action.to_string()));
             }
+            let sent = row.get::<_, Option<i64>>(11)?.map(|receipt| emission(db, receipt, id)).transpose()?;
+            let (dispatch, emitted) = match sent.flatten() {
+                Some((receipt, dispatch, emitted)) => {
+                    steps.extend(replies(db, receipt)?);
+                    (Some(dispatch), Some(emitted))
+                }
+                None => (None, None),
+            };
             steps.sort_by_key(|step| step.at);
-            let emitted =
-                row.get::<_, Option<i64>>(11)?.map(|receipt| emission(db, receipt, id)).transpose()?;
-            let (dispatch, emitted) = emitted.flatten().unzip();
             // First in any case: it is told by another clock than the rest.
             steps.splice(0..0, emitted);
             Ok(Story {
@@ -143,13 +149,17 @@ fn about(row: &Row<'_>) -> rusqlite::Result<Story> {
     })
 }
 
-/// The dispatch that an entry carries, and the step of its emission.
-fn emission(db: &Connection, receipt: i64, entry: [u8; 16]) -> rusqlite::Result<Option<(DispatchId, Step)>> {
+/// The receipt and the dispatch that an entry carries, and the step of its emission.
+fn emission(
+    db: &Connection,
+    receipt: i64,
+    entry: [u8; 16],
+) -> rusqlite::Result<Option<(ReceiptKey, DispatchId, Step)>> {
     db.prepare_cached("SELECT dispatch, sent FROM receipts WHERE key = ?1 AND entry = ?2")?
         .query_row(params![receipt, entry], |row| {
             let dispatch = DispatchId::from(row.get::<_, String>(0)?);
             let emitted = emitted(&dispatch, Moment::from_millis(row.get(1)?));
-            Ok((dispatch, emitted))
+            Ok((ReceiptKey(receipt), dispatch, emitted))
         })
         .optional()
 }
@@ -166,10 +176,13 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
     step(&mut steps, "delivered", of.delivered_at.map(Moment::millis), None);
     match of.state {
         ReceiptState::Acknowledged => step(&mut steps, "acknowledged", ended, None),
-        ReceiptState::Failed => step(&mut steps, "failed", ended, of.error),
-        ReceiptState::Expired => step(&mut steps, "dropped", ended, of.error),
+        ReceiptState::Failed => step(&mut steps, "failed", ended, why(&of)),
+        ReceiptState::Expired => step(&mut steps, "dropped", ended, why(&of)),
         ReceiptState::Scheduled | ReceiptState::Queued | ReceiptState::Delivered => {}
     }
+    steps.extend(replies(db, of.key)?);
+    // All but the emission, which is told by another clock.
+    steps[1..].sort_by_key(|step| step.at);
     Ok(Story {
         id: of.entry.map_or_else(|| of.dispatch.to_string(), |entry| entry.to_string()),
         instance: of.instance.unwrap_or_else(|| InstanceId::new("")),
@@ -181,6 +194,26 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
         linked: Vec::new(),
         dispatch: Some(of.dispatch),
         steps,
+    })
+}
+
+/// What the agent said to it, as far as that is kept: what it was, and not a word of it.
+fn replies(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<Step>> {
+    let told = receipts::told_replies(db, to)?;
+    Ok(told.into_iter().map(|(what, at)| Step { what: what.word(), at, note: None }).collect())
+}
+
+/// Why a delivery ended as it did. Most failures are kept as the contract's error.
+fn why(of: &Receipt) -> Option<String> {
+    let kept = of.error.as_deref()?;
+    let reason = match serde_json::from_str::<DeliveryFailed>(kept) {
+        Ok(failed) => format!("{}: {}", failed.cause_kind.word(), failed.message),
+        Err(_) => kept.to_owned(),
+    };
+    Some(match of.attempts {
+        0 => reason,
+        1 => format!("{reason}, after 1 attempt"),
+        attempts => format!("{reason}, after {attempts} attempts"),
     })
 }
 

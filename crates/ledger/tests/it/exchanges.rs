@@ -1,5 +1,7 @@
 //! Questions, from asking to their end.
 
+mod looked_for;
+
 use bytes::Bytes;
 use ledger::{
     Answered, Asked, Exchange, ExchangeState, NewExchange, NewReceipt, Opening, Removed, TokenHash, Verb,
@@ -88,8 +90,8 @@ stories! {
         }
         let exchanges = book.ledger.exchanges();
         let overdue = async |since| {
-            let found: Vec<Exchange> = exchanges.overdue(since, 10).await.unwrap();
-            found.into_iter().map(|exchange| exchange.correlation.to_string()).collect::<Vec<_>>()
+            let found: Vec<(i64, Exchange)> = exchanges.overdue(since, None, 10).await.unwrap();
+            found.into_iter().map(|(_, exchange)| exchange.correlation.to_string()).collect::<Vec<_>>()
         };
         let opened = book.clock.now();
         assert_eq!(overdue(opened).await, [""; 0], "they are still open");

@@ -10,6 +10,20 @@ const HERON: &str = "inst_heron";
 const OTTER: &str = "inst_otter";
 
 stories! {
+    async fn an_entry_that_nobody_needs_is_taken_back_and_one_that_has_ended_stays_as_it_ended(book) {
+        let inbox = book.ledger.inbox();
+        let (kept, gone) = (book.keeps(HERON, "1").await, book.keeps(HERON, "2").await);
+        assert_eq!(inbox.recall(&OTTER.into(), &gone).await.unwrap().entries, 0, "it is not theirs");
+        let went = inbox.recall(&HERON.into(), &gone).await.unwrap();
+        assert_eq!((went.entries, went.bytes > 0), (1, true));
+        assert_eq!(inbox.recall(&HERON.into(), &gone).await.unwrap().entries, 0);
+        assert_eq!(inbox.size(&HERON.into()).await.unwrap().entries, 1);
+        book.acknowledges(HERON, &[&kept]).await;
+        assert_eq!(inbox.recall(&HERON.into(), &kept).await.unwrap().entries, 0);
+        let story = book.ledger.traces().entry(&kept).await.unwrap().unwrap();
+        assert!(story.steps.iter().any(|step| step.what == "acknowledged"), "{story:?}");
+    }
+
     async fn the_same_event_again_is_the_first_entry(book) {
         let first = book.keeps(HERON, "one").await;
         let again = book.ledger.inbox().append(book.letter(HERON, "one")).await.unwrap();

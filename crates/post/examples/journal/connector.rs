@@ -1,7 +1,8 @@
 //! Agents that read a log: everything for them is one line more at its end.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use post::Address;
@@ -88,10 +89,16 @@ impl AgentConnector for Journal {
         Ok(WakeReceipt { woken_at, session_id: session, warnings, ..WakeReceipt::default() })
     }
 
-    /// Whether every log can be appended to. Looking writes nothing.
+    /// Whether every log can be appended to. Looking writes nothing and makes nothing: a log that is not there yet
+    /// needs its folder alone.
     async fn health_check(&self) -> bool {
         for log in self.logs.values() {
-            if OpenOptions::new().append(true).create(true).open(log).await.is_err() {
+            let usable = match OpenOptions::new().append(true).open(log).await {
+                Ok(_) => true,
+                Err(fault) if fault.kind() == ErrorKind::NotFound => has_folder(log).await,
+                Err(_) => false,
+            };
+            if !usable {
                 return false;
             }
         }
@@ -101,4 +108,10 @@ impl AgentConnector for Journal {
     async fn request_response(&self, _: &str, _: &Payload, _: &Question) -> Result<Replied, Undone> {
         Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
     }
+}
+
+async fn has_folder(log: &Path) -> bool {
+    // A bare name stands where we do.
+    let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tokio::fs::metadata(folder).await.is_ok_and(|folder| folder.is_dir())
 }

@@ -11,13 +11,15 @@ use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
 /// agents would seem never to have been there, and what is sent to them would go nowhere without a word.
 pub struct Barred {
     implementation: &'static str,
+    /// What its kind can do while it is open.
+    features: Features,
     agents: Vec<String>,
     why: String,
 }
 
 impl Barred {
-    pub fn new(implementation: &'static str, agents: Vec<String>, why: String) -> Self {
-        Self { implementation, agents, why }
+    pub fn new(implementation: &'static str, features: Features, agents: Vec<String>, why: String) -> Self {
+        Self { implementation, features, agents, why }
     }
 
     fn failed(&self, agent_id: &str) -> Undone {
@@ -32,9 +34,10 @@ impl AgentConnector for Barred {
         self.implementation
     }
 
-    /// Whatever is asked of it is answered with the reason; one that could not be asked at all would hide it.
+    /// What its kind can do, save asking: a question goes by the first that can be asked, and this one would only
+    /// keep it from another that answers.
     fn features(&self) -> Features {
-        Features::ALL
+        Features { request_response: false, ..self.features }
     }
 
     fn repeats_harmlessly(&self) -> bool {
@@ -62,12 +65,28 @@ impl AgentConnector for Barred {
         false
     }
 
+    async fn diagnose(&self) -> Result<(), String> {
+        Err(self.why.clone())
+    }
+
+    fn barred(&self) -> Option<&str> {
+        Some(&self.why)
+    }
+
+    /// A kind from which nothing ever comes back says that; any other has the reason.
+    fn unasked(&self, agent_id: &str) -> Undone {
+        match self.features.request_response {
+            true => self.failed(agent_id),
+            false => Undone::no_reply_channel(self.implementation),
+        }
+    }
+
     async fn request_response(
         &self,
         agent_id: &str,
         _payload: &Payload,
         _question: &Question,
     ) -> Result<Replied, Undone> {
-        Err(self.failed(agent_id))
+        Err(self.unasked(agent_id))
     }
 }

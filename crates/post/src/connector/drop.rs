@@ -8,6 +8,7 @@
 //! A directory that cannot be written now (gone, full, read-only) is a fault like that of a network and may pass; one
 //! that is reached through a symbolic link is refused for good.
 
+mod hands;
 mod place;
 mod settings;
 
@@ -16,19 +17,23 @@ use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{
     AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, is_dispatch_id,
 };
-use posthouse_wire::{CorrelationId, DispatchId};
+use posthouse_wire::{ConnectorId, CorrelationId, DispatchId};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::memory::Memory;
+use super::reply::{self, Reply};
 use super::settings::{BadSettings, Tools};
-use super::{AgentConnector, Answer, Emission, Features, Question, Replied, Undone, reply};
+use super::{AgentConnector, Answer, Emission, Features, Question, Replied, Undone};
 use place::{Found, Place, Trouble};
 use settings::{Format, Settings};
 
 /// Agents that look into directories of this machine.
 pub struct FileDrop {
+    id: ConnectorId,
     settings: Settings,
     timepiece: Timepiece,
+    memory: Memory,
 }
 
 /// The file of a wake.
@@ -44,10 +49,12 @@ struct Knock<'a> {
 
 impl FileDrop {
     pub const IMPLEMENTATION: &str = "file-drop";
+    pub(super) const FEATURES: Features = Features { agent_status: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
-        let settings = Settings::read(settings, &with.config.drop_dirs)?;
-        Ok(Self { settings, timepiece: with.timepiece })
+        let Tools { id, timepiece, memory, config, .. } = with;
+        let settings = Settings::read(settings, &config.drop_dirs, &memory)?;
+        Ok(Self { id, settings, timepiece, memory })
     }
 
     /// Keeps the whole payload, and answers with the name of its file.
@@ -60,9 +67,29 @@ impl FileDrop {
     ) -> Result<String, Undone> {
         let stem = stem(agent_id, &payload.meta.dispatch_id)?;
         let bytes = payload.addressed(agent_id).replying_to(reply_to).json();
-        let (place, agent, payload) = (place.clone(), agent_id.to_owned(), payload.clone());
+        let (agent, payload) = (agent_id.to_owned(), payload.clone());
         let same = move |kept: &[u8]| is_same(kept, &agent, &payload);
-        blocking(agent_id, move || place.put(&stem, ".json", &bytes, same)).await
+        self.work(agent_id, place, move |place| place.put(&stem, ".json", &bytes, same)).await
+    }
+
+    /// Has something done in a directory.
+    async fn work<T: Send + 'static>(
+        &self,
+        agent_id: &str,
+        place: &Place,
+        job: impl FnOnce(&Place) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Undone> {
+        let there = place.clone();
+        let worked = place.hands.work(&self.timepiece, move || job(&there)).await;
+        worked.map_err(|trouble| failed(agent_id, &trouble))
+    }
+
+    /// A file that is no answer for as long as it stays what it is. It is looked at several times a second, and told
+    /// of once.
+    fn passed_over(&self, agent_id: &str, question: &DispatchId, why: &str) {
+        if self.memory.is_new(format!("reply {} {agent_id} {question}: {why}", self.id)) {
+            tracing::warn!(connector.id = %self.id, agent = agent_id, dispatch.id = %question, "an answer file was dropped: it {why}");
+        }
     }
 
     fn receipt(&self, file: String) -> DeliveryReceipt {
@@ -78,7 +105,7 @@ impl AgentConnector for FileDrop {
     }
 
     fn features(&self) -> Features {
-        Features { agent_status: false, ..Features::ALL }
+        Self::FEATURES
     }
 
     /// The directory knows the dispatch id.
@@ -105,8 +132,9 @@ impl AgentConnector for FileDrop {
             Format::Json => self.keep(agent_id, place, payload, None).await?,
             Format::Text => {
                 let stem = stem(agent_id, &payload.meta.dispatch_id)?;
-                let (place, text) = (place.clone(), payload.text.clone().into_bytes());
-                blocking(agent_id, move || place.put(&stem, ".txt", &text, |kept| kept == text)).await?
+                let text = payload.text.clone().into_bytes();
+                let put = move |place: &Place| place.put(&stem, ".txt", &text, |kept| kept == text);
+                self.work(agent_id, place, put).await?
             }
         };
         Ok(self.receipt(file))
@@ -128,18 +156,25 @@ impl AgentConnector for FileDrop {
             sent_at: emission.sent_at.millis(),
         };
         let bytes = serde_json::to_vec(&knock).expect("a wake holds texts and a number");
-        let place = meant.at.clone();
-        blocking(agent_id, move || place.put(&stem, ".json", &bytes, |kept| kept == bytes)).await?;
+        let put = move |place: &Place| place.put(&stem, ".json", &bytes, |kept| kept == bytes);
+        self.work(agent_id, meant.at, put).await?;
         let session_id = meant.session.map(str::to_owned);
         let woken_at = self.timepiece.now().millis();
-        Ok(WakeReceipt { woken_at, session_id, ..WakeReceipt::default() })
+        let warnings = vec!["a file interrupts nobody: the wake was dropped".to_owned()];
+        Ok(WakeReceipt { woken_at, session_id, warnings, ..WakeReceipt::default() })
     }
 
-    /// Whether a file can be made in every directory.
     async fn health_check(&self) -> bool {
-        let places: Vec<Place> = self.settings.dirs.0.values().cloned().collect();
-        let probed = blocking("", move || places.iter().try_for_each(Place::probe)).await;
-        probed.inspect_err(|why| tracing::debug!(%why, "a drop directory is of no use")).is_ok()
+        self.diagnose().await.is_ok()
+    }
+
+    /// A file can be made in every directory.
+    async fn diagnose(&self) -> Result<(), String> {
+        let probes = self.settings.dirs.0.iter().map(|(agent, place)| async move {
+            let probed = self.work(agent, place, Place::probe).await;
+            probed.map_err(|why| format!("the folder {} of agent '{agent}': {why}", place.path().display()))
+        });
+        futures_util::future::try_join_all(probes).await.map(drop)
     }
 
     /// Puts the question, which names the file that its answer is awaited in. A question is always a whole payload,
@@ -163,28 +198,30 @@ impl AgentConnector for FileDrop {
         question: &DispatchId,
         correlation: &CorrelationId,
     ) -> Result<Option<Answer>, Undone> {
-        let place = self.settings.dirs.exactly(agent_id)?.clone();
-        let name = reply_file(&stem(agent_id, question)?);
-        let found = blocking(agent_id, move || place.find(&name, reply::LONGEST_JSON as u64)).await?;
-        let read = match &found {
-            Found::Nothing => return Ok(None),
-            Found::Strange => Err("is no plain file of bearable size"),
-            Found::Bytes(bytes) => {
-                let value: Result<Value, _> = serde_json::from_slice(bytes);
-                value.map_err(|_| "is no JSON").and_then(|value| reply::read(&value))
+        let place = self.settings.dirs.exactly(agent_id)?;
+        let (there, name) = (place.clone(), reply_file(&stem(agent_id, question)?));
+        let look = move || there.find(&name, reply::LONGEST_JSON as u64);
+        // Where all are held up, another look can wait.
+        let looked = place.hands.work_if_free(&self.timepiece, look).await;
+        let read = match looked.map_err(|trouble| failed(agent_id, &trouble))? {
+            None | Some(Found::Nothing) => return Ok(None),
+            Some(Found::Strange) => Err("is no plain file of bearable size"),
+            Some(Found::Bytes(bytes)) => {
+                let value: Result<Value, _> = serde_json::from_slice(&bytes);
+                value.map_err(|_| "is no JSON").and_then(|value| Reply::read(&value))
             }
         };
-        match read {
-            // The name of the file says which question is meant, so the id need not stand in it.
-            Ok((answer, named)) if named.as_ref().is_none_or(|named| named == correlation) => {
-                Ok(Some(answer))
-            }
-            Ok(_) => {
-                tracing::debug!(agent = agent_id, dispatch.id = %question, "an answer file belongs to another question");
-                Ok(None)
-            }
+        let reply = match read {
+            Ok(reply) => reply,
             Err(why) => {
                 tracing::debug!(agent = agent_id, dispatch.id = %question, "an answer file {why}");
+                return Ok(None);
+            }
+        };
+        match reply.to(agent_id, correlation) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(why) => {
+                self.passed_over(agent_id, question, why);
                 Ok(None)
             }
         }
@@ -217,17 +254,50 @@ fn is_same(kept: &[u8], agent: &str, payload: &Payload) -> bool {
     kept.is_ok_and(|kept| kept.kind == payload.kind && kept.text == payload.text)
 }
 
-/// Disks take their time, which is not taken from everybody else.
-async fn blocking<T: Send + 'static>(
-    agent_id: &str,
-    work: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Undone> {
-    let done = tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other);
-    done.map_err(Trouble::from).flatten().map_err(|trouble| {
-        let cause = match trouble {
-            Trouble::Io(_) => Cause::Network,
-            Trouble::Crooked | Trouble::TooMany => Cause::ClientValidation,
-        };
-        DeliveryFailed::new(agent_id, cause, trouble.to_string()).into()
-    })
+fn failed(agent_id: &str, trouble: &Trouble) -> Undone {
+    let cause = match trouble {
+        Trouble::Io(_) | Trouble::Hung => Cause::Network,
+        Trouble::Crooked | Trouble::TooMany => Cause::ClientValidation,
+    };
+    DeliveryFailed::new(agent_id, cause, trouble.to_string()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use posthouse_time::Moment;
+    use posthouse_wire::delivery::Kind;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_that_hangs_is_not_looked_into_and_fails_what_is_sent_there_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("q-1.reply.json"), r#"{"content":"42"}"#).unwrap();
+        let (memory, timepiece) = (Memory::default(), Timepiece::wound(Moment::default()));
+        let settings = json!({"dirs": {"desk": folder.path()}});
+        let settings = Settings::read(&settings, &[folder.path().to_owned()], &memory).unwrap();
+        let drops = FileDrop { id: "con_1".into(), settings, timepiece: timepiece.clone(), memory };
+        // As many as may be there are there, and none comes back.
+        let hands = drops.memory.hands(folder.path());
+        let all = u32::try_from(hands.available_permits()).unwrap();
+        let held = hands.acquire_many_owned(all).await.unwrap();
+        let collect = || async { drops.collect("desk", &"q-1".into(), &"c-1".into()).await.unwrap() };
+        assert_eq!(collect().await, None);
+        let meta = json!({"dispatch_id": "d-1", "sent_at": 1, "origin": {"skill_name": "probe", "trigger_kind": "cli"}});
+        let meta = serde_json::from_value(meta).unwrap();
+        let payload = Payload { kind: Kind::Augment, text: "hello".to_owned(), meta };
+        let later = async || timepiece.wind(Duration::from_secs(3600));
+        let (delivered, ()) = tokio::join!(drops.deliver("desk", &payload), later());
+        let Err(Undone::Failed(failed)) = delivered else { panic!("{delivered:?}") };
+        assert_eq!(failed.cause_kind, Cause::Network);
+        assert!(!failed.message.contains(folder.path().to_str().unwrap()), "{failed}");
+        let (found, ()) = tokio::join!(drops.diagnose(), later());
+        assert!(found.unwrap_err().contains(folder.path().to_str().unwrap()));
+        drop(held);
+        assert_eq!(collect().await.map(|answer| answer.content).as_deref(), Some("42"));
+        drops.deliver("desk", &payload).await.unwrap();
+    }
 }

@@ -14,6 +14,7 @@ pub struct Noop {
 
 impl Noop {
     pub const IMPLEMENTATION: &str = "noop";
+    pub(super) const FEATURES: Features = Features { request_response: false, ..Features::ALL };
 
     pub fn new(timepiece: Timepiece) -> Self {
         Self { timepiece }
@@ -27,7 +28,7 @@ impl AgentConnector for Noop {
     }
 
     fn features(&self) -> Features {
-        Features { request_response: false, ..Features::ALL }
+        Self::FEATURES
     }
 
     fn repeats_harmlessly(&self) -> bool {

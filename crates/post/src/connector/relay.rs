@@ -91,7 +91,12 @@ impl AgentConnector for RelayConnector {
 
     /// The house itself is the substrate; whoever can ask it finds it well.
     async fn health_check(&self) -> bool {
-        self.post.0.relay.roster().tenant(self.caller.tenant.as_str()).await.is_ok()
+        self.diagnose().await.is_ok()
+    }
+
+    async fn diagnose(&self) -> Result<(), String> {
+        let asked = self.post.0.relay.roster().tenant(self.caller.tenant.as_str()).await;
+        asked.map(drop).map_err(|fault| format!("the roster cannot be read: {fault}"))
     }
 
     /// The answer is kept with the question, where whoever asked finds it.
@@ -134,7 +139,7 @@ impl AgentConnector for RelayConnector {
 /// A refusal in the contract's own terms.
 fn troubled(agent_id: &str, refused: &Refused) -> Undone {
     match refused {
-        Refused::Failed(failed) => failed.clone().into(),
+        Refused::Failed(failed) | Refused::Unanswered(failed) => failed.clone().into(),
         Refused::NotImplemented(_) => Undone::no_reply_channel(LINE),
         Refused::TimedOut { .. } => DeliveryFailed::new(agent_id, Cause::Timeout, refused.to_string()).into(),
         Refused::Fault(fault) => {

@@ -10,12 +10,13 @@ use posthouse_wire::ConnectorId;
 use serde_json::Value;
 use vault::Stamps;
 
-use super::AgentConnector;
 use super::barred::Barred;
 use super::drop::FileDrop;
+use super::memory::Memory;
 use super::noop::Noop;
 use super::tmux::Tmux;
 use super::webhook::Webhook;
+use super::{AgentConnector, Features};
 use crate::{Config, Unmade};
 
 pub(super) use fields::{Fields, wired};
@@ -30,6 +31,8 @@ pub struct Tools<'a> {
     pub errand: Errand,
     pub stamps: Stamps,
     pub timepiece: Timepiece,
+    /// Of the connectors that were here before it.
+    pub memory: Memory,
     /// Holds the house's consent to panes and directories.
     pub config: &'a Config,
 }
@@ -77,13 +80,28 @@ pub fn build(kind: &str, settings: &Value, with: Tools) -> Result<Arc<dyn AgentC
 /// As [`build`], for one that was stored earlier: if it can no longer be built it stays, and says why with every
 /// failure, because one that vanished would take its agents' names with it.
 pub fn rebuild(kind: &str, settings: &Value, with: Tools) -> Arc<dyn AgentConnector> {
+    let (id, memory) = (with.id.clone(), with.memory.clone());
     build(kind, settings, with).unwrap_or_else(|bad| {
-        // Connectors are opened anew every few seconds, and the reason is told with every failure anyway.
-        tracing::debug!(kind, why = %bad, "a stored connector cannot be opened");
+        // Connectors are opened anew every few seconds; the operator is told when it is news.
+        if memory.is_new(format!("barred {id}: {bad}")) {
+            tracing::warn!(connector.id = %id, kind, why = %bad, "a stored connector cannot be opened: what is sent by it fails");
+        }
         let implementation = KINDS.into_iter().find(|known| *known == kind).unwrap_or("unknown");
-        let map = ["agents", "sessions", "dirs"].iter().find_map(|name| settings.get(name)?.as_object());
+        let maps = ["agents", "sessions", "sessionMap", "dirs"];
+        let map = maps.iter().find_map(|name| settings.get(name)?.as_object());
         let bare = || settings.as_object().filter(|map| map.values().all(Value::is_object));
         let agents = map.or_else(bare).map(|map| map.keys().cloned().collect()).unwrap_or_default();
-        Arc::new(Barred::new(implementation, agents, bad.to_string()))
+        Arc::new(Barred::new(implementation, features(kind), agents, bad.to_string()))
     })
+}
+
+/// What a connector of this kind can do at most.
+fn features(kind: &str) -> Features {
+    match kind {
+        Webhook::IMPLEMENTATION => Webhook::FEATURES,
+        Tmux::IMPLEMENTATION => Tmux::FEATURES,
+        FileDrop::IMPLEMENTATION => FileDrop::FEATURES,
+        Noop::IMPLEMENTATION => Noop::FEATURES,
+        _ => Features::default(),
+    }
 }

@@ -26,6 +26,7 @@ pub struct Tmux {
 
 impl Tmux {
     pub const IMPLEMENTATION: &str = "tmux";
+    pub(super) const FEATURES: Features = Features { request_response: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
         let settings = Settings::read(settings, &with.config.tmux_sockets)?;
@@ -61,7 +62,7 @@ impl AgentConnector for Tmux {
     }
 
     fn features(&self) -> Features {
-        Features { request_response: false, ..Features::ALL }
+        Self::FEATURES
     }
 
     /// Whoever sits there would read it twice.
@@ -118,7 +119,9 @@ impl AgentConnector for Tmux {
             warnings.push("there was nothing to type".to_owned());
             false
         } else {
-            let header = text::header(&[("dispatch", &emission.dispatch_id), ("kind", &"wake")]);
+            // A wake has no kind of payload, and is told from both.
+            let (dispatch, from) = (&emission.dispatch_id, &emission.from);
+            let header = text::header(&[("dispatch", dispatch), ("from", from), ("kind", &"wake")]);
             match self.tell(&self.target(session), header, &text).await {
                 Ok(()) => true,
                 Err(Trouble::Gone(why)) => {
@@ -133,15 +136,19 @@ impl AgentConnector for Tmux {
         Ok(WakeReceipt { woken_at, woken, session_id, warnings, nothing_sent: !woken })
     }
 
-    /// Whether every agent's pane is there.
     async fn health_check(&self) -> bool {
-        for session in self.settings.sessions.0.values() {
-            if let Err(trouble) = self.is_there(session).await {
-                tracing::debug!(session, %trouble, "a pane is not there");
-                return false;
+        self.diagnose().await.is_ok()
+    }
+
+    /// Every agent's pane is there.
+    async fn diagnose(&self) -> Result<(), String> {
+        for (agent, session) in &self.settings.sessions.0 {
+            let target = self.target(session);
+            if let Err(trouble) = self.program.find(&target).await {
+                return Err(format!("the pane {target} of agent '{agent}': {trouble}"));
             }
         }
-        true
+        Ok(())
     }
 
     async fn request_response(

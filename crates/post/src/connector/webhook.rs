@@ -2,15 +2,13 @@
 
 mod answer;
 mod knock;
+mod later;
 mod letter;
+mod look;
 mod settings;
 
-use std::collections::BTreeSet;
-
 use async_trait::async_trait;
-use errand::{Call, Errand};
-use futures_util::StreamExt;
-use http::Method;
+use errand::Errand;
 use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{
     AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, When,
@@ -28,8 +26,6 @@ use settings::Settings;
 
 /// How much of an answer is read where no reply is awaited.
 const LARGEST_ANSWER: usize = 64 * 1024;
-/// How many receivers are asked at once how they are.
-const ASKED_AT_ONCE: usize = 8;
 
 /// Agents behind web addresses.
 pub struct Webhook {
@@ -42,6 +38,7 @@ pub struct Webhook {
 
 impl Webhook {
     pub const IMPLEMENTATION: &str = "webhook";
+    pub(super) const FEATURES: Features = Features { agent_status: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
         let settings = Settings::read(settings, &with.errand)?;
@@ -60,20 +57,6 @@ impl Webhook {
         let letter = Letter { agent_id, url, body, dispatch_id, timeout, max_answer: LARGEST_ANSWER };
         Ok(Heard::read(&self.post(letter).await?.body))
     }
-
-    /// Whether everyone answers, and answers well if `well` is asked for.
-    async fn all_answer(&self, method: Method, urls: BTreeSet<&str>, well: bool) -> bool {
-        let calls: Vec<Call> = urls
-            .into_iter()
-            .map(|url| Call::new(method.clone(), url).timeout(self.settings.timeout).max_answer(0))
-            .collect();
-        let answers = futures_util::stream::iter(calls)
-            .map(|call| async move { self.errand.run(call).await })
-            .buffer_unordered(ASKED_AT_ONCE);
-        answers
-            .all(|answer| async move { answer.is_ok_and(|answer| !well || answer.status.is_success()) })
-            .await
-    }
 }
 
 #[async_trait]
@@ -83,7 +66,7 @@ impl AgentConnector for Webhook {
     }
 
     fn features(&self) -> Features {
-        Features { agent_status: false, ..Features::ALL }
+        Self::FEATURES
     }
 
     /// The receiver knows the dispatch id.
@@ -130,17 +113,12 @@ impl AgentConnector for Webhook {
         Ok(heard.woken(self.timepiece.now(), meant.session))
     }
 
-    /// Every status address answers 2xx. Where none is configured, any HTTP answer of the receivers shows
-    /// that somebody is there.
     async fn health_check(&self) -> bool {
-        let receivers = || self.settings.agents.0.values();
-        let asked: BTreeSet<&str> =
-            receivers().filter_map(|receiver| receiver.status_url.as_deref()).collect();
-        if !asked.is_empty() {
-            return self.all_answer(Method::GET, asked, true).await;
-        }
-        self.all_answer(Method::HEAD, receivers().map(|receiver| receiver.url.as_str()).collect(), false)
-            .await
+        self.look().await.is_ok()
+    }
+
+    async fn diagnose(&self) -> Result<(), String> {
+        self.look().await
     }
 
     /// A receiver may answer on the spot, so the request may last as long as the question is open.
@@ -173,7 +151,7 @@ impl AgentConnector for Webhook {
         }
         let heard = Heard::read(&answer.body);
         let receipt = heard.receipt(self.timepiece.now());
-        match heard.reply(&question.correlation_id) {
+        match heard.reply(agent_id, &question.correlation_id) {
             Ok(Some(answer)) => Ok(Replied::Answer(receipt, answer)),
             Ok(None) => Ok(Replied::Awaited(receipt)),
             Err(why) => Err(failed(Cause::MalformedResponse, why)),

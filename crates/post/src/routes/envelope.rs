@@ -2,6 +2,7 @@
 
 use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
 use posthouse_wire::{CorrelationId, DispatchId};
+use serde_json::Value;
 
 use super::fields::{Fields, LONGEST_LABEL, NO_ID};
 use super::notify::{KINDS, kind};
@@ -10,6 +11,8 @@ use super::problem::Problem;
 /// The largest meta, in bytes: what the contract may add is passed on, and must fit into one frame beside
 /// the text.
 const LARGEST_META: usize = 16 * 1024;
+/// It is kept inside of something else and has to be read again there.
+const DEEPEST_META: usize = 32;
 
 /// Takes kind, text and meta out of the body. The text of a kind travels under that kind's own name, so the
 /// other's is left behind, where it is refused as unknown.
@@ -20,39 +23,53 @@ pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
         Kind::Augment => fields.text("content")?,
         Kind::Template => fields.text("prompt")?,
     };
-    let meta = meta(fields.object("meta", "meta.")?)?;
+    let meta = fields.object("meta", "meta.")?;
+    if meta.deepest(depth) > DEEPEST_META {
+        return Err(Problem::invalid("meta", format!("goes deeper than {DEEPEST_META} levels")));
+    }
+    let meta = read(meta)?;
     if serde_json::to_vec(&meta).map_or(0, |written| written.len()) > LARGEST_META {
         return Err(Problem::too_long("meta", LARGEST_META));
     }
     Ok(Payload { kind, text, meta })
 }
 
-fn meta(mut fields: Fields) -> Result<Meta, Problem> {
+fn read(mut fields: Fields) -> Result<Meta, Problem> {
     let dispatch_id = fields.text("dispatch_id")?;
     if !is_dispatch_id(&dispatch_id) {
         return Err(fields.complain("dispatch_id", NO_ID));
     }
     Ok(Meta {
         dispatch_id: DispatchId::from(dispatch_id),
-        sent_at: fields.optional_whole("sent_at")?.ok_or_else(|| fields.complain("sent_at", "is missing"))?,
+        sent_at: fields
+            .optional_millis("sent_at")?
+            .ok_or_else(|| fields.complain("sent_at", "is missing"))?,
         origin: origin(fields.object("origin", "meta.origin.")?)?,
-        event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
-        correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
+        event_type: fields.label_if_any("event_type", LONGEST_LABEL)?,
+        correlation_id: fields.label_if_any("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
         rest: fields.rest(),
     })
 }
 
 fn origin(mut fields: Fields) -> Result<Origin, Problem> {
-    let origin = Origin {
+    Ok(Origin {
         skill_name: fields.label("skill_name", LONGEST_LABEL)?,
-        entry_skill_name: fields.optional_label("entry_skill_name", LONGEST_LABEL)?,
+        entry_skill_name: fields.label_if_any("entry_skill_name", LONGEST_LABEL)?,
         trigger_kind: fields
             .optional_word("trigger_kind", trigger, TRIGGERS)?
             .ok_or_else(|| fields.complain("trigger_kind", "is missing"))?,
-        caller_agent_id: fields.optional_label("caller_agent_id", LONGEST_LABEL)?,
-    };
-    fields.end()?;
-    Ok(origin)
+        caller_agent_id: fields.label_if_any("caller_agent_id", LONGEST_LABEL)?,
+        rest: fields.rest(),
+    })
+}
+
+/// How deep the values of an object go.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 const TRIGGERS: &str = "cron, event, webhook, agent, cli, dashboard, inline";
@@ -64,7 +81,7 @@ fn trigger(word: &str) -> Option<TriggerKind> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -73,13 +90,15 @@ mod tests {
             "agent_id": "desk", "kind": "template", "prompt": "do it",
             "meta": {
                 "dispatch_id": "conformance-test", "sent_at": 5,
-                "origin": { "skill_name": "probe", "trigger_kind": "session", "entry_skill_name": null },
+                "origin": {
+                    "skill_name": "probe", "trigger_kind": "session", "entry_skill_name": null, "owner": "perry",
+                },
                 "event_type": "status", "priority": { "of": 1 },
             },
         })
     }
 
-    fn read(body: &Value) -> Result<Payload, Problem> {
+    fn taken(body: &Value) -> Result<Payload, Problem> {
         let mut fields = Fields::read(body.to_string().as_bytes()).unwrap();
         fields.label("agent_id", 100)?;
         let payload = payload(&mut fields)?;
@@ -88,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_envelope_is_taken_as_it_came() {
-        let payload = read(&body()).unwrap();
+        let payload = taken(&body()).unwrap();
         assert_eq!((payload.kind, payload.text.as_str()), (Kind::Template, "do it"));
         let mut expected = body()["meta"].clone();
         expected["origin"].as_object_mut().unwrap().remove("entry_skill_name");
@@ -113,7 +132,7 @@ mod tests {
         ] {
             let mut body = body();
             *body.pointer_mut(pointer).unwrap() = wrong;
-            let problem = format!("{:?}", read(&body).unwrap_err());
+            let problem = format!("{:?}", taken(&body).unwrap_err());
             assert!(problem.contains(&format!("`{field}` ")), "{pointer}: {problem}");
         }
     }
@@ -122,16 +141,32 @@ mod tests {
     fn a_text_of_the_other_kind_is_a_field_that_nobody_knows() {
         let mut both = body();
         both["content"] = json!("and this");
-        assert_eq!(read(&both), Err(Problem::invalid("content", "is not known here")));
-        let mut more = body();
-        more["meta"]["origin"]["owner"] = json!("perry");
-        assert_eq!(read(&more), Err(Problem::invalid("meta.origin.owner", "is not known here")));
+        assert_eq!(taken(&both), Err(Problem::invalid("content", "is not known here")));
+    }
+
+    #[test]
+    fn a_time_is_any_number_and_an_empty_text_is_none() {
+        let mut sloppy = body();
+        sloppy["meta"]["sent_at"] = json!(1_794_813_039_507.5);
+        sloppy["meta"]["event_type"] = json!("");
+        let payload = taken(&sloppy).unwrap();
+        assert_eq!((payload.meta.sent_at, payload.meta.event_type), (1_794_813_039_507, None));
+    }
+
+    #[test]
+    fn a_meta_that_could_not_be_read_again_is_refused() {
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let mut deep = body();
+        deep["meta"]["priority"] = nested(DEEPEST_META);
+        assert!(taken(&deep).is_ok());
+        deep["meta"]["priority"] = nested(DEEPEST_META + 1);
+        assert_eq!(taken(&deep), Err(Problem::invalid("meta", "goes deeper than 32 levels")));
     }
 
     #[test]
     fn a_meta_that_would_not_fit_into_a_frame_is_too_long() {
         let mut large = body();
         large["meta"]["priority"] = json!("x".repeat(LARGEST_META));
-        assert_eq!(read(&large), Err(Problem::too_long("meta", LARGEST_META)));
+        assert_eq!(taken(&large), Err(Problem::too_long("meta", LARGEST_META)));
     }
 }

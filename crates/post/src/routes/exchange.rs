@@ -15,14 +15,11 @@ use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::notify::{LONGEST_WAIT, trigger};
+use super::notify::trigger;
 use super::problem::Problem;
 use super::query::{Asked, page};
 use super::{Answer, Door};
-use crate::wish::{Ask, Exchanged};
-
-/// The longest that a question may stay open.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+use crate::wish::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
@@ -30,13 +27,14 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
         return Err(fields.complain("correlation_id", NO_ID));
     }
+    let id = CorrelationId::from(correlation_id.unwrap_or_else(|| door.post.fresh_id()));
     let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
     let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
     let wish = Ask {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         timeout,
-        correlation_id: correlation_id.map(CorrelationId::from),
+        correlation_id: Some(id.clone()),
         event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
         connectors: fields.optional_names("connectors")?,
         from: fields.optional_label("from", LONGEST_LABEL)?,
@@ -46,11 +44,14 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     fields.end()?;
     // The question is put whether or not anybody still listens; only the waiting ends with the caller.
     let asker = by.clone();
-    let put = door.to_the_end(|post| async move { post.exchange(&asker, wish).await }).await?;
+    let put = door.to_the_end(|post| async move { post.exchange(&asker, wish).await }).await;
+    let known = |problem: Problem| problem.under("correlation_id", id.as_str());
+    let put = put.map_err(known)?;
     let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
     match put {
         Exchanged::Open { correlation_id, .. } if !wait.is_zero() => {
-            Ok(stands(door.post.attach(&by, &correlation_id, wait).await?))
+            let stood = door.post.attach(&by, &correlation_id, wait).await;
+            Ok(stands(stood.map_err(|refused| known(refused.into()))?))
         }
         exchanged => Ok(stands(exchanged)),
     }

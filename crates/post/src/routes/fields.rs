@@ -11,6 +11,7 @@ use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
+use crate::connector::reply;
 
 /// The longest address, name or session, in bytes.
 pub(crate) const LONGEST_ADDRESS: usize = 1024;
@@ -76,6 +77,17 @@ impl Fields {
         }
     }
 
+    /// The same, where an empty text is none: some runtimes write it so.
+    pub fn label_if_any(&mut self, name: &str, longest: usize) -> Result<Option<String>, Problem> {
+        match self.unread.get(name) {
+            Some(Value::String(text)) if text.is_empty() => {
+                self.unread.remove(name);
+                Ok(None)
+            }
+            _ => self.optional_label(name, longest),
+        }
+    }
+
     pub fn label(&mut self, name: &str, longest: usize) -> Result<String, Problem> {
         self.optional_label(name, longest)?.ok_or_else(|| self.complain(name, "is missing"))
     }
@@ -106,6 +118,12 @@ impl Fields {
     pub fn optional_whole(&mut self, name: &str) -> Result<Option<i64>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
         value.as_i64().map(Some).ok_or_else(|| self.complain(name, "must be a whole number"))
+    }
+
+    /// A time in ms, as peers write it: any number.
+    pub fn optional_millis(&mut self, name: &str) -> Result<Option<i64>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        reply::millis(&value).map(Some).ok_or_else(|| self.complain(name, "must be a number of milliseconds"))
     }
 
     pub fn is_text(&self, name: &str) -> bool {
@@ -141,6 +159,11 @@ impl Fields {
             Some(unknown) => Err(self.complain(unknown, "is not known here")),
             None => Ok(()),
         }
+    }
+
+    /// The most that a measure finds in what is still unread.
+    pub fn deepest(&self, measure: impl Fn(&Value) -> usize) -> usize {
+        self.unread.values().map(measure).max().unwrap_or(0)
     }
 
     /// What nobody asked for, where it is passed on.

@@ -1,7 +1,5 @@
 //! Telling, handing over and waking.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
@@ -13,11 +11,8 @@ use serde_json::{Value, json};
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
 use super::problem::Problem;
 use super::{Answer, Door, envelope};
-use crate::wish::{Deliver, Delivered, Dispatched, Handed, Notified, Notify, Wake, Woken};
+use crate::wish::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
 use crate::{Caller, Refused};
-
-/// The longest that a call waits for something to happen.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
@@ -48,8 +43,10 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
         connectors: fields.optional_names("connectors")?,
     };
     fields.end()?;
+    let id = wish.payload.meta.dispatch_id.clone();
+    let delivered = door.to_the_end(|post| async move { post.deliver(&by, wish).await }).await;
     let Delivered { dispatch_id, receipt, dispatched } =
-        door.to_the_end(|post| async move { post.deliver(&by, wish).await }).await?;
+        delivered.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 
@@ -57,6 +54,7 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
     // The contract's name for it, or the one that the other verbs use.
     let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
+    let id = idempotency_key(&headers)?.unwrap_or_else(|| door.post.fresh_id().into());
     let wish = Wake {
         agent: fields.label(agent, LONGEST_ADDRESS)?,
         context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
@@ -64,12 +62,13 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
         session_id: fields.optional_label("session_id", LONGEST_ADDRESS)?,
         connectors: fields.optional_names("connectors")?,
         from: fields.optional_label("from", LONGEST_LABEL)?,
-        dispatch_id: idempotency_key(&headers)?,
+        dispatch_id: Some(id.clone()),
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
+    let woken = door.to_the_end(|post| async move { post.wake(&by, wish).await }).await;
     let Woken { dispatch_id, receipt, dispatched } =
-        door.to_the_end(|post| async move { post.wake(&by, wish).await }).await?;
+        woken.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 
@@ -166,7 +165,7 @@ impl<'a> One<'a> {
 /// The contract's own word for it where it has one.
 fn error_kind(refused: &Refused) -> &'static str {
     match refused {
-        Refused::Failed(failed) => failed.cause_kind.word(),
+        Refused::Failed(failed) | Refused::Unanswered(failed) => failed.cause_kind.word(),
         Refused::NotImplemented(_) => "not_implemented",
         Refused::Malformed { .. } | Refused::ExchangeAddress => "invalid_request",
         Refused::TooLong { .. } => "too_long",

@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 use crate::auth::Refusal;
 use crate::{Fault, Refused, ReplyRefused};
 
+/// How one proves oneself here.
+const PROOFS: &str = r#"Bearer, Basic realm="posthouse""#;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -66,12 +69,24 @@ impl Problem {
         self
     }
 
+    /// Under which id this is on record. What is not to be told from absence gets none.
+    pub fn under(self, name: &str, id: &str) -> Self {
+        match self.status {
+            StatusCode::NOT_FOUND => self,
+            _ => self.with(name, id),
+        }
+    }
+
     fn delivery_failed(failed: &DeliveryFailed) -> Self {
         let status = match failed.cause_kind {
             Cause::ClientValidation => StatusCode::NOT_FOUND,
             Cause::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Cause::Network | Cause::HttpStatus | Cause::MalformedResponse => StatusCode::BAD_GATEWAY,
         };
+        Self::failed_with(status, failed)
+    }
+
+    fn failed_with(status: StatusCode, failed: &DeliveryFailed) -> Self {
         Self::new(status, "delivery_failed", failed.message.clone())
             .with("agent_id", failed.agent_id.as_str())
             .with("cause_kind", failed.cause_kind.word())
@@ -90,6 +105,8 @@ impl From<Refused> for Problem {
                     .with("field", "agent")
             }
             Refused::Failed(failed) => Problem::delivery_failed(&failed),
+            // The question itself is there, whatever became of whom it was for.
+            Refused::Unanswered(failed) => Problem::failed_with(StatusCode::BAD_GATEWAY, &failed),
             Refused::NotImplemented(_) => Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", words),
             Refused::CorrelationInUse => Problem::new(StatusCode::CONFLICT, "correlation_in_use", words),
             Refused::OverQuota(_) => Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", words),
@@ -131,12 +148,12 @@ impl From<Refusal> for Problem {
                 "rate_limited",
                 "too many credentials from there were not good",
             ),
-            Refusal::SomebodyElse => Problem::new(
+            Refusal::SomebodyElse { header } => Problem::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
-                "X-Agent-Id names somebody else than this credential",
+                format!("{header} names somebody else than this credential"),
             ),
-            Refusal::BadLabel(why) => Problem::invalid("X-Agent-Id", why),
+            Refusal::BadLabel { header, why } => Problem::invalid(&header, why),
             Refusal::Fault(fault) => Problem::unavailable(&fault),
         }
     }
@@ -159,7 +176,7 @@ impl IntoResponse for Problem {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self.code {
             "unauthorized" => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(PROOFS));
             }
             "unavailable" => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
@@ -194,6 +211,10 @@ mod tests {
             (failed(Cause::Network), (502, "delivery_failed")),
             (failed(Cause::HttpStatus), (502, "delivery_failed")),
             (failed(Cause::MalformedResponse), (502, "delivery_failed")),
+            (
+                Refused::Unanswered(DeliveryFailed::client_validation("desk", "gone")),
+                (502, "delivery_failed"),
+            ),
             (Refused::NotImplemented("no way back".to_owned()), (501, "not_implemented")),
             (Refused::CorrelationInUse, (409, "correlation_in_use")),
             (Refused::OverQuota("too many questions"), (429, "quota_exceeded")),
@@ -242,9 +263,11 @@ mod tests {
     fn whoever_is_not_let_in_hears_how_to_prove_itself_and_nothing_else() {
         let response = Problem::from(Refusal::Nobody).into_response();
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
-        assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer");
-        assert_eq!(told(Refusal::SomebodyElse), (403, "forbidden"));
-        assert_eq!(told(Refusal::BadLabel("is not UTF-8")), (422, "invalid_request"));
+        assert_eq!(response.headers()[WWW_AUTHENTICATE], r#"Bearer, Basic realm="posthouse""#);
+        let header = || "X-Agent-Id".to_owned();
+        assert_eq!(told(Refusal::SomebodyElse { header: header() }), (403, "forbidden"));
+        let bad = Refusal::BadLabel { header: header(), why: "is not UTF-8" };
+        assert_eq!(told(bad), (422, "invalid_request"));
         assert_eq!(told(Refusal::Barred), (429, "rate_limited"));
     }
 }

@@ -5,7 +5,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
-use ledger::{ReceiptKey, ReceiptState};
+use ledger::{Digest, Receipt, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
@@ -21,18 +21,36 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.asked(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let limit = asked.limit()?;
-    let listing = Listing {
-        agent: asked.text("agent"),
-        state: state(&mut asked)?,
-        before: asked.after(|key| key.parse().ok().map(ReceiptKey))?,
-        limit: Some(limit),
-    };
+    let listing =
+        Listing { agent: asked.text("agent"), state: state(&mut asked)?, before: None, limit: Some(limit) };
+    let after = asked.after(place)?;
     asked.end()?;
+    let before = match &after {
+        Some((dispatch, digest)) => door.post.place_of(&by, dispatch, *digest).await?,
+        None => None,
+    };
+    if after.is_some() && before.is_none() {
+        // The oldest go first: with the one that it named, all before it are gone.
+        return Ok(Json(page(Vec::new(), None)).into_response());
+    }
+    let listing = Listing { before, ..listing };
     let receipts = door.post.receipts(&by, listing).await?;
     // A page that is full may have been the last; the one after it is empty then.
     let full = usize::try_from(limit).is_ok_and(|limit| receipts.len() >= limit);
-    let next = receipts.last().filter(|_| full).map(|last| last.receipt.key.0.to_string());
+    let next = receipts.last().filter(|_| full).map(|last| {
+        let Receipt { dispatch, digest, .. } = &last.receipt;
+        format!("{}/{dispatch}", hex::encode(digest))
+    });
     Ok(Json(page(receipts.iter().map(told).collect(), next)).into_response())
+}
+
+/// Where a page of receipts ended: by what the caller knows anyway, since the house's own numbers would tell how
+/// much everybody sends.
+fn place(text: &str) -> Option<(DispatchId, Digest)> {
+    let (digest, dispatch) = text.split_once('/')?;
+    let mut read = Digest::default();
+    hex::decode_to_slice(digest, &mut read).ok()?;
+    is_dispatch_id(dispatch).then(|| (DispatchId::new(dispatch), read))
 }
 
 pub(crate) async fn show(
@@ -115,7 +133,7 @@ pub(super) fn error(kept: &str, line: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Receipt, Reply, ReplyKind, Verb};
+    use ledger::{ReceiptKey, Reply, ReplyKind, Verb};
 
     use super::*;
 
@@ -201,6 +219,15 @@ mod tests {
         assert_eq!(told["error"], "the receiver answered 500");
         assert_eq!(told["error_kind"], "http_status");
         assert_eq!(told["attempts"], 3);
+    }
+
+    #[test]
+    fn a_page_of_receipts_goes_on_where_it_ended() {
+        let digest = hex::encode([7; 16]);
+        assert_eq!(place(&format!("{digest}/d:1")), Some(("d:1".into(), [7; 16])));
+        for bad in ["55", "/d-1", "07/d-1", &format!("{digest}/../x")] {
+            assert_eq!(place(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use errand::Errand;
 use ledger::{ConnectorRecord, Ledger, Place, Tenant};
 use post::Config;
+use post::connector::memory::Memory;
 use post::connector::settings::{self, BadSettings, Tools};
 use post::connector::{AgentConnector, Emission, Undone};
 use posthouse_time::{Moment, Timepiece};
@@ -57,6 +58,7 @@ impl Bench {
             errand: self.errand.clone(),
             stamps: self.stamps.clone(),
             timepiece: self.time.clone(),
+            memory: Memory::default(),
             config: &self.config,
         }
     }

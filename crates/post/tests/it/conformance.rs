@@ -46,7 +46,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
             &connector.deliver(agent, &payload(Kind::Augment, "c-1", "/status; -l")).await.unwrap(),
         );
     }
-    wakes_or_degrades(connector, agent).await;
+    wakes_or_degrades(connector, agent, known.is_some()).await;
     asks_or_says_that_it_cannot(connector, agent).await;
     let status = connector.agent_status(agent).await;
     assert!(features.agent_status || status == AgentStatus::Unknown, "{status:?} is not declared");
@@ -101,7 +101,8 @@ async fn refuses_strangers(connector: &dyn AgentConnector) {
 }
 
 /// Lack of a channel never is an error, and a session named apart beats the one in the address.
-async fn wakes_or_degrades(connector: &dyn AgentConnector, agent: &str) {
+/// Who is not woken is told why, save by a connector that claims nobody.
+async fn wakes_or_degrades(connector: &dyn AgentConnector, agent: &str, claimed: bool) {
     let composite = format!("{agent}@suffix");
     let apart = WakeOpts { session_id: Some("apart".to_owned()), ..context("come") };
     for (address, opts, dispatch) in [
@@ -113,6 +114,7 @@ async fn wakes_or_degrades(connector: &dyn AgentConnector, agent: &str) {
         let woken = connector.wake(address, &opts, &emission(dispatch)).await.unwrap();
         let WakeReceipt { woken_at, session_id, warnings, .. } = &woken;
         assert!(*woken_at > 0 && warnings.iter().all(|warning| !warning.is_empty()), "{woken:?}");
+        assert!(woken.woken || !warnings.is_empty() || !claimed, "not woken, and not a word why: {woken:?}");
         assert_ne!(session_id.as_deref(), Some(""), "no session is absent, not empty");
         if dispatch == "w-4" {
             assert_ne!(session_id.as_deref(), Some("suffix"), "{woken:?}");
@@ -268,4 +270,34 @@ async fn the_connector_of_the_guide_conforms() {
         r#"{"agent_id":"desk","kind":"augment","content":"/status; -l","meta":{"dispatch_id":"c-1""#
     ));
     fails_honestly(&at(&folder.path().join("gone/desk.log")), "desk").await;
+}
+
+#[tokio::test]
+async fn the_connector_of_the_guide_looks_after_its_health_without_a_trace() {
+    let bench = Bench::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let of = |log: PathBuf| Journal {
+        logs: BTreeMap::from([("desk".to_owned(), log)]),
+        timepiece: bench.time.clone(),
+    };
+    assert!(of(folder.path().join("desk.log")).health_check().await);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a log that nobody wrote to is there");
+    assert!(!of(folder.path().join("gone/desk.log")).health_check().await);
+    assert!(!of(folder.path().to_owned()).health_check().await, "a folder is no log");
+}
+
+#[tokio::test]
+async fn an_agent_on_the_line_is_active_while_it_has_something_to_take() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await;
+    let relay = RelayConnector::new(&town.post, &heron.tenant);
+    let seated = heron.sits_frozen().await;
+    assert_eq!(relay.agent_status("heron").await, AgentStatus::Idle);
+    relay.deliver("heron", &payload(Kind::Augment, "b-1", "hello")).await.unwrap();
+    assert_eq!(relay.agent_status("heron").await, AgentStatus::Active);
+    assert_eq!(relay.agent_status("heron@kitchen").await, AgentStatus::Active);
+    seated.thaws();
+    seated.hears().await;
+    let is_idle = async || relay.agent_status("heron").await == AgentStatus::Idle;
+    crate::town::eventually("it has taken it", is_idle).await;
 }

@@ -1,9 +1,6 @@
 //! What may stand in the settings of a connector.
 
-use std::time::Duration;
-
 use post::Unmade;
-use post::connector::Question;
 use post::connector::settings::{self, BadSettings};
 use posthouse_wire::delivery::{Cause, Kind};
 use serde_json::{Value, json};
@@ -62,7 +59,10 @@ async fn a_wrong_setting_is_refused_by_its_name() {
         ("tmux", json!({"sessions": {}, "pane": "0"}), "pane"),
         ("tmux", json!({"sessions": {}, "tmux": "/usr/bin/env"}), "tmux"),
         ("tmux", json!({"sessions": {}, "socket": "s"}), "socket"),
-        ("tmux", json!({"sessionMap": {}}), "sessionMap"),
+        ("tmux", json!({"sessions": {}, "sessionMap": {}}), "sessionMap"),
+        ("tmux", json!({"sessionMap": {"desk": "a:b"}}), "sessionMap.desk"),
+        ("tmux", json!({"sessionMap": {}, "windowIndex": -1}), "windowIndex"),
+        ("tmux", json!({"sessionMap": {}, "pane": 0, "paneIndex": 0}), "paneIndex"),
         ("file-drop", json!({}), "dirs"),
         ("file-drop", json!({"dirs": {"desk": "drops"}}), "dirs.desk"),
         ("file-drop", json!({"dirs": {"desk": "/srv/drops/../other"}}), "dirs.desk"),
@@ -138,9 +138,18 @@ async fn a_stored_connector_that_may_not_be_opened_keeps_its_names_and_says_why(
     assert!(fails(delivered, Cause::ClientValidation).contains("post.tmux"));
     let woken = barred.wake("desk@home", &context("hello"), &emission("d-1")).await;
     fails(woken, Cause::ClientValidation);
-    // Also to a question, for which the post would pass over one that says it cannot be asked.
-    assert!(barred.features().request_response);
-    let question = Question { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to: None };
-    let asked = barred.request_response("desk", &payload(Kind::Augment, "d-1", "?"), &question).await;
-    assert!(fails(asked, Cause::ClientValidation).contains("post.tmux"));
+}
+
+#[tokio::test]
+async fn panes_are_found_by_the_names_of_the_reference_too() {
+    let mut bench = Bench::open().await;
+    let settings = json!({"sessionMap": {"desk": "main", "mute": "main"}, "windowIndex": 3, "paneIndex": 1});
+    let barred = settings::rebuild("tmux", &settings, bench.tools());
+    assert!(barred.lists("mute").await.unwrap());
+    bench.config.tmux = true;
+    let tmux = bench.connector("tmux", settings);
+    assert!(tmux.lists("desk").await.unwrap() && tmux.lists("mute").await.unwrap());
+    // Nothing is typed for an empty text, and the receipt tells where it would have been.
+    let receipt = tmux.deliver("desk", &payload(Kind::Augment, "d-1", "")).await.unwrap();
+    assert_eq!(receipt.delivery_id.as_deref(), Some("tmux:main:3.1:noop"));
 }

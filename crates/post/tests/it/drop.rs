@@ -171,6 +171,7 @@ async fn no_interrupt_channel_file_drop_keeps_the_context_and_is_not_woken() {
     let Scene { desk, drops, root: _root, .. } = Scene::open().await;
     let woken = drops.wake("desk@attic", &context("come"), &emission("w-1")).await.unwrap();
     assert_eq!((woken.woken, woken.woken_at, woken.session_id.as_deref()), (false, NOW, Some("attic")));
+    assert_eq!(woken.warnings, ["a file interrupts nobody: the wake was dropped"]);
     let file = std::fs::read_to_string(desk.join("w-1.json")).unwrap();
     let expected =
         format!(r#"{{"agent_id":"desk","session_id":"attic","context":"come","sent_at":{}}}"#, NOW - 5);

@@ -1,12 +1,10 @@
 //! Telling: by address, by every connector in order, once.
 
-use std::time::Duration;
-
 use posthouse_wire::delivery::{Kind, TriggerKind};
 use serde_json::json;
 
 use crate::receiver::Receiver;
-use crate::town::{Town, chat};
+use crate::town::{Town, chat, eventually};
 
 #[tokio::test]
 async fn a_bare_address_delivers_into_the_inbox_with_a_complete_envelope() {
@@ -131,19 +129,12 @@ async fn a_dispatch_id_is_remembered_over_a_restart() {
         told
     };
     // The ledger's folder is free once the last handle of the first house is gone.
-    let town = loop {
-        let opened = ledger::Ledger::open(
-            ledger::Place::Folder(folder.path().to_owned()),
-            posthouse_time::Timepiece::wall(),
-        );
-        match opened.await {
-            Ok(ledger) => {
-                drop(ledger);
-                break Town::open_in(folder.path()).await;
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    };
+    eventually("the folder is free", async || {
+        let place = ledger::Place::Folder(folder.path().to_owned());
+        ledger::Ledger::open(place, posthouse_time::Timepiece::wall()).await.is_ok()
+    })
+    .await;
+    let town = Town::open_in(folder.path()).await;
     let program = town.program("acme").await;
     let (_, again) = program.posts_with("/v1/notify", &key, body).await;
     assert_eq!(again["dispatched"], first["dispatched"]);

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use ledger::ReceiptFilter;
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::town::{Program, Town};
+use crate::town::{Program, Town, eventually};
 
 async fn told(program: &Program, dispatch: &Value) -> Value {
     let (status, told) = program.gets(&format!("/v1/receipts/{}", dispatch.as_str().unwrap())).await;
@@ -180,17 +181,17 @@ async fn an_attempt_that_takes_long_is_not_made_a_second_time_beside_itself() {
     town.wires("acme", "hook", "webhook", json!({ "agents": agents, "timeout_ms": 600_000 })).await;
     let program = town.program("acme").await;
     let sending = tokio::spawn(async move { program.notifies("desk", "x").await });
-    while receiver.seen().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    // Far past the time after which an attempt that nobody reports would be made again. The steps are short,
-    // so that whoever holds it gets to say so.
+    eventually("the attempt is made", async || !receiver.seen().is_empty()).await;
+    // Far past the time after which an attempt that nobody reports would be made again. Whoever holds it has
+    // said so before the next step would reach that time.
+    let (receipts, step) = (town.ledger.receipts(), Duration::from_secs(10));
     for _ in 0..60 {
-        town.time.wind(Duration::from_secs(10));
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        town.time.wind(step);
+        eventually("it is held further", async || {
+            let held = receipts.receipts(ReceiptFilter::default(), None, 1).await.unwrap();
+            held[0].due.is_some_and(|due| due > town.time.now() + step)
+        })
+        .await;
     }
     assert!(receiver.seen().is_empty());
     sending.abort();

@@ -45,12 +45,13 @@ impl Terminal {
         // Neither lines nor echoes: a terminal in its usual manner cuts long lines.
         let script = format!("stty -icanon -echo; {asks} : > {0}; exec cat >> {0}", file.display());
         self.tmux(&["new-session", "-d", "-s", name, "-x", "100", "-y", "20", &script]);
-        until(|| file.exists()).await;
+        assert!(until(|| file.exists()).await, "the pane of {name} does not begin");
         if brackets {
             // The server has read the request once the pane knows of it; older ones cannot be asked, so a
             // later line on the screen tells.
             self.tmux(&["send-keys", "-t", name, "x"]);
-            until(|| std::fs::read_to_string(&file).unwrap() == "x").await;
+            let is_typed = || std::fs::read_to_string(&file).unwrap() == "x";
+            assert!(until(is_typed).await, "the pane of {name} does not hear");
             std::fs::write(&file, "").unwrap();
         }
     }
@@ -63,13 +64,9 @@ impl Terminal {
     async fn hears(&self, name: &str, expected: &str) {
         let file = self.file(name);
         let heard = || std::fs::read_to_string(&file).unwrap_or_default();
-        let waited = tokio::time::timeout(PATIENCE, until(|| heard().len() >= expected.len())).await;
+        let came = until(|| heard().len() >= expected.len()).await;
         let heard = heard();
-        assert!(
-            waited.is_ok() && heard == expected,
-            "heard {:?}",
-            heard.chars().take(300).collect::<String>()
-        );
+        assert!(came && heard == expected, "heard {:?}", heard.chars().take(300).collect::<String>());
         std::fs::write(&file, "").unwrap();
     }
 }
@@ -80,10 +77,14 @@ impl Drop for Terminal {
     }
 }
 
-async fn until(there: impl Fn() -> bool) {
-    while !there() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+/// Waits until something is there; false when it never came.
+async fn until(there: impl Fn() -> bool) -> bool {
+    let waiting = async {
+        while !there() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.is_ok()
 }
 
 async fn scene(terminal: &Terminal, more: Value) -> Arc<dyn AgentConnector> {
@@ -163,7 +164,7 @@ async fn texts_that_come_at_once_do_not_share_a_line() {
         delivered.unwrap();
     }
     let heard = || std::fs::read_to_string(terminal.file("desk")).unwrap();
-    tokio::time::timeout(PATIENCE, until(|| heard().len() >= 16 * 3)).await.unwrap();
+    assert!(until(|| heard().len() >= 16 * 3).await, "{:?}", heard());
     let heard = heard();
     let mut lines: Vec<u32> = heard.lines().map(|line| line.parse().unwrap()).collect();
     lines.sort_unstable();
@@ -197,7 +198,7 @@ async fn live_interrupt_channel_tmux_pane_wakes() {
     let woken = tmux.wake("desk@desk", &context("come"), &emission("w-1")).await.unwrap();
     assert!(woken.woken && woken.warnings.is_empty() && !woken.nothing_sent);
     assert_eq!((woken.woken_at, woken.session_id.as_deref()), (NOW, Some("desk")));
-    terminal.hears("desk", "[posthouse dispatch=w-1 kind=wake]\ncome\n").await;
+    terminal.hears("desk", "[posthouse dispatch=w-1 from=probe kind=wake]\ncome\n").await;
     let elsewhere = tmux.wake("desk@attic", &context("come"), &emission("w-2")).await.unwrap();
     assert_eq!((elsewhere.session_id.as_deref(), elsewhere.warnings.len()), (Some("desk"), 1));
     let silence = tmux.wake("desk", &WakeOpts::default(), &emission("w-3")).await.unwrap();
@@ -262,7 +263,7 @@ async fn a_pane_that_is_not_there_or_dead_gets_nothing() {
     terminal.tmux(&["set-option", "-t", "desk", "remain-on-exit", "on"]);
     terminal.tmux(&["respawn-pane", "-k", "-t", "desk", "true"]);
     let dead = || terminal.tmux(&["list-panes", "-t", "desk", "-F", "#{pane_dead}"]) == "1\n";
-    tokio::time::timeout(PATIENCE, until(dead)).await.unwrap();
+    assert!(until(dead).await, "the pane does not die");
     fails(scene(&terminal, json!({})).await.deliver("desk", &told).await, Cause::Network);
 }
 

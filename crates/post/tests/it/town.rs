@@ -17,9 +17,9 @@ use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{
     Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
 };
-use posthouse_time::Timepiece;
+use posthouse_time::{Span, Timepiece};
 use posthouse_wire::action::Metadata;
-use posthouse_wire::{Action, ChatId, InstanceId, Outcome, Secret, SessionKey, TenantId};
+use posthouse_wire::{Action, ChatId, InstanceId, MessageId, Outcome, Secret, SessionKey, TenantId};
 use relay::{Caller, Enrolment, Relay};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -79,6 +79,11 @@ impl Town {
 
     pub async fn open_with(config: Config) -> Self {
         Self::build(Place::Memory, config, Timepiece::wall()).await
+    }
+
+    /// Whose wakes wait as long as any may, for tests in which they are taken: how soon is not the question.
+    pub async fn patient() -> Self {
+        Self::open_with(Config { wake_wait: Span::seconds(60), ..Config::default() }).await
     }
 
     pub async fn wound() -> Self {
@@ -279,6 +284,8 @@ impl Enrolled {
         let takes = watch::Sender::new(takes);
         line.set_inbound_handler(Arc::new(Ears { tell, takes: takes.subscribe() }));
         line.connect().await.unwrap();
+        // The descriptor goes out before the house counts it as present.
+        eventually("it is present", async || self.town.relay.presence(&self.instance).connected).await;
         Seated { line, heard: Mutex::new(heard), takes }
     }
 
@@ -302,6 +309,17 @@ impl Seated {
         self.takes.send_replace(true);
     }
 
+    /// Says something anew, in place of what it said before.
+    pub async fn edits(&self, chat: &ChatId, message: &MessageId, text: &str) -> Outcome {
+        let action = Action::Edit {
+            chat_id: chat.clone(),
+            message_id: message.clone(),
+            content: text.to_owned(),
+            metadata: Metadata::default(),
+        };
+        self.line.send_outbound(action, &Tag::default()).await
+    }
+
     pub async fn says(&self, chat: &ChatId, text: &str, metadata: Metadata) -> Outcome {
         let action =
             Action::Send { chat_id: chat.clone(), content: text.to_owned(), reply_to: None, metadata };
@@ -319,6 +337,17 @@ impl InboundHandler for Ears {
     }
 
     fn interrupted(&self, _: &SessionKey, _: &ChatId) {}
+}
+
+/// Waits until something has become true.
+pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    assert!(waited.is_ok(), "waited in vain until {what}");
 }
 
 /// The chat of what was heard.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::town::{Program, Town, chat};
+use crate::town::{Program, Town, chat, eventually};
 
 async fn wakes(program: &Program, body: Value) -> Value {
     let (status, told) = program.posts("/v1/wake", body).await;
@@ -16,7 +16,7 @@ async fn wakes(program: &Program, body: Value) -> Value {
 
 #[tokio::test]
 async fn live_interrupt_channel_agent_reachable_interrupts_and_is_woken() {
-    let town = Town::open().await;
+    let town = Town::patient().await;
     let heron = town.enrol("acme", "heron").await.sits().await;
     let program = town.program("acme").await;
     let told = wakes(&program, json!({ "agent_id": "heron@kitchen", "context": "the kettle boils" })).await;
@@ -54,9 +54,7 @@ async fn channel_exists_agent_offline_is_kept_for_it_and_not_woken() {
     assert_eq!(told["woken"], false);
     assert!(told["warnings"][0].as_str().unwrap().contains("not connected"), "{told}");
     // Its wake URL is called, and it finds everything when it comes.
-    while wake.seen().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("its wake URL is called", async || !wake.seen().is_empty()).await;
     let seated = heron.sits().await;
     assert!(seated.hears().await.event.text.ends_with("up!"));
     let receipt = program.receipt_when(&told["dispatch_id"], |told| told["state"] == "acknowledged").await;
@@ -113,12 +111,11 @@ async fn an_agent_that_is_away_is_woken_if_it_comes_while_the_caller_waits() {
     let heron = town.enrol("acme", "heron").await;
     let program = town.program("acme").await;
     let waiting = tokio::spawn(async move {
-        wakes(&program, json!({ "agent_id": "heron", "context": "come", "wait": 20 })).await
+        wakes(&program, json!({ "agent_id": "heron", "context": "come", "wait": 60 })).await
     });
     // It is in the inbox before anybody comes.
-    while town.ledger.inbox().size(&heron.instance).await.unwrap().entries == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let inbox = town.ledger.inbox();
+    eventually("it is kept", async || inbox.size(&heron.instance).await.unwrap().entries > 0).await;
     let seated = heron.sits().await;
     seated.hears().await;
     assert_eq!(waiting.await.unwrap()["woken"], true);
@@ -136,7 +133,7 @@ async fn a_session_named_apart_beats_the_one_in_the_address() {
 
 #[tokio::test]
 async fn a_notify_to_a_session_is_a_wake_with_the_message_as_its_context() {
-    let town = Town::open().await;
+    let town = Town::patient().await;
     let heron = town.enrol("acme", "heron").await.sits().await;
     let program = town.program("acme").await;
     let told = program.notifies("heron@kitchen", "tea").await;
@@ -172,7 +169,7 @@ async fn a_wake_for_later_is_kept_and_made_at_its_time() {
 
 #[tokio::test]
 async fn a_time_that_has_passed_is_now_and_one_too_far_ahead_is_refused() {
-    let town = Town::open().await;
+    let town = Town::patient().await;
     let heron = town.enrol("acme", "heron").await.sits().await;
     let program = town.program("acme").await;
     assert_eq!(
@@ -198,7 +195,7 @@ async fn woken_at_is_when_the_substrate_acknowledged() {
 
 #[tokio::test]
 async fn woken_is_there_always_and_says_what_happened() {
-    let town = Town::open().await;
+    let town = Town::patient().await;
     let heron = town.enrol("acme", "heron").await;
     let program = town.program("acme").await;
     assert_eq!(wakes(&program, json!({ "agent_id": "heron", "context": "1" })).await["woken"], false);

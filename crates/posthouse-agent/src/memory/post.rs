@@ -101,6 +101,7 @@ fn meta(entry: &EntryId, from: &str) -> Meta {
             entry_skill_name: None,
             trigger_kind: TriggerKind::Webhook,
             caller_agent_id: None,
+            rest: Map::default(),
         },
         event_type: None,
         correlation_id: None,

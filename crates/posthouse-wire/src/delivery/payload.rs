@@ -69,6 +69,9 @@ pub struct Origin {
     /// The authenticated caller, never the skill's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller_agent_id: Option<String>,
+    /// As in [`Meta`].
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

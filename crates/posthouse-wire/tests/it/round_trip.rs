@@ -172,7 +172,13 @@ fn posted() -> BoxedStrategy<Posted> {
     let kind = proptest::sample::select([Kind::Augment, Kind::Template].to_vec());
     let origin =
         (words(), of(words()), of(words())).prop_map(|(skill_name, entry_skill_name, caller_agent_id)| {
-            Origin { skill_name, entry_skill_name, trigger_kind: TriggerKind::Cron, caller_agent_id }
+            Origin {
+                skill_name,
+                entry_skill_name,
+                trigger_kind: TriggerKind::Cron,
+                caller_agent_id,
+                rest: serde_json::Map::default(),
+            }
         });
     let meta = (id(), any::<i64>(), origin, of(words()), of(id())).prop_map(
         |(dispatch_id, sent_at, origin, event_type, correlation_id)| Meta {

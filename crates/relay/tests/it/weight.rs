@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::house::{House, eventually, seconds};
 
-/// CPU time of this process so far, in clock ticks.
+/// CPU time of this thread so far, in clock ticks. All tasks of the test run on it; other threads may belong to
+/// other tests.
 fn ticks_used() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }

@@ -40,7 +40,8 @@ pub(in crate::sqlite) fn carry(
     }
     db.prepare_cached(
         "UPDATE receipts SET state = ?2, entry = ?3, counted = ?4, instance = ?5, chat = ?6, session = ?7,
-           skipped = ?8, attempts = attempts + 1, due = NULL, body = NULL, error = NULL, ended = NULL
+           skipped = ?8, attempts = attempts + 1, due = NULL, body = NULL, error = NULL, ended = NULL,
+           answer = NULL
          WHERE key = ?1",
     )?
     .execute(params![
@@ -57,13 +58,34 @@ pub(in crate::sqlite) fn carry(
     Ok(Carried::From(ReceiptKey(key)))
 }
 
-/// From here on this is what the agent was told last in that conversation.
+/// From here on this is what the agent speaks of in that conversation when it does not say, unless another
+/// agent steps into a conversation that is not its own: what is said there is not for it to read. A program
+/// of the tenant may read all of it, so nothing has to be looked up for one.
 fn tell_last(db: &Connection, new: &NewReceipt, key: ReceiptKey) -> rusqlite::Result<()> {
     let (Some(instance), Some(chat)) = (&new.instance, &new.chat) else { return Ok(()) };
-    db.prepare_cached(
-        "INSERT INTO talks (instance, chat, receipt) VALUES (?1, ?2, ?3)
-         ON CONFLICT DO UPDATE SET receipt = excluded.receipt",
-    )?
-    .execute(params![instance.as_str(), chat.as_str(), key.0])
+    let (instance, chat) = (instance.as_str(), chat.as_str());
+    match &new.sent_by {
+        None => db.prepare_cached(TAKE_OVER)?.execute(params![instance, chat, key.0]),
+        Some(agent) => db.prepare_cached(GO_ON)?.execute(params![instance, chat, key.0, agent.as_str()]),
+    }
     .map(drop)
+}
+
+const TAKE_OVER: &str = "INSERT INTO talks (instance, chat, receipt) VALUES (?1, ?2, ?3)
+    ON CONFLICT DO UPDATE SET receipt = excluded.receipt";
+
+const GO_ON: &str = "INSERT INTO talks (instance, chat, receipt) VALUES (?1, ?2, ?3)
+    ON CONFLICT DO UPDATE SET receipt = excluded.receipt
+      WHERE NOT EXISTS (SELECT 1 FROM receipts WHERE key = talks.receipt AND sent_by IS NOT ?4)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_a_conversation_is_stands_in_one_row() {
+        let plan = crate::sqlite::receipts::plan(GO_ON);
+        assert!(plan.contains("SEARCH receipts USING INTEGER PRIMARY KEY (rowid=?)"), "{plan}");
+        assert!(!plan.contains("SCAN receipts"), "{plan}");
+    }
 }

@@ -11,22 +11,28 @@ use crate::receipts::{Receipt, ReceiptFilter, ReceiptKey, ReceiptState};
 pub(in crate::sqlite) fn of_dispatch(
     db: &Connection,
     tenant: Option<&TenantId>,
+    sent_by: Option<&InstanceId>,
     dispatch: &DispatchId,
     at_most: u32,
 ) -> rusqlite::Result<Vec<Receipt>> {
     let tenant = tenant.map(TenantId::as_str);
+    let sent_by = sent_by.map(InstanceId::as_str);
     let dispatch = dispatch.as_str();
-    let whose = if tenant.is_some() { "AND receipts.tenant = :tenant" } else { "" };
     let mut given: Vec<(&str, &dyn ToSql)> = vec![(":dispatch", &dispatch), (":at_most", &at_most)];
-    if let Some(tenant) = &tenant {
-        given.push((":tenant", tenant));
-    }
-    db.prepare_cached(&format!(
-        "{} WHERE receipts.dispatch = :dispatch {whose} ORDER BY receipts.key LIMIT :at_most",
+    given.extend(tenant.as_ref().map(|tenant| (":tenant", any(tenant))));
+    given.extend(sent_by.as_ref().map(|sent_by| (":sent_by", any(sent_by))));
+    let statement = dispatched(tenant.is_some(), sent_by.is_some());
+    db.prepare_cached(&statement)?.query_map(&*given, rows::receipt)?.collect()
+}
+
+/// By the dispatch, whoever else is asked for: its uses are fewer than everything that one agent sent.
+fn dispatched(by_tenant: bool, by_sender: bool) -> String {
+    let tenant = if by_tenant { "AND receipts.tenant = :tenant" } else { "" };
+    let sender = if by_sender { "AND receipts.sent_by = :sent_by" } else { "" };
+    format!(
+        "{} WHERE receipts.dispatch = :dispatch {tenant} {sender} ORDER BY receipts.key LIMIT :at_most",
         rows::select("INDEXED BY receipts_same")
-    ))?
-    .query_map(&*given, rows::receipt)?
-    .collect()
+    )
 }
 
 pub(super) fn newest_first(
@@ -104,6 +110,18 @@ mod tests {
         ] {
             let plan = plan(&listing(&filter));
             assert!(plan.starts_with(walk) && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_dispatch_is_found_by_its_id_and_tenant_whoever_sent_it() {
+        for (by_tenant, by_sender, walk) in [
+            (false, false, "SEARCH receipts USING INDEX receipts_same (dispatch=?)"),
+            (true, false, "SEARCH receipts USING INDEX receipts_same (dispatch=? AND tenant=?)"),
+            (true, true, "SEARCH receipts USING INDEX receipts_same (dispatch=? AND tenant=?)"),
+        ] {
+            let plan = plan(&dispatched(by_tenant, by_sender));
+            assert!(plan.starts_with(walk), "{plan}");
         }
     }
 

@@ -31,13 +31,13 @@ pub(super) fn attempted(
             )?
             .execute(params![key.0, due.millis(), error, answer]),
         // One that was only scheduled can fail as well: the clock would not have it.
-        Attempted::Failed { error } => db
+        Attempted::Failed { error, answer } => db
             .prepare_cached(
-                "UPDATE receipts SET state = 5, ended = ?2, error = ?3, attempts = attempts + (state = 1),
-                   due = NULL, body = NULL
+                "UPDATE receipts SET state = 5, ended = ?2, error = ?3, answer = ?4,
+                   attempts = attempts + (state = 1), due = NULL, body = NULL
                  WHERE key = ?1 AND state IN (0, 1)",
             )?
-            .execute(params![key.0, now.millis(), error]),
+            .execute(params![key.0, now.millis(), error, answer]),
         Attempted::Answered { answer } => db
             .prepare_cached("UPDATE receipts SET answer = ?2 WHERE key = ?1")?
             .execute(params![key.0, answer]),

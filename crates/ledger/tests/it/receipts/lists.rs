@@ -68,8 +68,36 @@ stories! {
             opened(&book, call(&book, "always the same", &number.to_string())).await;
             book.winds(minutes(1));
         }
-        let told = book.ledger.receipts().receipts_of(None, &"always the same".into()).await.unwrap();
+        let told = book.ledger.receipts().receipts_of(None, None, &"always the same".into()).await.unwrap();
         assert_eq!(told.len(), 1000);
         assert!(told.is_sorted_by_key(|receipt| receipt.key));
+    }
+
+    async fn a_neighbour_that_uses_the_same_id_over_and_over_hides_nobodys_receipt(book) {
+        let of_otter = |text: &str| NewReceipt { sent_by: Some(OTTER.into()), ..call(&book, "shared", text) };
+        let texts: Vec<String> = (0..1001).map(|number| number.to_string()).collect();
+        // All at once, so that they share their commits.
+        let theirs: Vec<_> = texts
+            .iter()
+            .map(|text| {
+                let (receipts, new) = (book.ledger.receipts(), of_otter(text));
+                tokio::spawn(async move { receipts.open(new).await.map(drop) })
+            })
+            .collect();
+        for opened in theirs {
+            opened.await.unwrap().unwrap();
+        }
+        let own = opened(&book, NewReceipt { sent_by: Some(HERON.into()), ..call(&book, "shared", "own") }).await;
+        let receipts = book.ledger.receipts();
+        let (acme, zeta) = ("ten_acme".into(), "ten_zeta".into());
+        let found = receipts.receipts_of(Some(&acme), Some(&HERON.into()), &"shared".into()).await.unwrap();
+        assert_eq!(found.iter().map(|receipt| receipt.key).collect::<Vec<_>>(), [own]);
+        let found = receipts.receipts_of(Some(&acme), Some(&OTTER.into()), &"shared".into()).await.unwrap();
+        assert_eq!(found.len(), 1000);
+        assert!(found.iter().all(|receipt| receipt.sent_by == Some(OTTER.into())));
+        let stranger = receipts.receipts_of(Some(&acme), Some(&"inst_acme_egret".into()), &"shared".into()).await;
+        assert_eq!(stranger.unwrap(), []);
+        let elsewhere = receipts.receipts_of(Some(&zeta), Some(&HERON.into()), &"shared".into()).await;
+        assert_eq!(elsewhere.unwrap(), []);
     }
 }

@@ -92,8 +92,8 @@ stories! {
         let now = book.clock.now();
         assert!(book.ledger.receipts().bring_up(key, now, now + minutes(1)).await.unwrap().is_some());
         book.ledger.receipts().withdraw(key, "{}".to_owned()).await.unwrap();
-        let again = book.ledger.receipts().receipt_at(key).await.unwrap().unwrap();
-        assert_eq!(again.state, ReceiptState::Queued, "what was brought up is not taken back");
+        let again = known(&book, scheduled(&book, "d1", "hello", at)).await;
+        assert_eq!((again.key, again.state), (key, ReceiptState::Queued), "what was brought up is not taken back");
     }
 
     async fn the_clock_alone_brings_up_what_is_scheduled(book) {
@@ -116,6 +116,35 @@ stories! {
         let now = book.clock.now();
         assert!(receipts.bring_up(key, now, now).await.unwrap().is_none());
         assert!(receipts.bring_up(ReceiptKey(4711), now, now).await.unwrap().is_none());
+    }
+
+    async fn what_the_caller_was_told_in_spite_of_a_failure_is_kept_with_it(book) {
+        let nothing_sent = r#"{"woken":false}"#.to_owned();
+        let wake = opened(&book, NewReceipt { verb: Verb::Wake, ..call(&book, "wake", "hello") }).await;
+        let failed_all_the_same =
+            Attempted::Failed { error: "nobody there".to_owned(), answer: Some(nothing_sent.clone()) };
+        attempted(&book, wake, failed_all_the_same).await;
+        let again = known(&book, NewReceipt { verb: Verb::Wake, ..call(&book, "wake", "hello") }).await;
+        assert_eq!((again.state, again.error.as_deref()), (ReceiptState::Failed, Some("nobody there")));
+        assert_eq!(again.answer, Some(nothing_sent), "the same again can be answered the same");
+    }
+
+    async fn a_failure_for_good_does_not_go_on_promising_another_attempt(book) {
+        let key = opened(&book, call(&book, "d1", "hello")).await;
+        attempted(&book, key, postponed(book.clock.now() + minutes(1))).await;
+        assert_eq!(told(&book, "d1").await.answer.as_deref(), Some("{}"));
+        attempted(&book, key, failed()).await;
+        let receipt = told(&book, "d1").await;
+        assert_eq!((receipt.state, receipt.attempts, receipt.answer), (ReceiptState::Failed, 2, None));
+    }
+
+    async fn what_was_told_of_a_failure_is_not_told_of_the_entry_that_it_becomes(book) {
+        let key = opened(&book, scheduled(&book, "d1", "hello", book.clock.now())).await;
+        let told_so = Attempted::Failed { error: "no".to_owned(), answer: Some("{}".to_owned()) };
+        attempted(&book, key, told_so).await;
+        kept(&book, word(&book, "d1", "hello")).await;
+        let receipt = told(&book, "d1").await;
+        assert_eq!((receipt.key, receipt.state, receipt.answer), (key, ReceiptState::Queued, None));
     }
 }
 

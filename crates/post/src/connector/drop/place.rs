@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::super::fresh;
+use super::hands::Hands;
 
 /// How many files may bear one id.
 const MOST_NAMESAKES: u32 = 99;
@@ -23,6 +24,7 @@ pub(super) struct Place {
     /// The folder that the house allows; how one gets there is the operator's business.
     root: PathBuf,
     below: Vec<OsString>,
+    pub hands: Hands,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +34,8 @@ pub(super) enum Trouble {
     Crooked,
     #[error("{MOST_NAMESAKES} other files bear this id")]
     TooMany,
+    #[error("the drop directory does not answer")]
+    Hung,
     /// It may be back later: a disk that is full, not mounted, or mounted for reading only.
     #[error("the drop directory cannot be used: {0}")]
     Io(#[from] io::Error),
@@ -52,8 +56,13 @@ pub(super) enum Found {
 }
 
 impl Place {
-    pub fn new(root: &Path, below: &Path) -> Self {
-        Self { root: root.to_owned(), below: below.iter().map(OsStr::to_owned).collect() }
+    pub fn new(root: &Path, below: &Path, hands: Hands) -> Self {
+        Self { root: root.to_owned(), below: below.iter().map(OsStr::to_owned).collect(), hands }
+    }
+
+    /// Where it is, for the operator alone.
+    pub fn path(&self) -> PathBuf {
+        self.root.iter().chain(self.below.iter().map(OsString::as_os_str)).collect()
     }
 
     /// Puts the bytes under `{stem}{ending}`, or under `{stem}-2{ending}` and so on where that name is taken.

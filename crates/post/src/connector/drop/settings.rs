@@ -4,8 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::super::memory::Memory;
 use super::super::settings::{BadSettings, Fields};
 use super::super::wired::Wired;
+use super::hands::Hands;
 use super::place::Place;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +25,9 @@ pub(super) struct Settings {
 
 impl Settings {
     /// `allowed` are the folders below which the house lets files be dropped.
-    pub fn read(settings: &Value, allowed: &[PathBuf]) -> Result<Self, BadSettings> {
+    pub fn read(settings: &Value, allowed: &[PathBuf], memory: &Memory) -> Result<Self, BadSettings> {
         let fields = Fields::read(settings, "", &["dirs", "format"])?;
-        let dirs = fields.agents("dirs", |value, at| place(value, at, allowed))?;
+        let dirs = fields.agents("dirs", |value, at| place(value, at, allowed, memory))?;
         let format = match fields.text("format")? {
             None | Some("json") => Format::Json,
             Some("txt") => Format::Text,
@@ -35,7 +37,7 @@ impl Settings {
     }
 }
 
-fn place(value: &Value, at: String, allowed: &[PathBuf]) -> Result<Place, BadSettings> {
+fn place(value: &Value, at: String, allowed: &[PathBuf], memory: &Memory) -> Result<Place, BadSettings> {
     let Some(dir) = value.as_str().map(Path::new).filter(|dir| dir.is_absolute()) else {
         return Err(BadSettings::malformed(at, "must be an absolute path"));
     };
@@ -46,7 +48,10 @@ fn place(value: &Value, at: String, allowed: &[PathBuf]) -> Result<Place, BadSet
     if dir.components().any(|part| part == Component::ParentDir) {
         return Err(BadSettings::malformed(at, "must not hold `..`"));
     }
-    let below = |root: &PathBuf| dir.strip_prefix(root).ok().map(|rest| Place::new(root, rest));
+    let below = |root: &PathBuf| {
+        let rest = dir.strip_prefix(root).ok()?;
+        Some(Place::new(root, rest, Hands(memory.hands(dir))))
+    };
     allowed.iter().find_map(below).ok_or_else(|| {
         let why = format!("`{at}` lies below none of the folders that the house allows (post.drop_dirs)");
         BadSettings::NotAllowed(why)

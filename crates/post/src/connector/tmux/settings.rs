@@ -24,12 +24,13 @@ impl Settings {
     /// The program is the house's own to name. So are the servers besides the user's usual one: whoever may
     /// choose either could have anything run.
     pub fn read(settings: &Value, sockets: &[PathBuf]) -> Result<Self, BadSettings> {
-        let known = ["sessions", "window", "pane", "header", "socket"];
+        let known =
+            ["sessions", "window", "pane", "header", "socket", "sessionMap", "windowIndex", "paneIndex"];
         let fields = Fields::read(settings, "", &known)?;
         let settings = Self {
-            sessions: fields.agents("sessions", session)?,
-            window: fields.number("window", 0..=9999)?.unwrap_or(0),
-            pane: fields.number("pane", 0..=9999)?.unwrap_or(0),
+            sessions: fields.agents(called(&fields, "sessions", "sessionMap")?, session)?,
+            window: fields.number(called(&fields, "window", "windowIndex")?, 0..=9999)?.unwrap_or(0),
+            pane: fields.number(called(&fields, "pane", "paneIndex")?, 0..=9999)?.unwrap_or(0),
             header: fields.flag("header")?.unwrap_or(true),
             socket: fields.path("socket")?,
         };
@@ -40,6 +41,15 @@ impl Settings {
             }
             _ => Ok(settings),
         }
+    }
+}
+
+/// By which of two names a setting goes here: ours, or the reference's.
+fn called<'n>(fields: &Fields<'_>, ours: &'n str, theirs: &'n str) -> Result<&'n str, BadSettings> {
+    match (fields.given(ours), fields.given(theirs)) {
+        (Some(_), Some(_)) => Err(fields.wrong(theirs, format!("is another name for `{ours}`: give one"))),
+        (None, Some(_)) => Ok(theirs),
+        _ => Ok(ours),
     }
 }
 

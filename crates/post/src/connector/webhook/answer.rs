@@ -1,74 +1,107 @@
-//! What a receiver's answer says. Read leniently: a receiver that says nothing readable has still said 2xx.
+//! What a receiver's answer says. Read leniently: a receiver that says nothing readable has still said 2xx. A reply is
+//! another matter: who gave one that cannot be read will give no other.
 
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{DeliveryReceipt, WakeReceipt};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::super::Answer;
-use super::super::reply;
+use super::super::reply::{self, Reply};
 
 /// The longest id and the longest warning that are kept of an answer, in bytes.
 const LONGEST_NOTE: usize = 1024;
 /// How many warnings are kept.
 const MOST_WARNINGS: usize = 20;
 
-/// The body of an answer; without names when it is no JSON object.
-pub(super) struct Heard(Map<String, Value>);
+/// The body of an answer.
+pub(super) struct Heard {
+    /// Without names when it is no JSON object, or holds what no text can hold.
+    said: Map<String, Value>,
+    reply: Result<Option<Value>, &'static str>,
+}
+
+/// One name of the body alone, whatever stands beside it.
+#[derive(Deserialize)]
+struct Only<T> {
+    reply: Option<T>,
+}
 
 impl Heard {
     pub fn read(body: &[u8]) -> Self {
-        Self(serde_json::from_slice(body).unwrap_or_default())
+        match serde_json::from_slice::<Map<String, Value>>(body) {
+            Ok(mut said) => {
+                let reply = Ok(said.remove("reply").filter(|reply| !reply.is_null()));
+                Self { said, reply }
+            }
+            Err(_) => Self { said: Map::new(), reply: reply_alone(body) },
+        }
     }
 
     pub fn receipt(&self, now: Moment) -> DeliveryReceipt {
         DeliveryReceipt {
-            delivered_at: self.0.get("delivered_at").and_then(reply::millis).unwrap_or(now.millis()),
+            delivered_at: self.said.get("delivered_at").and_then(reply::millis).unwrap_or(now.millis()),
             delivery_id: self.delivery_id(),
             session_id: self.note("session_id"),
-            delivery_skipped: self.0.get("delivery_skipped") == Some(&Value::Bool(true)),
+            delivery_skipped: self.said.get("delivery_skipped") == Some(&Value::Bool(true)),
             warnings: self.warnings(),
         }
     }
 
     /// A 2xx means woken, unless the receiver itself says that nobody was.
     pub fn woken(&self, now: Moment, session: Option<&str>) -> WakeReceipt {
+        let woken = self.said.get("woken") != Some(&Value::Bool(false));
+        let mut warnings = self.warnings();
+        if !woken && warnings.is_empty() {
+            warnings.push("the receiver says that nobody was woken".to_owned());
+        }
         WakeReceipt {
             woken_at: now.millis(),
-            woken: self.0.get("woken") != Some(&Value::Bool(false)),
+            woken,
             session_id: self.note("session_id").or_else(|| session.map(str::to_owned)),
-            warnings: self.warnings(),
+            warnings,
             ..WakeReceipt::default()
         }
     }
 
     /// The answer to the question, if there is one; what is wrong with it, if that cannot be one.
-    pub fn reply(&self, asked: &CorrelationId) -> Result<Option<Answer>, &'static str> {
-        let Some(given) = self.0.get("reply").filter(|reply| !reply.is_null()) else { return Ok(None) };
-        let (answer, correlation) = reply::read(given)?;
-        // It came back on the very connection that asked. A receiver that answers another question there
-        // mixes up its callers, and waiting on would only hide that until the time is over.
-        match correlation {
-            Some(other) if other != *asked => Err("belongs to another question"),
-            _ => Ok(Some(answer)),
-        }
+    ///
+    /// It came back on the very connection that asked. A receiver that answers another question there, or in the name
+    /// of somebody else, mixes up its callers, and waiting on would only hide that until the time is over.
+    pub fn reply(&self, agent_id: &str, asked: &CorrelationId) -> Result<Option<Answer>, &'static str> {
+        let Some(given) = self.reply.as_ref().map_err(|why| *why)? else { return Ok(None) };
+        Reply::read(given)?.to(agent_id, asked).map(Some)
     }
 
     /// The first of three names that holds anything decides, even if what it holds is no text.
     fn delivery_id(&self) -> Option<String> {
-        let given = |name: &&str| self.0.get(*name).is_some_and(|value| !value.is_null());
+        let given = |name: &&str| self.said.get(*name).is_some_and(|value| !value.is_null());
         ["delivery_id", "id", "ts"].iter().find(|name| given(name)).and_then(|name| self.note(name))
     }
 
     fn note(&self, name: &str) -> Option<String> {
-        let text = self.0.get(name).and_then(Value::as_str)?;
+        let text = self.said.get(name).and_then(Value::as_str)?;
         (text.len() <= LONGEST_NOTE).then(|| text.to_owned())
     }
 
     fn warnings(&self) -> Vec<String> {
-        let given = self.0.get("warnings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let given = self.said.get("warnings").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let texts: Option<Vec<&str>> = given.iter().map(Value::as_str).collect();
         texts.unwrap_or_default().into_iter().take(MOST_WARNINGS).map(shortened).collect()
+    }
+}
+
+/// The reply in a body that cannot be read as a whole. What is merely passed over need be no text, so a body that is
+/// JSON by its marks shows whether it holds a reply even where half a surrogate stands in it.
+fn reply_alone(body: &[u8]) -> Result<Option<Value>, &'static str> {
+    match serde_json::from_slice::<Only<IgnoredAny>>(body) {
+        Ok(Only { reply: Some(_) }) => match serde_json::from_slice::<Only<Value>>(body) {
+            Ok(only) => Ok(only.reply),
+            Err(_) => Err("cannot be read"),
+        },
+        Ok(Only { reply: None }) | Err(_) => Ok(None),
     }
 }
 
@@ -121,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_another_question_is_no_answer() {
-        let heard = |body: Value| Heard::read(body.to_string().as_bytes()).reply(&"c-1".into());
+        let heard = |body: Value| Heard::read(body.to_string().as_bytes()).reply("desk", &"c-1".into());
         assert_eq!(heard(json!({"delivery_id": "d"})), Ok(None));
         assert_eq!(heard(json!({"reply": null})), Ok(None));
         let answer = Answer { content: "42".to_owned(), sent_at: None };
@@ -129,5 +162,35 @@ mod tests {
         assert_eq!(heard(json!({"reply": {"content": "42", "correlation_id": "c-1"}})), Ok(Some(answer)));
         assert!(heard(json!({"reply": {"content": "42", "correlation_id": "c-2"}})).is_err());
         assert!(heard(json!({"reply": "42"})).is_err());
+        assert!(heard(json!({"reply": {"content": "42", "agent_id": "desk"}})).is_ok());
+        assert!(heard(json!({"reply": {"content": "42", "agent_id": "somebody-else"}})).is_err());
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_read_is_told_from_none() {
+        let heard = |body: &[u8]| Heard::read(body).reply("desk", &"c-1".into());
+        let deep = format!(r#"{{"reply":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+        for unreadable in [
+            br#"{"reply":{"content":"\ud800"}}"#.as_slice(),
+            br#"{"reply":"\udc00\ud800"}"#,
+            b"{\"reply\":{\"content\":\"\xff\"}}",
+            br#"{"reply":{"content":"42","sent_at":1e999}}"#,
+            deep.as_bytes(),
+        ] {
+            assert_eq!(heard(unreadable), Err("cannot be read"), "{}", String::from_utf8_lossy(unreadable));
+        }
+        // What is no JSON at all, or has the trouble elsewhere, is no such reply.
+        for none in [
+            br#"<html>{"reply":{"content":"42"}}"#.as_slice(),
+            br#"{"reply":{"content":"42""#,
+            br#"["reply","\ud800"]"#,
+            br#"{"note":"\ud800"}"#,
+            br#"{"note":"\ud800","reply":null}"#,
+            b"",
+        ] {
+            assert_eq!(heard(none), Ok(None), "{}", String::from_utf8_lossy(none));
+        }
+        let beside = heard(br#"{"note":"\ud800","reply":{"content":"42"}}"#);
+        assert_eq!(beside.unwrap().unwrap().content, "42");
     }
 }

@@ -38,7 +38,10 @@ impl Webhook {
             session_id: meant.session.map(str::to_owned),
             ..WakeReceipt::default()
         };
-        let Some(context) = context else { return Ok(WakeReceipt { nothing_sent: true, ..receipt }) };
+        let Some(context) = context else {
+            receipt.warnings.push("no wake_url and no text: nothing was sent".to_owned());
+            return Ok(WakeReceipt { nothing_sent: true, ..receipt });
+        };
         let body = enveloped(context, meant.session, emission).addressed(meant.agent).json();
         let heard = self.hand_over(agent_id, &meant.at.url, body, &emission.dispatch_id).await?;
         let delivered = heard.receipt(self.timepiece.now());
@@ -57,6 +60,7 @@ fn enveloped(context: &str, session: Option<&str>, emission: &Emission) -> Paylo
         entry_skill_name: None,
         trigger_kind: TriggerKind::Inline,
         caller_agent_id: None,
+        rest: Map::default(),
     };
     let session = session.map(|session| ("session_id".to_owned(), Value::from(session)));
     let meta = Meta {

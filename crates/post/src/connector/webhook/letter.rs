@@ -10,7 +10,7 @@ use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
 
 use super::super::Undone;
-use super::Webhook;
+use super::{Webhook, later};
 
 /// One request about to be made.
 pub(super) struct Letter<'a> {
@@ -41,10 +41,9 @@ impl Webhook {
             Ok(answer) if !answer.status.is_success() => {
                 let status = answer.status.as_u16();
                 let message = format!("HTTP {status} from {}", shown(url));
-                let later =
-                    answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-                let failed = DeliveryFailed::http_status(agent_id, status, message);
-                Err(failed.after(later.map(Duration::from_secs)).into())
+                let asked = answer.headers.get(RETRY_AFTER);
+                let wait = asked.and_then(|asked| later::wait(asked, self.timepiece.now()));
+                Err(DeliveryFailed::http_status(agent_id, status, message).after(wait).into())
             }
             Ok(answer) => Ok(answer),
             Err(fault) => {

@@ -1,0 +1,208 @@
+//! Which failures are tried again, and when; and which reply ends a question at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use ledger::{Place, Receipt, ReceiptState};
+use parking_lot::Mutex;
+use posthouse_time::{Moment, Timepiece};
+use serde_json::{Value, json};
+
+use crate::receiver::Receiver;
+use crate::town::{Program, Town, eventually};
+
+/// 2026-01-01T00:00:00Z
+const START: Moment = Moment::from_seconds(1_767_225_600);
+/// The longest pause, whoever asks for it.
+const CAP: Duration = Duration::from_secs(5);
+
+/// A receiver that takes nothing, and may say when it would.
+#[derive(Clone)]
+struct Refusing {
+    says: Arc<Mutex<(u16, Option<String>)>>,
+    calls: Arc<Mutex<usize>>,
+}
+
+struct Scene {
+    town: Town,
+    program: Program,
+    receiver: Refusing,
+}
+
+impl Scene {
+    async fn open() -> Self {
+        let town = Town::build(Place::Memory, post::Config::default(), Timepiece::wound(START)).await;
+        let receiver = Refusing { says: Arc::new(Mutex::new((503, None))), calls: Arc::default() };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/in", listener.local_addr().unwrap());
+        let this = receiver.clone();
+        let doors = axum::Router::new().fallback(move || async move { this.answers() });
+        tokio::spawn(async move { axum::serve(listener, doors).await });
+        town.wires("acme", "hook", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
+        let program = town.program("acme").await;
+        Self { town, program, receiver }
+    }
+
+    /// One whose post has closed: it makes the first attempt at what it is handed, and no other.
+    async fn open_without_seconds() -> Self {
+        let scene = Self::open().await;
+        scene.town.post.close().await;
+        scene
+    }
+
+    fn says(&self, status: u16, later: Option<&str>) {
+        *self.receiver.says.lock() = (status, later.map(str::to_owned));
+    }
+
+    async fn receipt(&self, dispatch: &Value) -> Receipt {
+        let dispatch = dispatch.as_str().unwrap().into();
+        let mut found = self.town.ledger.receipts().receipts_of(None, None, &dispatch).await.unwrap();
+        assert_eq!(found.len(), 1);
+        found.remove(0)
+    }
+
+    /// How long a first attempt that failed is let rest.
+    async fn first_pause(&self) -> Duration {
+        let sent = self.program.notifies("desk", "hello").await;
+        let receipt = self.receipt(&sent["dispatch_id"]).await;
+        assert_eq!((receipt.state, receipt.attempts), (ReceiptState::Queued, 1));
+        receipt.due.unwrap().since(START)
+    }
+}
+
+impl Refusing {
+    fn answers(&self) -> Response {
+        *self.calls.lock() += 1;
+        let (status, later) = self.says.lock().clone();
+        let status = StatusCode::from_u16(status).unwrap();
+        match later {
+            Some(later) => (status, [("retry-after", later)]).into_response(),
+            None => status.into_response(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn too_many_requests_and_faults_of_the_receivers_own_are_tried_again_and_other_refusals_are_final() {
+    let scene = Scene::open_without_seconds().await;
+    for (status, state) in [
+        (429, ReceiptState::Queued),
+        (500, ReceiptState::Queued),
+        (502, ReceiptState::Queued),
+        (503, ReceiptState::Queued),
+        (400, ReceiptState::Failed),
+        (401, ReceiptState::Failed),
+        (403, ReceiptState::Failed),
+        (404, ReceiptState::Failed),
+        (408, ReceiptState::Failed),
+        (409, ReceiptState::Failed),
+        (410, ReceiptState::Failed),
+        (422, ReceiptState::Failed),
+        (302, ReceiptState::Failed),
+    ] {
+        // A final one is final even if it says when to come back.
+        scene.says(status, Some("1"));
+        let sent = scene.program.notifies("desk", "hello").await;
+        assert_eq!(scene.receipt(&sent["dispatch_id"]).await.state, state, "{status}: {sent}");
+        assert_eq!(sent["dispatched"][0]["ok"], state == ReceiptState::Queued, "{status}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_receiver_asks_for_is_honoured_up_to_the_cap() {
+    let scene = Scene::open_without_seconds().await;
+    for (later, pause) in [
+        ("1", Duration::from_secs(1)),
+        ("3", Duration::from_secs(3)),
+        ("60", CAP),
+        ("Thu, 01 Jan 2026 00:00:02 GMT", Duration::from_secs(2)),
+        ("Thu, 01 Jan 2026 10:00:00 GMT", CAP),
+    ] {
+        for status in [429, 503] {
+            scene.says(status, Some(later));
+            assert_eq!(scene.first_pause().await, pause, "{status} {later}");
+        }
+    }
+    // What is over or cannot be read changes nothing.
+    for later in ["0", "soon", "Wed, 31 Dec 2025 23:00:00 GMT"] {
+        scene.says(503, Some(later));
+        assert!(scene.first_pause().await <= Duration::from_millis(250), "{later}");
+    }
+}
+
+#[tokio::test]
+async fn the_pause_before_the_second_attempt_is_anything_up_to_a_quarter_of_a_second() {
+    let scene = Scene::open_without_seconds().await;
+    let mut pauses = BTreeSet::new();
+    for _ in 0..40 {
+        pauses.insert(scene.first_pause().await);
+    }
+    assert!(pauses.last().unwrap() <= &Duration::from_millis(250), "{pauses:?}");
+    assert!(pauses.len() > 1, "those that failed together would come back together: {pauses:?}");
+}
+
+#[tokio::test]
+async fn the_pause_doubles_and_the_third_attempt_is_the_last() {
+    let scene = Scene::open().await;
+    // The first pause by the receiver's word, so that it is known when it ends.
+    scene.says(503, Some("1"));
+    let sent = scene.program.notifies("desk", "hello").await;
+    let dispatch = &sent["dispatch_id"];
+    assert_eq!(scene.receipt(dispatch).await.due, Some(START + Duration::from_secs(1)));
+    scene.says(503, None);
+    scene.town.time.wind(Duration::from_secs(1));
+    let latest = START + Duration::from_millis(1500);
+    eventually("it was tried again and waits for half a second at most", async || {
+        let receipt = scene.receipt(dispatch).await;
+        let waits = receipt.attempts == 2 && receipt.due.is_some_and(|due| due <= latest);
+        // Somewhere up to the whole pause is now and then at once.
+        waits || receipt.state == ReceiptState::Failed
+    })
+    .await;
+    scene.town.time.wind(Duration::from_millis(500));
+    eventually("it has failed", async || scene.receipt(dispatch).await.state == ReceiptState::Failed).await;
+    assert_eq!(*scene.receiver.calls.lock(), 3);
+}
+
+#[tokio::test]
+async fn a_reply_that_cannot_be_read_ends_the_question_at_once_and_is_not_asked_for_again() {
+    let town = Town::open().await;
+    let receiver = Receiver::open().await;
+    let settings = json!({ "agents": { "desk": { "url": format!("{}/in", receiver.base) } } });
+    town.wires("acme", "hook", "webhook", settings).await;
+    let program = town.program("acme").await;
+    let ask = json!({ "agent": "desk", "message": "?", "timeout": 600, "wait": 60 });
+    let too_long = json!({ "reply": { "content": "x".repeat(256 * 1024 + 1) } }).to_string();
+    for body in [
+        br#"{"reply":{"content":"\ud800"}}"#.as_slice(),
+        br#"{"reply":{"content":7}}"#,
+        br#"{"reply":[]}"#,
+        b"{\"reply\":{\"content\":\"\xff\"}}",
+        too_long.as_bytes(),
+    ] {
+        receiver.says(200, body);
+        let (status, told) = program.posts("/v1/exchange", ask.clone()).await;
+        assert_eq!((status.as_u16(), &told["code"]), (502, &json!("delivery_failed")), "{told}");
+        assert_eq!(told["cause_kind"], "malformed_response", "{told}");
+        receiver.one();
+    }
+    let (_, told) = program.gets("/v1/receipts").await;
+    assert_eq!(told["items"][0]["state"], "failed", "{told}");
+    // Without any reply, or without any sense, it may still come later.
+    for body in ["", "<html>{\"reply\":", r#"{"note":"\ud800"}"#, r#"{"reply":null}"#] {
+        receiver.says(200, body);
+        let ask = json!({ "agent": "desk", "message": "?", "wait": 0 });
+        let (status, told) = program.posts("/v1/exchange", ask).await;
+        assert_eq!(status, 202, "{told}");
+        let asked = told["correlation_id"].as_str().unwrap();
+        let arrived = async || {
+            let (_, told) = program.gets("/v1/receipts").await;
+            told["items"][0]["state"] == "delivered"
+        };
+        eventually("the question has arrived", arrived).await;
+        assert_eq!(program.gets(&format!("/v1/exchanges/{asked}")).await.0, 202, "{body}");
+    }
+}
