@@ -62,23 +62,25 @@ class Child:
                 list(command), env=dict(environment), cwd=self.log_file.parent, stdin=subprocess.DEVNULL,
                 stdout=stdout or log, stderr=log, start_new_session=True)
 
-    def spawn_with_url(self, command: Sequence[str], environment: Mapping[str, str], ready_within: float = 20.0) -> str:
+    def spawn_with_url(self, command: Sequence[str], environment: Mapping[str, str], ready_within: float = 60.0) -> str:
         """Returns when it has printed the line with its URL, its word that it is ready."""
         self.spawn(command, environment, subprocess.PIPE)
-        ready = threading.Event()
-        threading.Thread(target=self._read, args=(self._process, ready), daemon=True).start()
-        if not ready.wait(ready_within) or not self.url:
+        # The URL of an earlier life says nothing about this one.
+        ready, told = threading.Event(), threading.Event()
+        threading.Thread(target=self._read, args=(self._process, ready, told), daemon=True).start()
+        if not ready.wait(ready_within) or not told.is_set():
             self.kill()
             raise AssertionError(f"{self.name} said no URL within {ready_within} s:\n{self.log()[-4000:]}")
         return self.url
 
-    def _read(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
+    def _read(self, process: subprocess.Popen[bytes], ready: threading.Event, told: threading.Event) -> None:
         with self.log_file.open("ab", buffering=0) as log:
             for line in process.stdout:
                 log.write(line)
                 found = URL.search(line)
                 if found and not ready.is_set():
                     self.url = found.group().decode().rstrip("/.,")
+                    told.set()
                     ready.set()
         ready.set()
 

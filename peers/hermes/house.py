@@ -7,9 +7,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from child import Child, clean_environment, posthouse
+from place import Place
 from telegram_stand_in import Telegram
 from waiting import until
 
@@ -34,7 +34,8 @@ class House(Child):
         super().__init__("house", folder / "house.log")
         self.folder = folder / "house"
         self._files = folder
-        self._listen = "127.0.0.1:0"
+        # Whoever comes back after a kill must be found where it was.
+        self._place = Place()
         self._telegram = telegram
         self._settings = {f"POSTHOUSE_{key.upper()}": value for key, value in settings.items()}
 
@@ -45,13 +46,23 @@ class House(Child):
         return self.serve()
 
     def serve(self) -> "House":
-        self.spawn_with_url([posthouse(), "serve", "--config", str(self.folder / "posthouse.toml")], self._environment())
-        # Whoever comes back after a kill must be found where it was.
-        self._listen = urlsplit(self.url).netloc
+        command = [posthouse(), "serve", "--config", str(self.folder / "posthouse.toml")]
+
+        def opened() -> bool:
+            said = len(self.log())
+            try:
+                return bool(self.spawn_with_url(command, self._environment()))
+            except AssertionError:
+                # Somebody who knows nothing of places may sit on the port for a moment.
+                if "in use" not in self.log()[said:]:
+                    raise
+                return False
+
+        until("the house finds its port free", opened)
         return self
 
     def _environment(self) -> dict[str, str]:
-        extra = {"POSTHOUSE_SERVER__LISTEN": self._listen} | self._settings
+        extra = {"POSTHOUSE_SERVER__LISTEN": f"127.0.0.1:{self._place.port}"} | self._settings
         if self._telegram is not None:
             extra["POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL"] = self._telegram.url
         return clean_environment(extra)

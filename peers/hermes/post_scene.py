@@ -99,6 +99,10 @@ def kinds(receipt: dict[str, Any]) -> list[tuple[str, str]]:
     return [(reply["kind"], reply["text"]) for reply in receipt["replies"]]
 
 
+def warnings(woken: dict[str, Any]) -> str:
+    return "\n".join(woken.get("warnings", []))
+
+
 def pong(ping: str) -> str:
     """What the scripted model answers."""
     return ping.replace("ping", "pong")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from child import Child
+from place import Place
 from stock_cron import CronHome
 from stock_gateway import hermes_command
 from waiting import until
@@ -18,18 +19,19 @@ class Serve(Child):
     def __init__(self, home: CronHome) -> None:
         super().__init__("stock serve", home.folder / "serve.log")
         self.home = home
-        self._port = "0"
+        self._place = Place()
 
     def start(self) -> "Serve":
         said = len(self.log())
-        self.spawn([*hermes_command(), "serve", "--port", self._port], self.home.environment)
+        self.spawn([*hermes_command(), "serve", "--port", str(self._place.port)], self.home.environment)
 
         def ready() -> re.Match[str] | None:
             assert self.running(), f"it ended:\n{self.log()[-4000:]}"
             return READY.search(self.log(), said)
 
-        self._port = until("the stock app listens", ready, 60).group(1)
-        self.url = f"http://127.0.0.1:{self._port}"
+        told = until("the stock app listens", ready, 60).group(1)
+        assert told == str(self._place.port), f"it listens at {told}"
+        self.url = self._place.url
         if self.home.callback_url != self.url:
             # Stock reads its settings anew for every call.
             self.home.callback_url = self.url

@@ -7,10 +7,11 @@ from typing import Any, Iterator
 
 import pytest
 
-from callback import FIRE_PATH, Callback, seconds_from_now
+from callback import FIRE_PATH, seconds_from_now
 from child import call
 from clock_scene import Clock
 from loopback import HANG_UP, Answer
+from place import Place
 from scripted_model import ScriptedModel
 from stock_cron import CronHome
 from stock_serve import Serve
@@ -20,6 +21,8 @@ from waiting import until
 SETTINGS = {"clock__attempt_timeout": "4s"}
 NOT_FOUND = Answer(404, "<html><body>nothing here</body></html>", kind="text/html")
 EVERY_TWO_SECONDS = "* * * * * */2"
+# A time before which something is still to be done: far enough for a slow machine, near enough to be waited for.
+AHEAD_S = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def test_a_scripted_job_runs_re_arms_and_stops_at_its_limit(
 
 
 def test_a_job_of_one_time_runs_once_and_is_gone(clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
-    job = home.asks(action="create", schedule=seconds_from_now(3), prompt="ping once")["job_id"]
+    job = home.asks(action="create", schedule=seconds_from_now(AHEAD_S), prompt="ping once")["job_id"]
     fire_at = home.jobs()[job]["next_run_at"]
     assert home.client().armed()[job] == fire_at
     model.wait_finished(r"^ping once$")
@@ -68,11 +71,11 @@ def test_a_job_of_one_time_runs_once_and_is_gone(clock: Clock, home: CronHome, s
 
 
 def test_a_job_removed_by_its_owner_never_fires(clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
-    job = home.asks(action="create", schedule=seconds_from_now(3), prompt="ping never")["job_id"]
+    job = home.asks(action="create", schedule=seconds_from_now(AHEAD_S), prompt="ping never")["job_id"]
     assert job in home.client().armed()
     home.asks(action="remove", job_id=job)
     assert job not in home.client().armed()
-    clock.pass_by(clock.home(), 3)
+    clock.pass_by(clock.home(), AHEAD_S)
     assert model.asked(r"^ping never$") == []
     assert clock.house.job_history(home.agent, job)[-1]["what"] == "cancelled"
 
@@ -80,7 +83,7 @@ def test_a_job_removed_by_its_owner_never_fires(clock: Clock, home: CronHome, se
 def test_a_fire_for_a_job_that_is_gone_settles(clock: Clock, home: CronHome, serve: Serve) -> None:
     client, job = home.client(), clock.job()
     client.arm(job, seconds_from_now(-1))
-    until("it is settled", lambda: job not in client.armed(), 10)
+    until("it is settled", lambda: job not in client.armed())
     told = clock.house.job_history(home.agent, job)
     assert [attempt["status"] for attempt in told] == [200], "the stock app says: gone"
 
@@ -111,14 +114,14 @@ def test_a_failing_agent_is_tried_until_it_accepts_and_then_left_alone(clock: Cl
         clock.callback.answers(jobs[way], *answers)
         clients[way].arm(jobs[way], seconds_from_now(-1))
     for way, job in jobs.items():
-        fires = clock.callback.wait(job, times=3)
+        fires = clock.callback.wait(job, times=3, timeout=60)
         assert len({f.claims["jti"] for f in fires}) == 3, f"{way}: a token was used twice"
         assert [f.body for f in fires] == [fires[0].body] * 3
         first, second = (after.at - before.at for before, after in zip(fires, fires[1:]))
         # Whoever may have heard it is given the time to answer.
         soonest = 3.5 if way == "mute" else 0.8
-        assert soonest <= first <= soonest + 4, f"{way}: tried again after {first} s"
-        assert 1.7 <= second <= 6, f"{way}: tried again after {second} s"
+        assert soonest <= first <= soonest + 20, f"{way}: tried again after {first} s"
+        assert 1.7 <= second <= 20, f"{way}: tried again after {second} s"
     clock.pass_by(clock.home(), 3)
     assert {way: len(clock.callback.of(job)) for way, job in jobs.items()} == dict.fromkeys(ways, 3)
     assert [client.armed() for client in clients.values()] == [{}] * 4
@@ -126,24 +129,23 @@ def test_a_failing_agent_is_tried_until_it_accepts_and_then_left_alone(clock: Cl
 
 def test_a_job_that_is_being_retried_is_listed_and_a_word_from_its_agent_hastens_it(clock: Clock) -> None:
     client, job = clock.home().client(), clock.job()
-    clock.callback.answers(job, *[NOT_FOUND] * 3)
+    clock.callback.answers(job, *[NOT_FOUND] * 5)
     fire_at = seconds_from_now(-1)
     client.arm(job, fire_at)
-    third = clock.callback.wait(job, times=3)[2]
-    until("the third is settled", lambda: clock.house.job(client.home.agent, job)["attempts"] == 3, 5)
+    fifth = clock.callback.wait(job, times=5, timeout=60)[4]
+    until("the fifth is settled", lambda: clock.house.job(client.home.agent, job)["attempts"] == 5)
     assert client.armed() == {job: fire_at}
-    fourth = clock.callback.wait(job, times=4)[3]
-    assert fourth.at - third.at < 3.5, "left to itself it would have come after four seconds"
+    sixth = clock.callback.wait(job, times=6, timeout=40)[5]
+    assert sixth.at - fifth.at < 12, "left to itself it would have come after fifteen seconds"
 
 
 def test_an_agent_that_is_not_there_yet_is_found_by_a_retry(clock: Clock) -> None:
-    with Callback() as late:
-        url = late.url
-    # Nobody listens any more; a stock app will, later, at an address of its own.
-    home = clock.home(callback_url=url)
+    # Nobody listens there; a stock app will, later, at an address of its own.
+    deserted = Place()
+    home = clock.home(callback_url=deserted.url)
     client, job = home.client(), clock.job()
     client.arm(job, seconds_from_now(-1))
-    until("it was tried", lambda: clock.house.job_history(home.agent, job), 10)
+    until("it was tried", lambda: clock.house.job_history(home.agent, job))
     # The agent comes up elsewhere and says so under the same key: the address changes, nothing fires twice.
     home.callback_url = clock.callback.url
     client.arm(job, client.armed()[job])
@@ -162,7 +164,7 @@ def test_a_new_time_and_a_cancel_stop_the_retries(clock: Clock) -> None:
     replaced.arm(jobs[replaced], seconds_from_now(3600))
     cancelled.cancel(job_id=jobs[cancelled])
     # One that was on the wire may still come in.
-    clock.pass_by(clock.home(), 0.5)
+    clock.pass_by(clock.home(), 2)
     tried = {job: len(clock.callback.of(job)) for job in jobs.values()}
     clock.pass_by(clock.home(), 4)
     assert {job: len(clock.callback.of(job)) for job in tried} == tried
@@ -174,15 +176,15 @@ def test_a_new_time_and_a_cancel_stop_the_retries(clock: Clock) -> None:
 def test_a_restart_of_the_house_loses_no_arm(clock: Clock) -> None:
     home = clock.home()
     client = home.client()
-    while_it_is_down = {clock.job(): seconds_from_now(3) for _ in range(8)}
-    afterwards = {clock.job(): seconds_from_now(8 + number / 20) for number in range(8)}
+    while_it_is_down = {clock.job(): seconds_from_now(AHEAD_S) for _ in range(8)}
+    afterwards = {clock.job(): seconds_from_now(AHEAD_S + 5 + number / 20) for number in range(8)}
     jobs = while_it_is_down | afterwards
     for job, fire_at in jobs.items():
         client.arm(job, fire_at)
     clock.house.kill()
     assert not any(clock.callback.of(job) for job in jobs), "the kill came too late to tell"
     due = datetime.fromisoformat(max(while_it_is_down.values()))
-    until("the first are overdue", lambda: datetime.now(timezone.utc) > due, 10)
+    until("the first are overdue", lambda: datetime.now(timezone.utc) > due)
     clock.house.serve()
     for job in jobs:
         [fire] = clock.callback.wait(job, timeout=40)
@@ -199,6 +201,6 @@ def test_a_retry_goes_on_after_a_restart(clock: Clock) -> None:
     client.arm(job, seconds_from_now(-1))
     clock.callback.wait(job)
     clock.house.kill_and_serve()
-    clock.callback.wait(job, times=2)
+    clock.callback.wait(job, times=2, timeout=60)
     clock.pass_by(home, 1)
     assert len(clock.callback.of(job)) == 2

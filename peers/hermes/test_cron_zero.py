@@ -97,7 +97,7 @@ def test_three_fires_in_a_row_find_a_sleeping_agent(
 
         listener.wait_poked(pokes + 1, timeout=40)
         assert seconds_until(next_fire) <= 0, "the agent was woken before its time"
-        until("somebody starts it", lambda: body.starts == starts + 1, 5)
+        until("somebody starts it", lambda: body.starts == starts + 1, 30)
         model.wait_finished(r"^ping morning$", timeout=60, times=turns + 1)
         until("the next fire is armed", lambda: client.armed().get(job) not in (None, next_fire), 30)
         until("the run is at its end", lambda: not home.jobs()[job].get("fire_claim"), 30)

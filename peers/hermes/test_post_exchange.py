@@ -27,10 +27,12 @@ def receipt_of(office: Office, correlation: str) -> dict[str, Any]:
 
 
 def answered(office: Office, correlation: str) -> dict[str, Any]:
-    """The receipt once the answer is among what was said; whoever asked may hear it a moment earlier."""
+    """The receipt once the question was taken and the answer is among what was said. Each is a commit of its own,
+    and whoever asked may hear it a moment earlier."""
     def look() -> dict[str, Any] | None:
         found = receipt_of(office, correlation)
-        return found if "answer" in [kind for kind, _ in kinds(found)] else None
+        is_kept = "answer" in [kind for kind, _ in kinds(found)]
+        return found if is_kept and found["state"] == "acknowledged" else None
 
     return until(f"the answer to {correlation} is kept", look)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from conftest import Town
 from stock import Dialed, adapter, in_a_loop, line
@@ -101,7 +100,7 @@ async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_deliver
     await wire.hears("are you there")
     assert town.house.unread(agent) == 1
     # Past the lease the socket counts as bad, whatever the transport still believes of it.
-    await until_async("the house gives up on it", lambda: not town.house.connected(agent), 10)
+    await until_async("the house gives up on it", lambda: not town.house.connected(agent))
     held.set()
     await until_async("it comes again", lambda: len(wire.heard) == 2)
     assert wire.closes[0][0] == 1011
@@ -110,12 +109,11 @@ async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_deliver
 
 
 @in_a_loop
-async def test_going_idle_is_confirmed_quickly_and_nothing_follows(town: Town) -> None:
+async def test_going_idle_is_confirmed_and_nothing_follows(town: Town) -> None:
     agent, chat = town.agent(), town.chat()
     async with Dialed(agent) as wire:
-        begun = time.monotonic()
+        # False when the word does not come within ten seconds.
         assert await wire.go_idle()
-        assert time.monotonic() - begun < 1.0
         town.writes(agent, chat, "sleep well")
         # The socket still answers, in order: had the message been sent, it would be here by now.
         await wire.get_chat_info(str(chat))

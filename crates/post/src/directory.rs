@@ -10,7 +10,7 @@ use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::{InstanceId, TenantId};
 
 use crate::address::Address;
-use crate::connector::{AgentConnector, settings};
+use crate::connector::{AgentConnector, Undone, settings};
 use crate::line::{LINE, Line};
 use crate::wish::Listed;
 use crate::{Caller, Fault, Post, Refused};
@@ -86,10 +86,11 @@ impl Way {
         }
     }
 
-    pub fn implementation(&self) -> &'static str {
+    /// Why the agent cannot be asked this way.
+    pub fn unasked(&self, agent: &str) -> Undone {
         match &self.by {
-            By::Line(..) => LINE,
-            By::Made { connector, .. } => connector.implementation(),
+            By::Line(..) => Undone::no_reply_channel(LINE),
+            By::Made { connector, .. } => connector.unasked(agent),
         }
     }
 }

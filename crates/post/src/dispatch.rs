@@ -238,7 +238,10 @@ impl Post {
         let now = self.0.timepiece.now();
         match attempted {
             // An honest answer to whoever asked, and no delivery.
-            Ok(Handed::Woken(woken)) if woken.nothing_sent => {
+            Ok(Handed::Woken(mut woken)) if woken.nothing_sent => {
+                if woken.warnings.is_empty() {
+                    woken.warnings.push("there is no way to interrupt it, and no text to deliver".to_owned());
+                }
                 let why = format!("nothing was sent: {}", woken.warnings.join("; "));
                 let error = receipt::error(&DeliveryFailed::client_validation(agent, why));
                 let handed = Handed::Woken(woken);
@@ -386,7 +389,7 @@ fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &It
             woken_at: at.millis(),
             woken: false,
             session_id: Some(session.to_owned()),
-            warnings: Vec::new(),
+            warnings: vec!["it was sent before, and what came of it is forgotten".to_owned()],
             ..WakeReceipt::default()
         }),
         Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
@@ -404,4 +407,28 @@ fn pause(made: u32, asked: Option<Duration>) -> Duration {
         Err(_) => 1.0,
     };
     whole.mul_f64(share).max(asked.unwrap_or_default().min(LONGEST_PAUSE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_doubles_up_to_its_cap_and_is_drawn_from_all_of_it() {
+        for (made, whole) in [(0, 250), (1, 500), (2, 1000), (4, 4000), (5, 5000), (40, 5000)] {
+            let whole = Duration::from_millis(whole);
+            let drawn: Vec<Duration> = (0..200).map(|_| pause(made, None)).collect();
+            assert!(drawn.iter().all(|pause| *pause <= whole), "{drawn:?}");
+            let (low, high) = (drawn.iter().min().unwrap(), drawn.iter().max().unwrap());
+            assert!(*low < whole / 2 && *high > whole / 2, "from {low:?} to {high:?} of {whole:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_receiver_asks_for_counts_up_to_the_cap() {
+        let asked = |seconds| pause(0, Some(Duration::from_secs(seconds)));
+        assert_eq!(asked(2), Duration::from_secs(2));
+        assert_eq!(asked(3600), LONGEST_PAUSE);
+        assert!(asked(0) <= FIRST_PAUSE);
+    }
 }

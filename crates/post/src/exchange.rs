@@ -234,13 +234,12 @@ impl Post {
         connectors: Option<&[String]>,
     ) -> Result<Way, Refused> {
         let ways = self.find(by, agent, false, connectors).await?;
-        let known = ways.first().map(Way::implementation);
-        let able = ways.into_iter().find(Way::can_ask);
-        match (able, known) {
+        let unable = ways.first().map(|way| way.unasked(agent));
+        match (ways.into_iter().find(Way::can_ask), unable) {
             (Some(way), _) => Ok(way),
-            (None, Some(implementation)) => {
-                let undone = Undone::no_reply_channel(implementation);
-                Err(Refused::NotImplemented(undone.to_string()))
+            (None, Some(Undone::Failed(failed))) => Err(failed.into()),
+            (None, Some(lacking @ Undone::NotImplemented { .. })) => {
+                Err(Refused::NotImplemented(lacking.to_string()))
             }
             (None, None) => Err(Refused::Failed(unknown(agent))),
         }

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use vault::Stamps;
 
 use crate::busy::Busy;
+use crate::connector::memory::Memory;
 use crate::directory::Known;
 use crate::scheduled::{BELL, Ringer};
 use crate::waiting::Waiting;
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     pub timepiece: Timepiece,
     pub metrics: Arc<Metrics>,
     pub known: Known,
+    /// What outlasts the connectors that are made anew with every change.
+    pub memory: Memory,
     pub waiting: Waiting,
     /// Who makes attempts at what is still to be sent; so many side by side.
     pub hands: Arc<Semaphore>,
@@ -89,6 +92,7 @@ impl Post {
             timepiece: parts.timepiece,
             metrics: Arc::default(),
             known: Known::default(),
+            memory: Memory::default(),
             waiting: Waiting::default(),
             hands: Arc::new(Semaphore::new(HANDS)),
             busy: Busy::default(),

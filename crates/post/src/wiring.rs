@@ -1,29 +1,23 @@
 //! Connectors as the operator makes them.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{ConnectorRecord, Created, Removed};
-use parking_lot::Mutex;
 use posthouse_time::Late;
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::Value;
 
-use crate::connector::memory::Memory;
 use crate::connector::relay::RelayConnector;
 use crate::connector::settings::{self, Tools};
 use crate::connector::{AgentConnector, Capabilities, Undone};
 use crate::line::LINE;
-use crate::post::Inner;
 use crate::{Post, Refused, Unmade};
 
 /// How long a look at a connector may take: somebody waits for what it shows.
 const LOOKED_WITHIN: Duration = Duration::from_secs(30);
-
-/// What outlasts the connectors of each house, as long as there is one. Houses share nothing here but the list.
-static MEMORIES: Mutex<Vec<(Weak<Inner>, Memory)>> = Mutex::new(Vec::new());
 
 /// What a connector proves itself with; sealed as soon as it is made.
 #[derive(Clone, Default)]
@@ -51,21 +45,9 @@ impl Post {
             errand: self.0.errand.clone(),
             stamps: self.0.stamps.clone(),
             timepiece: self.0.timepiece.clone(),
-            memory: self.memory(),
+            memory: self.0.memory.clone(),
             config: &self.0.config,
         }
-    }
-
-    fn memory(&self) -> Memory {
-        let mut memories = MEMORIES.lock();
-        memories.retain(|(house, _)| house.strong_count() > 0);
-        let own = memories.iter().find(|(house, _)| std::ptr::eq(house.as_ptr(), Arc::as_ptr(&self.0)));
-        if let Some((_, memory)) = own {
-            return memory.clone();
-        }
-        let memory = Memory::default();
-        memories.push((Arc::downgrade(&self.0), memory.clone()));
-        memory
     }
 
     /// Makes a connector. One that is not healthy is refused, unless it shall be made all the same.

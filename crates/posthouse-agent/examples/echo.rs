@@ -1,4 +1,4 @@
-//! Says back what it hears. Start it with the variables that `posthouse agent create NAME --json` prints
+//! Says back what it hears, to people and to programs that ask. Start it with the variables that `posthouse agent create NAME --json` prints
 //! under `env`; stop it with Ctrl-C.
 
 use posthouse_agent::{Agent, RelayTransport, Settings, WebSocketTransport, termination};
@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     Agent::builder(line)
         .on_message(|message, conversation| async move {
-            let sent = conversation.reply(message.text()).await?;
+            let sent = conversation.answer(message.text()).await?;
             println!(
                 "{} heard, answered in {} message(s)",
                 message.author().unwrap_or("somebody"),

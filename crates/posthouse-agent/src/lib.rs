@@ -18,7 +18,7 @@
 //! let line = WebSocketTransport::new(Settings::from_env()?)?;
 //! Agent::builder(line)
 //!     .on_message(|message, conversation| async move {
-//!         conversation.reply(&format!("You said: {}", message.text())).await?;
+//!         conversation.answer(&format!("You said: {}", message.text())).await?;
 //!         Ok(())
 //!     })
 //!     .run(termination())
@@ -28,8 +28,9 @@
 //! ```
 //!
 //! Programs reach an agent as well, and [`Message::posted`] tells when one did. A program that asked a
-//! question waits for one call, [`Conversation::answer`]; everything else said to it is talk. The other
-//! end of that wait, for programs written in Rust, is [`post::Client`].
+//! question waits for one call, [`Conversation::answer`]; everything else said to it is talk. To people, and
+//! to programs that did not ask, the same call is [`Conversation::reply`]. The other end of that wait, for
+//! programs written in Rust, is [`post::Client`].
 //!
 //! ```no_run
 //! # use posthouse_agent::{Agent, MemoryConnector};

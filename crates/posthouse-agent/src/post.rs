@@ -1,7 +1,7 @@
 //! Writing to agents: a client of the house for programs, and for agents that write to their neighbours.
 //!
 //! [`Client::notify`] tells, [`Client::wake`] gets attention, [`Client::exchange`] asks and waits for the
-//! answer; [`Client::receipts`] says what became of it. An agent is reached by its name, whether it is
+//! answer; [`Client::receipts`] and [`Client::exchanges`] say what became of it. An agent is reached by its name, whether it is
 //! awake or not.
 //!
 //! What holds whatever happens to the house or to the line: a wish carries its own id from the moment it
@@ -34,7 +34,8 @@ pub use client::Client;
 pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
 pub use told::{
-    Answered, Delivered, Dispatched, Handed, Listed, Notified, Page, Receipt, Reply, Route, Woken,
+    Answered, Asked, Delivered, Dispatched, ExchangeState, Handed, Listed, Notified, Page, Receipt, Reply,
+    Route, Woken,
 };
 pub use wish::{Ask, Listing, Notify, Wake};
 

@@ -32,6 +32,10 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     println!("posthouse is ready at {}", house.url);
     println!();
     println!("  Talk to the sample agent:  {}/chat", house.url);
+    println!(
+        "  Ask it from a program:     posthouse --dir {} ask sample \"are you there?\" --tenant {TENANT}",
+        dir.display()
+    );
     println!("  Everything is kept in:     {}", dir.display());
     println!(
         "  Connect a Hermes agent:    use the button on that page, or `posthouse --dir {} agent create NAME --tenant {TENANT}`",

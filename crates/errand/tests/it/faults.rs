@@ -7,8 +7,15 @@ use std::time::Duration;
 
 const SECRET: &str = "/path-canary?key=query-canary";
 
+/// Long enough that whatever else goes wrong is seen before the time is up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 async fn fails(errand: &Errand, url: String) -> Fault {
-    let fault = errand.run(Call::post(url, "body").timeout(Duration::from_millis(300))).await.unwrap_err();
+    fails_within(PATIENCE, errand, url).await
+}
+
+async fn fails_within(time: Duration, errand: &Errand, url: String) -> Fault {
+    let fault = errand.run(Call::post(url, "body").timeout(time)).await.unwrap_err();
     for text in [fault.to_string(), format!("{fault:?}")] {
         assert!(!text.contains("canary"), "{text}");
     }
@@ -17,7 +24,10 @@ async fn fails(errand: &Errand, url: String) -> Fault {
 
 #[tokio::test]
 async fn a_closed_port_is_a_refused_connection_and_nothing_was_sent() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Held and never listened at, so that nobody else can open it meanwhile.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = closed.local_addr().unwrap().port();
     let fault =
         fails(&listener::errand(Config::loopback()), format!("http://127.0.0.1:{port}{SECRET}")).await;
     assert_eq!(fault, Fault::ConnectionRefused);
@@ -27,7 +37,8 @@ async fn a_closed_port_is_a_refused_connection_and_nothing_was_sent() {
 #[tokio::test]
 async fn a_silent_listener_is_a_time_out_and_may_have_heard() {
     let listener = Listener::answers_then("", never).await;
-    let fault = fails(&listener::errand(Config::loopback()), listener.url(SECRET)).await;
+    let errand = listener::errand(Config::loopback());
+    let fault = fails_within(Duration::from_millis(300), &errand, listener.url(SECRET)).await;
     assert_eq!(fault, Fault::TimedOut);
     assert!(!fault.nothing_was_sent());
 }

@@ -185,7 +185,7 @@ async fn no_interrupt_channel_webhook_without_wake_url_delivers_and_is_not_woken
     // Nothing to say is not said.
     let woken = webhook.wake("mute", &context(""), &emission("d-2")).await.unwrap();
     assert!(!woken.woken && woken.nothing_sent && receiver.seen().is_empty());
-    assert_eq!(woken.warnings, ["no wake_url and no text: nothing was sent"]);
+    assert!(woken.nothing_sent && woken.warnings.is_empty(), "{woken:?}");
 }
 
 #[tokio::test]

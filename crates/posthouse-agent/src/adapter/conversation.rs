@@ -90,12 +90,12 @@ impl Conversation {
         &self.0.timepiece
     }
 
-    /// What this chat's platform can do.
+    /// What this chat's platform can do. Of one that the house did not describe to us, such as that of
+    /// programs, only what the contract takes for granted: what another can do, such as edit, it may not.
     pub fn descriptor(&self) -> Arc<Descriptor> {
-        let known = self.0.transport.descriptors();
-        let descriptor = known.of(&self.0.platform).or_else(|| known.first()).cloned();
-        descriptor
-            .unwrap_or_else(|| Arc::new(Descriptor::new(self.0.platform.clone(), self.0.platform.as_str())))
+        let platform = &self.0.platform;
+        let known = self.0.transport.descriptors().of(platform).cloned();
+        known.unwrap_or_else(|| Arc::new(Descriptor::new(platform.clone(), platform.as_str())))
     }
 
     /// Answers the message, quoting it where the platform can; in as many pieces as its limit demands.

@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::call::{Call, Line};
-use super::{Credential, Delivered, Fault, Listed, Listing, Notified, Notify, Page, Receipt, Wake, Woken};
+use super::{
+    Asked, Credential, Delivered, Fault, Listed, Listing, Notified, Notify, Page, Receipt, Wake, Woken,
+};
 
 /// Long enough for a house to start again.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -98,6 +100,12 @@ impl Client {
     pub async fn receipt(&self, dispatch: &DispatchId) -> Result<Vec<Receipt>, Fault> {
         let page: Page<Receipt> = self.ask(|| Call::get(["receipts", dispatch.as_str()])).await?;
         Ok(page.items)
+    }
+
+    /// What we asked, newest first, a page at a time: how each question stands, without its answer, which
+    /// [`attach`](Self::attach) fetches.
+    pub async fn exchanges(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<Asked>, Fault> {
+        self.ask(|| Call::get(["exchanges"]).asking("after", after).asking("limit", limit)).await
     }
 
     /// The agents that can be written to, by name, a page at a time.

@@ -3,7 +3,7 @@
 use posthouse_wire::delivery::{
     AgentDescriptor, AgentStatus, DeliveryReceipt, ReceiptState, ReplyKind, Response, WakeReceipt,
 };
-use posthouse_wire::{DispatchId, MessageId};
+use posthouse_wire::{CorrelationId, DispatchId, MessageId};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -76,6 +76,38 @@ pub struct Answered {
     pub response: Response,
     /// The content as data, where it is a JSON object or array.
     pub data: Option<Value>,
+}
+
+/// A question and how it stands. Times are in ms.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Asked {
+    pub correlation_id: CorrelationId,
+    pub agent_id: String,
+    pub connector: String,
+    /// What its receipt is found by ([`Client::receipt`](super::Client::receipt)).
+    pub dispatch_id: DispatchId,
+    pub state: ExchangeState,
+    pub opened_at: i64,
+    /// Until when an answer counts.
+    pub deadline: i64,
+    pub ended_at: Option<i64>,
+    /// Why it never reached the agent, in words and by the contract's own name.
+    pub error: Option<String>,
+    pub error_kind: Option<String>,
+}
+
+/// How a question stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExchangeState {
+    Open,
+    Answered,
+    TimedOut,
+    /// It never reached the agent.
+    Failed,
+    /// One that a later house may add.
+    #[serde(other)]
+    Other,
 }
 
 /// One delivery of a dispatch by one connector, as far as it has come. Times are in ms.

@@ -4,7 +4,7 @@ mod exchange;
 mod house;
 
 use posthouse_agent::post::{
-    Client, Credential, Fault, Handed, Listing, Notify, ReceiptState, ReplyKind, Route, Wake,
+    Client, Credential, ExchangeState, Fault, Handed, Listing, Notify, ReceiptState, ReplyKind, Route, Wake,
 };
 use posthouse_agent::wire::delivery::{AgentStatus, DeliveryReceipt, Payload, WakeOpts, When};
 use posthouse_agent::wire::{DispatchId, Secret};
@@ -226,4 +226,17 @@ async fn post_a_house_may_stand_under_a_path_of_its_own() {
     let credential = Credential::Client { id: "tenant:acme".into(), secret };
     let client = Client::new(&format!("{}/under/a/path/", house.url), credential);
     soon(client.agent("heron")).await.unwrap();
+}
+
+#[tokio::test]
+async fn post_questions_come_in_pages_with_how_each_stands() {
+    let house = FakeHouse::open().await;
+    let page = soon(house.client().exchanges(Some("q4"), Some(3))).await.unwrap();
+    assert_eq!(house.count("GET /v1/exchanges?after=q4&limit=3"), 1);
+    let states: Vec<_> = page.items.iter().map(|asked| asked.state).collect();
+    assert_eq!(states, [ExchangeState::Failed, ExchangeState::TimedOut, ExchangeState::Other]);
+    let failed = &page.items[0];
+    assert_eq!((failed.correlation_id.as_str(), failed.dispatch_id.as_str()), ("q3", "d-q3"));
+    assert_eq!((failed.ended_at, failed.error_kind.as_deref()), (Some(6), Some("network")));
+    assert_eq!((page.items[1].ended_at, page.next.as_deref()), (None, Some("q1")));
 }

@@ -3,7 +3,7 @@
 use posthouse_agent::wire::action::Metadata;
 use posthouse_agent::wire::delivery::{Kind, Posted};
 use posthouse_agent::wire::{Action, Descriptor, Event, Outcome};
-use posthouse_agent::{Agent, Conversation, MemoryConnector, Message, Turn};
+use posthouse_agent::{Agent, Conversation, MemoryConnector, Message, Turn, sample};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::house::{soon, source};
@@ -162,4 +162,47 @@ async fn posted_an_answer_that_the_house_does_not_take_is_an_error_to_the_author
     soon(house.ask("ci", "how many?")).await.unwrap();
     let failed = soon(tells.recv()).await.unwrap();
     assert_eq!(failed.to_string(), "send failed: the answer is longer than 262144 bytes");
+}
+
+/// A house that described a platform that can edit, and not the one that programs speak on.
+fn of_people() -> MemoryConnector {
+    let mut web = Descriptor::new("web", "Web");
+    (web.supports_edit, web.max_message_length) = (true, 20);
+    MemoryConnector::new([web])
+}
+
+#[tokio::test]
+async fn posted_in_a_place_that_nobody_described_nothing_is_edited_and_another_platforms_limit_does_not_cut()
+{
+    let house = of_people();
+    let _running = start(&house, |_, conversation| async move {
+        let mut stream = conversation.stream().every(std::time::Duration::ZERO);
+        for word in ["one ", "two ", "three, which is long"] {
+            stream.push(word).await?;
+        }
+        stream.finish().await?;
+        conversation.say("done").await?;
+        Ok(())
+    });
+    soon(house.notify("ci", Kind::Augment, "it is through")).await.unwrap();
+    let said = [soon(house.next_action()).await, soon(house.next_action()).await];
+    assert!(said.iter().all(|carried| carried.action.op() == "send"), "{said:?}");
+    assert_eq!(
+        said.each_ref().map(|carried| carried.content().unwrap()),
+        ["one two three, which is long", "done"]
+    );
+}
+
+#[tokio::test]
+async fn posted_the_sample_agent_answers_a_program_in_one_piece_whether_it_asks_or_tells() {
+    let house = of_people();
+    let _running = start(&house, sample::answer);
+    let question = soon(house.ask("ci", "are you there?")).await.unwrap();
+    let answer = soon(house.answer(&question)).await;
+    assert!(answer.starts_with("Hello ci! You said: “are you there?”."), "{answer}");
+    soon(house.notify("nightly", Kind::Augment, "it is through")).await.unwrap();
+    let said = [soon(house.next_action()).await, soon(house.next_action()).await];
+    assert!(said.iter().all(|carried| carried.action.op() == "send"), "{said:?}");
+    assert!(said[1].content().unwrap().starts_with("Hello nightly! You said: “it is through”."), "{said:?}");
+    assert_eq!(said[1].answers(), None);
 }

@@ -9,7 +9,7 @@ use super::paper::{Paper, cell};
 /// One agent.
 #[derive(Args)]
 pub struct Which {
-    /// Its name, or its id (inst_…)
+    /// The agent: its name, or its id (inst_…)
     agent: String,
     /// The tenant a name is meant in; not needed while only one agent has the name
     #[arg(long, value_name = "TENANT")]
@@ -24,6 +24,7 @@ pub enum Command {
     Create {
         /// Letters, digits, dot, dash and underscore; unique in its tenant
         name: String,
+        /// The tenant that it shall belong to
         #[arg(long, value_name = "TENANT")]
         tenant: String,
         /// Called when something waits for the agent while it sleeps
@@ -39,6 +40,7 @@ pub enum Command {
     /// Lists agents
     #[command(after_help = "Examples:\n  posthouse agent list\n  posthouse agent list --tenant acme --json")]
     List {
+        /// Only those of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
@@ -229,7 +231,7 @@ fn papers(made: &Value) -> String {
 const PLACEHOLDER: &str = "https://AGENT.EXAMPLE";
 
 /// One word for a POSIX shell, whatever is in it.
-fn for_a_shell(value: &str) -> String {
+pub fn for_a_shell(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
     match !value.is_empty() && value.chars().all(plain) {
         true => value.to_owned(),

@@ -11,22 +11,27 @@ pub enum Command {
     /// Gives an agent another name, such as for an identity that holds an @
     #[command(after_help = "Example:\n  posthouse alias create perry perry@example.org --tenant acme")]
     Create {
+        /// The new name, without an @
         name: String,
         /// Whom it means, as a connector lists them
         agent: String,
+        /// The tenant in which it is known
         #[arg(long, value_name = "TENANT")]
         tenant: String,
     },
     /// Lists aliases
     #[command(after_help = "Example:\n  posthouse alias list --tenant acme")]
     List {
+        /// Only those of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
     /// Takes an alias away
     #[command(after_help = "Example:\n  posthouse alias remove perry --tenant acme")]
     Remove {
+        /// The alias
         name: String,
+        /// The tenant in which it is known
         #[arg(long, value_name = "TENANT")]
         tenant: String,
     },

@@ -55,12 +55,14 @@ pub enum Command {
     /// Shows one bot; of its secrets, only which there are
     #[command(after_help = "Example:\n  posthouse bot show telegram:7001")]
     Show {
+        /// Its platform and its id
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
     /// Lets a bot go, with its secrets and routes
     #[command(after_help = "Example:\n  posthouse bot remove telegram:7001")]
     Remove {
+        /// Its platform and its id
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },

@@ -22,9 +22,12 @@ pub enum Command {
         posthouse connector create panes --tenant acme --kind tmux --settings panes.json --force"
     )]
     Create {
+        /// What the connector is called
         name: String,
+        /// Whose it is
         #[arg(long, value_name = "TENANT")]
         tenant: String,
+        /// By which kind of way it reaches agents
         #[arg(long, value_enum)]
         kind: Kind,
         /// A JSON file with what the kind understands, such as which agents there are
@@ -41,7 +44,9 @@ pub enum Command {
         posthouse connector import agents.json --tenant acme --hmac-secret-file hmac"
     )]
     Import {
+        /// The JSON file with the map
         file: PathBuf,
+        /// Whose the connector is
         #[arg(long, value_name = "TENANT")]
         tenant: String,
         /// What the connector is called
@@ -55,13 +60,15 @@ pub enum Command {
     },
     /// Lists connectors in the order in which they are asked; `relay` comes before all of them
     #[command(
-        after_help = "Examples:\n  posthouse connector list\n  posthouse connector list --tenant acme --json"
+        after_help = "Nobody is called for it: one that cannot be opened at all is not healthy, of any other `check` \
+        tells.\n\nExamples:\n  posthouse connector list\n  posthouse connector list --tenant acme --json"
     )]
     List {
+        /// Only those of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
-    /// Shows one connector; of its secrets, only which there are
+    /// Shows one connector and whether what it leads to is there; of its secrets, only which there are
     #[command(after_help = "Example:\n  posthouse connector show hooks --tenant acme")]
     Show(Which),
     /// Looks whether what it leads to is there, and which agents it knows; fails when it is not healthy
@@ -75,7 +82,9 @@ pub enum Command {
 /// One connector.
 #[derive(Args)]
 pub struct Which {
+    /// What the connector is called
     name: String,
+    /// Whose it is
     #[arg(long, value_name = "TENANT")]
     tenant: String,
 }
@@ -139,9 +148,11 @@ impl Command {
                     ("TENANT", "tenant"),
                     ("NAME", "name"),
                     ("KIND", "kind"),
+                    ("HEALTHY", "healthy"),
                     ("AUTHORIZATION", "authorization"),
                     ("SIGNS", "hmac_secret"),
                     ("CREATED", "created_at"),
+                    ("WHY", "why"),
                 ];
                 paper.list(
                     connectors,
@@ -155,7 +166,7 @@ impl Command {
                 let health = client.post(&path, &[], &json!({})).await?;
                 found(paper, &health)?;
                 if health["healthy"] != json!(true) {
-                    bail!("connector {} is not healthy", which.name);
+                    bail!("connector {} is not healthy: {}", which.name, cell(&health["why"]));
                 }
                 Ok(())
             }
@@ -233,6 +244,8 @@ fn show(paper: &Paper, connector: &Value) -> anyhow::Result<()> {
         ("name", "name"),
         ("tenant", "tenant"),
         ("kind", "kind"),
+        ("healthy", "healthy"),
+        ("why", "why"),
         ("id", "connector_id"),
         ("authorization", "authorization"),
         ("hmac secret", "hmac_secret"),
@@ -252,13 +265,16 @@ fn found(paper: &Paper, health: &Value) -> anyhow::Result<()> {
         features.filter(|(_, can)| **can == json!(true)).map(|(name, _)| name.as_str()).collect();
     let agents = health["agents"].as_array().into_iter().flatten();
     let agents: Vec<String> = agents.map(|agent| cell(&agent["agent_id"])).collect();
-    let rows = [
-        ("healthy", cell(&health["healthy"])),
-        ("implementation", cell(&health["implementation"])),
-        ("can", able.join(" ")),
-        ("agents", cell(&json!(agents))),
-    ];
-    paper.text(&aligned(&rows.map(|(heading, value)| vec![heading.to_owned(), value])))
+    let mut rows = vec![("healthy", cell(&health["healthy"]))];
+    if !health["why"].is_null() {
+        rows.push(("why", cell(&health["why"])));
+    }
+    rows.push(("implementation", cell(&health["implementation"])));
+    rows.push(("can", able.join(" ")));
+    rows.push(("agents", cell(&json!(agents))));
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|(heading, value)| vec![heading.to_owned(), value]).collect();
+    paper.text(&aligned(&rows))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub enum Command {
         posthouse client create --agent heron --tenant acme --login --json | jq .auth > auth.json\n\n\
         The secret before it stays good for a day; the login before it ends at once.")]
     Create {
+        /// The tenant that the program writes for
         #[arg(long, value_name = "TENANT")]
         tenant: String,
         /// For this agent instead of the whole tenant
@@ -28,6 +29,7 @@ pub enum Command {
         after_help = "Examples:\n  posthouse client list\n  posthouse client list --tenant acme --json"
     )]
     List {
+        /// Only those of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },

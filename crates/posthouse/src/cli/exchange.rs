@@ -11,10 +11,11 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::Exit;
+use super::agent::for_a_shell;
 use super::notify::say;
-use super::paper::Paper;
+use super::paper::{Paper, tame};
 use super::reach::Reach;
-use super::speaker::{As, Speaker, unreached};
+use super::speaker::{As, Speaker, Whom, unreached};
 use super::text;
 
 /// Nobody answered in time.
@@ -66,7 +67,7 @@ pub struct Ask {
 enum Question {
     /// Asking again under the same id attaches, so a call that broke off is simply made again.
     Put {
-        agent: String,
+        whom: Whom,
         body: Value,
     },
     Attach,
@@ -76,7 +77,7 @@ impl Ask {
     pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
         let timepiece = Timepiece::wall();
         let fresh = || RequestId::mint(timepiece.now().millis()).to_string();
-        let (correlation, question) = match (self.attach, self.agent) {
+        let (correlation, mut question) = match (self.attach, self.agent) {
             (Some(correlation), _) => (correlation, Question::Attach),
             (None, Some(agent)) => {
                 let correlation = self.correlation_id.unwrap_or_else(fresh);
@@ -88,16 +89,24 @@ impl Ask {
                     "trigger_kind": "cli",
                     "wait": self.timeout.min(CALL),
                 });
+                let whom = Whom { agent, connectors: self.connectors };
                 say(&mut body, "event_type", self.event_type);
-                say(&mut body, "connectors", Some(self.connectors).filter(|named| !named.is_empty()));
-                say(&mut body, "from", self.from);
-                (correlation, Question::Put { agent, body })
+                say(&mut body, "connectors", Some(whom.connectors.clone()).filter(|named| !named.is_empty()));
+                (correlation, Question::Put { whom, body })
             }
             (None, None) => bail!("ask whom?"),
         };
+        let again = again(&correlation, &[self.speaking.words(), reach.words()].concat());
         let mut speaker = self.speaking.speaker(reach).await?;
+        if let Question::Put { body, .. } = &mut question {
+            say(body, "from", self.from.or_else(|| speaker.goes_by().map(str::to_owned)));
+            // Said before anything can go wrong: whoever is cut off from here on needs it.
+            if std::io::stderr().is_terminal() {
+                eprintln!("posthouse: asking as {correlation}; `{again}` comes back to it");
+            }
+        }
         let until = timepiece.now() + Duration::from_secs(self.timeout) + GRACE;
-        let wait = Wait { correlation: &correlation, until, timepiece: &timepiece };
+        let wait = Wait { correlation: &correlation, again, until, timepiece: &timepiece };
         let answer = wait.answer(&mut speaker, question).await?;
         if paper.json {
             return paper.value(&answer);
@@ -106,8 +115,16 @@ impl Ask {
     }
 }
 
+/// How one comes back to a question: the whole command, ready to be typed.
+fn again(correlation: &str, further: &[String]) -> String {
+    let words = ["posthouse", "ask", "--attach", correlation];
+    let words = words.into_iter().chain(further.iter().map(String::as_str)).map(for_a_shell);
+    words.collect::<Vec<_>>().join(" ")
+}
+
 struct Wait<'a> {
     correlation: &'a str,
+    again: String,
     until: Moment,
     timepiece: &'a Timepiece,
 }
@@ -140,7 +157,7 @@ impl Wait<'_> {
                 (StatusCode::OK, _) => return Ok(answer),
                 (StatusCode::ACCEPTED, _) => {
                     if !heard && std::io::stderr().is_terminal() {
-                        eprintln!("posthouse: no answer yet; {}", self.hint());
+                        eprintln!("posthouse: no answer yet");
                     }
                     (heard, question) = (true, Question::Attach);
                 }
@@ -156,17 +173,14 @@ impl Wait<'_> {
                 (StatusCode::NOT_FOUND, Question::Attach) if answer["code"] == "not_found" => {
                     bail!("no question of yours is known as `{}`", self.correlation);
                 }
-                (_, Question::Put { agent, .. }) => return Err(speaker.refusal(agent, status, &answer)),
-                (_, Question::Attach) => return Err(speaker.refusal("", status, &answer)),
+                (_, Question::Put { whom, .. }) => return Err(speaker.refusal(whom, status, &answer)),
+                (_, Question::Attach) => return Err(speaker.refusal(&Whom::default(), status, &answer)),
             }
         }
     }
 
     fn hint(&self) -> String {
-        format!(
-            "the question may be open still: `posthouse ask --attach {}` waits for it again",
-            self.correlation
-        )
+        format!("the question may be open still: `{}` waits for it again", self.again)
     }
 }
 
@@ -183,17 +197,14 @@ fn spoken(content: &str) -> String {
     text
 }
 
-fn tame(content: &str) -> String {
-    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    content.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_cannot_move_the_cursor_of_a_terminal() {
-        assert_eq!(tame("a\tb\n\u{1b}[2Jc\r"), "a\tb\n\u{fffd}[2Jc\u{fffd}");
+    fn what_brings_one_back_to_a_question_is_the_whole_command() {
+        let further = ["--tenant", "acme", "--dir", "/srv/my house"].map(str::to_owned);
+        assert_eq!(again("q-1", &further), "posthouse ask --attach q-1 --tenant acme --dir '/srv/my house'");
+        assert_eq!(again("q:1", &[]), "posthouse ask --attach q:1");
     }
 }

@@ -11,6 +11,7 @@ use super::paper::Paper;
 pub struct Whose {
     /// An agent's name, or its id (inst_…)
     agent: Option<String>,
+    /// Only this tenant's agents
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
@@ -26,6 +27,7 @@ pub enum Command {
     /// Puts dead letters back in line, at their old places
     #[command(after_help = "Example:\n  posthouse inbox redrive ent_0193…")]
     Redrive {
+        /// Dead letters, as `posthouse inbox dead` shows them
         #[arg(required = true, value_name = "ENTRY")]
         entries: Vec<String>,
     },

@@ -19,7 +19,10 @@ pub enum Command {
     List,
     /// Withdraws an invitation, at once
     #[command(after_help = "Example:\n  posthouse invite remove Ann")]
-    Remove { person: String },
+    Remove {
+        /// As `posthouse invite list` shows them
+        person: String,
+    },
 }
 
 impl Command {

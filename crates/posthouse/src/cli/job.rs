@@ -13,6 +13,7 @@ pub struct Which {
     agent: String,
     /// The job as its agent calls it
     job: String,
+    /// The tenant a name is meant in; not needed while only one agent has the name
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
@@ -22,7 +23,9 @@ pub enum Command {
     /// Lists what agents have armed
     #[command(after_help = "Examples:\n  posthouse job list\n  posthouse job list heron --state dead")]
     List {
+        /// Only those of this agent: its name, or its id (inst_…)
         agent: Option<String>,
+        /// Only those of this tenant's agents
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
         /// armed, dispatching or dead
@@ -37,10 +40,14 @@ pub enum Command {
         after_help = "Examples:\n  posthouse job history heron\n  posthouse job history heron ab12cd34ef56"
     )]
     History {
+        /// The agent's name, or its id (inst_…)
         agent: String,
+        /// Only those of this job, as its agent calls it
         job: Option<String>,
+        /// The tenant a name is meant in; not needed while only one agent has the name
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
+        /// How many at most
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },

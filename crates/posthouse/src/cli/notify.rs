@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 use super::paper::{Paper, aligned, cell};
 use super::reach::Reach;
-use super::speaker::{As, Speaker, nobody};
+use super::speaker::{As, Speaker, Whom};
 use super::text;
+
+/// The connector of agents that dial in.
+const LINE: &str = "relay";
 
 #[derive(Args)]
 pub struct Notify {
@@ -96,7 +99,7 @@ impl Notify {
         say(&mut body, "kind", self.kind.map(Kind::word));
         say(&mut body, "event_type", self.event_type);
         say(&mut body, "correlation_id", self.correlation_id);
-        self.sending.send(&mut speaker, paper, "notify", &self.agent, body).await
+        self.sending.send(&mut speaker, paper, "notify", self.agent, body).await
     }
 }
 
@@ -110,7 +113,7 @@ impl Wake {
         say(&mut body, "when", when);
         say(&mut body, "wait", self.wait);
         say(&mut body, "session_id", self.session);
-        self.sending.send(&mut speaker, paper, "wake", &self.agent, body).await
+        self.sending.send(&mut speaker, paper, "wake", self.agent, body).await
     }
 }
 
@@ -120,14 +123,15 @@ impl Sending {
         speaker: &mut Speaker,
         paper: &Paper,
         verb: &str,
-        agent: &str,
+        agent: String,
         mut body: Value,
     ) -> anyhow::Result<()> {
-        say(&mut body, "connectors", Some(self.connectors).filter(|named| !named.is_empty()));
-        say(&mut body, "from", self.from);
+        let whom = Whom { agent, connectors: self.connectors };
+        say(&mut body, "connectors", Some(whom.connectors.clone()).filter(|named| !named.is_empty()));
+        say(&mut body, "from", self.from.or_else(|| speaker.goes_by().map(str::to_owned)));
         let (status, answer) = speaker.post(verb, &body, self.idempotency_key.as_deref()).await?;
         if !status.is_success() {
-            return Err(speaker.refusal(agent, status, &answer));
+            return Err(speaker.refusal(&whom, status, &answer));
         }
         let dispatched: Vec<&Value> = answer["dispatched"].as_array().into_iter().flatten().collect();
         match paper.json {
@@ -136,7 +140,7 @@ impl Sending {
             false => paper.text(&told(&answer, &dispatched))?,
         }
         if dispatched.is_empty() {
-            return Err(nobody(agent));
+            return Err(whom.nobody());
         }
         if dispatched.iter().all(|one| one["ok"] == json!(false)) {
             bail!("no connector took it");
@@ -160,24 +164,18 @@ fn told(answer: &Value, dispatched: &[&Value]) -> String {
 
 fn row(one: &Value) -> Vec<String> {
     let receipt = &one["receipt"];
-    let (outcome, mut notes) = match (one["ok"] == json!(true), one["route"].as_str()) {
-        (false, _) => ("failed", vec![cell(&one["error"])]),
-        (true, Some("wake")) => {
-            let woken = if receipt["woken"] == json!(true) { "woken" } else { "not woken" };
-            (
-                woken,
-                receipt["session_id"].as_str().map(|_| cell(&receipt["session_id"])).into_iter().collect(),
-            )
-        }
-        (true, _) => {
-            let taken = if receipt["delivery_skipped"] == json!(true) { "kept" } else { "delivered" };
-            (
-                taken,
-                receipt["delivery_id"].as_str().map(|_| cell(&receipt["delivery_id"])).into_iter().collect(),
-            )
-        }
+    let (outcome, known_by) = match (one["ok"] == json!(true), one["route"].as_str()) {
+        (false, _) => ("failed", &one["error"]),
+        (true, Some("wake")) if receipt["woken"] == json!(true) => ("woken", &receipt["session_id"]),
+        (true, Some("wake")) => ("not woken", &receipt["session_id"]),
+        (true, _) if receipt["delivery_skipped"] == json!(true) => ("kept", &receipt["delivery_id"]),
+        // It lies in the agent's inbox. Whether the agent has it, be it connected or frozen, its receipt says.
+        (true, _) if one["connector"] == LINE => ("queued", &receipt["delivery_id"]),
+        (true, _) => ("delivered", &receipt["delivery_id"]),
     };
-    notes.extend(receipt["warnings"].as_array().into_iter().flatten().map(cell));
+    let warnings = receipt["warnings"].as_array().into_iter().flatten();
+    let notes: Vec<String> =
+        Some(known_by).filter(|id| id.is_string()).into_iter().chain(warnings).map(cell).collect();
     vec![format!("  {}", cell(&one["connector"])), outcome.to_owned(), notes.join("; ")]
 }
 
@@ -213,6 +211,10 @@ mod tests {
     fn what_became_of_it_is_said_honestly() {
         for (one, outcome) in [
             (json!({ "ok": true, "route": "deliver", "receipt": { "delivered_at": 1 } }), "delivered"),
+            (
+                json!({ "connector": "relay", "ok": true, "route": "deliver", "receipt": { "delivered_at": 1 } }),
+                "queued",
+            ),
             (
                 json!({ "ok": true, "route": "deliver", "receipt": { "delivered_at": 1, "delivery_skipped": true } }),
                 "kept",

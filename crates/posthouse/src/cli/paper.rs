@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 
+use posthouse_time::Moment;
 use serde_json::Value;
 
 /// How the answer is written down.
@@ -59,8 +60,8 @@ pub fn cell(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => number.to_string(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
-        // What a peer chose must not move the cursor.
-        Value::String(text) => text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
+        // In a table, one line; what a peer chose must not move the cursor.
+        Value::String(text) => tame(&text.lines().collect::<Vec<_>>().join(" ").replace('\t', " ")),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
         Value::Object(parts) => match (parts.get("platform"), parts.get("id")) {
@@ -68,6 +69,17 @@ pub fn cell(value: &Value) -> String {
             _ => value.to_string(),
         },
     }
+}
+
+/// A time that is told in ms, as people read it.
+pub fn at(ms: &Value) -> String {
+    ms.as_i64().map_or_else(|| "-".to_owned(), |ms| Moment::from_millis(ms).to_string())
+}
+
+/// A text of somebody else's, which cannot move the cursor of a terminal.
+pub fn tame(text: &str) -> String {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
 }
 
 /// Columns as wide as their widest cell, without spaces at the ends of lines.
@@ -102,6 +114,11 @@ mod tests {
     }
 
     #[test]
+    fn a_text_cannot_move_the_cursor_of_a_terminal() {
+        assert_eq!(tame("a\tb\n\u{1b}[2Jc\r"), "a\tb\n\u{fffd}[2Jc\u{fffd}");
+    }
+
+    #[test]
     fn values_read_as_words() {
         for (value, word) in [
             (json!(null), "-"),
@@ -112,6 +129,7 @@ mod tests {
                 "telegram:7001 discord:d",
             ),
             (json!("a\u{1b}[2Jb"), "a\u{fffd}[2Jb"),
+            (json!("over\r\ntwo\nlines\n"), "over two lines"),
         ] {
             assert_eq!(cell(&value), word);
         }

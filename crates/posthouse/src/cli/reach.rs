@@ -42,6 +42,29 @@ impl Reach {
         self.dir.clone().or_else(made)
     }
 
+    /// Whether anything says which house is meant.
+    pub fn is_told(&self) -> bool {
+        self.url.is_some() || self.folder().is_some()
+    }
+
+    /// The words on this command line that say which house is meant; what the environment says need not be
+    /// said again.
+    pub fn words(&self) -> Vec<String> {
+        let dir = self.dir.as_ref().map(|dir| dir.display().to_string());
+        let token = self.admin_token_file.as_ref().map(|file| file.display().to_string());
+        let said = [
+            ("--url", "POSTHOUSE_URL", self.url.clone()),
+            ("--admin-token-file", "POSTHOUSE_ADMIN_TOKEN_FILE", token),
+            ("--dir", "POSTHOUSE_DIR", dir),
+        ];
+        let typed = said.into_iter().filter_map(|(flag, variable, value)| {
+            value
+                .filter(|value| std::env::var(variable).ok().as_ref() != Some(value))
+                .map(|value| [flag.to_owned(), value])
+        });
+        typed.flatten().collect()
+    }
+
     /// The address of the running house, without a trailing slash.
     pub fn address(&self) -> anyhow::Result<String> {
         if let Some(url) = &self.url {

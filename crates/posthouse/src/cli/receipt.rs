@@ -1,20 +1,25 @@
 //! `posthouse receipt`
 
+use anyhow::bail;
 use clap::Subcommand;
-use posthouse_time::Moment;
+use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::client::Client;
-use super::paper::{Paper, aligned, cell};
+use super::client::{Client, Query};
+use super::paper::{Paper, aligned, at, cell, tame};
+use super::reach::Reach;
+use super::speaker::{As, Speaker};
 
 #[derive(Subcommand)]
 pub enum Command {
     /// Lists what became of what programs sent, newest first
-    #[command(after_help = "Examples:\n  posthouse receipt list\n  \
-        posthouse receipt list --tenant acme --agent heron --state failed")]
+    #[command(
+        after_help = "The operator sees every tenant's, or one's; a client credential its own.\n\nExamples:\n  \
+        posthouse receipt list\n  \
+        posthouse receipt list --tenant acme --agent heron --state failed\n  \
+        posthouse receipt list --client-id tenant:ten_… --client-secret-file secret"
+    )]
     List {
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
         /// Only what was sent to this agent
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
@@ -22,55 +27,55 @@ pub enum Command {
         #[arg(long)]
         state: Option<String>,
         /// How many at most
-        #[arg(long, default_value_t = 50)]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
-        /// Only those before this one: `next` of the page before, as --json shows it
+        /// Only those before this one: `next` of the page before
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
+        #[command(flatten)]
+        looking: As,
     },
     /// Shows everything that one dispatch reached, and what agents said to it
-    #[command(after_help = "Example:\n  posthouse receipt show 0193c0de-…")]
+    #[command(after_help = "Examples:\n  posthouse receipt show 0193c0de-…\n  \
+        posthouse receipt show deploy-418 --client-id tenant:ten_… --client-secret-file secret")]
     Show {
-        /// As `posthouse notify` printed it
+        /// Its dispatch id, as `posthouse notify` printed it
+        #[arg(value_name = "DISPATCH")]
         dispatch: String,
+        #[command(flatten)]
+        looking: As,
     },
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
         match self {
-            Command::List { tenant, agent, state, limit, after } => {
+            Command::List { agent, state, limit, after, looking } => {
                 let limit = limit.to_string();
-                let query = [
-                    ("tenant", tenant.as_deref()),
+                let mut query = vec![
                     ("agent", agent.as_deref()),
                     ("state", state.as_deref()),
                     ("limit", Some(limit.as_str())),
                     ("after", after.as_deref()),
                 ];
+                let tenant = looking.tenant.clone();
+                let mut reader = match looking.is_a_program() {
+                    true => Reader::Program(looking.speaker(reach).await?),
+                    false => {
+                        query.push(("tenant", tenant.as_deref()));
+                        Reader::Operator(Client::new(reach)?)
+                    }
+                };
                 // One page: the newest are what is asked for.
-                let page = client.get(&["receipts"], &query).await?;
-                if paper.json {
-                    return paper.value(&page);
-                }
-                let columns = [
-                    ("DISPATCH", "dispatch_id"),
-                    ("TENANT", "tenant"),
-                    ("AGENT", "agent_id"),
-                    ("CONNECTOR", "connector"),
-                    ("ROUTE", "route"),
-                    ("STATE", "state"),
-                    ("ACCEPTED", "accepted_at"),
-                    ("WHY", "error"),
-                ];
-                let mut items = page["items"].as_array().cloned().unwrap_or_default();
-                for receipt in &mut items {
-                    receipt["accepted_at"] = at(&receipt["accepted_at"]).into();
-                }
-                paper.list(items, &columns, "nothing was sent")
+                list(paper, &reader.reads(&["receipts"], &query).await?)
             }
-            Command::Show { dispatch } => {
-                let shown = client.get(&["receipts", &dispatch], &[]).await?;
+            Command::Show { dispatch, looking } => {
+                // Programs choose these ids, so several tenants may have one; a tenant that is named has its own.
+                let mut reader = match looking.is_a_program() || looking.tenant.is_some() {
+                    true => Reader::Program(looking.speaker(reach).await?),
+                    false => Reader::Operator(Client::new(reach)?),
+                };
+                let shown = reader.reads(&["receipts", &dispatch], &[]).await?;
                 if paper.json {
                     return paper.value(&shown);
                 }
@@ -82,14 +87,70 @@ impl Command {
     }
 }
 
+/// Whoever looks, at the door that is theirs.
+enum Reader {
+    Operator(Client),
+    Program(Speaker),
+}
+
+impl Reader {
+    async fn reads(&mut self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
+        let speaker = match self {
+            Reader::Operator(client) => return client.get(path, query).await,
+            Reader::Program(speaker) => speaker,
+        };
+        let (status, answer) = speaker.get(path, query).await?;
+        match (status, path) {
+            (status, _) if status.is_success() => Ok(answer),
+            (StatusCode::NOT_FOUND, [_, dispatch]) => bail!("nothing of yours was sent as `{dispatch}`"),
+            _ => Err(speaker.refused(status, &answer)),
+        }
+    }
+}
+
+fn list(paper: &Paper, page: &Value) -> anyhow::Result<()> {
+    if paper.json {
+        return paper.value(page);
+    }
+    let mut items = page["items"].as_array().cloned().unwrap_or_default();
+    for receipt in &mut items {
+        receipt["accepted_at"] = at(&receipt["accepted_at"]).into();
+    }
+    let mut columns = vec![
+        ("DISPATCH", "dispatch_id"),
+        ("TENANT", "tenant"),
+        ("AGENT", "agent_id"),
+        ("CONNECTOR", "connector"),
+        ("ROUTE", "route"),
+        ("STATE", "state"),
+        ("ACCEPTED", "accepted_at"),
+        ("WHY", "error"),
+    ];
+    // A program has but one, and is not told of it.
+    columns
+        .retain(|(_, name)| *name != "tenant" || items.iter().any(|receipt| receipt["tenant"].is_string()));
+    paper.list(items, &columns, "nothing was sent")?;
+    more(page);
+    Ok(())
+}
+
+/// Says that a list goes on, beside the list itself, which others may read line by line. A page that is just full
+/// may have been the last.
+pub fn more(page: &Value) {
+    if let Some(next) = page["next"].as_str() {
+        eprintln!("posthouse: there may be more: --after {next} goes on from here");
+    }
+}
+
 /// One receipt: whom it was for, how far it has come, and the agent's words.
 fn told(receipt: &Value) -> String {
+    let whose = receipt["tenant"].as_str().map(|_| format!(" of {}", cell(&receipt["tenant"])));
     let mut text = format!(
-        "{} {}  {} of {} through {}  {}\n",
+        "{} {}  {}{} through {}  {}\n",
         cell(&receipt["dispatch_id"]),
         cell(&receipt["route"]),
         cell(&receipt["agent_id"]),
-        cell(&receipt["tenant"]),
+        whose.unwrap_or_default(),
         cell(&receipt["connector"]),
         cell(&receipt["state"]),
     );
@@ -106,12 +167,19 @@ fn told(receipt: &Value) -> String {
         }
     }
     for reply in receipt["replies"].as_array().into_iter().flatten() {
-        rows.push(vec![format!("  {}", at(&reply["at"])), cell(&reply["kind"]), cell(&reply["text"])]);
+        let said = tame(&reply["text"].as_str().unwrap_or_default().replace("\r\n", "\n"));
+        let mut lines = said.lines();
+        let first = lines.next().unwrap_or("-").to_owned();
+        rows.push(vec![format!("  {}", at(&reply["at"])), cell(&reply["kind"]), first]);
+        // What goes on stands below what began.
+        rows.extend(lines.map(|line| vec![String::new(), String::new(), line.to_owned()]));
     }
     text.push_str(&aligned(&rows));
     let contract = &receipt["receipt"];
     for (name, value) in [
         ("error", &receipt["error"]),
+        ("error kind", &receipt["error_kind"]),
+        ("attempts", &receipt["attempts"]),
         ("queue lag (ms)", &receipt["queue_lag_ms"]),
         ("delivery id", &contract["delivery_id"]),
         ("session", &receipt["session_id"]),
@@ -125,11 +193,6 @@ fn told(receipt: &Value) -> String {
         text.push_str(&format!("  warning: {}\n", cell(warning)));
     }
     text
-}
-
-/// A time that is told in ms, as people read it.
-fn at(ms: &Value) -> String {
-    ms.as_i64().map_or_else(|| "-".to_owned(), |ms| Moment::from_millis(ms).to_string())
 }
 
 #[cfg(test)]
@@ -146,16 +209,32 @@ mod tests {
             "sent_at": 1_765_000_000_000_i64, "accepted_at": 1_765_000_000_007_i64,
             "delivered_at": 1_765_000_001_000_i64, "queue_lag_ms": 1000,
             "receipt": { "delivered_at": 1, "delivery_id": "ent_1", "warnings": ["slow"] },
-            "replies": [{ "at": 1_765_000_002_000_i64, "kind": "said", "text": "on\nit" }],
+            "replies": [{ "at": 1_765_000_002_000_i64, "kind": "said", "text": "on\r\nit\u{1b}\n\nnow" }],
         }));
         let expected = "d-1 deliver  heron of acme through relay  delivered\n\
             \x20 2025-12-06T05:46:40.000Z  emitted\n\
             \x20 2025-12-06T05:46:40.007Z  accepted\n\
             \x20 2025-12-06T05:46:41.000Z  delivered\n\
-            \x20 2025-12-06T05:46:42.000Z  said       on\u{fffd}it\n\
+            \x20 2025-12-06T05:46:42.000Z  said       on\n\
+            \x20                                      it\u{fffd}\n\
+            \n\
+            \x20                                      now\n\
             \x20 queue lag (ms): 1000\n\
             \x20 delivery id: ent_1\n\
             \x20 warning: slow\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_kind_and_how_often_it_was_tried_and_a_program_is_not_told_whose_it_is() {
+        let text = told(&json!({
+            "dispatch_id": "d-1", "route": "deliver", "agent_id": "desk", "connector": "hooks", "state": "failed",
+            "attempts": 3, "error": "the receiver answered 500", "error_kind": "http_status", "receipt": null,
+        }));
+        let expected = "d-1 deliver  desk through hooks  failed\n\
+            \x20 error: the receiver answered 500\n\
+            \x20 error kind: http_status\n\
+            \x20 attempts: 3\n";
         assert_eq!(text, expected);
     }
 }

@@ -15,13 +15,16 @@ use super::reach::{Reach, read_secret};
 /// Nobody knows the agent.
 pub const NOBODY: u8 = 4;
 
+/// What the operator goes by, where nothing else is said.
+const OPERATOR: &str = "operator";
+
 /// As whom to speak.
 #[derive(Args)]
 pub struct As {
-    /// Speak as the house's operator, to this tenant's agents
+    /// As the house's operator, for this tenant
     #[arg(long, value_name = "TENANT", conflicts_with_all = ["client_id", "client_secret_file"])]
-    tenant: Option<String>,
-    /// Speak with this client credential; without it, that of POSTHOUSE_CLIENT_ID
+    pub tenant: Option<String>,
+    /// With this client credential; without it, that of POSTHOUSE_CLIENT_ID
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
     /// The file that holds its secret; without it, POSTHOUSE_CLIENT_SECRET_FILE names one, or
@@ -44,17 +47,36 @@ pub struct Speaker {
 
 impl As {
     pub async fn speaker(self, reach: &Reach) -> anyhow::Result<Speaker> {
-        let line = Line::new(reach)?;
         let who = match self.tenant {
             Some(tenant) => Who::Operator { client: Client::new(reach)?, tenant },
             None => self.credential()?,
         };
+        // A program has no folder of the house's to be pointed to.
+        if matches!(who, Who::Client { .. }) && !reach.is_told() {
+            bail!("which house? say its address with --url, or set POSTHOUSE_URL");
+        }
+        let line = Line::new(reach)?;
         let token = who.token(&line).await?;
         Ok(Speaker { line, who, token })
     }
 
+    /// Whether a program's credential is meant: one is named, and no tenant that only the operator could name.
+    pub fn is_a_program(&self) -> bool {
+        self.tenant.is_none() && (self.client_id.is_some() || said("POSTHOUSE_CLIENT_ID").is_some())
+    }
+
+    /// The words on this command line that say as whom.
+    pub fn words(&self) -> Vec<String> {
+        let file = self.client_secret_file.as_ref().map(|file| file.display().to_string());
+        let said = [
+            ("--tenant", self.tenant.clone()),
+            ("--client-id", self.client_id.clone()),
+            ("--client-secret-file", file),
+        ];
+        said.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?])).flatten().collect()
+    }
+
     fn credential(self) -> anyhow::Result<Who> {
-        let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(id) = self.client_id.or_else(|| said("POSTHOUSE_CLIENT_ID")) else {
             bail!(
                 "as whom? say --tenant to speak as the operator, or --client-id and --client-secret-file, \
@@ -70,6 +92,11 @@ impl As {
         };
         Ok(Who::Client { id, secret })
     }
+}
+
+/// What the environment says, unless it is empty.
+fn said(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Who {
@@ -101,6 +128,11 @@ impl Who {
 }
 
 impl Speaker {
+    /// Who a message is from where nobody said: programs and agents have a name of their own.
+    pub fn goes_by(&self) -> Option<&'static str> {
+        matches!(self.who, Who::Operator { .. }).then_some(OPERATOR)
+    }
+
     pub async fn post(
         &mut self,
         verb: &str,
@@ -145,23 +177,47 @@ impl Speaker {
     }
 
     /// A refusal as an error, with an exit code of its own where nobody knows the agent.
-    pub fn refusal(&self, agent: &str, status: StatusCode, answer: &Value) -> anyhow::Error {
+    pub fn refusal(&self, whom: &Whom, status: StatusCode, answer: &Value) -> anyhow::Error {
         // By those very words: a connector may well know the agent and refuse it for another reason.
         let detail = answer["detail"].as_str().unwrap_or_default();
         if answer["cause_kind"] == "client_validation" && detail.starts_with("no connector knows") {
-            return nobody(agent);
+            return whom.nobody();
         }
         let refusal = self.line.refusal(status, answer);
+        // What is on record all the same is asked about by that id.
+        let known_by = answer["dispatch_id"].as_str().map(|id| format!(" as {id}")).unwrap_or_default();
         match answer["cause_kind"].as_str() {
-            Some(kind) => refusal.context(format!("not delivered ({kind})")),
+            Some(kind) => refusal.context(format!("not delivered{known_by} ({kind})")),
             None => refusal,
         }
     }
+
+    /// A refusal of what concerns no agent.
+    pub fn refused(&self, status: StatusCode, answer: &Value) -> anyhow::Error {
+        self.line.refusal(status, answer)
+    }
 }
 
-pub fn nobody(agent: &str) -> anyhow::Error {
-    let words = format!("nobody knows an agent `{agent}`: it is neither enrolled nor listed by a connector");
-    Exit { code: NOBODY, words }.into()
+/// Whom to reach, and by which connectors alone.
+#[derive(Default)]
+pub struct Whom {
+    pub agent: String,
+    pub connectors: Vec<String>,
+}
+
+impl Whom {
+    /// Nobody knows it, or nobody of those who were named.
+    pub fn nobody(&self) -> anyhow::Error {
+        let agent = &self.agent;
+        let words = match &self.connectors[..] {
+            [] => {
+                format!("nobody knows an agent `{agent}`: it is neither enrolled nor listed by a connector")
+            }
+            [one] => format!("no connector `{one}` knows an agent `{agent}`"),
+            named => format!("none of the connectors {} knows an agent `{agent}`", named.join(", ")),
+        };
+        Exit { code: NOBODY, words }.into()
+    }
 }
 
 /// Whether the house was not there, which may pass.

@@ -10,16 +10,23 @@ use super::paper::Paper;
 pub enum Command {
     /// Makes a tenant
     #[command(after_help = "Example:\n  posthouse tenant create acme")]
-    Create { name: String },
+    Create {
+        /// Unique in this house
+        name: String,
+    },
     /// Lists tenants
     #[command(after_help = "Example:\n  posthouse tenant list --json")]
     List,
     /// Shows one tenant, by name or id
     #[command(after_help = "Example:\n  posthouse tenant show acme")]
-    Show { tenant: String },
+    Show {
+        /// Its name, or its id (ten_…)
+        tenant: String,
+    },
     /// Changes what the agents of a tenant may do
     #[command(after_help = "Example:\n  posthouse tenant set acme --peer-post none")]
     Set {
+        /// Its name, or its id (ten_…)
         tenant: String,
         /// Whether an agent's own credential may write to the tenant's other agents
         #[arg(long, value_enum, value_name = "WHOM")]
@@ -27,7 +34,10 @@ pub enum Command {
     },
     /// Removes a tenant that has no agents left
     #[command(after_help = "Example:\n  posthouse tenant remove acme")]
-    Remove { tenant: String },
+    Remove {
+        /// Its name, or its id (ten_…)
+        tenant: String,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -1,6 +1,9 @@
 //! What is to be said: from the command line, or from whoever pipes into us.
 
+use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 
 use anyhow::{Context, bail};
 
@@ -18,10 +21,16 @@ pub fn said(text: &str) -> Result<String, String> {
 }
 
 /// The text that was given, where none is needed; nothing when there is none, or an empty one. Only `-` reads
-/// what is piped: a script whose input is a pipe that never ends would wait for it in vain.
+/// what is piped: a script whose input is a pipe that never ends would wait for it in vain. So whoever may have
+/// piped something without saying so is told, and not left to think that it was sent.
 pub fn optional(given: Option<String>) -> anyhow::Result<Option<String>> {
     let text = match given.as_deref() {
-        None => return Ok(None),
+        None => {
+            if is_fed() {
+                eprintln!("posthouse: a text that is piped in is read only where `-` stands for it");
+            }
+            return Ok(None);
+        }
         Some("-") => piped(std::io::stdin().lock())?,
         Some(text) => text.to_owned(),
     };
@@ -35,6 +44,12 @@ pub fn optional(given: Option<String>) -> anyhow::Result<Option<String>> {
 pub fn needed(given: Option<String>) -> anyhow::Result<String> {
     let unasked = || (!std::io::stdin().is_terminal()).then(|| "-".to_owned());
     optional(given.or_else(unasked))?.context("there is nothing to say: give a text, or pipe one in")
+}
+
+/// Whether our input is a pipe, or a file with something in it. What a pipe holds is not known before it is read.
+fn is_fed() -> bool {
+    let input = std::io::stdin().as_fd().try_clone_to_owned().and_then(|input| File::from(input).metadata());
+    input.is_ok_and(|input| input.file_type().is_fifo() || (input.is_file() && input.len() > 0))
 }
 
 fn piped(from: impl Read) -> anyhow::Result<String> {

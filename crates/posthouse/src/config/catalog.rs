@@ -116,6 +116,7 @@ pub const SETTINGS: &[Setting] = &[
         "how long a wake waits for a connected agent, unless the call says; at most 60s",
     ),
     setting("post.open_exchanges", Number, "questions that one tenant may have open"),
+    setting("post.caller_header", Text, "the header in which a fronting host names its own caller"),
     setting(
         "post.preamble",
         Switch,

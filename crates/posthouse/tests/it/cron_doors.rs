@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::cron::{Armer, Callback, ahead};
 use crate::house::House;
-use crate::talk::provide_crypto;
+use crate::talk::{PATIENCE, provide_crypto};
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -26,6 +26,17 @@ fn make_agent(house: &House) -> (Value, String) {
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
     let instance = heron["instance_id"].as_str().unwrap().to_owned();
     (heron, instance)
+}
+
+/// Waits until what is armed is as described.
+async fn until_listed(armer: &Armer, is_so: impl Fn(&[Value]) -> bool) {
+    let waiting = async {
+        while !is_so(&armer.listed().await) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    assert!(waited.is_ok(), "still armed: {:?}", armer.listed().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,9 +114,7 @@ async fn a_house_opened_on_a_backup_still_fires_what_was_armed() {
     let _ = armer.arms(&armer.wish("cancelled", &due)).await;
     armer.cancels("cancelled").await;
     // The copy is of a moment at which the first fire's end is recorded.
-    while !armer.listed().await.iter().all(|armed| armed["job_id"] == "kept") {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_listed(&armer, |listed| listed.iter().all(|armed| armed["job_id"] == "kept")).await;
 
     let copy = house.dir.path().join("copy");
     std::fs::create_dir(&copy).unwrap();
@@ -124,8 +133,6 @@ async fn a_house_opened_on_a_backup_still_fires_what_was_armed() {
     assert!(calls[1].at.millis() * 1000 >= due.due_us());
     let audience = audience(&instance.as_str().into());
     assert!(judge(calls[1].token(), &audience, &published, Some(&house.url), calls[1].at).is_some());
-    while !armer.listed().await.is_empty() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_listed(&armer, <[Value]>::is_empty).await;
     assert_eq!(callback.len(), 2, "the rest was over before the copy was made");
 }

@@ -1,8 +1,10 @@
 //! A house as its users have it: the real binary, in a folder of its own, spoken to by its command line.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ pub struct House {
     pub url: String,
     env: Vec<(String, String)>,
     child: Option<Child>,
+    _place: Place,
     /// Everything it printed, over all its lives.
     pub log: Arc<Mutex<String>>,
 }
@@ -36,7 +39,8 @@ impl House {
     pub fn open_at(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
         let made = Command::new(BINARY).arg("init").arg(&folder).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let port = free_port();
+        let place = Place::take();
+        let port = place.port;
         let url = format!("http://127.0.0.1:{port}");
         let mut all = vec![
             ("POSTHOUSE_SERVER__LISTEN".to_owned(), format!("127.0.0.1:{port}")),
@@ -46,7 +50,7 @@ impl House {
             ("POSTHOUSE_ERRAND__ALLOW_CIDRS".to_owned(), "127.0.0.0/8".to_owned()),
         ];
         all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let mut house = Self { dir, folder, url, env: all, child: None, log: Arc::default() };
+        let mut house = Self { dir, folder, url, env: all, child: None, _place: place, log: Arc::default() };
         house.start();
         house
     }
@@ -57,6 +61,20 @@ impl House {
 
     /// Starts the binary and returns when it says that it is ready.
     pub fn start(&mut self) {
+        // Somebody who knows nothing of places may sit on the port for a moment.
+        for _ in 0..100 {
+            match self.tries_to_start() {
+                Ok(()) => return,
+                Err(said) if said.contains("in use") => std::thread::sleep(Duration::from_millis(100)),
+                Err(said) => panic!("the house did not open: {said}"),
+            }
+        }
+        panic!("the port stays in use\n{}", self.log.lock().unwrap());
+    }
+
+    /// What it said instead of being ready, if it ended.
+    fn tries_to_start(&mut self) -> Result<(), String> {
+        let before = self.log.lock().unwrap().len();
         let mut child = Command::new(BINARY)
             .args(["serve", "--config"])
             .arg(self.folder().join("posthouse.toml"))
@@ -68,16 +86,22 @@ impl House {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let err = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::clone(&self.log);
-        std::thread::spawn(move || {
+        let reading = std::thread::spawn(move || {
             for line in err.lines().map_while(Result::ok) {
                 log.lock().unwrap().push_str(&format!("{line}\n"));
             }
         });
         let mut ready = String::new();
         out.read_line(&mut ready).unwrap();
-        assert!(ready.contains("posthouse is ready at"), "{ready}\n{}", self.log.lock().unwrap());
+        if !ready.contains("posthouse is ready at") {
+            let _ = child.kill();
+            child.wait().unwrap();
+            reading.join().unwrap();
+            return Err(format!("{ready}{}", &self.log.lock().unwrap()[before..]));
+        }
         self.log.lock().unwrap().push_str(&ready);
         self.child = Some(child);
+        Ok(())
     }
 
     /// Starts again under another public address on the same port.
@@ -148,8 +172,31 @@ impl Drop for House {
     }
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port that stays one house's while it is down. It lies below those that the system gives to whoever asks for
+/// any, and its namesake of UDP is held as long as the house is there, so that no other house takes it either.
+struct Place {
+    port: u16,
+    _held: UdpSocket,
+}
+
+impl Place {
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+
+    fn take() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Tests run in many processes: each begins somewhere else.
+        let begin = std::process::id().wrapping_mul(37);
+        for _ in 0..Self::COUNT {
+            let turn = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % Self::COUNT;
+            let port = u16::try_from(Self::FIRST + turn).unwrap();
+            let Ok(held) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                return Self { port, _held: held };
+            }
+        }
+        panic!("no port is free");
+    }
 }
 
 /// Every file below a folder, with its bytes.

@@ -17,6 +17,7 @@ mod fire_tokens;
 mod house;
 mod matrix;
 mod post_cli;
+mod post_reading;
 mod receiver;
 mod story;
 mod talk;

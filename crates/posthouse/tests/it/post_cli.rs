@@ -13,7 +13,7 @@ use crate::house::{BINARY, House};
 use crate::talk::{PATIENCE, Rider, provide_crypto};
 
 /// A command as people type it, with what is piped into it.
-fn types(house: &House, words: &[&str], piped: Option<&str>, env: &[(&str, &str)]) -> Output {
+pub fn types(house: &House, words: &[&str], piped: Option<&str>, env: &[(&str, &str)]) -> Output {
     let mut command = Command::new(BINARY);
     command.arg("--dir").arg(house.folder()).args(words).envs(env.iter().copied());
     command.stdin(if piped.is_some() { Stdio::piped() } else { Stdio::null() });
@@ -25,27 +25,27 @@ fn types(house: &House, words: &[&str], piped: Option<&str>, env: &[(&str, &str)
 }
 
 /// A command that goes on while others act.
-fn begins(house: &House, words: &[&str]) -> Child {
+pub fn begins(house: &House, words: &[&str]) -> Child {
     let mut command = Command::new(BINARY);
     command.arg("--dir").arg(house.folder()).args(words).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn out(output: &Output) -> String {
+pub fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// The exit code and what was said about it.
-fn fails(house: &House, words: &[&str]) -> (i32, String) {
+pub fn fails(house: &House, words: &[&str]) -> (i32, String) {
     let output = types(house, words, None, &[]);
     (output.status.code().unwrap(), err(&output))
 }
 
-fn settled() -> (House, Value) {
+pub fn settled() -> (House, Value) {
     provide_crypto();
     let house = House::open(&[]);
     house.does(&["tenant", "create", "acme"]);
@@ -53,18 +53,18 @@ fn settled() -> (House, Value) {
     (house, heron)
 }
 
-async fn dials(house: &House, agent: &Value) -> Rider {
+pub async fn dials(house: &House, agent: &Value) -> Rider {
     Rider::dial(house, agent, &[("post", "post")]).await
 }
 
 /// What a program sent, without the line that tells agents of other makes what it is.
-fn text(inbound: &Inbound) -> String {
+pub fn text(inbound: &Inbound) -> String {
     let posted = inbound.event.post.as_ref().unwrap();
     posted.unwrap(&inbound.event.text).to_owned()
 }
 
 /// Answers the question that was heard, however long the house takes to come back.
-async fn answers(rider: &Rider, question: &Inbound, content: &str) {
+pub async fn answers(rider: &Rider, question: &Inbound, content: &str) {
     let meta = question.event.post.as_ref().unwrap().meta.as_ref().unwrap();
     let correlation: CorrelationId = meta.correlation_id.clone().unwrap();
     let answer = Action::Send {
@@ -159,7 +159,7 @@ async fn a_wake_says_whether_it_woke_and_may_be_put_off() {
     assert_eq!(absent["woken"], false);
     let mut rider = dials(&house, &heron).await;
     assert_eq!(text(&rider.hears().await), "now");
-    let woken = house.does(&["wake", "heron@deploys", "look", "--tenant", "acme", "--wait", "10"]);
+    let woken = house.does(&["wake", "heron@deploys", "look", "--tenant", "acme", "--wait", "60"]);
     assert_eq!((&woken["woken"], &woken["dispatched"][0]["route"]), (&json!(true), &json!("wake")));
     assert_eq!(rider.hears().await.event.source.chat_id.unwrap().as_str(), "post-deploys");
     let later = house.does(&["wake", "heron", "later", "--tenant", "acme", "--when", "+1h"]);
@@ -320,11 +320,16 @@ async fn webhooks_of_the_reference_are_imported_once_and_their_secrets_stay_unse
     let which = ["webhook", "--tenant", "acme"];
     let shown = house.does(&[&["connector", "show"][..], &which].concat());
     let listed = house.does(&["connector", "list"]);
-    assert_eq!(listed["items"], json!([shown]));
+    assert_eq!(listed["items"][0]["connector_id"], shown["connector_id"]);
+    assert_eq!((&listed["items"][0]["healthy"], &shown["healthy"]), (&Value::Null, &json!(false)));
     let checked = house.tries(&[&["connector", "check"][..], &which].concat());
     assert_eq!(checked.status.code(), Some(1));
     let health: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!((&health["healthy"], &health["agents"][0]["agent_id"]), (&json!(false), &json!("desk")));
+    assert!(
+        err(&checked).contains("webhook is not healthy: agent 'desk': GET http://127.0.0.1:1: "),
+        "{checked:?}"
+    );
     let told = house.does(&["notify", "desk", "hello", "--tenant", "acme"]);
     let receipt = house.does(&["receipt", "show", told["dispatch_id"].as_str().unwrap()]);
     assert_eq!(receipt["items"][0]["connector"], "webhook");

@@ -39,7 +39,6 @@ impl Webhook {
             ..WakeReceipt::default()
         };
         let Some(context) = context else {
-            receipt.warnings.push("no wake_url and no text: nothing was sent".to_owned());
             return Ok(WakeReceipt { nothing_sent: true, ..receipt });
         };
         let body = enveloped(context, meant.session, emission).addressed(meant.agent).json();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -30,6 +31,8 @@ struct Heard {
     spent: u32,
     going_on: usize,
     most_at_once: usize,
+    /// Arms are kept waiting until so many calls were there at a time.
+    gathers: usize,
 }
 
 impl FakePortal {
@@ -99,6 +102,11 @@ impl FakePortal {
         state.spent = state.tokens;
     }
 
+    /// Lets no arm through before so many calls are there at a time: how fast they come does not matter.
+    pub(super) fn gathers(&self, calls: usize) {
+        self.state.lock().gathers = calls;
+    }
+
     pub(super) fn most_at_once(&self) -> usize {
         self.state.lock().most_at_once
     }
@@ -128,8 +136,21 @@ async fn verb(
         state.going_on += 1;
         state.most_at_once = state.most_at_once.max(state.going_on);
     }
-    // Long enough that calls made at a time are seen at a time.
-    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+    if verb == "provision" {
+        let still_few = || {
+            let state = state.lock();
+            state.most_at_once < state.gathers
+        };
+        let gathered = async {
+            while still_few() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        // If they never come together, that is for the test to say.
+        let _ = tokio::time::timeout(Duration::from_secs(10), gathered).await;
+    }
+    // One call too many would be on its way with the others.
+    tokio::time::sleep(Duration::from_millis(3)).await;
     let mut state = state.lock();
     state.going_on -= 1;
     if state.down || state.fails_for.contains(&job) {

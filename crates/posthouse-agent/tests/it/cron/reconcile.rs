@@ -88,6 +88,7 @@ async fn cron_a_failure_does_not_stop_the_rest_and_is_tried_again_later() {
         jobs.push(scene.job(NewJob::new("every 50m")).await);
     }
     portal.fails_for(&jobs[7].id(), true);
+    portal.gathers(8);
     let cron = scene.managed(&portal);
     cron.start();
     assert_eq!(soon(cron.until(|standing| standing != Standing::Asking)).await, Standing::Ticking);

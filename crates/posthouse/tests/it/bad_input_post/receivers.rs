@@ -9,18 +9,26 @@ use super::Scene;
 use crate::canaries_post::signature;
 use crate::receiver::MANNERS;
 
+/// Everybody who answers, with more time than they need however busy the machine is.
 fn wired(scene: &Scene) -> Value {
     let agents: Value = MANNERS
         .iter()
+        .filter(|manner| **manner != "hanging")
         .map(|manner| ((*manner).to_owned(), json!({ "url": scene.receiver.at(manner) })))
         .collect();
-    json!({ "agents": agents, "timeout_ms": 300 })
+    json!({ "agents": agents, "timeout_ms": 20_000 })
+}
+
+/// The one whose time must be up: enough of it that every call arrives.
+fn hung(scene: &Scene) -> Value {
+    json!({ "agents": { "hanging": { "url": scene.receiver.at("hanging") } }, "timeout_ms": 2000 })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_fails_hangs_or_talks_nonsense_is_told_of_by_its_class_and_loses_nothing() {
     let scene = Scene::open(&[]).await;
     scene.wires("hooks", "webhook", &wired(&scene));
+    scene.wires("dead-line", "webhook", &hung(&scene));
     // What comes of it in the end, after how many calls.
     for (manner, state, kind, calls) in [
         ("good", "delivered", Value::Null, 1),
@@ -58,26 +66,29 @@ async fn a_receiver_that_fails_hangs_or_talks_nonsense_is_told_of_by_its_class_a
 async fn a_question_ends_in_its_answer_or_in_the_class_of_what_went_wrong() {
     let scene = Scene::open(&[]).await;
     scene.wires("hooks", "webhook", &wired(&scene));
-    let asks = async |agent: &str, wait: f64| {
-        let body = json!({ "agent": agent, "message": "well?", "timeout": 1.5, "wait": wait });
+    scene.wires("dead-line", "webhook", &hung(&scene));
+    // Short where the time must be up, and otherwise never up.
+    let (short, long) = (1.5, 60.0);
+    let asks = async |agent: &str, timeout: f64| {
+        let body = json!({ "agent": agent, "message": "well?", "timeout": timeout, "wait": 60 });
         scene.posts("/v1/exchange", &body).await
     };
-    let (status, answer) = asks("answering", 5.0).await;
+    let (status, answer) = asks("answering", long).await;
     assert_eq!((status, &answer["content"]), (200, &json!("here you are")));
-    for (agent, status, code, kind) in [
-        ("misanswering", 502, "delivery_failed", json!("malformed_response")),
-        ("refusing", 502, "delivery_failed", json!("http_status")),
-        ("moved", 502, "delivery_failed", json!("http_status")),
-        ("nonsense", 504, "timeout", Value::Null),
-        ("good", 504, "timeout", Value::Null),
+    for (agent, timeout, status, code, kind) in [
+        ("misanswering", long, 502, "delivery_failed", json!("malformed_response")),
+        ("refusing", long, 502, "delivery_failed", json!("http_status")),
+        ("moved", long, 502, "delivery_failed", json!("http_status")),
+        ("nonsense", short, 504, "timeout", Value::Null),
+        ("good", short, 504, "timeout", Value::Null),
     ] {
-        let (heard, answer) = asks(agent, 5.0).await;
+        let (heard, answer) = asks(agent, timeout).await;
         assert_eq!((heard, &answer["code"]), (status, &json!(code)), "{agent}: {answer}");
         assert_eq!(answer["cause_kind"], kind, "{agent}: {answer}");
     }
     // One that never answers the call, or always with an error, has until the deadline and no longer.
     for agent in ["hanging", "angry"] {
-        let (heard, answer) = asks(agent, 5.0).await;
+        let (heard, answer) = asks(agent, short).await;
         assert!(matches!(heard, 502 | 504), "{agent}: {heard} {answer}");
     }
     scene.has_not_panicked();
@@ -129,9 +140,9 @@ async fn a_question_asked_twice_is_one_and_an_answer_counts_once_in_time_and_fro
     assert_eq!((status, &answer["content"]), (200, &json!("yes")));
 
     // Too late: kept with the receipt, and no answer to anybody.
-    assert_eq!(scene.posts("/v1/exchange", &ask("q-3", "quick!", 0.5)).await.0, 202);
+    assert_eq!(scene.posts("/v1/exchange", &ask("q-3", "quick!", 5.0)).await.0, 202);
     let path = path_of("q-3").await;
-    let (status, answer) = scene.gets("/v1/exchanges/q-3?wait=5").await;
+    let (status, answer) = scene.gets("/v1/exchanges/q-3?wait=60").await;
     assert_eq!((status, &answer["code"]), (504, &json!("timeout")));
     assert_eq!(stamped(&path, said("q-3", "good", "sorry")).await, 404);
     assert_eq!(scene.gets("/v1/exchanges/q-3").await.0, 504);

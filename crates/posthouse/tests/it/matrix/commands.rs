@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::cast::Cast;
+use super::cast::{Cast, NEWS};
 use super::{Cells, Name};
 use crate::house::BINARY;
 
@@ -22,6 +22,9 @@ const AT_HOME: [&str; 10] = [
 
 /// Those that programs speak to agents with.
 const SPEAKING: [&str; 3] = ["notify", "wake", "ask"];
+
+/// Those that programs look at their own with. The operator sees receipts without being one of them.
+const READING: [&str; 4] = ["receipt list", "receipt show", "exchange list", "exchange show"];
 
 /// Those of the post, which everybody tries in vain; the others are tried by one of ours and a stranger.
 const OF_THE_POST: [&str; 5] = ["connector", "alias", "receipt", "tenant", "message"];
@@ -111,6 +114,12 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
             speaks(cast, cells, command);
             continue;
         }
+        if READING.contains(&command.as_str()) {
+            reads(cast, cells, command);
+            if !command.starts_with("receipt") {
+                continue;
+            }
+        }
         let Some(there) = typed(cast, command, true) else {
             panic!("`posthouse {command}` has no row: how is it given?");
         };
@@ -182,6 +191,33 @@ fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
             let what = format!("posthouse {command} {} by {who}", name.there);
             cells.cell("commands", &what, there.0 == code, &format!("{there:?}"), &format!("{absent:?}"));
         }
+    }
+}
+
+/// A command by which programs look at what is theirs, by programs whom none of it concerns.
+fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
+    let name = if command.starts_with("receipt") { &cast.dispatch } else { &cast.correlation };
+    for (who, credential) in [
+        ("another tenant's program", &cast.umbrella_client),
+        ("a revoked program", &cast.revoked_client),
+        ("another agent of acme", &cast.wren),
+    ] {
+        let text = |name: &str| credential[name].as_str().unwrap();
+        let env =
+            [("POSTHOUSE_CLIENT_ID", text("client_id")), ("POSTHOUSE_CLIENT_SECRET", text("client_secret"))];
+        let run = |is_there: bool| {
+            let mut line: Vec<&str> = command.split(' ').collect();
+            if command.ends_with("show") {
+                line.push(name.form(is_there));
+            }
+            let (code, said) = types(cast, &line, &env);
+            // A list is given to whoever has one, without what is somebody else's in it.
+            let refused = (command.ends_with("list") || code == 1) && !said.contains(NEWS);
+            let refused = refused && (command.ends_with("show") || !said.contains(&name.there));
+            (refused, format!("{code} {}", name.without(is_there, &said)))
+        };
+        let ((refused, there), (_, absent)) = (run(true), run(false));
+        cells.cell("commands", &format!("posthouse {command} by {who}"), refused, &there, &absent);
     }
 }
 

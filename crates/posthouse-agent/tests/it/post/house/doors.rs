@@ -27,6 +27,7 @@ pub(super) fn open(heard: watch::Sender<Heard>, life: Arc<Mutex<Life>>) -> Route
         .route("/v1/wake", post(wake))
         .route("/v1/deliver", post(deliver))
         .route("/v1/exchange", post(exchange))
+        .route("/v1/exchanges", get(questions))
         .route("/v1/exchanges/{question}", get(look))
         .route("/v1/receipts", get(receipts))
         .route("/v1/receipts/{dispatch}", get(receipt))
@@ -123,6 +124,19 @@ async fn exchange(State(house): State<House>, Json(body): Json<Value>) -> Respon
 
 async fn look(State(house): State<House>, Path(question): Path<String>) -> Response {
     stands(&house, &question).await
+}
+
+async fn questions() -> Response {
+    let question = |id: &str, state: &str| {
+        json!({
+            "correlation_id": id, "agent_id": "heron", "connector": "relay", "dispatch_id": format!("d-{id}"),
+            "state": state, "opened_at": 5, "deadline": 9,
+        })
+    };
+    let mut failed = question("q3", "failed");
+    (failed["ended_at"], failed["error"], failed["error_kind"]) = (json!(6), json!("away"), json!("network"));
+    let items = [failed, question("q2", "timed_out"), question("q1", "mislaid")];
+    Json(json!({ "items": items, "next": "q1" })).into_response()
 }
 
 /// Waits for the question to end, or not at all; a test that is done with waiting makes it impatient.

@@ -158,10 +158,10 @@ impl Door {
             "timeout": wish.timeout.as_secs(), "wait": 0,
         });
         let putting = async || {
+            let mut soon = Duration::from_millis(30);
             loop {
                 let request = self.http.post(format!("{}/v1/exchange", self.house));
                 let request = request.basic_auth(&self.id, Some(&self.secret)).body(body.to_string());
-                let soon = Duration::from_millis(30);
                 match request.timeout(soon).send().await.map(|answer| answer.status().as_u16()) {
                     Ok(200 | 202) => return,
                     // Gone, not all there yet, or not waited for.
@@ -169,6 +169,8 @@ impl Door {
                     Err(_) | Ok(503) => tokio::time::sleep(Duration::from_millis(20)).await,
                     Ok(other) => panic!("a question was answered {other}"),
                 }
+                // Hung up before it was let in, it was never put: a slow house is given longer each time.
+                soon *= 2;
             }
         };
         tokio::time::timeout(PATIENCE, putting()).await.expect("the house takes no question");

@@ -11,7 +11,7 @@ use super::hook::Call;
 use super::program::{What, Written};
 use super::{AGENTS, HOOKED};
 
-/// What a killed house was sending is sent again when its lease has run out, a minute and a half later.
+/// What a killed house was sending is sent again when the next one opens. Never waited out by a run that passes.
 const SETTLED_WITHIN: Duration = Duration::from_secs(150);
 
 pub type Receipts = HashMap<String, Vec<Receipt>>;

@@ -1,0 +1,152 @@
+//! `posthouse exchange`: questions that programs asked, and how they stand.
+
+use anyhow::bail;
+use clap::Subcommand;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::paper::{Paper, at, cell, tame};
+use super::reach::Reach;
+use super::receipt::more;
+use super::speaker::{As, Speaker};
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Lists what was asked and how it stands, newest first
+    #[command(after_help = "Examples:\n  posthouse exchange list --tenant acme\n  \
+        posthouse exchange list --client-id tenant:ten_… --client-secret-file secret --json")]
+    List {
+        /// How many at most
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+        /// Only those before this one: `next` of the page before
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+        #[command(flatten)]
+        speaking: As,
+    },
+    /// Shows how one question stands, with its answer if there is one; does not wait
+    #[command(after_help = "`posthouse ask --attach` waits for the answer.\n\nExample:\n  \
+        posthouse exchange show release-7 --tenant acme")]
+    Show {
+        /// Its correlation id
+        #[arg(value_name = "CORRELATION_ID")]
+        question: String,
+        #[command(flatten)]
+        speaking: As,
+    },
+}
+
+impl Command {
+    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+        match self {
+            Command::List { limit, after, speaking } => {
+                let mut speaker = speaking.speaker(reach).await?;
+                let limit = limit.to_string();
+                let query = [("limit", Some(limit.as_str())), ("after", after.as_deref())];
+                let (status, page) = speaker.get(&["exchanges"], &query).await?;
+                if !status.is_success() {
+                    return Err(speaker.refused(status, &page));
+                }
+                list(paper, &page)
+            }
+            Command::Show { question, speaking } => {
+                let mut speaker = speaking.speaker(reach).await?;
+                let (status, answer) = speaker.get(&["exchanges", &question], &[]).await?;
+                let shown = standing(&speaker, &question, status, answer)?;
+                if paper.json {
+                    return paper.value(&shown);
+                }
+                paper.text(&told(&shown))
+            }
+        }
+    }
+}
+
+fn list(paper: &Paper, page: &Value) -> anyhow::Result<()> {
+    if paper.json {
+        return paper.value(page);
+    }
+    let mut items = page["items"].as_array().cloned().unwrap_or_default();
+    for question in &mut items {
+        for time in ["opened_at", "deadline"] {
+            question[time] = at(&question[time]).into();
+        }
+    }
+    let columns = [
+        ("QUESTION", "correlation_id"),
+        ("AGENT", "agent_id"),
+        ("CONNECTOR", "connector"),
+        ("STATE", "state"),
+        ("ASKED", "opened_at"),
+        ("UNTIL", "deadline"),
+        ("DISPATCH", "dispatch_id"),
+        ("WHY", "error"),
+    ];
+    paper.list(items, &columns, "nothing was asked")?;
+    more(page);
+    Ok(())
+}
+
+/// How a question stands. However it ended, that is what was asked for here, and no error.
+fn standing(
+    speaker: &Speaker,
+    question: &str,
+    status: StatusCode,
+    mut answer: Value,
+) -> anyhow::Result<Value> {
+    let state = match (status, answer["code"].as_str()) {
+        (StatusCode::OK, _) => "answered",
+        (StatusCode::ACCEPTED, _) => "open",
+        (_, Some("timeout")) => "timed_out",
+        (_, Some("delivery_failed")) => "failed",
+        (StatusCode::NOT_FOUND, _) => bail!("no question of yours is known as `{question}`"),
+        _ => return Err(speaker.refused(status, &answer)),
+    };
+    if !status.is_success() {
+        answer = json!({ "error": answer["detail"], "error_kind": answer["cause_kind"] });
+    }
+    answer["correlation_id"] = question.into();
+    answer["state"] = state.into();
+    Ok(answer)
+}
+
+fn told(question: &Value) -> String {
+    let id = cell(&question["correlation_id"]);
+    match question["state"].as_str() {
+        Some("answered") => {
+            let content = tame(question["content"].as_str().unwrap_or_default());
+            let (agent, when) = (cell(&question["agent_id"]), at(&question["sent_at"]));
+            format!("{id}  answered by {agent}  {when}\n\n{}\n", content.trim_end_matches('\n'))
+        }
+        Some("open") => format!("{id}  open until {}\n", at(&question["deadline"])),
+        Some("timed_out") => format!("{id}  timed out: {}\n", cell(&question["error"])),
+        _ => format!("{id}  failed: {}\n", cell(&question["error"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_told_as_it_stands() {
+        for (question, text) in [
+            (
+                json!({ "correlation_id": "q-1", "state": "answered", "agent_id": "heron", "sent_at": 1_765_000_000_000_i64, "content": "two\nlines\u{1b}\n" }),
+                "q-1  answered by heron  2025-12-06T05:46:40.000Z\n\ntwo\nlines\u{fffd}\n",
+            ),
+            (
+                json!({ "correlation_id": "q-2", "state": "open", "deadline": 1_765_000_000_000_i64 }),
+                "q-2  open until 2025-12-06T05:46:40.000Z\n",
+            ),
+            (
+                json!({ "correlation_id": "q-3", "state": "timed_out", "error": "no answer within 5 ms" }),
+                "q-3  timed out: no answer within 5 ms\n",
+            ),
+            (json!({ "correlation_id": "q-4", "state": "failed", "error": "away" }), "q-4  failed: away\n"),
+        ] {
+            assert_eq!(told(&question), text);
+        }
+    }
+}

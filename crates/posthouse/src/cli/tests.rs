@@ -1,0 +1,96 @@
+//! What every command owes to whoever types it.
+
+use super::*;
+
+#[test]
+fn every_command_can_be_parsed_and_explains_itself() {
+    Cli::command().debug_assert();
+    for line in [
+        "posthouse up --dir d --listen 127.0.0.1:0",
+        "posthouse serve --config f",
+        "posthouse --dir d tenant create acme --json",
+        "posthouse agent create heron --tenant acme --wake-url http://w --bot telegram:1 --bot telegram:2 --json",
+        "posthouse agent revoke inst_1",
+        "posthouse agent create heron --tenant acme --callback-url https://h",
+        "posthouse agent change heron --no-wake-url --callback-url https://h",
+        "posthouse client create --tenant acme",
+        "posthouse client create --agent heron --tenant acme --login --json",
+        "posthouse client list --tenant acme",
+        "posthouse client revoke agent:inst_1",
+        "posthouse bot create telegram --id 7001 --shared --mode poll --api-base-url http://a --secret-file token=f",
+        "posthouse route create telegram:1 * heron --tenant acme",
+        "posthouse audit list --limit 10 --after 7",
+        "posthouse tenant set acme --peer-post none",
+        "posthouse connector create hooks --tenant acme --kind file-drop --settings f --authorization-file a --hmac-secret-file h --force",
+        "posthouse connector import f --tenant acme --name hooks --timeout-ms 100 --hmac-secret-file h",
+        "posthouse connector check hooks --tenant acme",
+        "posthouse alias create perry perry@example.org --tenant acme",
+        "posthouse receipt list --tenant acme --agent heron --state failed --limit 5",
+        "posthouse receipt list --client-id tenant:ten_1 --client-secret-file f --after 7",
+        "posthouse receipt show d-1",
+        "posthouse receipt show d-1 --tenant acme",
+        "posthouse exchange list --tenant acme --limit 5 --after c",
+        "posthouse exchange show c --client-id tenant:ten_1 --client-secret-file f",
+        "posthouse notify heron hello --tenant acme --kind template --event-type e --correlation-id c --connector relay --connector hooks --from me --idempotency-key k --json",
+        "posthouse notify heron@s - --client-id tenant:ten_1 --client-secret-file f",
+        "posthouse wake heron --when +5m --wait 2.5 --session s --tenant acme",
+        "posthouse ask heron why? --timeout 5 --correlation-id c --tenant acme",
+        "posthouse ask --attach c --tenant acme",
+        "posthouse inbox redrive ent_1 ent_2",
+        "posthouse job list heron --state dead --json",
+        "posthouse job history heron ab12 --limit 5",
+        "posthouse job fire-now heron ab12 --tenant acme",
+        "posthouse signing-key rotate --algorithm RS256 --at-once",
+        "posthouse scheduler-secret rotate",
+        "posthouse message trace telegram:-1001:42",
+        "posthouse backup f",
+        "posthouse stand-in telegram --bot 1:s@b --bot 2:s",
+        "posthouse config print --example",
+        "posthouse bench clock --quick --only pace --peers --json",
+        "posthouse bench post --seconds 2 --rounds 2 --json",
+        "posthouse completions bash",
+    ] {
+        assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+    }
+    assert!(Cli::try_parse_from(["posthouse", "agent", "create", "heron"]).is_err(), "a tenant is needed");
+    for line in [
+        "posthouse agent change heron",
+        "posthouse agent change heron --wake-url http://w --no-wake-url",
+        "posthouse client create --tenant acme --login",
+        "posthouse connector create hooks --tenant acme --kind pigeon",
+        "posthouse connector show hooks",
+        "posthouse ask",
+        "posthouse ask heron --attach c",
+        "posthouse ask heron why? --timeout 3601",
+        "posthouse notify heron hello --tenant acme --client-id c",
+    ] {
+        assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn every_command_shows_an_example_in_its_help() {
+    fn walk(command: &clap::Command, path: &str) {
+        let path = format!("{path} {}", command.get_name());
+        if command.get_subcommands().next().is_none() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example") || path.contains("bench"), "{path}");
+            assert!(command.get_about().is_some(), "{path}");
+        }
+        command.get_subcommands().for_each(|inner| walk(inner, &path));
+    }
+    walk(&Cli::command(), "");
+}
+
+#[test]
+fn every_argument_says_what_it_is() {
+    fn walk(command: &clap::Command, path: &str, silent: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        let unexplained = command.get_arguments().filter(|argument| argument.get_help().is_none());
+        silent.extend(unexplained.map(|argument| format!("{path} {}", argument.get_id())));
+        command.get_subcommands().for_each(|inner| walk(inner, &path, silent));
+    }
+    let mut silent = Vec::new();
+    walk(&Cli::command(), "", &mut silent);
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
