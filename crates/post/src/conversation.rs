@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
 use ledger::{Exchange, Identity, NewReply, ReplyKind};
 use posthouse_wire::action::Metadata;
-use posthouse_wire::{Action, ChatId, ChatInfo, CorrelationId, Descriptor, EntryId, MessageId, Outcome};
+use posthouse_wire::{
+    Action, ChatId, ChatInfo, CorrelationId, Descriptor, EntryId, InstanceId, MessageId, Outcome,
+};
 use relay::{Carried, Egress, Order};
 
 use crate::{Fault, Post};
@@ -106,16 +108,28 @@ impl Egress for Post {
     }
 }
 
+/// Something that an agent says in a conversation.
+struct Words<'a> {
+    by: &'a InstanceId,
+    chat: &'a ChatId,
+    text: &'a str,
+    metadata: &'a Metadata,
+    message: MessageId,
+}
+
 impl Post {
     async fn hear(&self, order: &Order) -> Result<Outcome, Fault> {
         match &order.action {
             Action::Send { chat_id, content, reply_to, metadata } => {
                 let message = MessageId::new(order.id.as_str());
-                self.said(order, chat_id, content, reply_to.as_ref(), metadata, message).await
+                let words = Words { by: &order.instance, chat: chat_id, text: content, metadata, message };
+                self.said(words, reply_to.as_ref()).await
             }
             // An agent that writes its answer by and by: what it says last is what it says.
             Action::Edit { chat_id, message_id, content, metadata } => {
-                self.says_anew(order, chat_id, content, metadata, message_id).await
+                let message = message_id.clone();
+                let words = Words { by: &order.instance, chat: chat_id, text: content, metadata, message };
+                self.says_anew(words).await
             }
             Action::Typing { .. } => Ok(Outcome::done()),
             Action::GetChatInfo { chat_id } => {
@@ -126,40 +140,21 @@ impl Post {
         }
     }
 
-    async fn said(
-        &self,
-        order: &Order,
-        chat: &ChatId,
-        text: &str,
-        reply_to: Option<&MessageId>,
-        metadata: &Metadata,
-        message: MessageId,
-    ) -> Result<Outcome, Fault> {
-        let Some((question, reply)) = self.heard(order, chat, text, metadata, &message).await? else {
-            return Ok(too_long());
-        };
+    async fn said(&self, words: Words<'_>, reply_to: Option<&MessageId>) -> Result<Outcome, Fault> {
+        let Some((question, reply)) = self.heard(&words).await? else { return Ok(too_long()) };
         let to = reply_to.map(|entry| EntryId::new(entry.as_str()));
-        let kept = self.0.receipts.said(&order.instance, chat, to.as_ref(), reply).await;
+        let kept = self.0.receipts.said(words.by, words.chat, to.as_ref(), reply).await;
         self.told_of(question, kept.map(drop))?;
-        Ok(Outcome::sent(message))
+        Ok(Outcome::sent(words.message))
     }
 
-    async fn says_anew(
-        &self,
-        order: &Order,
-        chat: &ChatId,
-        text: &str,
-        metadata: &Metadata,
-        message: &MessageId,
-    ) -> Result<Outcome, Fault> {
-        let Some((question, reply)) = self.heard(order, chat, text, metadata, message).await? else {
-            return Ok(too_long());
-        };
-        let kept = self.amended(order, chat, question.is_some(), reply).await;
+    async fn says_anew(&self, words: Words<'_>) -> Result<Outcome, Fault> {
+        let Some((question, reply)) = self.heard(&words).await? else { return Ok(too_long()) };
+        let kept = self.amended(&words, question.is_some(), reply).await;
         let found = *kept.as_ref().unwrap_or(&true);
         self.told_of(question, kept.map(drop))?;
         Ok(match found {
-            true => Outcome::sent(message.clone()),
+            true => Outcome::sent(words.message),
             false => Outcome::failed("not_found: there is no such message in this conversation"),
         })
     }
@@ -168,43 +163,36 @@ impl Post {
     /// would belong to is not known then, but for an answer, which has a conversation of its own.
     async fn amended(
         &self,
-        order: &Order,
-        chat: &ChatId,
+        words: &Words<'_>,
         answers: bool,
         reply: NewReply,
     ) -> Result<bool, ledger::Fault> {
         let receipts = &self.0.receipts;
         // The answer that counts stays as it was given.
         let counts = matches!(reply.what, ReplyKind::Said | ReplyKind::Answer);
-        if counts && receipts.amended(&order.instance, chat, reply.clone()).await? {
+        if counts && receipts.amended(words.by, words.chat, reply.clone()).await? {
             return Ok(true);
         }
         if answers {
-            receipts.said(&order.instance, chat, None, reply).await?;
+            receipts.said(words.by, words.chat, None, reply).await?;
         }
         Ok(answers)
     }
 
     /// Takes what was said for the answer if it is one, and makes a reply of it. Nothing when it is too long.
-    async fn heard(
-        &self,
-        order: &Order,
-        chat: &ChatId,
-        text: &str,
-        metadata: &Metadata,
-        message: &MessageId,
-    ) -> Result<Option<(Option<Exchange>, NewReply)>, Fault> {
-        if text.len() > LONGEST_TEXT {
+    async fn heard(&self, words: &Words<'_>) -> Result<Option<(Option<Exchange>, NewReply)>, Fault> {
+        if words.text.len() > LONGEST_TEXT {
             return Ok(None);
         }
         let now = self.0.timepiece.now();
-        let question = self.question_of(order, chat).await?;
-        let question = question.filter(|exchange| answers(exchange, metadata));
+        let question = self.question_of(words).await?;
+        let question = question.filter(|exchange| answers(exchange, words.metadata));
         let what = match &question {
-            Some(exchange) => self.answered(exchange, text, now.millis()).await?,
+            Some(exchange) => self.answered(exchange, words.text, now.millis()).await?,
             None => ReplyKind::Said,
         };
-        Ok(Some((question, NewReply { at: now, what, message: message.clone(), text: text.to_owned() })))
+        let (message, text) = (words.message.clone(), words.text.to_owned());
+        Ok(Some((question, NewReply { at: now, what, message, text })))
     }
 
     /// Tells whoever waits, after the receipt has it, so that they find it there; but they are told in any case.
@@ -219,12 +207,12 @@ impl Post {
     }
 
     /// The question that is put in this chat, if any; only to the agent that it was put to.
-    async fn question_of(&self, order: &Order, chat: &ChatId) -> Result<Option<Exchange>, Fault> {
-        let asks = chat.as_str().strip_prefix(PREFIX).is_some_and(|name| name.starts_with(QUESTION));
+    async fn question_of(&self, words: &Words<'_>) -> Result<Option<Exchange>, Fault> {
+        let asks = words.chat.as_str().strip_prefix(PREFIX).is_some_and(|name| name.starts_with(QUESTION));
         if !asks {
             return Ok(None);
         }
-        Ok(self.0.exchanges.exchange_in(&order.instance, chat).await?)
+        Ok(self.0.exchanges.exchange_in(words.by, words.chat).await?)
     }
 }
 

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use ledger::{
-    Attempted, Instance, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, ReceiptState, Verb,
-};
+use ledger::{Attempted, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, ReceiptState, Verb};
 use posthouse_time::Moment;
-use posthouse_wire::EntryId;
-use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
+use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt};
 
 use crate::connector::{AgentConnector, Undone};
-use crate::conversation;
 use crate::directory::{By, Way};
 use crate::exchange::Asking;
 use crate::item::{Item, Sending};
-use crate::line::{Letter, Line, accepted};
 use crate::wish::Handed;
 use crate::{Fault, Post, Refused, receipt};
 
@@ -309,90 +304,6 @@ impl Post {
                 tracing::error!(%fault, "could not keep hold of a delivery: it may be made twice");
             }
         }
-    }
-
-    /// Into the inbox, with its receipt, in one commit.
-    async fn send_down(
-        &self,
-        way: &Way,
-        line: &Line,
-        instance: &Instance,
-        sending: &Sending,
-        item: &Item,
-        asked: Option<Duration>,
-    ) -> Result<Handed, Refused> {
-        let session = match item {
-            Item::Deliver { .. } => conversation::name(&sending.from),
-            Item::Ask { payload } => match &payload.meta.correlation_id {
-                Some(correlation) => conversation::question(correlation),
-                None => return Err(Refused::malformed("correlation_id", "is missing")),
-            },
-            Item::Wake { opts, .. } => {
-                conversation::name(opts.session_id.as_deref().unwrap_or(&sending.from))
-            }
-        };
-        let (text, envelope) = match item {
-            Item::Deliver { payload } | Item::Ask { payload } => {
-                (payload.text.as_str(), Some((payload.kind, &payload.meta)))
-            }
-            Item::Wake { opts, .. } => (opts.context.as_deref().unwrap_or_default(), None),
-        };
-        let chat = conversation::chat(&session);
-        let letter = Letter {
-            sender: &sending.from,
-            chat: chat.clone(),
-            text,
-            envelope,
-            expects_reply: item.verb() == Verb::Exchange,
-        };
-        let (attached, at) = (line.is_attached(&instance.id), self.0.timepiece.now());
-        let new = NewReceipt {
-            instance: Some(instance.id.clone()),
-            chat: Some(chat),
-            session: Some(session.clone()),
-            skipped: !attached,
-            ..sending.receipt(way, item, Opening::Entry, at)
-        };
-        let digest = new.digest;
-        let kept = line.keep(instance, &letter, new).await?;
-        if kept.known {
-            let first = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await?;
-            // It was told by its receipt, which may have been pruned since.
-            return match first {
-                Some(first) => receipt::handed(&first),
-                None => Ok(taken_in(&kept.entry, &session, at, false, item)),
-            };
-        }
-        if item.verb() != Verb::Wake {
-            return Ok(taken_in(&kept.entry, &session, at, !attached, item));
-        }
-        let default = if attached { self.0.config.wake_wait.0 } else { Duration::ZERO };
-        // A house that closes does not keep anybody waiting.
-        let wait = async |wait: Duration| line.woken(instance, &kept.entry, &session, wait).await;
-        let woken = tokio::select! {
-            woken = wait(asked.unwrap_or(default)) => woken?,
-            () = self.0.closing.cancelled() => wait(Duration::ZERO).await?,
-        };
-        let handed = Handed::Woken(woken);
-        if let Some(first) = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await? {
-            let answer = receipt::answer(&handed);
-            self.0.receipts.attempted(first.key, Attempted::Answered { answer }).await?;
-        }
-        Ok(handed)
-    }
-}
-
-/// The answer to what lies in the inbox and is not waited for.
-fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &Item) -> Handed {
-    match item.verb() {
-        Verb::Wake => Handed::Woken(WakeReceipt {
-            woken_at: at.millis(),
-            woken: false,
-            session_id: Some(session.to_owned()),
-            warnings: vec!["it was sent before, and what came of it is forgotten".to_owned()],
-            ..WakeReceipt::default()
-        }),
-        Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use ledger::{Appended, Identity, Instance, NewReceipt, RouteTo};
+use ledger::{Appended, Attempted, Identity, Instance, NewReceipt, Opening, RouteTo, Verb};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay};
 
 use crate::conversation::{self, identity};
-use crate::{Fault, Post};
+use crate::directory::Way;
+use crate::item::{Item, Sending};
+use crate::wish::Handed;
+use crate::{Fault, Post, Refused, receipt};
 
 /// The name of the connector that every tenant has, first in its order.
 pub(crate) const LINE: &str = "relay";
@@ -24,7 +27,7 @@ pub(crate) struct Line {
 }
 
 /// What is put into an agent's inbox.
-pub(crate) struct Letter<'a> {
+struct Letter<'a> {
     pub sender: &'a str,
     pub chat: ChatId,
     pub text: &'a str,
@@ -34,7 +37,7 @@ pub(crate) struct Letter<'a> {
 }
 
 /// A letter in the inbox.
-pub(crate) struct Kept {
+struct Kept {
     pub entry: EntryId,
     /// The same delivery came before: nothing was done.
     pub known: bool,
@@ -59,7 +62,7 @@ impl Line {
     }
 
     /// Keeps a letter and its receipt in one commit. Whoever is not there is roused by the inbox itself.
-    pub async fn keep(&self, to: &Instance, letter: &Letter<'_>, receipt: NewReceipt) -> Result<Kept, Fault> {
+    async fn keep(&self, to: &Instance, letter: &Letter<'_>, receipt: NewReceipt) -> Result<Kept, Fault> {
         let now = self.timepiece.now();
         let id = EntryId::mint(now.millis());
         let entrant = Entrant {
@@ -188,8 +191,94 @@ impl Line {
     }
 }
 
+impl Post {
+    /// Into the inbox, with its receipt, in one commit.
+    pub(crate) async fn send_down(
+        &self,
+        way: &Way,
+        line: &Line,
+        instance: &Instance,
+        sending: &Sending,
+        item: &Item,
+        asked: Option<Duration>,
+    ) -> Result<Handed, Refused> {
+        let session = match item {
+            Item::Deliver { .. } => conversation::name(&sending.from),
+            Item::Ask { payload } => match &payload.meta.correlation_id {
+                Some(correlation) => conversation::question(correlation),
+                None => return Err(Refused::malformed("correlation_id", "is missing")),
+            },
+            Item::Wake { opts, .. } => {
+                conversation::name(opts.session_id.as_deref().unwrap_or(&sending.from))
+            }
+        };
+        let (text, envelope) = match item {
+            Item::Deliver { payload } | Item::Ask { payload } => {
+                (payload.text.as_str(), Some((payload.kind, &payload.meta)))
+            }
+            Item::Wake { opts, .. } => (opts.context.as_deref().unwrap_or_default(), None),
+        };
+        let chat = conversation::chat(&session);
+        let letter = Letter {
+            sender: &sending.from,
+            chat: chat.clone(),
+            text,
+            envelope,
+            expects_reply: item.verb() == Verb::Exchange,
+        };
+        let (attached, at) = (line.is_attached(&instance.id), self.0.timepiece.now());
+        let new = NewReceipt {
+            instance: Some(instance.id.clone()),
+            chat: Some(chat),
+            session: Some(session.clone()),
+            skipped: !attached,
+            ..sending.receipt(way, item, Opening::Entry, at)
+        };
+        let digest = new.digest;
+        let kept = line.keep(instance, &letter, new).await?;
+        if kept.known {
+            let first = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await?;
+            // It was told by its receipt, which may have been pruned since.
+            return match first {
+                Some(first) => receipt::handed(&first),
+                None => Ok(taken_in(&kept.entry, &session, at, false, item)),
+            };
+        }
+        if item.verb() != Verb::Wake {
+            return Ok(taken_in(&kept.entry, &session, at, !attached, item));
+        }
+        let default = if attached { self.0.config.wake_wait.0 } else { Duration::ZERO };
+        // A house that closes does not keep anybody waiting.
+        let wait = async |wait: Duration| line.woken(instance, &kept.entry, &session, wait).await;
+        let woken = tokio::select! {
+            woken = wait(asked.unwrap_or(default)) => woken?,
+            () = self.0.closing.cancelled() => wait(Duration::ZERO).await?,
+        };
+        let handed = Handed::Woken(woken);
+        if let Some(first) = self.0.receipts.receipt(&sending.tenant, &sending.dispatch, digest).await? {
+            let answer = receipt::answer(&handed);
+            self.0.receipts.attempted(first.key, Attempted::Answered { answer }).await?;
+        }
+        Ok(handed)
+    }
+}
+
+/// The answer to what lies in the inbox and is not waited for.
+fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &Item) -> Handed {
+    match item.verb() {
+        Verb::Wake => Handed::Woken(WakeReceipt {
+            woken_at: at.millis(),
+            woken: false,
+            session_id: Some(session.to_owned()),
+            warnings: vec!["it was sent before, and what came of it is forgotten".to_owned()],
+            ..WakeReceipt::default()
+        }),
+        Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
+    }
+}
+
 /// What a delivery down the line is answered with: accepted at our commit, under the entry's id.
-pub(crate) fn accepted(entry: &EntryId, session: &str, at: Moment, skipped: bool) -> DeliveryReceipt {
+fn accepted(entry: &EntryId, session: &str, at: Moment, skipped: bool) -> DeliveryReceipt {
     DeliveryReceipt {
         delivered_at: at.millis(),
         delivery_id: Some(entry.to_string()),
