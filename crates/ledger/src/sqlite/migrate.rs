@@ -13,7 +13,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0005_receipts.sql"),
     include_str!("migrations/0006_connectors.sql"),
     include_str!("migrations/0007_alarms.sql"),
-    include_str!("migrations/0008_after_review.sql"),
+    include_str!("migrations/0008_audit_and_edits.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {
