@@ -29,8 +29,8 @@ impl Busy {
     /// way, then those who have more, at last only those who have as much as they may.
     pub fn in_turn(&self) -> Vec<Vec<TenantId>> {
         let mut turns: Vec<Vec<TenantId>> = Vec::new();
-        for most in [1, 2, 4, PER_TENANT] {
-            let busier = self.with(most);
+        for many in [1, 2, 4, PER_TENANT] {
+            let busier = self.with(many);
             // Nobody has so much: whoever was passed over before is passed over no more than now.
             let done = busier.is_empty();
             if turns.last() != Some(&busier) {
@@ -44,10 +44,10 @@ impl Busy {
     }
 
     /// Those who have so many under way, or more.
-    fn with(&self, most: usize) -> Vec<TenantId> {
+    fn with(&self, many: usize) -> Vec<TenantId> {
         let under_way = self.0.lock();
         let mut busy: Vec<TenantId> =
-            under_way.iter().filter(|(_, count)| **count >= most).map(|(tenant, _)| tenant.clone()).collect();
+            under_way.iter().filter(|(_, count)| **count >= many).map(|(tenant, _)| tenant.clone()).collect();
         busy.sort();
         busy
     }

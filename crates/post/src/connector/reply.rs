@@ -4,9 +4,10 @@ use posthouse_wire::CorrelationId;
 use serde_json::{Map, Value};
 
 use super::Answer;
+use crate::conversation::LONGEST_TEXT;
 
-/// The longest answer that is taken.
-pub(super) const LONGEST: usize = 256 * 1024;
+/// The longest answer that is taken: no longer than what an agent may say on the line.
+const LONGEST: usize = LONGEST_TEXT;
 /// The longest answer as JSON: every byte of it may be written as an escape of six, and a little stands around it.
 pub(super) const LONGEST_JSON: usize = 6 * LONGEST + 64 * 1024;
 
@@ -23,7 +24,7 @@ impl Reply {
         let reply = reply.as_object().ok_or("is no object")?;
         let content = reply.get("content").and_then(Value::as_str).ok_or("has no text `content`")?;
         if content.len() > LONGEST {
-            return Err("is longer than 262144 bytes");
+            return Err("is longer than an answer may be");
         }
         let sent_at = reply.get("sent_at").and_then(millis);
         Ok(Self {
