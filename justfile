@@ -1,6 +1,6 @@
 # Names for commands one would type anyway; no logic lives here.
 
-# A house with a page and an agent to talk to.
+# A server, a chat page, and a sample agent to talk to.
 up:
     cargo run --release -- up
 
@@ -8,7 +8,7 @@ up:
 test *parts:
     ./test {{ parts }}
 
-# The figures of the README's performance section.
+# The first figures of docs/performance.md.
 bench:
     cargo run --release -- bench relay
 

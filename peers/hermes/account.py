@@ -1,8 +1,7 @@
-"""The account of numbered messages: what was asked, what became a turn, what was answered.
+"""Account of numbered messages: which were asked, which became a turn, which were answered.
 
-Stock gateways join messages that arrive during a turn into one next turn, so neither turns nor
-answers can be counted as such; every message carries a number of its own, and the model answers
-number by number.
+A stock gateway joins messages that arrive during a turn into one next turn, so neither turns nor answers can be
+counted directly. Every message has its own number, and the model answers number by number.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from dataclasses import dataclass, field
 from scripted_model import PING, Turn
 
 PONG = re.compile(r"^pong (\S+)$", re.MULTILINE)
-# How long an answer takes from the model through the agent to the house, on a busy machine.
-ON_ITS_WAY_S = 1.0
+# Longest time of an answer from the model through the agent to the server, on a busy machine.
+ON_ITS_WAY_S = 3.0
 
 
 @dataclass
@@ -39,11 +38,11 @@ class Account:
         assert first == self.sent, f"sent {self.sent}\nbecame turns {first}"
 
     def repeated(self) -> list[str]:
-        """Numbers the agent was given more than once, as often as they were too many."""
+        """Numbers that the agent got more than once, as often as they were repeated."""
         return list((Counter(self.asked) - Counter(self.sent)).elements())
 
     def answered_too_often(self) -> list[str]:
-        """Answers beyond one for every time the agent was asked."""
+        """Answers beyond one for each time the agent was asked."""
         return list((Counter(self.answered) - Counter(self.asked)).elements())
 
     def unanswered(self) -> list[str]:
@@ -56,13 +55,13 @@ class Account:
         assert self.answered == self.sent, f"answered {self.answered}"
 
     def answers_stand_in_order(self) -> None:
-        """One after another as the questions came; those of questions asked twice aside."""
+        """Answers are in the order of the questions, except for questions that were asked twice."""
         once = [n for n in self.sent if self.asked.count(n) == 1 and n in self.answered]
         assert [n for n in self.answered if n in once] == once, f"answered {self.answered}"
 
     def swallowed(self, down: list[tuple[float, float]]) -> list[tuple[float, float]]:
-        """For every turn that went unanswered, when the house was down. Stock does not send again what
-        it was sending then; any other answer is missing for no reason."""
+        """Checks every turn without an answer: the server was down when it ended. Stock does not repeat what it was
+        sending then. Any other missing answer is an error."""
         missing, windows = set(self.unanswered()), []
         for turn in self.turns:
             lost = missing & set(PING.findall(turn.text))

@@ -1,4 +1,4 @@
-"""A stand-in for an agent's callback address: it keeps every fire and answers as it was told."""
+"""Test receiver at an agent's callback address: records every fire and answers as told."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Fire:
 
     @property
     def claims(self) -> dict[str, Any]:
-        """What the token says of itself; whether it may is the stock verifier's business."""
+        """The claims of the token, unverified. The stock verifier checks them elsewhere."""
         return jwt.decode(self.token, options={"verify_signature": False})
 
     @property
     def late(self) -> float:
-        """Seconds past the time that was asked for; negative would be too early."""
+        """Seconds after the requested time; a negative number is too early."""
         return self.at - datetime.fromisoformat(self.body["fire_at"]).timestamp()
 
 
@@ -54,7 +54,7 @@ class Callback(Loopback):
         self._answers: dict[str, list[Answer]] = {}
 
     def answers(self, job: str, *answers: Answer) -> None:
-        """What the job's next fires are answered; afterwards they are accepted again."""
+        """Sets the answers to the job's next fires. Later fires are accepted again."""
         with self.changed:
             self._answers[job] = list(answers)
 
@@ -74,7 +74,7 @@ class Callback(Loopback):
             return [fire for fire in self.fires if fire.job == job]
 
     def wait(self, job: str, times: int = 1, timeout: float = 20.0) -> list[Fire]:
-        """The job's fires once there are so many, none of them before its time."""
+        """The job's fires once there are this many, none of them early."""
         until(f"{times} fires of {job}", lambda: len(self.of(job)) >= times, timeout, 0.01)
         seen = self.of(job)
         assert all(fire.late >= 0 for fire in seen), f"early: {[fire.late for fire in seen]}"

@@ -1,4 +1,4 @@
-"""A child process with a URL: started, watched, ended by its own id."""
+"""A child process with a URL: started, watched, and ended by its own process id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Mapping, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 URL = re.compile(rb"https?://[^\s\"']+")
-# Loopback only: an operator's proxy must not see these calls.
+# Loopback only: these calls must not go through an operator's proxy.
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -24,13 +24,13 @@ def posthouse() -> str:
 
 
 def clean_environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
-    """What a process needs to start, and nothing else of the operator's: no proxy, no setting."""
+    """Only what a process needs to start: no proxy and no setting of the operator."""
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR", "RUST_BACKTRACE") if k in os.environ}
     return kept | {"LANG": "C.UTF-8", "NO_PROXY": "*", "no_proxy": "*"} | dict(extra)
 
 
 def call(method: str, url: str, body: Any = None, headers: Mapping[str, str] = {}, timeout: float = 40.0) -> tuple[int, Any]:
-    """One HTTP call with JSON on both sides; any status is an answer."""
+    """One HTTP call with JSON in both directions. Any status is a result."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, dict(headers), method=method)
     if data is not None:
@@ -47,7 +47,7 @@ def call(method: str, url: str, body: Any = None, headers: Mapping[str, str] = {
 
 
 class Child:
-    """One process of ours. It has a session of its own: a signal meant for the test run misses it."""
+    """One child process. It has a session of its own, so that a signal to the test run does not reach it."""
 
     def __init__(self, name: str, log: Path) -> None:
         self.name = name
@@ -63,9 +63,9 @@ class Child:
                 stdout=stdout or log, stderr=log, start_new_session=True)
 
     def spawn_with_url(self, command: Sequence[str], environment: Mapping[str, str], ready_within: float = 60.0) -> str:
-        """Returns when it has printed the line with its URL, its word that it is ready."""
+        """Returns when it has printed the line with its URL, which means that it is ready."""
         self.spawn(command, environment, subprocess.PIPE)
-        # The URL of an earlier life says nothing about this one.
+        # The URL of an earlier start is not valid any more.
         ready, told = threading.Event(), threading.Event()
         threading.Thread(target=self._read, args=(self._process, ready, told), daemon=True).start()
         if not ready.wait(ready_within) or not told.is_set():

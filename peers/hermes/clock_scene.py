@@ -1,4 +1,4 @@
-"""A house whose clock may call loopback addresses, and the stock agents that set it."""
+"""A server whose clock may call loopback addresses, and the stock agents that use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from callback import Callback, seconds_from_now
 from house import Agent, House
 from stock_cron import CronHome
 
-# Callbacks and wake URLs of these suites are all on this machine, in the clear.
+# Callbacks and wake URLs of these suites are all on this machine, without TLS.
 ON_LOOPBACK = {"errand__allow_http": "true", "errand__allow_cidrs": "127.0.0.0/8"}
 
 
@@ -32,17 +32,17 @@ class Clock:
         return made
 
     def home(self, agent: Agent | None = None, **named: Any) -> CronHome:
-        """A home for the agent whose fires come to this clock's callback unless it says otherwise."""
+        """A home for the agent. Its fires come to this clock's callback unless it says otherwise."""
         agent = agent or self.agent()
         folder = self.folder / f"{agent.name}-{next(self._numbers)}"
         return CronHome(folder, agent, **{"callback_url": self.callback.url} | named)
 
     def job(self) -> str:
-        """The id of a job that nobody has heard of."""
+        """A job id that was not used before."""
         return f"job{next(self._numbers):09}"
 
     def no_secret_was_written(self) -> None:
-        """Looks through everything that a module's tests made the house say or keep."""
+        """Searches everything that a module's tests made the server print or store."""
         kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
         written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
         papers = ("secret", "client_secret", "access_token", "refresh_token")
@@ -52,7 +52,7 @@ class Clock:
             assert not found, f"{secret[:8]}... was written in {found}"
 
     def pass_by(self, home: CronHome, seconds: float) -> None:
-        """Returns when a fire asked for that far ahead has come: whatever was due before it has had its time."""
+        """Returns after a fire that was armed that far ahead: everything that was due before it has had its time."""
         bell = self.job()
         home.client().arm(bell, seconds_from_now(seconds))
         self.callback.wait(bell, timeout=seconds + 20)

@@ -1,17 +1,20 @@
-"""Fixtures: one Telegram, one house and one stock gateway for a module; agents, bots and chats are fresh."""
+"""Fixtures: one Telegram, one server and one stock gateway for all modules with the same settings; agents, bots and
+chats are fresh."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import tempfile
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Callable, ContextManager, Iterator
 
 import pytest
 
-# The stock package looks for its home when it is imported; it must not find the operator's.
+# The stock package looks for its home on import. It must not find the operator's.
 _stock_home = tempfile.TemporaryDirectory(prefix="hermes-home-")
 os.environ["HERMES_HOME"] = _stock_home.name
 os.environ["HERMES_DISABLE_LAZY_INSTALLS"] = "1"
@@ -34,7 +37,7 @@ from wake_listener import WakeListener  # noqa: E402
 
 @dataclass
 class Town:
-    """A house, the platform outside, and everybody who moved in."""
+    """A server, the Telegram stand-in, and the agents and people of the tests."""
 
     house: House
     telegram: Telegram
@@ -56,23 +59,23 @@ class Town:
         return made
 
     def program(self, tenant: str) -> Program:
-        """Somebody who writes to that tenant's agents."""
+        """A program that writes to that tenant's agents."""
         self.programs.append(Program(self.house, self.house.client(tenant)))
         return self.programs[-1]
 
     def chat(self) -> int:
-        """A person nobody has met."""
+        """A new person."""
         return 500_000 + next(self._numbers)
 
     def writes(self, agent: Agent, chat: int, *texts: str) -> list[int]:
-        """The person writes to the agent's bot; returns once the house has taken every message."""
+        """The person writes to the agent's bot. Returns after the server has accepted every message."""
         bot = self.bots[agent.instance_id]
         ids = [self.telegram.inject(bot, chat, text)["update_id"] for text in texts]
         until("the house takes the updates", lambda: set(ids) <= self.telegram.confirmed(), 30)
         return ids
 
     def no_secret_was_written(self) -> None:
-        """Looks through everything that a module's tests made the house say or keep."""
+        """Searches everything that a module's tests made the server print or store."""
         kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
         written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
         agents = [agent.papers[name] for agent in self.agents for name in ("secret", "client_secret")]
@@ -88,8 +91,34 @@ def binary() -> str:
     return path
 
 
-def _open(folder: Path, **settings: str) -> Iterator[Town]:
-    telegram = Telegram(folder, range(7001, 7101))
+class Shared:
+    """Objects shared by modules: created on first use, closed at the end of the session."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Any] = {}
+        self._closing = ExitStack()
+
+    def get(self, key: Any, make: Callable[[], ContextManager[Any]]) -> Any:
+        if key not in self._made:
+            self._made[key] = self._closing.enter_context(make())
+        return self._made[key]
+
+    def close(self) -> None:
+        self._closing.close()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Shared]:
+    kept = Shared()
+    try:
+        yield kept
+    finally:
+        kept.close()
+
+
+@contextmanager
+def _open(folder: Path, settings: dict[str, str]) -> Iterator[Town]:
+    telegram = Telegram(folder, range(7001, 7201))
     house = House(folder, telegram, **settings)
     try:
         telegram.open()
@@ -102,14 +131,23 @@ def _open(folder: Path, **settings: str) -> Iterator[Town]:
         telegram.kill()
 
 
-@pytest.fixture(scope="module")
-def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    """A module says with `SETTINGS` how its house differs from the default."""
-    settings = getattr(request.module, "SETTINGS", {})
-    yield from _open(tmp_path_factory.mktemp("town"), **settings)
+def _settings(module: Any) -> dict[str, str]:
+    """A module's `SETTINGS` are the differences of its server from the default."""
+    return getattr(module, "SETTINGS", {})
 
 
 @pytest.fixture(scope="module")
+def town(request: pytest.FixtureRequest, shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Town:
+    settings = _settings(request.module)
+    made: Town = shared.get(
+        ("town", *sorted(settings.items())), lambda: _open(tmp_path_factory.mktemp("town"), settings))
+    # A test of another module may have ended while the server was down.
+    if not made.house.running():
+        made.house.serve()
+    return made
+
+
+@pytest.fixture(scope="session")
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as scripted:
         yield scripted
@@ -117,7 +155,7 @@ def model() -> Iterator[ScriptedModel]:
 
 @pytest.fixture(scope="module")
 def clock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clock]:
-    """A house whose clock is in question; `SETTINGS` as for `town`."""
+    """A server for tests of its clock; `SETTINGS` as for `town`."""
     folder = tmp_path_factory.mktemp("clock")
     house = House(folder, **ON_LOOPBACK | getattr(request.module, "SETTINGS", {}))
     with Callback() as callback:
@@ -131,34 +169,49 @@ def clock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def stage(town: Town, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def listener() -> Iterator[WakeListener]:
+    """The listener at the wake URL of a module's agent."""
+    with WakeListener() as listening:
+        yield listening
+
+
+@contextmanager
+def _stage(town: Town, model: ScriptedModel, home: Path, config: dict[str, Any]) -> Iterator[Scene]:
     agent = town.agent()
-    home = tmp_path_factory.mktemp("hermes")
-    gateway = Gateway(home, agent.env, model.base_url)
+    gateway = Gateway(home, agent.env, model.base_url, **config)
     try:
         yield Scene(town, agent, model, gateway)
     finally:
         gateway.kill()
 
 
+@pytest.fixture(scope="module")
+def stage(
+        request: pytest.FixtureRequest, shared: Shared, town: Town, model: ScriptedModel,
+        tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A module's `CONFIG` are additional sections of its agent's configuration."""
+    config = getattr(request.module, "CONFIG", {})
+    return shared.get(
+        ("stage", id(town), json.dumps(config, sort_keys=True)),
+        lambda: _stage(town, model, tmp_path_factory.mktemp("hermes"), config))
+
+
 @pytest.fixture
 def scene(stage: Scene) -> Iterator[Scene]:
-    """Everything is up and the agent is on the line, whatever the test before has done."""
+    """Everything runs and the agent is connected, whatever the test before has done."""
     _set(stage)
     yield stage
     stage.model.forget_rules()
 
 
-@pytest.fixture(scope="module")
-def staffed(
-        request: pytest.FixtureRequest, town: Town, model: ScriptedModel,
-        tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    """Programs on one side, a stock gateway on the other that is started when its wake URL is called. A module
-    says with `BOTS` how many bots the agent has, and with `WITHOUT` what its environment lacks."""
+@contextmanager
+def _office(
+        town: Town, model: ScriptedModel, home: Path, bots: int, without: tuple[str, ...],
+        config: dict[str, Any]) -> Iterator[Office]:
     with WakeListener() as listener:
-        agent = town.agent(getattr(request.module, "BOTS", 1), wake_url=f"{listener.url}/wake")
-        environment = {k: v for k, v in agent.env.items() if k not in getattr(request.module, "WITHOUT", ())}
-        gateway = Gateway(tmp_path_factory.mktemp("hermes"), environment, model.base_url)
+        agent = town.agent(bots, wake_url=f"{listener.url}/wake")
+        environment = {k: v for k, v in agent.env.items() if k not in without}
+        gateway = Gateway(home, environment, model.base_url, **config)
         made = Office(town, agent, model, gateway, town.program(agent.tenant), listener)
         listener.wake = made.rise
         try:
@@ -168,9 +221,23 @@ def staffed(
             gateway.kill()
 
 
+@pytest.fixture(scope="module")
+def staffed(
+        request: pytest.FixtureRequest, shared: Shared, town: Town, model: ScriptedModel,
+        tmp_path_factory: pytest.TempPathFactory) -> Office:
+    """Programs on one side, a stock gateway on the other that is started when its wake URL is called. A module says
+    with `BOTS` how many bots the agent has, with `WITHOUT` what its environment lacks, and with `CONFIG` which
+    additional sections its configuration has."""
+    bots, without = getattr(request.module, "BOTS", 1), getattr(request.module, "WITHOUT", ())
+    config = getattr(request.module, "CONFIG", {})
+    return shared.get(
+        ("office", id(town), bots, without, json.dumps(config, sort_keys=True)),
+        lambda: _office(town, model, tmp_path_factory.mktemp("hermes"), bots, without, config))
+
+
 @pytest.fixture
 def office(staffed: Office) -> Iterator[Office]:
-    """As `scene`, with the post in question."""
+    """Like `scene`, for tests of the post."""
     _set(staffed)
     yield staffed
     staffed.model.forget_rules()

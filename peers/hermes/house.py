@@ -1,8 +1,9 @@
-"""The house as a process: every command line and setting that these suites rely on is in this file."""
+"""The server as a process: every command line and setting that these suites rely on is in this file."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,13 @@ from place import Place
 from telegram_stand_in import Telegram
 from waiting import until
 
+VARIABLE = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
+CRON_YAML = re.compile(r"config\.yaml:\n\n(cron:\n(?:  .*\n)+)")
+
 
 @dataclass
 class Agent:
-    """What `posthouse agent create --json` handed out."""
+    """The output of `posthouse agent create --json`."""
 
     name: str
     tenant: str
@@ -34,12 +38,12 @@ class House(Child):
         super().__init__("house", folder / "house.log")
         self.folder = folder / "house"
         self._files = folder
-        # Whoever comes back after a kill must be found where it was.
+        # A restarted server must use the same port.
         self._place = Place()
         self._telegram = telegram
         self._settings = {f"POSTHOUSE_{key.upper()}": value for key, value in settings.items()}
 
-    # Life.
+    # Start and stop.
 
     def open(self) -> "House":
         self.run("init", str(self.folder))
@@ -53,7 +57,7 @@ class House(Child):
             try:
                 return bool(self.spawn_with_url(command, self._environment()))
             except AssertionError:
-                # Somebody who knows nothing of places may sit on the port for a moment.
+                # A process that does not use `place.py` may hold the port for a moment.
                 if "in use" not in self.log()[said:]:
                     raise
                 return False
@@ -62,7 +66,10 @@ class House(Child):
         return self
 
     def _environment(self) -> dict[str, str]:
-        extra = {"POSTHOUSE_SERVER__LISTEN": f"127.0.0.1:{self._place.port}"} | self._settings
+        extra = {
+            "POSTHOUSE_SERVER__LISTEN": f"127.0.0.1:{self._place.port}",
+            "POSTHOUSE_PLATFORMS__WEB__PAGE": "true",
+        } | self._settings
         if self._telegram is not None:
             extra["POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL"] = self._telegram.url
         return clean_environment(extra)
@@ -81,7 +88,7 @@ class House(Child):
         token_file = self._files / f"token-{bot}"
         token_file.write_text(self._telegram.token(bot))
         token_file.chmod(0o600)
-        self.admin("bot", "create", "telegram", "--id", bot, "--mode", mode, "--token-file", str(token_file))
+        self.admin("bot", "create", "telegram", "--id", bot, "--mode", mode, "--open", "--token-file", str(token_file))
         return bot
 
     def agent(self, name: str, tenant: str, bots: list[str], *options: str) -> Agent:
@@ -93,11 +100,16 @@ class House(Child):
         """A credential for a tenant's own programs."""
         return self.admin("client", "create", "--tenant", tenant)
 
+    def invite(self, person: str, agent: Agent) -> str:
+        """The one-time secret of a link to the chat page, for this agent only."""
+        made = self.admin("invite", "create", person, "--tenant", agent.tenant, "--agent", agent.name)
+        return made["url"].split("#invite=")[1]
+
     def revoke(self, agent: Agent) -> None:
         self.admin("agent", "revoke", agent.instance_id)
 
     def remove(self, agent: Agent) -> None:
-        self.admin("agent", "remove", agent.instance_id)
+        self.admin("agent", "remove", agent.instance_id, "--yes")
 
     def show(self, agent: Agent) -> dict[str, Any]:
         return self.admin("agent", "show", agent.instance_id)
@@ -106,12 +118,19 @@ class House(Child):
         return bool(self.show(agent)["connected"])
 
     def unread(self, agent: Agent) -> int:
-        """Entries the agent has not acknowledged yet."""
+        """Entries that the agent has not acknowledged yet."""
         return int(self.show(agent)["unread"])
 
     def wait_connected(self, agent: Agent, connected: bool = True, timeout: float = 40.0) -> None:
         state = "connected" if connected else "away"
         until(f"{agent.name} is {state}", lambda: self.connected(agent) == connected, timeout, 0.1)
+
+    def agent_cron(self, agent: Agent, callback_url: str) -> tuple[str, dict[str, str]]:
+        """Sets the agent's callback URL. Returns what is printed for its configuration and for its environment."""
+        text = self.run("--dir", str(self.folder), "agent", "cron", agent.name, "--callback-url", callback_url)
+        pasted = CRON_YAML.search(text)
+        assert pasted is not None, text
+        return pasted.group(1), dict(VARIABLE.findall(text))
 
     def job(self, agent: Agent, job: str) -> dict[str, Any]:
         return self.admin("job", "show", agent.instance_id, job)

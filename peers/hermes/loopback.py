@@ -1,4 +1,4 @@
-"""An HTTP server of ours on loopback, in this process: what stands at the far end of the house's calls."""
+"""HTTP server on loopback in this process, as the receiver of the server's calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Answer:
     kind: str = "application/json"
 
 
-# The connection is closed without a word.
+# Closes the connection without an answer.
 HANG_UP = Answer(0)
 
 
@@ -53,7 +53,7 @@ def _handler(owner: Loopback) -> type[BaseHTTPRequestHandler]:
 
         def _take(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            # Names without their case, as every real server reads them.
+            # Header names are case-insensitive, as in every real server.
             headers = {name.lower(): value for name, value in self.headers.items()}
             given = owner.answer(self.command, self.path, headers, body)
             if given is HANG_UP:

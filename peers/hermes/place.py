@@ -1,4 +1,4 @@
-"""A port that stays somebody's while nobody listens there."""
+"""A port that stays reserved while no process listens on it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import itertools
 import os
 import socket
 
-# Below the ports that the system gives to whoever asks for any.
+# Below the range of ports that the system assigns automatically.
 FIRST, COUNT = 20_000, 12_000
-# Suites may run side by side: each begins somewhere else.
+# Suites may run in parallel, so each begins at a different port.
 _turns = itertools.count(os.getpid() * 37)
 
 
 class Place:
-    """Its namesake of UDP is held as long as this lives, so that no other suite takes it either."""
+    """Holds the UDP port of the same number for its lifetime, so that no other suite takes the port."""
 
     def __init__(self) -> None:
         for turn in itertools.islice(_turns, COUNT):
@@ -28,6 +28,10 @@ class Place:
             except OSError:
                 self._held.close()
         raise AssertionError("no port is free")
+
+    def is_listening(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     @property
     def url(self) -> str:

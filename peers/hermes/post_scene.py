@@ -1,4 +1,4 @@
-"""Programs that write to agents: over HTTP, with the credential of a tenant or of an agent."""
+"""Programs that write to agents over HTTP, with the credential of a tenant or of an agent."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from scene import Scene, number
 from waiting import until
 from wake_listener import WakeListener
 
-# How long one call may wait, and some more.
+# A little longer than the longest wait of a call.
 LONGEST_CALL_S = 70.0
 
 
 class Program:
-    """Somebody's script. It may write to every agent of its tenant."""
+    """A program. It may write to every agent of its tenant."""
 
     def __init__(self, house: House, papers: dict[str, Any]) -> None:
-        """`papers` are what the house printed when it made the client."""
+        """`papers` is what the server printed when it created the client."""
         self._house = house
         self.secret = papers["client_secret"]
         pair = base64.b64encode(f"{papers['client_id']}:{self.secret}".encode()).decode()
         self._credential = {"Authorization": f"Basic {pair}"}
 
-    # The three verbs.
+    # The three operations.
 
     def notify(self, agent: str, message: str, key: str | None = None, **more: Any) -> dict[str, Any]:
-        """`key` makes a repetition the same notify again."""
+        """With the same `key`, a repetition is the same notify."""
         headers = {} if key is None else {"Idempotency-Key": key}
         return self._good("POST", "notify", {"agent": agent, "message": message} | more, headers)
 
@@ -38,25 +38,25 @@ class Program:
         return self._good("POST", "wake", {"agent_id": agent, "context": context} | more)
 
     def ask(self, agent: str, message: str, **more: Any) -> tuple[int, Any]:
-        """The status says how it stands: 200 answered, 202 open, 504 timed out."""
+        """The status shows the state: 200 answered, 202 open, 504 timed out."""
         return self._call("POST", "exchange", {"agent": agent, "message": message} | more)
 
     def attach(self, correlation: str, wait: float = 0.0) -> tuple[int, Any]:
         return self._call("GET", f"exchanges/{quote(correlation)}?wait={wait:g}")
 
-    # What became of it.
+    # State and results.
 
     def question(self, correlation: str) -> dict[str, Any]:
-        """A question as it stands on record."""
+        """The stored state of a question."""
         items = self._good("GET", "exchanges?limit=200")["items"]
         return next(one for one in items if one["correlation_id"] == correlation)
 
     def receipts(self) -> list[dict[str, Any]]:
-        """All that it may know of, newest first."""
+        """All receipts that it may see, newest first."""
         return self._good("GET", "receipts?limit=200")["items"]
 
     def receipt(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """The one receipt of what went down the line."""
+        """The one receipt of the delivery by relay."""
         items = self._good("GET", f"receipts/{sent['dispatch_id']}")["items"]
         assert [one["connector"] for one in items] == ["relay"], items
         return items[0]
@@ -69,7 +69,7 @@ class Program:
         return until(f"{sent['dispatch_id']} is {state}", look, timeout)
 
     def wait_said(self, sent: dict[str, Any], text: str, timeout: float = 60.0) -> dict[str, Any]:
-        """Waits until the agent has taken it and said this to it, and returns the receipt."""
+        """Waits until the agent has accepted it and replied with this text, and returns the receipt."""
         def look() -> dict[str, Any] | None:
             found = self.receipt(sent)
             return found if found["state"] == "acknowledged" and text in said(found) else None
@@ -90,12 +90,12 @@ class Program:
 
 
 def said(receipt: dict[str, Any]) -> list[str]:
-    """What the agent said to it, oldest first."""
+    """The agent's replies to it, oldest first."""
     return [reply["text"] for reply in receipt["replies"]]
 
 
 def kinds(receipt: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same with what it was taken for."""
+    """The same with the kind of each reply."""
     return [(reply["kind"], reply["text"]) for reply in receipt["replies"]]
 
 
@@ -104,18 +104,18 @@ def warnings(woken: dict[str, Any]) -> str:
 
 
 def pong(ping: str) -> str:
-    """What the scripted model answers."""
+    """The answer of the scripted model."""
     return ping.replace("ping", "pong")
 
 
 def headed(text: str, sender: str, kind: str = "augment") -> str:
-    """What a stock agent is to see of a text."""
+    """The text as a stock agent should see it."""
     return f"[posthouse {kind} from {sender}]\n\n{text}"
 
 
 @dataclass
 class Office(Scene):
-    """A stock gateway that programs write to, and that is started by whoever listens at its wake URL."""
+    """A stock gateway that programs write to, started by a call to its wake URL."""
 
     program: Program
     listener: WakeListener
@@ -125,20 +125,19 @@ class Office(Scene):
         return self.agent.name
 
     def sender(self) -> str:
-        """A name that nobody has written under, and so a conversation that nobody has had."""
+        """A sender name that was not used before, and so a new conversation."""
         return f"desk-{number()}"
 
     def sleep(self) -> None:
-        """The agent goes in good order, and nothing of it runs."""
+        """The agent stops in an orderly way, and no process of it runs."""
         self.gateway.stop()
         self.connected(False)
 
     def settled(self) -> None:
-        """Whoever has just dialed in is left alone for a while; one message through is the sign that it is over."""
+        """Waits until the settling time after the connection is over: one delivered message shows it."""
         sent = self.program.notify(self.name, "ping settled", **{"from": self.sender()})
         self.program.wait_said(sent, "pong settled")
 
     def seen(self, text: str) -> list[str]:
-        """Everything the model was given in which this text stands, as it was given: the newest user text of
-        each turn."""
+        """The newest user texts, as the model got them, of all turns that contain this text."""
         return [turn.text for turn in self.model.asked("") if text in turn.text and not turn.after_tool]

@@ -1,4 +1,4 @@
-"""Somebody writes to the whole stock gateway: one chat, and everybody in it."""
+"""A chat with the whole stock gateway, and everything around it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from waiting import until
 if TYPE_CHECKING:
     from conftest import Town
 
-# A stock gateway whose send was never answered waits 30 s before the chat goes on.
+# A stock gateway waits 30 s for the result of a send before the chat goes on.
 AFTER_A_DEATH_S = 120.0
 _numbers = itertools.count(1)
 
 
 def number() -> str:
-    """One that no message had before."""
+    """A number that no message has used before."""
     return str(next(_numbers))
 
 
 @dataclass
 class Chat:
-    """One person in one chat with the agent, and what they wrote."""
+    """One person in one chat with the agent, and the messages of that person."""
 
     town: Town
     agent: Agent
@@ -38,7 +38,7 @@ class Chat:
     updates: list[int] = field(default_factory=list)
 
     def ping(self, count: int = 1) -> list[str]:
-        """Writes numbered messages; returns when the platform was told that they are taken."""
+        """Writes numbered messages. Returns when the server has confirmed them to the platform."""
         numbers = [self.inject() for _ in range(count)]
         until("the updates are taken", lambda: set(self.updates) <= self.town.telegram.confirmed(), 60)
         return numbers
@@ -73,7 +73,7 @@ class Scene:
         return Chat(self.town, self.agent, self.model, self.town.chat())
 
     def rise(self) -> None:
-        """Starts the gateway unless it runs; whoever listens at its wake URL may be doing the same."""
+        """Starts the gateway unless it runs. The listener at its wake URL may be doing the same."""
         with self._rising:
             if not self.gateway.running():
                 self.gateway.start()

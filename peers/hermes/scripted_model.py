@@ -1,12 +1,11 @@
-"""A model that says what the script says: OpenAI chat-completions on loopback.
+"""Scripted model: OpenAI chat-completions on loopback.
 
-The stock agent believes it talks to a custom endpoint. Unless a rule says otherwise, every line
-`ping N` of the newest user text is answered by a line `pong N`, so that messages which the agent
-joined into one turn stay countable one by one; any other text is answered `echo: TEXT`.
+For the stock agent it is a custom endpoint. Unless a rule says otherwise, every line `ping N` of the newest user text
+is answered by a line `pong N`, so that messages which the agent joined into one turn can still be counted. Any other
+text is answered with `echo: TEXT`.
 
-In a test: `with ScriptedModel() as model: model.base_url`. By hand: `python scripted_model.py`
-prints its base URL; rules are then posted to `/_model/rules` and requests read at
-`/_model/requests`.
+In a test: `with ScriptedModel() as model: model.base_url`. By hand: `python scripted_model.py` prints its base URL;
+post rules to `/_model/rules` and read requests at `/_model/requests`.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from typing import Any, Callable
 from urllib.parse import urlsplit
 
 MODEL = "scripted"
-# Wide enough that the agent never asks for a summary of its history.
+# Large enough that the agent never asks for a summary of its history.
 CONTEXT_LENGTH = 1_000_000
-# A held answer is let go after this long even if nobody releases it, so that a failing test ends.
+# A held answer is sent after this time even if no test releases it, so that a failing test ends.
 LONGEST_HOLD_S = 120.0
 
 PING = re.compile(r"^ping (\S+)$", re.MULTILINE)
-# Notes which the stock gateway writes into the user's text in its own name (first contact, a turn cut
-# off by a restart). They are not what the person said.
+# Notes that the stock gateway itself writes into the user's text (first contact, a turn cut off by a restart). The
+# person did not write them.
 NOTE = re.compile(r"\[System note:.*?\](?=\s*(?:\n\n|\Z))", re.DOTALL)
-# Side calls that the stock agent makes in its own name. They have their own prompts and carry no
-# tools; answering them with an echo would put nonsense into its session titles.
+# Additional calls that the stock agent makes for itself. They have their own prompts and no tools. An echo would put
+# nonsense into its session titles.
 SIDE_CALL = re.compile(r"Generate a short, descriptive title|summar(y|ize|ise)|compress", re.I)
 
 
 @dataclass
 class Rule:
-    """What to answer when `pattern` is found in the newest user text. The latest rule wins."""
+    """The answer if `pattern` is found in the newest user text. The latest rule wins."""
 
     pattern: str
     answer: str | None = None
@@ -53,6 +52,12 @@ class Rule:
     """What it says beside the tool call."""
     times: int | None = None
     """How many requests the rule serves; None is for ever."""
+    pause: tuple[int, str] | None = None
+    """Write so many characters of the answer, and the rest after `release` of that name."""
+
+    def names(self) -> list[str]:
+        """The names under which its parts are released."""
+        return [name for name in (self.hold, self.pause and self.pause[1]) if name]
 
     def match(self, text: str) -> re.Match[str] | None:
         if self.times is not None and self.times <= 0:
@@ -62,7 +67,7 @@ class Rule:
 
 @dataclass
 class Turn:
-    """One request for an answer, as the model saw it."""
+    """One request for an answer, as the model received it."""
 
     text: str
     """The newest user text, without the gateway's own notes."""
@@ -70,6 +75,7 @@ class Turn:
     side: bool
     started: float
     after_tool: bool = False
+    pause: tuple[int, str] | None = None
     answer: str | None = None
     finished: float | None = None
     """None while held, and for ever when the agent hung up before the answer was written."""
@@ -111,19 +117,19 @@ class ScriptedModel:
         self._server.server_close()
         self._thread.join(5)
 
-    # What a test says to it.
+    # Control by tests.
 
     def rule(self, pattern: str, answer: str | None = None, **kind: Any) -> Rule:
         made = Rule(pattern, answer, **kind)
         with self._changed:
-            if made.hold:
-                self._released.discard(made.hold)
+            for name in made.names():
+                self._released.discard(name)
             self._rules.append(made)
         return made
 
     def forget_rules(self) -> None:
         with self._changed:
-            self._released.update(r.hold for r in self._rules if r.hold)
+            self._released.update(name for rule in self._rules for name in rule.names())
             self._rules.clear()
             self._changed.notify_all()
 
@@ -135,7 +141,7 @@ class ScriptedModel:
     def release_all(self) -> None:
         self.forget_rules()
 
-    # What a test asks it.
+    # Queries by tests.
 
     def asked(self, pattern: str) -> list[Turn]:
         """The agent's own turns whose newest user text matches."""
@@ -162,10 +168,10 @@ class ScriptedModel:
                 self._changed.wait(left)
             return found
 
-    # How it answers.
+    # Answering.
 
     def answer(self, body: dict[str, Any]) -> tuple[Turn, dict[str, Any]]:
-        """Returns the turn and the assistant message; blocks while a rule holds it."""
+        """Returns the turn and the assistant message. Blocks while a rule holds it."""
         messages = [m for m in body.get("messages", []) if isinstance(m, dict)]
         users = [m for m in messages if m.get("role") == "user"]
         text = NOTE.sub("", text_of(users[-1])).strip() if users else ""
@@ -192,7 +198,7 @@ class ScriptedModel:
             if side:
                 turn.answer = "A scripted title"
             elif rule is not None and rule.answer is not None:
-                turn.answer = found.expand(rule.answer)
+                turn.answer, turn.pause = found.expand(rule.answer), rule.pause
             else:
                 turn.answer = default_answer(text)
             return turn, {"role": "assistant", "content": turn.answer}
@@ -201,6 +207,10 @@ class ScriptedModel:
         function = {"name": rule.tool, "arguments": json.dumps(rule.arguments)}
         call = {"id": f"call_{next(self._numbers)}", "type": "function", "function": function}
         return {"role": "assistant", "content": rule.talk, "tool_calls": [call]}
+
+    def wait_released(self, name: str) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: name in self._released, LONGEST_HOLD_S)
 
     def finish(self, turn: Turn) -> None:
         with self._changed:
@@ -219,7 +229,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Agents are killed here; a connection that broke with one is nothing to report."""
+        """Agents are killed in these tests, so a broken connection is not an error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -270,17 +280,18 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
             try:
                 if body.get("stream"):
-                    self._stream(base, message, reason, usage)
+                    self._stream(base, message, reason, usage, turn.pause)
                 else:
                     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
                     self._json(200, base | {"object": "chat.completion", "choices": [choice], "usage": usage})
             except (BrokenPipeError, ConnectionResetError):
-                # The agent died or interrupted this turn; the turn stays unfinished.
+                # The agent died or interrupted this turn, so the turn stays unfinished.
                 self.close_connection = True
                 return
             model.finish(turn)
 
-        def _stream(self, base: dict, message: dict, reason: str, usage: dict) -> None:
+        def _stream(
+                self, base: dict, message: dict, reason: str, usage: dict, pause: tuple[int, str] | None) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Transfer-Encoding", "chunked")
@@ -298,6 +309,11 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
 
             delta({"role": "assistant", "content": ""})
             content = message.get("content") or ""
+            if pause is not None:
+                at, name = pause
+                delta({"content": content[:at]})
+                model.wait_released(name)
+                content = content[at:]
             for start in range(0, len(content), 64):
                 delta({"content": content[start:start + 64]})
             for index, call in enumerate(message.get("tool_calls") or []):

@@ -1,6 +1,6 @@
 """The stock relay classes of hermes-agent 0.19.0, in this process, unmodified.
 
-`Line` only listens: it notes every line that comes and goes, then lets the stock code do its work.
+`Line` only observes: it records every frame in both directions, then lets the stock code do its work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 class Line(WebSocketRelayTransport):
-    """A stock transport that keeps what it saw."""
+    """A stock transport that records its frames."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -56,7 +56,7 @@ class Line(WebSocketRelayTransport):
         finally:
             self.closes.append((ws.close_code, ws.close_reason or ""))
 
-    # Shorthand for tests.
+    # Shortcuts for tests.
 
     async def hears(self, text: str, timeout: float = 20.0) -> MessageEvent:
         def look() -> MessageEvent | None:
@@ -71,7 +71,7 @@ class Line(WebSocketRelayTransport):
         return [frame for frame in self.came if frame.get("type") == kind]
 
     def cut(self) -> None:
-        """The network is gone: no close frame, no farewell."""
+        """Simulates a lost network: no close frame."""
         self._ws.transport.abort()
 
 
@@ -98,7 +98,7 @@ def line(agent: Agent, **different: Any) -> Line:
 
 
 class Dialed:
-    """`async with Dialed(agent) as line`: connected, shaken hands, hung up at the end."""
+    """`async with Dialed(agent) as line`: connected with a finished handshake, disconnected at the end."""
 
     def __init__(self, agent: Agent, **different: Any) -> None:
         self.line = line(agent, **different)

@@ -1,5 +1,5 @@
-"""A stock agent with `cron.provider: chronos`: its home folder, its job set, and the stock classes that
-speak to the portal, in this process and unmodified."""
+"""A stock agent with `cron.provider: chronos`: its home folder, its jobs, and the unmodified stock classes that call
+the portal, run in this process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from cron.jobs import use_cron_store
+from hermes_cli import auth
 from hermes_constants import reset_hermes_home_override, set_hermes_home_override
 from plugins.cron_providers.chronos import ChronosCronScheduler
 from plugins.cron_providers.chronos._nas_client import NasCronClient, NasCronClientError
@@ -21,8 +22,9 @@ from tools.cronjob_tools import cronjob
 from child import clean_environment
 from house import Agent
 from stock_gateway import config, hermes_command
+from stock_version import IS_0_19
 
-# Nobody listens there; for homes in which no turn is run.
+# No process listens there. For homes in which no turn runs.
 NO_MODEL = "http://127.0.0.1:9/v1"
 CREATED = re.compile(r"Created job: (\S+)")
 
@@ -30,7 +32,7 @@ __all__ = ["Client", "CronHome", "NasCronClientError", "Provider", "accepts"]
 
 
 class CronHome:
-    """The folder outlives every process that lives in it, as on a real machine."""
+    """The folder outlives every process that uses it, as on a real machine."""
 
     def __init__(self, folder: Path, agent: Agent, callback_url: str = "", model_base_url: str = NO_MODEL) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +42,7 @@ class CronHome:
         self._model_base_url = model_base_url
         self.write_config()
         (folder / "auth.json").write_text(json.dumps(agent.papers["auth"]))
-        # What the operator's guide says to set; the stored address alone is trusted on loopback only.
+        # As the operator's guide says. The stored address alone is trusted on loopback only.
         self.environment = clean_environment() | {
             "HOME": str(folder), "HERMES_HOME": str(folder), "PYTHONUNBUFFERED": "1",
             "HERMES_DISABLE_LAZY_INSTALLS": "1", "HERMES_PORTAL_BASE_URL": agent.papers["portal_url"],
@@ -48,7 +50,7 @@ class CronHome:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The lines that came with the agent's papers; the agent itself knows where it is called back."""
+        """The settings that the server printed for the agent, plus the agent's own callback address."""
         lines = self.agent.papers["cron"] | {"cron.chronos.callback_url": self.callback_url}
         nested: dict[str, Any] = {}
         for path, value in lines.items():
@@ -60,10 +62,10 @@ class CronHome:
         return nested
 
     def write_config(self) -> None:
-        # JSON is YAML; the stock reader takes it.
+        # JSON is valid YAML, so the stock reader accepts it.
         (self.folder / "config.yaml").write_text(json.dumps(config(self._model_base_url) | self.settings, indent=2))
 
-    # From the command line.
+    # Commands.
 
     def hermes(self, *command: str) -> str:
         done = subprocess.run(
@@ -73,13 +75,13 @@ class CronHome:
         return done.stdout
 
     def create(self, schedule: str, prompt: str, repeat: int | None = None) -> str:
-        """Makes a job as a person would; the stock command arms it before it returns."""
+        """Creates a job as a person would. The stock command arms it before it returns."""
         often = [] if repeat is None else ["--repeat", str(repeat)]
         told = CREATED.search(self.hermes("cron", "create", schedule, prompt, *often))
         assert told is not None
         return told.group(1)
 
-    # What is kept.
+    # Stored state.
 
     @property
     def jobs_file(self) -> Path:
@@ -89,6 +91,14 @@ class CronHome:
         if not self.jobs_file.exists():
             return {}
         return {job["id"]: job for job in json.loads(self.jobs_file.read_text())["jobs"]}
+
+    def is_done(self, job: str) -> bool:
+        """The job has reached its limit: 0.19.0 deletes it, later versions keep it for a while without a next
+        time."""
+        kept = self.jobs().get(job)
+        if kept is None:
+            return IS_0_19
+        return kept["state"] == "completed" and not kept["enabled"] and kept["next_run_at"] is None
 
     def login(self) -> dict[str, Any]:
         return json.loads((self.folder / "auth.json").read_text())["providers"]["nous"]
@@ -102,7 +112,8 @@ class CronHome:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Stock code called in here finds this home. One home at a time: part of it is environment."""
+        """Stock code called inside uses this home. One home at a time, because part of it is environment
+        variables."""
         names = {
             "HERMES_SHARED_AUTH_DIR": str(self.folder / "shared"),
             "HERMES_PORTAL_BASE_URL": self.agent.papers["portal_url"],
@@ -110,16 +121,20 @@ class CronHome:
         before = {name: os.environ.get(name) for name in names}
         os.environ.update(names)
         token = set_hermes_home_override(self.folder)
+        # 0.20 caches a token for five seconds, whichever home it belongs to. Here every home stands for a separate
+        # process.
+        auth._RESOLVE_TOKEN_CACHE = None
         try:
             with use_cron_store(self.folder):
                 yield
         finally:
+            auth._RESOLVE_TOKEN_CACHE = None
             reset_hermes_home_override(token)
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
     def asks(self, **wish: Any) -> dict[str, Any]:
-        """The tool by which an agent sets its own jobs; it arms them before it returns."""
+        """The tool with which an agent creates its own jobs. It arms them before it returns."""
         with self.entered():
             told = json.loads(cronjob(**wish))
         assert told["success"], told
@@ -133,7 +148,7 @@ class CronHome:
 
 
 class Client(NasCronClient):
-    """A stock client that keeps what it asked."""
+    """A stock client that records its requests."""
 
     def __init__(self, home: CronHome) -> None:
         super().__init__(home.agent.papers["portal_url"])
@@ -152,10 +167,10 @@ class Client(NasCronClient):
         self.asked.append((path.rpartition("/")[2], params))
         return super()._get(path, params)
 
-    # Shorthand for tests.
+    # Shortcuts for tests.
 
     def arm(self, job: str, fire_at: str) -> str:
-        """As the stock provider asks for it; returns the schedule's id."""
+        """Arms as the stock provider does, and returns the schedule's id."""
         return self.provision(
             job_id=job, fire_at=fire_at, agent_callback_url=self.home.callback_url,
             dedup_key=f"{job}:{fire_at}")["schedule_id"]
@@ -165,7 +180,7 @@ class Client(NasCronClient):
 
 
 class Provider(ChronosCronScheduler):
-    """The stock provider with a client that keeps what it asked."""
+    """The stock provider with a client that records its requests."""
 
     def __init__(self, home: CronHome) -> None:
         super().__init__()
@@ -182,7 +197,7 @@ class Provider(ChronosCronScheduler):
 
 
 def accepts(token: str, agent: Agent, **different: Any) -> dict[str, Any] | None:
-    """The claims if the stock verifier, set up as this agent's, lets the token in."""
+    """The claims, if the stock verifier with this agent's settings accepts the token."""
     papers = agent.papers
     named = {
         "expected_audience": papers["audience"], "jwks_or_key": papers["jwks_url"],

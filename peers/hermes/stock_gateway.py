@@ -21,13 +21,13 @@ def hermes_command() -> list[str]:
 
 
 def config(model_base_url: str) -> dict:
-    """Stock behaviour, minus what would install packages, call out, or start turns of its own."""
+    """Stock behaviour, without what would install packages, call external hosts, or start turns by itself."""
     return {
         "model": {
             "default": MODEL, "provider": "custom", "base_url": model_base_url, "api_key": "x",
             "context_length": CONTEXT_LENGTH,
         },
-        # One cheap tool, so that a scripted turn can call one; no shell, no browser, no web.
+        # One cheap tool, so that a scripted turn can call one. No shell, no browser, no web.
         "toolsets": ["todo"],
         "platform_toolsets": {"telegram": ["todo"], "relay": ["todo"]},
         "memory": {"memory_enabled": False, "user_profile_enabled": False, "nudge_interval": 0},
@@ -49,14 +49,14 @@ def config(model_base_url: str) -> dict:
 
 
 class Gateway(Child):
-    """One stock agent: its home folder outlives its process, as on a real machine."""
+    """One stock agent. Its home folder outlives its process, as on a real machine."""
 
     def __init__(self, home: Path, relay_env: Mapping[str, str], model_base_url: str, **settings: Any) -> None:
-        """`settings` are sections of its configuration beside the usual ones."""
+        """`settings` are additional sections of its configuration."""
         home.mkdir(parents=True, exist_ok=True)
         super().__init__("stock gateway", home / "output.log")
         self.home = home
-        # JSON is YAML; the stock reader takes it.
+        # JSON is valid YAML, so the stock reader accepts it.
         (home / "config.yaml").write_text(json.dumps(config(model_base_url) | settings, indent=2))
         self._environment = clean_environment() | {
             "HOME": str(home), "HERMES_HOME": str(home), "PYTHONUNBUFFERED": "1",
@@ -69,7 +69,7 @@ class Gateway(Child):
         return self
 
     def stop(self, timeout: float = 30.0) -> int:
-        """An orderly stop: SIGTERM, upon which it says `going_idle`. The stock exit code is 1."""
+        """An orderly stop: after SIGTERM it sends `going_idle`. The stock exit code is 1."""
         self.thaw()
         return super().stop(timeout)
 
@@ -96,6 +96,6 @@ class Gateway(Child):
         return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), 0)
 
     def log(self) -> str:
-        """Everything it wrote, for a failing test's report and for the search after secrets."""
+        """Its complete output, for the report of a failing test and for the search for secrets."""
         parts = [self.log_file, *sorted((self.home / "logs").glob("*"))]
         return "\n".join(f"== {p.name}\n{p.read_text(errors='replace')}" for p in parts if p.is_file())

@@ -1,4 +1,4 @@
-"""The stock dashboard app without its page, `hermes serve`: where fires are received."""
+"""The stock dashboard app without its page, `hermes serve`, which receives fires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READY = re.compile(r"HERMES_BACKEND_READY port=(\d+)")
 
 
 class Serve(Child):
-    """It keeps its port from start to start, since the house was told that address."""
+    """Keeps its port across restarts, because the server stores that address."""
 
     def __init__(self, home: CronHome) -> None:
         super().__init__("stock serve", home.folder / "serve.log")
@@ -33,7 +33,7 @@ class Serve(Child):
         assert told == str(self._place.port), f"it listens at {told}"
         self.url = self._place.url
         if self.home.callback_url != self.url:
-            # Stock reads its settings anew for every call.
+            # Stock reads its settings again for every call.
             self.home.callback_url = self.url
             self.home.write_config()
         return self

@@ -1,4 +1,4 @@
-"""Telegram, played by the house's own stand-in (`posthouse stand-in telegram`)."""
+"""Telegram, played by Posthouse's own stand-in (`posthouse stand-in telegram`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from child import Child, call, clean_environment, posthouse
 from waiting import until
 
-# Told apart from every other string by the search after leaked secrets.
+# Unique, so that the search for leaked secrets finds it.
 TOKEN_SECRET = "canary-telegram-token"
 
 
@@ -31,13 +31,13 @@ class Telegram(Child):
         return f"{bot}:{TOKEN_SECRET}-{bot}"
 
     def spare_bot(self) -> str:
-        """A bot nobody has used yet, so that tests share a stand-in without hearing each other."""
+        """A bot that was not used before, so that tests can share a stand-in."""
         return str(self._spare.pop(0))
 
-    # Its control door. The shapes are the stand-in's; change them here only.
+    # Its control API. Only this file knows the request formats.
 
     def inject(self, bot: str, chat: int, text: str, **more: Any) -> dict[str, Any]:
-        """A person writes to the bot; returns the update's ids."""
+        """A person writes to the bot. Returns the update's ids."""
         person = {"id": abs(chat), "is_bot": False, "first_name": "Ann"}
         return self._control("POST", "inject", {"bot": int(bot), "chat_id": chat, "text": text, "from": person} | more)
 
@@ -46,18 +46,18 @@ class Telegram(Child):
         return found["rows"] if isinstance(found, dict) else found
 
     def sent(self, chat: int) -> list[str]:
-        """What bots wrote in this chat, oldest first."""
+        """Messages of bots in this chat, oldest first."""
         return [row["text"] or "" for row in self.rows(chat=chat) if row["kind"] == "sent"]
 
     def said(self, chat: int, text: str, timeout: float = 30.0) -> str:
-        """Waits until a bot wrote something with this text in it."""
+        """Waits until a bot has written a message that contains this text."""
         def look() -> str | None:
             return next((one for one in self.sent(chat) if text in one), None)
 
         return until(f"{text!r} in chat {chat}", look, timeout)
 
     def confirmed(self) -> set[int]:
-        """Updates for which the house has taken responsibility (2xx, or the offset passed them)."""
+        """Updates that the server has taken over (2xx, or a later offset confirmed them)."""
         return {one["update_id"] for one in self._control("GET", "deliveries")["confirmed"]}
 
     def fault(self, fault: str, **more: Any) -> Any:
@@ -67,7 +67,7 @@ class Telegram(Child):
         self._control("DELETE", "faults")
 
     def release(self) -> None:
-        """Lets whatever a fault made hang go on."""
+        """Lets calls continue that a fault made hang."""
         self._control("POST", "release", {})
 
     def _control(self, method: str, path: str, body: Any = None) -> Any:

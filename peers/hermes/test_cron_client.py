@@ -1,4 +1,4 @@
-"""The stock portal client in this process: it arms, lists, cancels and refreshes with the house."""
+"""The stock portal client in this process: it arms, lists, cancels and refreshes against the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from house import Agent
 from stock_cron import CronHome, NasCronClientError
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"
-# A time that is to be changed before it comes: far enough for a slow machine, near enough to be waited for.
+# A time that is changed before it comes: far enough for a slow machine, near enough to wait for it.
 AHEAD_S = 8.0
 
 
@@ -116,7 +116,7 @@ def test_a_job_can_be_armed_again_after_cancel(clock: Clock, home: CronHome) -> 
     clock.callback.wait(job, times=2)
 
 
-# The stock provider over the same client.
+# The stock provider with the same client.
 
 
 def test_reconcile_arms_what_is_missing_and_then_has_nothing_to_do(clock: Clock, home: CronHome) -> None:
@@ -126,7 +126,7 @@ def test_reconcile_arms_what_is_missing_and_then_has_nothing_to_do(clock: Clock,
     first = home.provider()
     first.reconcile()
     assert sorted(first.asked) == ["list", "provision", "provision", "provision"]
-    # Stock makes a provider for every change; what it finds listed must be what it wrote, to the byte.
+    # Stock makes a provider for every change. The listed time must be what it wrote, byte for byte.
     second = home.provider()
     second.reconcile()
     assert second.asked == ["list"]
@@ -138,7 +138,7 @@ def test_reconcile_arms_what_is_missing_and_then_has_nothing_to_do(clock: Clock,
     assert sorted(home.client().armed()) == sorted(kept)
 
 
-# The login.
+# Login.
 
 
 def test_the_papers_name_the_agent_and_the_house(clock: Clock, home: CronHome) -> None:
@@ -167,7 +167,7 @@ def test_an_old_token_is_refreshed_and_both_tokens_change(clock: Clock, home: Cr
 
 
 def test_two_processes_of_one_agent_may_refresh_with_the_same_token(clock: Clock, home: CronHome) -> None:
-    # They read auth.json at the same moment; each writes down what it was answered.
+    # They read auth.json at the same moment, and each stores its own answer.
     other = clock.home(home.agent)
     for _ in range(2):
         home.change_login(expires_at=LONG_AGO)
@@ -177,7 +177,7 @@ def test_two_processes_of_one_agent_may_refresh_with_the_same_token(clock: Clock
 
 
 def test_whoever_loses_the_race_for_a_refresh_is_not_locked_out(clock: Clock, home: CronHome) -> None:
-    # The stock keepalive holds no lock while it asks, and whichever answer is written last is kept.
+    # The stock keepalive holds no lock during its request, and the answer written last is kept.
     login = home.login()
 
     def refresh(token: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_a_refresh_token_that_nobody_was_given_ends_the_login(clock: Clock, home
     assert not home.login().get("access_token"), "stock wipes its login on this answer, so it must be meant"
 
 
-# Who is refused.
+# Refused callers.
 
 
 def test_no_token_a_wrong_one_and_one_for_another_door_are_refused(clock: Clock, home: CronHome) -> None:
@@ -241,7 +241,7 @@ def test_a_foreign_token_neither_sees_nor_touches_an_arm(clock: Clock, home: Cro
     client.arm(job, fire_at)
     assert stranger.armed() == {}
     assert stranger.cancel(job_id=job) == {"ok": True}
-    # The same job id is another job in another agent's hands.
+    # The same job id is another job for another agent.
     elsewhere = seconds_from_now(300)
     stranger.arm(job, elsewhere)
     assert client.armed() == {job: fire_at} and stranger.armed() == {job: elsewhere}
@@ -275,7 +275,7 @@ def test_an_agent_that_was_removed_is_refused_and_never_called_again(clock: Cloc
 
 
 def granted(agent: Agent, client_id: str, client_secret: str) -> str:
-    """An access token by the client's own credential, without a login."""
+    """An access token for the client's own credential, without a login."""
     told = requests.post(f"{agent.papers['portal_url']}/oauth/token", timeout=15, data={
         "grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret})
     assert told.status_code == 200, told.text
@@ -288,7 +288,7 @@ def test_the_agents_own_client_stands_for_the_same_agent(clock: Clock, home: Cro
     papers = home.agent.papers
     assert papers["client_id"] == papers["audience"] and home.login()["client_id"] != papers["client_id"]
     bearer = granted(home.agent, papers["client_id"], papers["client_secret"])
-    # It would do for a stock agent as well: nothing in there looks into a token.
+    # A stock agent could use it as well: stock never parses a token.
     home.change_login(access_token=bearer)
     assert client.armed() == {job: fire_at}
 
@@ -309,7 +309,7 @@ def test_a_login_that_was_ended_is_refused(clock: Clock, home: CronHome) -> None
     clock.house.admin("client", "revoke", login)
     with pytest.raises(NasCronClientError, match="returned 401: .*invalid_token"):
         client.list_armed()
-    # A new one finds what the old one armed.
+    # A new client finds what the old one armed.
     again = clock.house.admin(
         "client", "create", "--tenant", home.agent.tenant, "--agent", home.agent.name, "--login")
     home.change_login(**again["auth"]["providers"]["nous"])

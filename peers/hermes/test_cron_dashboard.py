@@ -1,4 +1,4 @@
-"""`hermes serve`, the stock app that receives fires, and agents that fail: until 202, and not once more."""
+"""`hermes serve`, the stock app that receives fires, and agents that fail: repeated until 202, then never again."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any, Iterator
 
 import pytest
 
+import job_checks
 from callback import FIRE_PATH, seconds_from_now
 from child import call
 from clock_scene import Clock
+from job_checks import AHEAD_S
 from loopback import HANG_UP, Answer
 from place import Place
 from scripted_model import ScriptedModel
 from stock_cron import CronHome
 from stock_serve import Serve
+from stock_version import dashboard_runs_jobs
 from waiting import until
 
-# Shorter, so that an agent that may have heard a fire is called again sooner.
+# Shorter, so that an agent that may have received a fire is called again sooner.
 SETTINGS = {"clock__attempt_timeout": "4s"}
 NOT_FOUND = Answer(404, "<html><body>nothing here</body></html>", kind="text/html")
-EVERY_TWO_SECONDS = "* * * * * */2"
-# A time before which something is still to be done: far enough for a slow machine, near enough to be waited for.
-AHEAD_S = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -46,28 +46,15 @@ def fire(serve: Serve, token: str, body: Any) -> tuple[int, Any]:
 # The stock app.
 
 
+@dashboard_runs_jobs
 def test_a_scripted_job_runs_re_arms_and_stops_at_its_limit(
         clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
-    job = home.create(EVERY_TWO_SECONDS, "ping heron", repeat=3)
-    until("the job is done with", lambda: job not in home.jobs(), 60)
-    turns = model.wait_finished(r"^ping heron$", times=3)
-    assert [turn.answer for turn in turns] == ["pong heron"] * 3
-    # Two more occurrences go by in silence.
-    clock.pass_by(clock.home(), 4)
-    assert len(model.asked(r"^ping heron$")) == 3
-    assert job not in home.client().armed()
-    told = clock.house.job_history(home.agent, job)
-    assert [attempt["status"] for attempt in told] == [202] * 3
+    job_checks.runs_up_to_its_limit(clock, home, model)
 
 
+@dashboard_runs_jobs
 def test_a_job_of_one_time_runs_once_and_is_gone(clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
-    job = home.asks(action="create", schedule=seconds_from_now(AHEAD_S), prompt="ping once")["job_id"]
-    fire_at = home.jobs()[job]["next_run_at"]
-    assert home.client().armed()[job] == fire_at
-    model.wait_finished(r"^ping once$")
-    assert datetime.now(timezone.utc) >= datetime.fromisoformat(fire_at)
-    until("the job is done with", lambda: job not in home.jobs(), 20)
-    assert job not in home.client().armed()
+    job_checks.runs_once_at_its_time(clock, home, model)
 
 
 def test_a_job_removed_by_its_owner_never_fires(clock: Clock, home: CronHome, serve: Serve, model: ScriptedModel) -> None:
@@ -107,7 +94,7 @@ def test_a_failing_agent_is_tried_until_it_accepts_and_then_left_alone(clock: Cl
         "mute": [HANG_UP, Answer(500, "{}")],
         "moved": [Answer(302, "", {"Location": f"{clock.callback.url}/elsewhere"}), Answer(405, "no")],
     }
-    # An agent each: a word from one would hasten its other retries.
+    # One agent each, because an answer from one would speed up its other retries.
     clients = {way: clock.home().client() for way in ways}
     jobs = {way: clock.job() for way in ways}
     for way, answers in ways.items():
@@ -118,7 +105,7 @@ def test_a_failing_agent_is_tried_until_it_accepts_and_then_left_alone(clock: Cl
         assert len({f.claims["jti"] for f in fires}) == 3, f"{way}: a token was used twice"
         assert [f.body for f in fires] == [fires[0].body] * 3
         first, second = (after.at - before.at for before, after in zip(fires, fires[1:]))
-        # Whoever may have heard it is given the time to answer.
+        # A receiver that may have got the fire is given time to answer.
         soonest = 3.5 if way == "mute" else 0.8
         assert soonest <= first <= soonest + 20, f"{way}: tried again after {first} s"
         assert 1.7 <= second <= 20, f"{way}: tried again after {second} s"
@@ -140,13 +127,13 @@ def test_a_job_that_is_being_retried_is_listed_and_a_word_from_its_agent_hastens
 
 
 def test_an_agent_that_is_not_there_yet_is_found_by_a_retry(clock: Clock) -> None:
-    # Nobody listens there; a stock app will, later, at an address of its own.
+    # No process listens there. A stock app will listen later, at an address of its own.
     deserted = Place()
     home = clock.home(callback_url=deserted.url)
     client, job = home.client(), clock.job()
     client.arm(job, seconds_from_now(-1))
     until("it was tried", lambda: clock.house.job_history(home.agent, job))
-    # The agent comes up elsewhere and says so under the same key: the address changes, nothing fires twice.
+    # The agent starts at another address and arms with the same key: the address changes, nothing fires twice.
     home.callback_url = clock.callback.url
     client.arm(job, client.armed()[job])
     clock.callback.wait(job, timeout=20)
@@ -163,14 +150,14 @@ def test_a_new_time_and_a_cancel_stop_the_retries(clock: Clock) -> None:
         clock.callback.wait(job)
     replaced.arm(jobs[replaced], seconds_from_now(3600))
     cancelled.cancel(job_id=jobs[cancelled])
-    # One that was on the wire may still come in.
+    # A fire that was already on its way may still arrive.
     clock.pass_by(clock.home(), 2)
     tried = {job: len(clock.callback.of(job)) for job in jobs.values()}
     clock.pass_by(clock.home(), 4)
     assert {job: len(clock.callback.of(job)) for job in tried} == tried
 
 
-# A house that dies.
+# A server that is killed.
 
 
 def test_a_restart_of_the_house_loses_no_arm(clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""The stock verifier judges tokens that the house really sent, against the keys it really publishes."""
+"""The stock verifier checks tokens that the server really sent, against the keys that it really publishes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def forget_keys() -> None:
 
 
 def repacked(fire: Fire, header: dict[str, Any] = {}, **claims: Any) -> str:
-    """The same token with other words in it, under the old signature."""
+    """The same token with other content, under the old signature."""
     _, _, signature = fire.token.split(".")
     parts = [jwt.get_unverified_header(fire.token) | header, fire.claims | claims]
     return ".".join([*(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts), signature])
@@ -60,7 +60,7 @@ def repacked(fire: Fire, header: dict[str, Any] = {}, **claims: Any) -> str:
 
 @pytest.fixture
 def agents_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Sets the clock by which the stock verifier reads a token."""
+    """Sets the clock that the stock verifier uses."""
 
     def set_to(seconds: float) -> None:
         class Then(datetime):
@@ -73,7 +73,7 @@ def agents_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     return set_to
 
 
-# What is accepted.
+# Accepted tokens.
 
 
 def test_a_token_that_was_sent_is_accepted(home: CronHome, fire: Fire) -> None:
@@ -121,7 +121,7 @@ def test_an_agent_whose_clock_is_half_a_minute_behind_still_accepts(home: CronHo
     assert accepts(fire.token, home.agent)
 
 
-# What is refused.
+# Refused tokens.
 
 
 def test_another_agents_token_is_refused(clock: Clock, home: CronHome, fire: Fire) -> None:
@@ -150,7 +150,7 @@ def test_a_tampered_signature_is_refused(home: CronHome, fire: Fire) -> None:
 
 
 def test_a_portal_of_another_name_is_refused(home: CronHome, fire: Fire) -> None:
-    # A trailing slash is another name to the stock verifier, so the house must not add one.
+    # For the stock verifier a trailing slash makes a different issuer, so the server must not add one.
     url = home.agent.papers["portal_url"]
     assert not url.endswith("/")
     assert accepts(fire.token, home.agent, issuer=f"{url}/") is None
@@ -159,7 +159,7 @@ def test_a_portal_of_another_name_is_refused(home: CronHome, fire: Fire) -> None
 def test_no_algorithm_and_a_symmetric_one_are_refused(home: CronHome, fire: Fire) -> None:
     unsigned = repacked(fire, {"alg": "none"}).rpartition(".")[0] + "."
     assert accepts(unsigned, home.agent) is None
-    # The confusion of old: the public key taken for a shared secret.
+    # Algorithm confusion: the public key used as a shared secret.
     kid = jwt.get_unverified_header(fire.token)["kid"]
     key = jwt.PyJWK(keys(home)[kid]).key
     for form in (serialization.Encoding.PEM, serialization.Encoding.DER):
@@ -174,7 +174,7 @@ def test_a_forgers_key_is_refused_under_any_name(home: CronHome, fire: Fire) -> 
     kid = jwt.get_unverified_header(fire.token)["kid"]
     for name in ({"kid": kid}, {"kid": "unknown"}, {}):
         assert accepts(jwt.encode(fire.claims, forger, algorithm="ES256", headers=name), home.agent) is None
-    # An unknown name made stock fetch the set again; the true token is none the worse for it.
+    # An unknown key id made stock fetch the set again. The valid token still works.
     assert accepts(fire.token, home.agent)
 
 
@@ -184,7 +184,7 @@ def test_tokens_for_other_doors_are_refused(home: CronHome) -> None:
         assert accepts(token, home.agent) is None
 
 
-# When the key changes.
+# Key rotation.
 
 
 def test_a_new_key_is_published_first_and_signs_later(clock: Clock, home: CronHome, fire: Fire) -> None:
@@ -202,7 +202,7 @@ def test_a_new_key_is_published_first_and_signs_later(clock: Clock, home: CronHo
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
 def test_a_key_that_replaces_a_lost_one_at_once_is_found_by_its_name(
         clock: Clock, home: CronHome, fire: Fire, algorithm: str) -> None:
-    # The stock verifier has the old set in its memory and has never heard of this key.
+    # The stock verifier has cached the old set and does not know this key.
     assert accepts(fired(clock, home).token, home.agent)
     made = clock.house.admin("signing-key", "rotate", "--at-once", "--algorithm", algorithm)
     other = fired(clock, home)

@@ -1,8 +1,8 @@
-"""The whole stock gateway process, talking on Telegram and in the page through the house.
+"""The whole stock gateway process, talking on Telegram and on the chat page through the server.
 
-One gateway serves every test here; what a test stops, kills or freezes, the next one finds running.
-Messages are numbered and the account is kept by number (`account.py`), because a stock gateway joins
-what arrives during a turn into one next turn.
+One gateway serves every test here. What a test stops, kills or freezes is running again for the next one. Messages
+are numbered and accounted for by number (`account.py`), because a stock gateway joins what arrives during a turn into
+one next turn.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import threading
 import time
 
 from scene import AFTER_A_DEATH_S, Chat, Scene, number
+from stock_version import IS_0_19
 from telegram_stand_in import TOKEN_SECRET
 from waiting import until
 from web_chat import Page
 
-# Short enough that a freeze outlasts it, long enough for a gateway that is merely busy importing.
+# Short enough that a freeze outlasts it, long enough for a gateway that is only busy importing.
 SETTINGS = {"relay__ack_lease": "6s"}
 
 
@@ -24,7 +25,7 @@ def test_it_holds_a_conversation(scene: Scene) -> None:
     for _ in range(3):
         chat.wait_answered(chat.ping())
     chat.account().exactly_once()
-    # One conversation: the third turn knew of the first.
+    # One conversation: the third turn knew the first.
     assert f"ping {chat.written[0]}" in str(scene.model.asked(rf"^ping {chat.written[2]}$")[-1].messages)
 
 
@@ -94,7 +95,7 @@ def test_an_agent_killed_in_the_middle_of_a_turn_loses_nothing_else(scene: Scene
     chat.wait_answered(kept)
     other.wait_answered(elsewhere)
     other.account().exactly_once()
-    # The one it was working on is the agent's own loss or gain: it may take it up from its history.
+    # The message that it was working on may be lost or resumed: that depends on the agent's history.
     answered = chat.answered()
     assert answered.count(cut) <= 1
     assert [n for n in answered if n != cut] == [n for n in chat.written if n != cut]
@@ -105,16 +106,23 @@ def test_a_frozen_agent_is_not_counted_as_served(scene: Scene) -> None:
     chat.wait_answered(chat.ping())
     scene.gateway.freeze()
     kept = chat.ping(4)
-    # The machine still answers TCP; only the silence past the lease says that nobody is at home.
+    # The machine still answers TCP. Only silence beyond the lease shows that the process is frozen.
     scene.connected(False)
     assert scene.unread() == 4
     scene.gateway.thaw()
-    chat.wait_answered(kept)
+    chat.wait_answered(kept if IS_0_19 else kept[1:])
     until("nothing unread", lambda: scene.unread() == 0)
     account = chat.account()
     account.every_message_became_a_turn_in_order()
-    assert account.repeated() in ([], kept[:1]), "more than the entry in flight was repeated"
-    assert not account.answered_too_often() and not account.unanswered()
+    assert not account.answered_too_often()
+    if IS_0_19:
+        assert account.repeated() in ([], kept[:1]), "more than the entry in flight was repeated"
+        assert not account.unanswered()
+    else:
+        # It drops the repeated entry, and everything that it sends before it has reconnected fails. So the answer to
+        # the entry in flight may be lost, like any answer that ends while the socket is down.
+        assert not account.repeated()
+        assert account.unanswered() in ([], kept[:1])
 
 
 def test_a_freeze_shorter_than_the_lease_repeats_nothing(scene: Scene) -> None:
@@ -139,7 +147,7 @@ def test_a_house_killed_under_load_loses_nothing_it_has_taken(scene: Scene) -> N
             last = [chat.inject() for _ in range(at_once)][-1]
             scene.model.wait_asked(rf"^ping {last}$", AFTER_A_DEATH_S)
 
-    # People write on while the house dies and comes back, one of them in bursts; the platform keeps trying
+    # People keep writing while the server is killed and restarted, one of them in bursts. The platform retries
     # meanwhile.
     paces = [5, 1, 1, 1, 1]
     writers = [threading.Thread(target=converse, args=pair, daemon=True) for pair in zip(chats, paces)]
@@ -166,8 +174,8 @@ def test_a_house_killed_under_load_loses_nothing_it_has_taken(scene: Scene) -> N
         account.every_message_became_a_turn_in_order()
         account.answers_stand_in_order()
         assert not account.answered_too_often()
-        # While the house is down nothing new reaches the agent: what it can lose is the answer of the
-        # turn then running, and of the one that it had joined from what arrived meanwhile.
+        # While the server is down nothing new reaches the agent. It can only lose the answer of the turn that is
+        # running then, and of the one that it joined from what arrived meanwhile.
         swallowed = account.swallowed(down)
         assert all(swallowed.count(window) <= 2 for window in down), swallowed
     repeated = [again for account in accounts for again in account.repeated()]
@@ -185,18 +193,18 @@ def test_in_the_page_its_untagged_answers_reach_the_page_and_not_telegram(scene:
         for one in numbers:
             page.say(f"ping {one}")
             page.sees(f"pong {one}")
-        # The whole page, not only the numbers: a stock agent likes to add notices of its own.
+        # The whole page, not only the numbers, because a stock agent may add notices of its own.
         assert page.answers() == [f"pong {one}" for one in numbers]
         assert page.history() == page.answers() and not other.answers()
         assert len(scene.town.telegram.rows()) == posts, "something of the page went to Telegram"
-        # And Telegram's answers still go to Telegram.
+        # Telegram's answers still go to Telegram.
         chat.wait_answered(chat.ping())
         chat.account().exactly_once()
         assert len(page.answers()) == len(numbers)
 
 
 def test_a_revoked_gateway_goes_quiet(scene: Scene) -> None:
-    """Close to last: this agent does not come back."""
+    """Close to last, because this agent does not come back."""
     scene.town.house.revoke(scene.agent)
     until("it knows", lambda: "treating as a revoked relay credential" in scene.gateway.log())
     scene.connected(False)

@@ -1,4 +1,4 @@
-"""Programs notify a stock agent: asleep or busy, each in a conversation of its own, and on nobody's screen."""
+"""Programs notify a stock agent that sleeps or is busy. Each has its own conversation, and no chat shows it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_sleeping_agent_is_woken_and_its_words_come_back_with_the_receipt(offi
         assert office.seen(text) == [headed(text, sender)], "an inbound message, once, with its first line"
         assert len(office.town.telegram.rows()) == shown, "something of it went to Telegram"
         assert page.answers() == [] and page.history() == [], "something of it is in the page"
-    # One id leads from the receipt to the entry's own story.
+    # One id leads from the receipt to the history of the entry.
     story = office.town.house.trace(way["receipt"]["delivery_id"])
     assert f"post-{sender}" in str(story) and "acknowledged" in str(story)
 
@@ -74,7 +74,7 @@ def test_a_notify_repeated_under_its_key_reaches_the_agent_once(office: Office) 
     again = program.notify(office.name, text, key=key, **{"from": sender})
     assert first["dispatch_id"] == again["dispatch_id"] == key
     program.wait_said(first, pong(text))
-    # Whatever else was coming would have come before this.
+    # Anything else would have arrived before this.
     last = f"ping {number()}"
     program.wait_said(program.notify(office.name, last, **{"from": sender}), pong(last))
     assert office.seen(text) == [headed(text, sender)]
@@ -116,14 +116,14 @@ def test_what_comes_while_it_is_busy_is_kept_and_answered(office: Office) -> Non
     held = program.notify(office.name, f"ping {first}", **{"from": sender})
     office.model.wait_asked(rf"^ping {first}$", 60)
     waiting = [program.notify(office.name, f"ping {one}", **{"from": sender}) for one in later]
-    # Taken by the agent, though it works on something else, and says nothing of its own about that.
+    # The agent accepts it during other work and sends no notice of its own about it.
     for one in waiting:
         program.wait_state(one, "acknowledged")
     assert not [told for told in map(program.receipt, [held, *waiting]) if told["replies"]]
     office.model.release("busy")
     assert said(program.wait_said(held, f"pong {first}")) == [f"pong {first}"]
 
-    # It may join what waited into one turn, and then answers one of them for both.
+    # It may join waiting messages into one turn, and then answers one of them for both.
     def answered() -> list[str]:
         return [line for one in waiting for text in said(program.receipt(one)) for line in text.splitlines()]
 

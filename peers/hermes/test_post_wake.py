@@ -1,4 +1,4 @@
-"""`woken` is true when the stock agent took it, and only then."""
+"""`woken` is true only after the stock agent has accepted the wake."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from post_scene import Office, headed, pong, said, warnings
 from scene import number
 from waiting import until
 
-# It falls asleep here more often than in a day.
+# The agent goes to sleep more often here than in a day of normal use.
 SETTINGS = ON_LOOPBACK | {"relay__wake_cooldown": "3s"}
-# Who takes it is in question, not how fast: as long as a call may wait.
+# The longest wait of a call. The test checks who accepts the wake, not how fast.
 WAIT_S = 60
 
 
@@ -68,7 +68,7 @@ def test_a_session_in_the_address_is_a_conversation(office: Office) -> None:
     office.settled()
     program, session = office.program, f"kitchen-{number()}"
     numbers = [number() for _ in range(3)]
-    # By the suffix, by the field that beats it, and by a notify, which wakes when a session is named.
+    # By the suffix, by the field that takes precedence over it, and by a notify, which wakes if it names a session.
     first = program.wake(f"{office.name}@{session}", f"ping {numbers[0]}", wait=WAIT_S, **{"from": "cook"})
     program.wait_said(first, f"pong {numbers[0]}")
     second = program.wake(
@@ -82,7 +82,7 @@ def test_a_session_in_the_address_is_a_conversation(office: Office) -> None:
         told = program.receipt(sent)
         assert told["session_id"] == session
         assert f"post-{session}" in str(office.town.house.trace(sent["dispatch_id"]))
-    # One conversation to the agent as well, under the chat's own name.
+    # For the agent it is one conversation as well, under the chat's own name.
     (turn,) = office.model.asked(rf"^ping {numbers[2]}$")
     assert all(f"ping {one}" in str(turn.messages) for one in numbers)
     assert f"post-{session}" in (office.gateway.home / "sessions" / "sessions.json").read_text()

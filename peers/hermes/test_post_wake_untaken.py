@@ -1,14 +1,15 @@
-"""An agent that is on the line and does not take what comes was not woken: one that is frozen, one that has just
-dialed in."""
+"""An agent that is connected but does not accept messages was not woken: one that is frozen, and one that has just
+connected."""
 
 from __future__ import annotations
 
 from clock_scene import ON_LOOPBACK
 from post_scene import Office, pong, warnings
 from scene import number
+from stock_version import IS_0_19
 from waiting import until
 
-# What is asked here must be asked before the lease and the time to settle are over, on a slow machine too.
+# The requests must be made before the lease and the settling time are over, on a slow machine too.
 SETTINGS = ON_LOOPBACK | {"relay__ack_lease": "20s", "relay__settle": "20s"}
 
 
@@ -16,21 +17,23 @@ def test_a_frozen_agent_was_not_woken(office: Office) -> None:
     office.settled()
     program, texts = office.program, [f"ping {number()}" for _ in range(2)]
     office.gateway.freeze()
-    # The second does not wait long: it is asked for while the first is still within the lease.
+    # The second request does not wait long, so that it happens while the first is still within the lease.
     sent = [program.wake(office.name, text, **more | {"from": office.sender()})
             for text, more in zip(texts, ({}, {"wait": 0.2}))]
     for woken in sent:
         assert woken["woken"] is False, woken
     assert "connected and did not take it" in warnings(sent[0]), sent[0]
     assert "queued behind 1" in warnings(sent[1]), sent[1]
-    # The lease is over: the house knows that nobody is at home, and still promises nothing.
+    # The lease is over. The server knows that the agent does not respond, and still reports no wake.
     office.connected(False)
     third = program.wake(office.name, f"ping {number()}")
     assert third["woken"] is False and "not connected" in warnings(third), third
     office.gateway.thaw()
-    for woken, text in zip(sent, texts):
-        program.wait_state(woken, "acknowledged", 60)
-        told = program.wait_said(woken, pong(text))
+    for place, (woken, text) in enumerate(zip(sent, texts)):
+        told = program.wait_state(woken, "acknowledged", 60)
+        # 0.20 drops the entry in flight when it is repeated, and loses what it sends before it has reconnected.
+        if IS_0_19 or place > 0:
+            told = program.wait_said(woken, pong(text))
         assert told["receipt"]["woken"] is False, "what was told then is not told otherwise later"
     program.wait_state(third, "acknowledged", 60)
 

@@ -1,4 +1,4 @@
-"""The stock transport and adapter dial in: who is let in, who is not, and what ends a line."""
+"""The stock transport and adapter connect: accepted and refused credentials, and what ends a connection."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from conftest import Town
 from stock import Dialed, adapter, in_a_loop, line
 from waiting import until_async
 
-# No settling: nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
-# We are our own proxy, so that refusals can come from many addresses: many from one are slowed down.
+# No settling, because nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
+# The tests act as their own proxy, so that refusals can come from many addresses: many from one address are slowed
+# down.
 SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s", "server__trusted_proxies": "127.0.0.1/32"}
 
 
@@ -42,8 +43,8 @@ async def test_the_adapter_adopts_what_the_house_advertises(town: Town) -> None:
 
 
 async def _refused(wire) -> tuple[int | None, str]:
-    """How a dial was refused. A stock client must learn it before its hello is out: if the close comes
-    any later it believes the dial a success, waits 30 s for a descriptor and redials every second."""
+    """How a connection was refused. A stock client must see the refusal before it has sent its hello. If the close
+    comes later, it treats the connection as a success, waits 30 s for a descriptor and reconnects every second."""
     begun = time.monotonic()
     try:
         await wire.connect()
@@ -76,7 +77,8 @@ async def test_the_refusal_always_overtakes_the_hello(town: Town) -> None:
 
 @in_a_loop
 async def test_a_guesser_is_slowed_down_and_still_learns_it_at_once(town: Town) -> None:
-    """The pause comes before the upgrade's answer: between it and the close the hello would be out."""
+    """The pause comes before the answer to the upgrade. Between that answer and the close, the client would send its
+    hello."""
     agent = town.agent()
     waits = []
     for _ in range(14):
@@ -86,7 +88,8 @@ async def test_a_guesser_is_slowed_down_and_still_learns_it_at_once(town: Town) 
         begun = time.monotonic()
         assert await _refused(wire) == (4401, "unauthorized")
         waits.append(time.monotonic() - begun)
-    # The fourteenth is held back for a second, the first ten are not: to be told apart on a slow machine too.
+    # The fourteenth is delayed by a second, the first ten are not: a difference that is visible on a slow machine
+    # too.
     assert waits[13] >= 1.0 and sorted(waits[:10])[5] + 0.5 < waits[13], waits
 
 
@@ -138,7 +141,7 @@ async def test_two_hellos_bring_two_descriptors_in_order(town: Town) -> None:
     async with Dialed(agent, identities=identities) as wire:
         await until_async("two descriptors", lambda: len(wire.frames("descriptor")) == 2)
         chat = town.chat()
-        # The second bot's chat is answered by the second bot.
+        # The second bot answers in its own chat.
         second = identities[1][1]
         update = town.telegram.inject(second, chat, "to the second")
         assert update["update_id"]
@@ -204,7 +207,7 @@ async def test_a_line_of_more_than_four_mebibytes_ends_the_socket_not_the_agent(
             answer = await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "x" * 5_000_000})
             assert answer["success"] is False
         except ConnectionClosed:
-            pass  # The close overtook the rest of the line.
+            pass  # The close came before the rest of the frames.
         await until_async("it dials again", lambda: len(wire.frames("descriptor")) == 2)
         assert wire.closes[0][0] == 1009 and not wire.auth_revoked
         assert (await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "shorter"}))["success"] is True

@@ -1,4 +1,4 @@
-"""What people write reaches the stock transport: whole, in order, once, and kept while nobody is there."""
+"""Messages reach the stock transport complete, in order and once, and are kept while it is not connected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conftest import Town
 from stock import Dialed, adapter, in_a_loop, line
 from waiting import until_async
 
-# No settling: nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
+# No settling, because nothing here has a start-up to finish. A short lease, so that silence is noticed soon.
 SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s"}
 
 
@@ -72,7 +72,7 @@ async def test_only_the_unacknowledged_tail_comes_again(town: Town) -> None:
         first.heard.append(event)
         if event.text == "tail 3":
             first.cut()
-            await asyncio.Event().wait()  # The machine died here: this handler never returns.
+            await asyncio.Event().wait()  # Simulates a crash: this handler never returns.
 
     first.set_inbound_handler(hear)
     await first.connect()
@@ -99,7 +99,7 @@ async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_deliver
     town.writes(agent, chat, "are you there")
     await wire.hears("are you there")
     assert town.house.unread(agent) == 1
-    # Past the lease the socket counts as bad, whatever the transport still believes of it.
+    # After the lease the server treats the socket as dead, even if the transport does not.
     await until_async("the house gives up on it", lambda: not town.house.connected(agent))
     held.set()
     await until_async("it comes again", lambda: len(wire.heard) == 2)
@@ -112,10 +112,10 @@ async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_deliver
 async def test_going_idle_is_confirmed_and_nothing_follows(town: Town) -> None:
     agent, chat = town.agent(), town.chat()
     async with Dialed(agent) as wire:
-        # False when the word does not come within ten seconds.
+        # False if the confirmation does not arrive within ten seconds.
         assert await wire.go_idle()
         town.writes(agent, chat, "sleep well")
-        # The socket still answers, in order: had the message been sent, it would be here by now.
+        # The socket still answers, in order: if the message had been sent, it would have arrived by now.
         await wire.get_chat_info(str(chat))
         assert not wire.heard and town.house.unread(agent) == 1
     async with Dialed(agent) as wire:
@@ -184,7 +184,7 @@ async def test_an_interrupt_comes_back_to_the_agent_that_runs_the_session(town: 
         await until_async("the turn is told to stop", lambda: relay._active_sessions[key].is_set())
         assert wire.frames("interrupt_inbound") == [
             {"type": "interrupt_inbound", "session_key": key, "chat_id": str(chat)}]
-        # The same key from somebody else's agent stops nothing here.
+        # The same key from another tenant's agent stops nothing here.
         await other.send_interrupt(key)
         await other.get_chat_info("1")
         assert len(wire.frames("interrupt_inbound")) == 1 and not other.interrupts

@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for a while."""
+"""Waiting for a condition, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOK_EVERY_S = 0.05
 
 
 def until(what: str, look: Callable[[], T], timeout: float = 20.0, every: float = LOOK_EVERY_S) -> T:
-    """Looks again and again until it sees something true, and returns that."""
+    """Calls `look` repeatedly until it returns something true, and returns that."""
     deadline = time.monotonic() + timeout
     while True:
         seen = look()

@@ -1,4 +1,4 @@
-"""Who listens at an agent's wake URL: a machine that starts what sleeps."""
+"""Listener at an agent's wake URL, like a platform that starts suspended machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waiting import until
 
 
 class WakeListener(Loopback):
-    """Calls `wake` for every poke, one after another."""
+    """Calls `wake` for every wake call, one after another."""
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         super().__init__()

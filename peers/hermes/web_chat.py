@@ -1,4 +1,4 @@
-"""The built-in web chat, as a person with the page open uses it: over HTTP, watching the room's stream."""
+"""The built-in web chat as a person with an open page uses it: over HTTP, reading the room's stream."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ class Page:
         self._house, self._agent, self._person = house, agent, person
         self._changed = threading.Lock()
         self._shown: dict[str, dict[str, Any]] = {}
+        self._delivered: set[str] = set()
+        self._turn_is_open = False
+        self._cookie = self._sign_in(house.invite(person, agent))
         self._room = self._enter()["room"]
-        self._stream = direct.open(urllib.request.Request(self._url("stream")), timeout=120)
+        stream = urllib.request.Request(self._url("stream"), headers={"Cookie": self._cookie})
+        self._stream = direct.open(stream, timeout=120)
         self._reader = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Page":
@@ -34,13 +38,13 @@ class Page:
         self._stream.close()
 
     def say(self, text: str) -> dict[str, Any]:
-        """Types a message; returns when the house has taken it."""
+        """Writes a message. Returns when the server has accepted it."""
         status, answer = self._post(self._url("messages"), {"text": text, "nonce": uuid.uuid4().hex})
         assert status == 200, f"web chat: {status} {answer}"
         return answer
 
     def answers(self) -> list[str]:
-        """What the page shows of the agent, oldest first."""
+        """The agent's messages on the page, oldest first."""
         with self._changed:
             return [line["text"] for line in self._shown.values() if line["author"] == "agent"]
 
@@ -50,19 +54,34 @@ class Page:
 
         return until(f"{text!r} on the page of {self._person}", look, timeout)
 
+    def is_delivered(self, message: str, timeout: float = 30.0) -> None:
+        """Waits until the page shows that the agent has acknowledged a message."""
+        until(f"{message} is delivered", lambda: message in self._delivered, timeout)
+
+    def turn_is(self, is_open: bool, timeout: float = 60.0) -> None:
+        """Waits until the page shows that the agent works, or that it does not."""
+        until(f"the turn is {'open' if is_open else 'over'}", lambda: self._turn_is_open == is_open, timeout)
+
     def history(self) -> list[str]:
-        """What the agent said, as a page that is opened anew finds it."""
+        """The agent's messages, as a newly opened page shows them."""
         return [line["text"] for line in self._enter()["history"] if line["author"] == "agent"]
 
     def _enter(self) -> dict[str, Any]:
-        entering = {"agent": self._agent.instance_id, "person": self._person}
-        status, answer = self._post(f"{self._house.url}/chat/api/rooms", entering)
+        status, answer = self._post(f"{self._house.url}/chat/api/rooms", {"agent": self._agent.instance_id})
         assert status == 200, f"web chat: {status} {answer}"
         return answer
 
+    def _sign_in(self, secret: str) -> str:
+        """Exchanges the secret of an invitation link for a session cookie."""
+        headers = {"Origin": self._house.url, "Content-Type": "application/json"}
+        data = json.dumps({"secret": secret}).encode()
+        request = urllib.request.Request(f"{self._house.url}/chat/api/session", data, headers, method="POST")
+        with direct.open(request, timeout=30) as answer:
+            return answer.headers["Set-Cookie"].split(";")[0]
+
     def _post(self, url: str, body: dict[str, Any]) -> tuple[int, Any]:
-        # Whatever changes something must say that it comes from the page itself.
-        return call("POST", url, body, {"Origin": self._house.url})
+        # Requests that change something must have the page's own origin.
+        return call("POST", url, body, {"Origin": self._house.url, "Cookie": self._cookie})
 
     def _url(self, what: str) -> str:
         return f"{self._house.url}/chat/api/rooms/{self._room}/{what}"
@@ -77,7 +96,7 @@ class Page:
                 elif name == "data":
                     self._show(event, json.loads(value))
         except (OSError, ValueError):
-            pass  # The page was closed, or the house was.
+            pass  # The page or the server was closed.
 
     def _show(self, event: str, data: dict[str, Any]) -> None:
         with self._changed:
@@ -85,3 +104,7 @@ class Page:
                 self._shown[data["message_id"]] = data
             elif event == "edit" and data["message_id"] in self._shown:
                 self._shown[data["message_id"]]["text"] = data["text"]
+            elif event == "delivered":
+                self._delivered.add(data["message_id"])
+            elif event == "turn":
+                self._turn_is_open = data["open"]

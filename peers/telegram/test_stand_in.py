@@ -192,7 +192,7 @@ def test_markdown_is_strict_and_plain_text_is_the_way_out(stand_in):
             "here": "text_link",
         }
         assert spans["here"].url == "https://e.example/x"
-        # What the library writes back for these entities is read the same way again.
+        # The library's own output for these entities is parsed to the same result.
         again = await bot.send_message(CHAT, message.text_markdown_v2, parse_mode="MarkdownV2")
         assert (again.text, again.entities) == (message.text, message.entities)
 
@@ -310,7 +310,7 @@ def test_a_webhook_is_called_with_its_secret_and_excludes_polling(stand_in):
         def do_POST(self):
             update = json.loads(self.rfile.read(int(self.headers["content-length"])))
             heard.append((self.headers["X-Telegram-Bot-Api-Secret-Token"], update["message"]["text"]))
-            # The first answer is a failure, so the update comes again.
+            # The first answer is a failure, so the update is delivered again.
             self.send_response(500 if len(heard) == 1 else 200)
             self.end_headers()
             if len(heard) == 3:

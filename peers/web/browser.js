@@ -1,8 +1,7 @@
 // A real browser for the page: Debian's Chromium, driven by playwright-core, which downloads nothing.
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 // Without these a browser asks the world for updates and lists; the page's own requests are what we count.
@@ -19,27 +18,38 @@ const QUIET = [
 /** Where the house stands, without a trailing slash. */
 export const house = (process.env.POSTHOUSE_URL ?? "").replace(/\/+$/, "");
 
-/** A browser of its own, closed by `close`. */
+/** A browser of its own, closed by `close`. Every person has a context in it, with cookies of their own. */
 export async function launch() {
-  const folder = await mkdtemp(join(tmpdir(), "posthouse-browser-"));
-  const context = await chromium.launchPersistentContext(folder, {
+  const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
     args: QUIET,
-    viewport: { width: 1000, height: 760 },
   });
-  const close = async () => {
-    await context.close();
-    await rm(folder, { recursive: true, force: true });
+  const people = new Map();
+  const context = async (person) => {
+    if (!people.has(person)) people.set(person, await browser.newContext({ viewport: { width: 1000, height: 760 } }));
+    return people.get(person);
   };
-  return { context, close };
+  return { context, close: () => browser.close() };
 }
 
-/** The agent to talk to: the one named by POSTHOUSE_AGENT, else the first that is connected. */
+/** The command line of the server under test. */
+export async function posthouse(...words) {
+  const { POSTHOUSE_BIN, POSTHOUSE_DIR, PATH } = process.env;
+  const { stdout } = await promisify(execFile)(POSTHOUSE_BIN, ["--dir", POSTHOUSE_DIR, ...words, "--json"], { env: { PATH } });
+  return JSON.parse(stdout);
+}
+
+/** A link to the page that works once. */
+export async function invite(person, ...options) {
+  return (await posthouse("invite", "create", person, "--tenant", "home", ...options)).url;
+}
+
+/** The agent to talk to: the one named by POSTHOUSE_AGENT, else the sample. */
 async function streaming() {
-  const { agents } = await (await ask("/chat/api/agents")).json();
-  const name = process.env.POSTHOUSE_AGENT;
-  const found = agents.find((agent) => (name ? agent.name === name : agent.connected));
+  const { items } = await posthouse("agent", "list");
+  const name = process.env.POSTHOUSE_AGENT ?? "sample";
+  const found = items.find((agent) => agent.name === name);
   if (!found) throw new Error("no agent to talk to");
   return found.instance_id;
 }
@@ -62,12 +72,14 @@ export class Chat {
     page.on("console", (line) => line.type() === "error" && this.troubles.push(line.text()));
   }
 
-  static async open(context, person) {
+  /** Opens the page as an owner of the tenant. The first page of a person comes in by their link. */
+  static async open(browser, person) {
+    const context = await browser.context(person);
     const chat = new Chat(await context.newPage());
     open.push(chat.page);
-    await chat.page.goto(`${house}/chat`);
+    const known = (await context.cookies()).length > 0;
+    await chat.page.goto(known ? `${house}/chat` : await invite(person, "--owner"));
     await chat.turnsTo(await streaming());
-    await chat.becomes(person);
     return chat;
   }
 
@@ -80,15 +92,6 @@ export class Chat {
 
   async here() {
     await this.page.waitForSelector('[data-testid="state"][data-state="here"]');
-  }
-
-  async becomes(person) {
-    const field = this.page.getByTestId("person");
-    if ((await field.inputValue()) !== person) {
-      await field.fill(person);
-      await field.press("Enter");
-    }
-    await this.here();
   }
 
   async says(text) {

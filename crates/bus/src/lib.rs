@@ -1,45 +1,49 @@
-//! Word between nodes.
+//! Notifications between nodes and between parts of the server.
 //!
-//! The ledger is the truth; the bus only hurries. Nothing is acknowledged on its strength, and a word
-//! that is lost costs time, never a message. [`Bus::local`] is the whole of it in a house of one node.
+//! The ledger holds the truth; the bus only makes reactions faster. Nothing is acknowledged because of a
+//! notification, and a lost notification costs time, never a message. A server with one node uses [`Bus::local`].
 
 use tokio::sync::broadcast;
 
-/// Something that another part of the house, or another node, may want to act on at once.
+/// A notification that another part of the server, or another node, may act on at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Routes, bots or agents were changed: what was remembered of them may be stale.
+    /// A bot, its routes, or the list of people who may write to it was changed.
+    BotChanged { platform: String, bot: String },
+    /// Agents, connectors, aliases or permissions of a tenant were changed.
+    TenantChanged { tenant: String },
+    /// Anything in the roster may have changed. Cached data may be stale.
     RosterChanged,
-    /// A gateway credential has ended: its sockets must close.
+    /// A gateway credential was revoked. Its sockets must close.
     Revoked { gateway: String },
-    /// An agent is gone, with everything it had.
+    /// An agent was deleted with everything that belonged to it.
     Removed { instance: String },
-    /// Stop one turn of one agent, wherever its seat is.
+    /// Stop one turn of one agent, on whichever node it is connected.
     Interrupt { instance: String, session_key: String, chat: String },
-    /// A dead letter of this agent is back in line.
+    /// A dead letter of this agent was put back into its queue.
     Redriven { instance: String },
-    /// An agent has dialed in.
+    /// An agent has connected.
     Arrived { instance: String },
 }
 
-/// Words that may wait for one slow listener; past that it misses the oldest.
+/// Capacity of a listener's queue. A listener that falls further behind misses the oldest notifications.
 const WAITING: usize = 1024;
 
-/// A handle to share; every listener hears every word said after it began to listen.
+/// A cloneable handle. Every listener receives every notification sent after it began to listen.
 #[derive(Clone, Debug)]
 pub struct Bus(broadcast::Sender<Word>);
 
-/// One listener's ear.
+/// The receiving end of the bus.
 #[derive(Debug)]
 pub struct Listener(broadcast::Receiver<Word>);
 
-/// What a listener hears next.
+/// The next thing that a listener receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     Word(Word),
-    /// Words were missed: whatever is remembered must be looked up again.
+    /// Notifications were missed. The listener must reload all data that it caches.
     Missed,
-    /// The bus is gone.
+    /// The bus was dropped.
     Silence,
 }
 
@@ -49,7 +53,7 @@ impl Bus {
         Self(broadcast::Sender::new(WAITING))
     }
 
-    /// Tells whoever listens; nobody listening is fine.
+    /// Sends a notification to all listeners. Does nothing when there are none.
     pub fn tell(&self, word: Word) {
         let _ = self.0.send(word);
     }

@@ -1,4 +1,4 @@
-//! Alarms: other planes' own appointments, kept and rung as exactly as a job's, and seen by no agent.
+//! Alarms: timers of other planes, stored and fired like jobs, but not visible to agents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,54 +8,56 @@ use posthouse_time::Moment;
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{JobId, ScheduleId, TenantId};
 
-use crate::bell::Bell;
 use crate::config::micros;
 use crate::metrics::Why;
+use crate::target::FireTarget;
 use crate::{Clock, Fault};
 
 /// Alarms that one tenant may have pending. They count in no agent's quota.
 pub(crate) const PER_TENANT: u32 = 100_000;
-/// How long an alarm waits for its bell to be hung before it is looked at again.
+/// Pause before an alarm whose target is not registered is checked again.
 const BELL_WAIT: Duration = Duration::from_secs(5);
 
-/// A wish of another plane's to be called at a time.
+/// A request of another plane to be called at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
-    /// What it rings, by the name under which that was hung.
-    pub bell: &'static str,
+    /// Name under which its target is registered.
+    pub target: &'static str,
     pub tenant: TenantId,
-    /// Unique for its bell and tenant.
+    /// Unique per target and tenant.
     pub job: JobId,
-    /// One in the past rings at once.
+    /// A time in the past fires at once.
     pub at: Moment,
 }
 
 impl Clock {
-    /// Hangs what alarms of this name ring. Best before the clock runs: an alarm that finds its bell not
-    /// hung waits a little and looks again. The arm that is rung names the tenant and the job. After a
-    /// crash amid a ring the same alarm rings once more, so a bell must bear being rung twice.
-    pub fn hang(&self, name: &'static str, bell: Arc<dyn Bell>) {
-        self.0.hung.insert(name, bell);
+    /// Registers the target of all alarms with this name. Call it before the clock runs: an alarm whose
+    /// target is not registered is only checked again after a pause. The arm that the target receives names
+    /// the tenant and the job. After a crash during an attempt the same alarm fires again, so a target must
+    /// tolerate repeats.
+    pub fn register(&self, name: &'static str, target: Arc<dyn FireTarget>) {
+        self.0.targets.insert(name, target);
     }
 
-    pub(crate) fn hung(&self, name: &str) -> Option<Arc<dyn Bell>> {
-        self.0.hung.get(name).map(|bell| Arc::clone(&bell))
+    pub(crate) fn target(&self, name: &str) -> Option<Arc<dyn FireTarget>> {
+        self.0.targets.get(name).map(|target| Arc::clone(&target))
     }
 
-    /// Keeps an alarm, in place of the one that its job had for another time; the same again changes
-    /// nothing. It rings however late it is, and again until its bell took it. False when the tenant has
-    /// as many as it may.
+    /// Stores an alarm. It replaces an alarm of the same job for another time; repeating the same alarm
+    /// changes nothing. It fires however late it is, and is retried until its target accepts it. Returns
+    /// false when the tenant has reached its quota.
     pub async fn set_alarm(&self, alarm: Alarm) -> Result<bool, Fault> {
         let now = self.0.timepiece.now();
         let new = NewAlarm {
-            bell: alarm.bell.to_owned(),
+            bell: alarm.target.to_owned(),
             tenant: alarm.tenant,
             job: alarm.job,
             schedule: ScheduleId::mint(now.millis()),
             fire_at: FireAt::from_micros(alarm.at.millis().saturating_mul(1000)),
         };
         let clock = self.clone();
-        // In a task of its own: whoever asked may be dropped between the commit and what must follow it.
+        // In its own task, because the caller's future may be dropped between the commit and the steps that
+        // must follow it.
         let set = self.0.tasks.spawn(async move {
             let next_us = new.fire_at.due_us();
             Ok(match clock.0.arms.set_alarm(new, PER_TENANT, now).await? {
@@ -76,11 +78,11 @@ impl Clock {
         set.await.unwrap_or(Err(ledger::Fault::Closed.into()))
     }
 
-    /// Ends a pending alarm; none is fine. Answered only after no ring of it can begin any more.
-    pub async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<(), Fault> {
-        let (clock, bell, tenant, job) = (self.clone(), bell.to_owned(), tenant.clone(), job.clone());
+    /// Removes a pending alarm, if there is one. After it returns, no attempt of that alarm begins.
+    pub async fn unset_alarm(&self, target: &str, tenant: &TenantId, job: &JobId) -> Result<(), Fault> {
+        let (clock, target, tenant, job) = (self.clone(), target.to_owned(), tenant.clone(), job.clone());
         let unset = self.0.tasks.spawn(async move {
-            if let Some(key) = clock.0.arms.unset_alarm(&bell, &tenant, &job).await? {
+            if let Some(key) = clock.0.arms.unset_alarm(&target, &tenant, &job).await? {
                 clock.withdraw(key);
             }
             Ok(())
@@ -88,18 +90,21 @@ impl Clock {
         unset.await.unwrap_or(Err(ledger::Fault::Closed.into()))
     }
 
-    /// An alarm whose bell is not hung (yet): it is put back as it was, to be looked at again.
+    /// Puts back an alarm whose target is not registered (yet), so that it is checked again.
     pub(crate) fn wait_for_bell(&self, alarm: Arm) {
         let clock = self.clone();
         self.0.tasks.spawn(async move {
             if !clock.begin(&alarm) {
                 return;
             }
-            // Once an alarm, not at every look.
+            // Log once per alarm, not at every check.
             if alarm.next_us == alarm.fire_at.due_us() {
-                tracing::warn!(bell = alarm.bell, "an alarm waits for a bell that is not hung");
+                tracing::warn!(
+                    registered = alarm.bell,
+                    "an alarm is due, but its target is not registered; it waits"
+                );
             }
-            let next_us = clock.now_us().saturating_add(micros(BELL_WAIT));
+            let next_us = Some(clock.now_us().saturating_add(micros(BELL_WAIT)));
             clock.settle_at_last(&alarm, Settled::PutBack { next_us }).await;
         });
     }

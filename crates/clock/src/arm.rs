@@ -1,4 +1,4 @@
-//! Arming: one pending call a job, replaced by the next.
+//! Arming and cancelling jobs: one pending arm per job, which a newer one replaces.
 
 use errand::Refusal;
 use ledger::{Armed, Due, Instance, NewArm};
@@ -9,19 +9,19 @@ use posthouse_wire::{InstanceId, JobId, ScheduleId};
 use crate::metrics::Why;
 use crate::{Clock, Fault, retry};
 
-/// How far ahead a job may be armed: ten years.
+/// Largest distance of a due time from now: ten years.
 const FURTHEST_MS: i64 = 10 * 366 * 24 * 3600 * 1000;
-/// A job's spread over more than this would be another schedule.
+/// Largest jitter, in seconds. A larger one would amount to another schedule.
 const LARGEST_JITTER: u32 = 3600;
-/// A repeat of a fire that was taken less than this before its own due time is suspicious: the agent's
-/// clock may run behind ours (contract section 3.2).
+/// Arming a fire again is suspicious if the fire was accepted at most this long after its due time: the
+/// agent's clock may run behind ours (contract section 3.2).
 const SUSPICIOUS_MS: i64 = 2_000;
 
-/// What an agent hears about its wish to be called.
+/// Answer to an arm request.
 pub(crate) enum Answer {
     Scheduled(Provisioned),
     Malformed(BadField),
-    /// The callback may not be called from here, and why in words.
+    /// The callback URL is not allowed; the text says why.
     NotAllowed(String),
     OverQuota,
 }
@@ -70,7 +70,7 @@ impl Clock {
                 if due_ms >= at.millis() - SUSPICIOUS_MS {
                     self.0.metrics.dedup_suspect.inc();
                     tracing::warn!(instance.id = %of.id,
-                        "an agent arms a fire again that it has just taken: its clock may run behind ours");
+                        "an agent armed a fire again that it has just accepted; its clock may run behind the server's");
                 }
                 schedule
             }
@@ -83,7 +83,7 @@ impl Clock {
     }
 
     pub(crate) async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
-        // Answered only after no attempt can begin any more.
+        // Withdraw before answering: after the answer no attempt may begin.
         if let Some(key) = self.0.arms.cancel(instance, job, self.0.timepiece.now()).await? {
             self.withdraw(key);
         }
@@ -94,13 +94,13 @@ impl Clock {
         let malformed = |field, why: &str| Err(Answer::Malformed(BadField::new(field, why)));
         let last = wish.then.last().unwrap_or(&wish.fire_at);
         if last.due_ms().max(wish.fire_at.due_ms()) > now.millis().saturating_add(FURTHEST_MS) {
-            return malformed("fire_at", "lies more than ten years ahead");
+            return malformed("fire_at", "is more than ten years ahead");
         }
         if wish.then.first().is_some_and(|next| next.due_us() <= wish.fire_at.due_us()) {
-            return malformed("then", "does not come after `fire_at`");
+            return malformed("then", "must be later than `fire_at`");
         }
         if wish.policy.jitter > LARGEST_JITTER {
-            return malformed("policy", "asks for more than an hour of jitter");
+            return malformed("policy", "has a `jitter` of more than one hour");
         }
         let Some(callback) = &wish.callback else { return Ok(()) };
         let url = match self.0.errand.check_base(callback) {
@@ -114,15 +114,15 @@ impl Clock {
         match (&of.callback_url, pinned) {
             (None, _) => Ok(()),
             (Some(_), Some(pinned)) if pinned.origin() == url.origin() => Ok(()),
-            (Some(_), _) => {
-                Err(Answer::NotAllowed("this agent's callback is pinned to another origin".to_owned()))
-            }
+            (Some(_), _) => Err(Answer::NotAllowed(
+                "the callback URL of this agent is pinned to another origin".to_owned(),
+            )),
         }
     }
 }
 
-/// When an arm is due, with the job's own share of its jitter: always the same one, so that a job keeps
-/// its period.
+/// Due time of an arm plus the job's share of its jitter. The share is derived from the job's name and
+/// never changes, so that a job keeps its period.
 pub(crate) fn next_us(instance: &InstanceId, job: &JobId, fire_at: &FireAt, policy: &Policy) -> i64 {
     let span_us = u64::from(policy.jitter) * 1_000_000;
     if span_us == 0 {

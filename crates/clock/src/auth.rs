@@ -1,4 +1,4 @@
-//! Who asks: the instance behind a bearer, by our own record of it.
+//! Authentication of agents: finds the instance that a bearer token belongs to.
 
 use std::time::Duration;
 
@@ -10,51 +10,52 @@ use vault::Bearer;
 
 use crate::{Clock, Fault};
 
-/// What a bearer is worth at this door.
-pub(crate) enum Caller {
+/// Result of checking a bearer token.
+pub(crate) enum BearerCheck {
     Agent(Box<Instance>),
-    /// Missing, malformed, expired, revoked or unknown. One variant on purpose.
+    /// Missing, malformed, expired, revoked or unknown. One variant on purpose: telling these apart would
+    /// reveal which tokens exist.
     Nobody,
-    /// A good credential that is no agent's, now and for ever: an agent that hears this stops asking.
+    /// A valid credential that never belongs to an agent. A stock agent that gets this answer stops asking.
     NoAgent,
-    /// An agent that is no more.
+    /// The agent was deleted.
     Disabled,
 }
 
-/// How long a change of the roster that nobody told us of may stay unseen.
+/// Lifetime of cached instances. It bounds how long a roster change without a notification goes unnoticed.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// Instances that asked lately. Remembered under the roster as it was when it was read, so what was read
-/// before a change cannot be found after it.
-pub(crate) struct Known(Cache<(u64, TenantId, String), Instance>);
+/// Cache of instances that called recently. The key contains the tenant's roster version from before the
+/// read, so an entry from before a change is not found after it.
+pub(crate) struct InstanceCache(Cache<(u64, TenantId, String), Instance>);
 
-impl Default for Known {
+impl Default for InstanceCache {
     fn default() -> Self {
         Self(Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build())
     }
 }
 
 impl Clock {
-    /// Two identities stand for an instance: a client named after it, and the login planted at its first
-    /// start, which is looked up inside the login's own tenant (contract section 1.1).
-    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Fault> {
-        let Some(presented) = relay::bearer(headers) else { return Ok(Caller::Nobody) };
+    /// An instance has two identities: the client `agent:{instance}`, and the login that it got at its first
+    /// start. The login is looked up inside its own tenant (contract section 1.1).
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<BearerCheck, Fault> {
+        let Some(presented) = relay::bearer(headers) else { return Ok(BearerCheck::Nobody) };
         let Some(bearer) = self.0.relay.keyring().bearer(presented).await? else {
-            return Ok(Caller::Nobody);
+            return Ok(BearerCheck::Nobody);
         };
         let (standing, otherwise) = match (bearer.client.as_str().starts_with("agent:"), &bearer.login) {
-            (true, _) => (bearer.client.as_str(), Caller::Disabled),
-            (false, Some(login)) => (login.as_str(), Caller::NoAgent),
-            (false, None) => return Ok(Caller::NoAgent),
+            (true, _) => (bearer.client.as_str(), BearerCheck::Disabled),
+            (false, Some(login)) => (login.as_str(), BearerCheck::NoAgent),
+            (false, None) => return Ok(BearerCheck::NoAgent),
         };
-        let Known(known) = &self.0.known;
-        let asked = (self.0.relay.roster_version(), bearer.tenant.clone(), standing.to_owned());
+        let InstanceCache(known) = &self.0.known;
+        let asked = (self.0.relay.tenant_version(&bearer.tenant), bearer.tenant.clone(), standing.to_owned());
         if let Some(instance) = known.get(&asked) {
-            return Ok(Caller::Agent(Box::new(instance)));
+            return Ok(BearerCheck::Agent(Box::new(instance)));
         }
         let Some(instance) = self.instance_of(&bearer).await? else { return Ok(otherwise) };
         known.insert(asked, instance.clone());
-        Ok(Caller::Agent(Box::new(instance)))
+        Ok(BearerCheck::Agent(Box::new(instance)))
     }
 
     async fn instance_of(&self, bearer: &Bearer) -> Result<Option<Instance>, Fault> {

@@ -1,4 +1,4 @@
-//! The agent's own webhook as a bell.
+//! Fires over HTTP to the agent's callback URL.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use posthouse_wire::cron::{FireBody, Fired};
 use std::time::Duration;
 use vault::Signer;
 
-use crate::bell::{Bell, Rung};
 use crate::mint;
+use crate::target::{FireOutcome, FireTarget};
 
-/// Where below its base URL an agent takes fires.
+/// Path of the fire endpoint below the agent's base URL.
 const PATH: &str = "/api/cron/fire";
-/// How much of an answer is looked at.
+/// Largest part of an answer that is read, in bytes.
 const LARGEST_ANSWER: usize = 4 * 1024;
 
 pub(crate) struct Callback {
@@ -28,14 +28,14 @@ pub(crate) struct Callback {
 }
 
 #[async_trait]
-impl Bell for Callback {
-    async fn ring(&self, arm: &Arm) -> Rung {
+impl FireTarget for Callback {
+    async fn fire(&self, arm: &Arm) -> FireOutcome {
         let Some(base) = &arm.callback else { return unheard("the agent has no callback URL", true) };
         let proof = match mint::proof(&self.signer, &self.issuer, arm, self.timepiece.now()) {
             Ok(proof) => proof,
             Err(fault) => {
-                tracing::error!(%fault, "could not mint the proof of a fire");
-                return unheard("no fire token could be minted", true);
+                tracing::error!(%fault, "could not sign a fire");
+                return unheard("the server could not sign the fire", true);
             }
         };
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
@@ -44,17 +44,18 @@ impl Bell for Callback {
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .header(proof.0, proof.1)
             .timeout(self.timeout)
-            .max_answer(LARGEST_ANSWER);
+            .max_answer(LARGEST_ANSWER)
+            .on_behalf_of(arm.tenant.as_str());
         match self.errand.run(call).await {
             Ok(answer) if answer.status.is_success() => {
-                Rung::Taken { status: answer.status.as_u16(), fired: Fired::read(&answer.body) }
+                FireOutcome::Taken { status: answer.status.as_u16(), fired: Fired::read(&answer.body) }
             }
-            Ok(answer) => Rung::Refused {
+            Ok(answer) => FireOutcome::Refused {
                 status: answer.status.as_u16(),
                 retry_after: answer.headers.get(RETRY_AFTER).and_then(seconds),
             },
             Err(fault) => {
-                Rung::Unheard { nothing_was_sent: fault.nothing_was_sent(), why: fault.to_string() }
+                FireOutcome::Unheard { nothing_was_sent: fault.nothing_was_sent(), why: fault.to_string() }
             }
         }
     }
@@ -65,11 +66,11 @@ impl Bell for Callback {
     }
 }
 
-fn unheard(why: &str, nothing_was_sent: bool) -> Rung {
-    Rung::Unheard { why: why.to_owned(), nothing_was_sent }
+fn unheard(why: &str, nothing_was_sent: bool) -> FireOutcome {
+    FireOutcome::Unheard { why: why.to_owned(), nothing_was_sent }
 }
 
-/// A date in its place is as good as nothing: the table decides then.
+/// Reads `Retry-After` in seconds. A date is ignored; the retry table decides then.
 fn seconds(value: &HeaderValue) -> Option<Duration> {
     value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

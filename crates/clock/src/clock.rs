@@ -1,6 +1,7 @@
-//! The handle of this plane.
+//! `Clock`, the handle of this plane: its parts, its loops, start and shutdown.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
@@ -8,7 +9,7 @@ use errand::Errand;
 use ledger::{Arm, ArmFilter, ArmKey, ArmState, Arms};
 use moka::sync::Cache;
 use parking_lot::Mutex;
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::InstanceId;
 use posthouse_wire::cron::Stamp;
 use relay::Relay;
@@ -16,35 +17,46 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vault::Signer;
 
-use crate::auth::Known;
-use crate::bell::Bell;
+use crate::auth::InstanceCache;
 use crate::callback::Callback;
-use crate::crowd::{Crowd, Limits};
-use crate::fire::Held;
+use crate::cancelled_during_claim::CancelledDuringClaim;
+use crate::config::micros;
+use crate::fair_queue::{FairQueue, Limits};
+use crate::fire::HeldArm;
 use crate::heap::Heap;
-use crate::line::Line;
-use crate::pace::Pace;
+use crate::held::HeldArms;
 use crate::prewake::Prewake;
-use crate::withdrawn::Withdrawn;
-use crate::{Config, Fault, Metrics};
+use crate::rate_limit::RateLimit;
+use crate::socket_target::SocketTarget;
+use crate::target::FireTarget;
+use crate::{Config, Fault, Metrics, retry};
 
-/// How long a closing clock waits for fires under way: past an attempt's own time there is nothing to
-/// wait for.
+/// How long a shutdown waits for running fires.
 const CLOSED_WITHIN: Duration = Duration::from_secs(7);
+/// Arms held at once. Further due arms stay in the heap.
+const HELD: usize = 8192;
 
-/// What the clock is built from. It holds a signer, never the vault.
+/// Pause before an attempt is repeated whose outcome was lost in a crash.
+const ORPHAN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often the clock checks whether the wall clock was set.
+const STEP_LOOK: Duration = Duration::from_secs(5);
+/// Smallest change that counts as a step of the wall clock.
+pub(crate) const STEP_US: u64 = 1_000_000;
+
+/// Parts that the clock is built from. It gets a signer, never the vault.
 pub struct Parts {
     pub config: Config,
     pub arms: Arc<dyn Arms>,
     pub signer: Signer,
     pub relay: Relay,
     pub errand: Errand,
-    /// The address of the house as agents know it: `iss` of every fire token, to the letter.
+    /// Public URL of the server as agents know it. It is the exact `iss` of every fire token.
     pub issuer: String,
     pub timepiece: Timepiece,
 }
 
-/// Managed cron; a handle to share.
+/// Managed cron. A handle that is cheap to clone.
 #[derive(Clone)]
 pub struct Clock(pub(crate) Arc<Inner>);
 
@@ -57,34 +69,26 @@ pub(crate) struct Inner {
     pub timepiece: Timepiece,
     pub metrics: Arc<Metrics>,
     pub heap: Heap,
-    /// Arms that this node holds under its lease.
-    pub held: DashMap<ArmKey, Stage>,
-    pub withdrawn: Withdrawn,
-    pub crowd: Mutex<Crowd<Held>>,
-    pub callback: Arc<dyn Bell>,
-    pub line: Arc<dyn Bell>,
-    /// What alarms ring, by name.
-    pub hung: DashMap<&'static str, Arc<dyn Bell>>,
-    pub known: Known,
-    pub pace: Pace,
+    /// Difference between the wall clock and the monotonic clock when the loop last checked, in microseconds.
+    pub lead: AtomicI64,
+    pub held: HeldArms,
+    pub withdrawn: CancelledDuringClaim,
+    pub queue: Mutex<FairQueue<HeldArm>>,
+    pub callback: Arc<dyn FireTarget>,
+    pub socket: Arc<dyn FireTarget>,
+    /// Registered targets of alarms, by name.
+    pub targets: DashMap<&'static str, Arc<dyn FireTarget>>,
+    pub known: InstanceCache,
+    pub pace: RateLimit,
     pub prewake: Prewake,
-    /// Stamps of outside schedulers that were used, for as long as they would pass.
+    /// Stamps of external schedulers that were used, kept for as long as they would be accepted.
     pub used_stamps: Cache<(i64, [u8; 32]), ()>,
-    /// Instances with an arm that failed or was given up: only their signs of life are looked into.
+    /// Instances with an arm that failed or was given up. Only for these a sign of life leads to a lookup.
     pub troubled: DashSet<InstanceId>,
-    /// This node, as leases name it.
+    /// Name of this node in leases.
     pub owner: String,
     pub tasks: TaskTracker,
     pub closing: CancellationToken,
-}
-
-/// How far a held arm has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Its instant is waited for: a cancel takes it back.
-    Waiting,
-    /// The call is on its way.
-    Ringing,
 }
 
 impl Clock {
@@ -102,17 +106,18 @@ impl Clock {
             timeout: config.attempt_timeout.0,
             timepiece: timepiece.clone(),
         };
-        let line = Line { relay: relay.clone(), timeout: config.attempt_timeout.0 };
+        let socket = SocketTarget { relay: relay.clone(), timeout: config.attempt_timeout.0 };
         Ok(Self(Arc::new(Inner {
             heap: Heap::new(),
-            held: DashMap::new(),
-            withdrawn: Withdrawn::default(),
-            crowd: Mutex::new(Crowd::new(limits)),
+            lead: AtomicI64::new(0),
+            held: HeldArms::new(HELD),
+            withdrawn: CancelledDuringClaim::default(),
+            queue: Mutex::new(FairQueue::new(limits)),
             callback: Arc::new(callback),
-            line: Arc::new(line),
-            hung: DashMap::new(),
-            known: Known::default(),
-            pace: Pace::new(config.requests_per_second),
+            socket: Arc::new(socket),
+            targets: DashMap::new(),
+            known: InstanceCache::default(),
+            pace: RateLimit::new(config.requests_per_second, config.requests_at_once),
             prewake: Prewake::default(),
             used_stamps: Cache::builder()
                 .max_capacity(1_000_000)
@@ -132,27 +137,28 @@ impl Clock {
         })))
     }
 
-    /// The loops of this plane, until the house closes.
+    /// Runs the loops of this plane until the server shuts down.
     pub async fn run(&self) -> Result<(), Fault> {
         self.take_over().await?;
-        // All of them end when the house closes; a fault in one ends the others at once.
+        // All loops end when the server shuts down. A fault in one ends the others at once.
         tokio::try_join!(
             self.keep_due(),
             self.keep_leases(),
+            self.follow_wall_clock(),
             self.hear_arrivals(),
             self.keep_waking_ahead()
         )?;
         Ok(())
     }
 
-    /// After a start: what the last owner held is nobody's now, and who was in trouble still is.
+    /// After a start: frees the arms that the last process held, and finds the agents with dead arms again.
     async fn take_over(&self) -> Result<(), Fault> {
         let now = self.0.timepiece.now();
-        let retry_us = self.now_us() + 1_000_000;
-        let freed = self.0.arms.free_orphans(&self.0.owner, now, retry_us).await?;
+        let freed = self.0.arms.free_orphans(&self.0.owner, now, ORPHAN_PAUSE).await?;
         if !freed.is_empty() {
-            tracing::info!(arms = freed.len(), "took over arms whose last attempt nobody knows the end of");
+            tracing::info!(arms = freed.len(), "took over arms whose last attempt has no recorded outcome");
         }
+        self.0.arms.move_retries(now, retry::LONGEST).await?;
         self.each_arm(ArmState::Dead, |arm| {
             self.0.troubled.insert(arm.instance);
         })
@@ -174,25 +180,46 @@ impl Clock {
         }
     }
 
-    /// Keeps the lease on everything held; what another node took over meanwhile is let go of.
+    /// Renews the leases of all held arms. Arms that another node has taken over meanwhile are dropped.
     async fn keep_leases(&self) -> Result<(), Fault> {
         loop {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),
                 () = self.0.timepiece.after(self.0.config.lease.0 / 3) => {}
             }
-            let keys: Vec<ArmKey> = self.0.held.iter().map(|held| *held.key()).collect();
+            let keys = self.0.held.claimed();
             if keys.is_empty() {
                 continue;
             }
             match self.0.arms.renew(keys, &self.0.owner, self.lease_until()).await {
                 Ok(lost) => lost.into_iter().for_each(|lost| self.let_go(lost)),
-                Err(fault) => tracing::error!(%fault, "could not keep the lease on what is held"),
+                Err(fault) => tracing::error!(%fault, "could not renew the leases of held arms"),
             }
         }
     }
 
-    /// An agent that dials in is alive: what was given up is tried again at once.
+    /// Wakes the main loop when the wall clock was set, because it may not notice this while it sleeps.
+    async fn follow_wall_clock(&self) -> Result<(), Fault> {
+        loop {
+            tokio::select! {
+                () = self.0.closing.cancelled() => return Ok(()),
+                () = self.0.timepiece.after(STEP_LOOK) => {}
+            }
+            // Compared with the value that the main loop uses: it may have seen a step that was undone since.
+            if self.0.lead.load(Ordering::Relaxed).abs_diff(self.wall_lead()) > STEP_US {
+                self.0.heap.nudge.notify_one();
+            }
+        }
+    }
+
+    /// Difference between the wall clock and the monotonic clock, in microseconds. It changes when the wall
+    /// clock is set.
+    pub(crate) fn wall_lead(&self) -> i64 {
+        let elapsed = self.0.timepiece.instant().since(Instant::default());
+        self.now_us().saturating_sub(micros(elapsed))
+    }
+
+    /// An agent that connects is alive, so its dead arms are tried again at once.
     async fn hear_arrivals(&self) -> Result<(), Fault> {
         let mut arrivals = self.0.relay.arrivals();
         loop {
@@ -201,7 +228,7 @@ impl Clock {
                 arrived = arrivals.next() => match arrived {
                     Some(instance) => {
                         if let Err(fault) = self.sign_of_life(&instance).await {
-                            tracing::error!(%fault, "could not bring back what was given up");
+                            tracing::error!(%fault, "could not revive the dead arms of an agent that connected");
                         }
                     }
                     None => return Ok(()),
@@ -225,14 +252,14 @@ impl Clock {
         Ok(())
     }
 
-    /// A cancel or a newer arm has committed: no attempt of this one begins from here on.
+    /// Called after the commit of a cancel or of a newer arm: no attempt of this arm begins from here on.
     pub(crate) fn withdraw(&self, key: ArmKey) {
         self.0.withdrawn.note(key);
         self.let_go(key);
     }
 
     fn let_go(&self, key: ArmKey) {
-        self.0.held.remove_if(&key, |_, stage| *stage == Stage::Waiting);
+        self.0.held.remove_waiting(key);
     }
 
     pub(crate) fn lease_until(&self) -> Moment {
@@ -243,16 +270,16 @@ impl Clock {
         self.0.timepiece.now().millis().saturating_mul(1000)
     }
 
-    /// Claims nothing more, lets fires under way end, and puts back what was not begun.
+    /// Stops claiming, waits for running fires, and puts back arms that were not begun.
     pub async fn close(&self) {
         self.0.closing.cancel();
-        let waiting = self.0.crowd.lock().disperse();
+        let waiting = self.0.queue.lock().drain();
         for held in waiting {
             self.put_back(&held.arm).await;
         }
         self.0.tasks.close();
         if self.0.timepiece.within(CLOSED_WITHIN, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("closed with fires under way");
+            tracing::warn!("the clock closed while fires were still running");
         }
     }
 

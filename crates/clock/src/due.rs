@@ -1,8 +1,9 @@
-//! The one loop: sleeps until the earliest arm or a nudge, takes what is due under a lease a little
-//! ahead of its instant, and lets it go at the instant, never before.
+//! Main loop of the clock: claims arms under a lease shortly before they are due, and releases them at their
+//! due time, never before.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -12,43 +13,49 @@ use ledger::{Arm, ArmKey, Due};
 use posthouse_time::Moment;
 use posthouse_wire::InstanceId;
 
-use crate::clock::Stage;
+use crate::cancelled_during_claim::Claiming;
+use crate::clock::STEP_US;
 use crate::config::micros;
-use crate::fire::Held;
-use crate::withdrawn::Claiming;
-use crate::{Clock, Fault, alarm};
+use crate::fire::HeldArm;
+use crate::held::Stage;
+use crate::{Clock, Fault, alarm, retry};
 
-/// Arms are claimed this long before their instant, so that the commit is not felt in it.
+/// Arms are claimed this long before their due time, so that the commit does not delay the fire.
 const AHEAD_US: i64 = 150_000;
-/// A claim takes everything due within this time along: many arms, one transaction.
+/// A claim includes everything due within this time: many arms, one transaction.
 const STRIDE_US: i64 = 300_000;
-/// Whoever is due later than this need not be held yet.
+/// An arm that is due later than this is put back instead of held.
 const FAR_US: i64 = 5_000_000;
 /// Arms in one claim.
 const BATCH: usize = 512;
-/// Arms held at once; past that the heap keeps them.
-const HELD: usize = 8192;
-/// Arms read at once from the ledger.
+/// Arms per page read from the ledger.
 const PAGE: u32 = 10_000;
-/// How long a ledger in trouble is left alone.
+/// Pause after a fault of the ledger.
 const TROUBLE: Duration = Duration::from_secs(1);
-/// Over how long one agent's piled up fires are spread at most.
+/// Longest time over which an agent's backlog of fires is spread.
 const SPREAD_US: i64 = 10_000_000;
 
-/// A claim under way: what was asked for, and what came of it.
+/// A claim in progress: the arms that it asked for, and its result.
 type Claim = BoxFuture<'static, Claimed>;
 type Claimed = (Claiming, Vec<ArmKey>, Result<Vec<Arm>, ledger::Fault>);
 
-/// What this loop holds between two looks at the clock.
-#[derive(Default)]
+/// Which arms to claim.
+enum Wanted {
+    /// Due now, from the heap. Their tenants are not known yet.
+    Due(Vec<ArmKey>),
+    /// Parked until now. Each already has a place reserved.
+    Parked(Vec<ArmKey>),
+}
+
+/// State of the loop between two rounds.
 struct Hands {
     claims: FuturesOrdered<Claim>,
     ready: BinaryHeap<Reverse<Ready>>,
-    /// When the last of an agent's piled up fires is let go.
+    /// Per agent with a backlog: when the last of its fires is released.
     spread: HashMap<InstanceId, i64>,
 }
 
-/// A held arm and the instant it may be let go. Ordered by that instant, then by age.
+/// A held arm and the time at which it may be released. Ordered by that time, then by age.
 struct Ready {
     at_us: i64,
     key: ArmKey,
@@ -57,17 +64,20 @@ struct Ready {
 
 impl Clock {
     pub(crate) async fn keep_due(&self) -> Result<(), Fault> {
-        // The closing clock waits until what is held here has been put back.
+        // A shutdown waits until the arms held here have been put back.
         let _tracked = self.0.tasks.token();
-        let mut hands = Hands::default();
+        let mut hands =
+            Hands { claims: FuturesOrdered::new(), ready: BinaryHeap::new(), spread: HashMap::new() };
+        self.0.lead.store(self.wall_lead(), Ordering::Relaxed);
         loop {
             if let Err(fault) = self.reach_out().await {
-                tracing::error!(%fault, "could not look for what is due");
+                tracing::error!(%fault, "could not read due arms from the ledger; retrying");
                 tokio::select! {
                     () = self.0.closing.cancelled() => break,
                     () = self.0.timepiece.after(TROUBLE) => continue,
                 }
             }
+            self.notice_step(&mut hands).await;
             self.claim_near(&mut hands);
             self.let_go_due(&mut hands);
             let wake = self.next_look(&hands);
@@ -88,7 +98,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Fills the heap up to the horizon, well before what it holds runs out.
+    /// Fills the heap up to the horizon, well before its entries run out.
     async fn reach_out(&self) -> Result<(), Fault> {
         let horizon = micros(self.0.config.horizon.0);
         let (now, reached) = (self.now_us(), self.0.heap.reaches_us());
@@ -96,7 +106,7 @@ impl Clock {
             return Ok(());
         }
         let until = now.saturating_add(horizon);
-        // First, so that whatever commits while the pages are read is pushed by its own hand.
+        // Must come first: arms that commit while the pages are read are then pushed by their own request.
         self.0.heap.reach(until);
         let read = self.read_pages(reached, until).await;
         if read.is_err() {
@@ -121,28 +131,58 @@ impl Clock {
     }
 
     fn claim_near(&self, hands: &mut Hands) {
+        loop {
+            let parked = self.0.held.unpark(BATCH);
+            if parked.is_empty() {
+                break;
+            }
+            self.start_claiming(Wanted::Parked(parked), hands);
+        }
         let guard = self.0.config.guard_us();
         let now = self.now_us();
         let near = self.0.heap.earliest_us().is_some_and(|next| next <= now + AHEAD_US - guard);
         if !near {
             return;
         }
-        let mut room = HELD.saturating_sub(self.0.held.len() + hands.claims.len() * BATCH);
+        let mut room = self.room(hands);
         while room > 0 {
             let keys = self.0.heap.pop(now + STRIDE_US - guard, BATCH.min(room));
             if keys.is_empty() {
                 break;
             }
             room -= keys.len();
-            let (arms, owner) = (self.0.arms.clone(), self.0.owner.clone());
-            let (asked, lease_until) = (keys.clone(), self.lease_until());
-            let claiming = self.0.withdrawn.claiming();
-            let claim = self.0.tasks.spawn(async move { arms.claim(keys, &owner, lease_until).await });
-            hands.claims.push_back(Box::pin(async move {
-                (claiming, asked, claim.await.unwrap_or(Err(ledger::Fault::Closed)))
-            }));
+            self.start_claiming(Wanted::Due(keys), hands);
         }
         self.0.metrics.near.set(i64::try_from(self.0.heap.len()).unwrap_or(i64::MAX));
+    }
+
+    /// How many more arms may be taken out of the heap. Even when all places are in use, one batch at a time is
+    /// taken: only then the tenants of the arms are known, and one of them may be a tenant that holds none.
+    fn room(&self, hands: &Hands) -> usize {
+        match hands.claims.len() {
+            0 => self.0.held.room().max(BATCH),
+            claims => self.0.held.room().saturating_sub(claims * BATCH),
+        }
+    }
+
+    fn start_claiming(&self, wanted: Wanted, hands: &mut Hands) {
+        let claiming = self.0.withdrawn.claiming();
+        let (clock, asked) = (self.clone(), wanted.keys().to_vec());
+        let claim = self.0.tasks.spawn(async move { clock.claim(wanted).await });
+        hands.claims.push_back(Box::pin(async move {
+            (claiming, asked, claim.await.unwrap_or(Err(ledger::Fault::Closed)))
+        }));
+    }
+
+    async fn claim(&self, wanted: Wanted) -> Result<Vec<Arm>, ledger::Fault> {
+        let keys = match wanted {
+            Wanted::Due(keys) => self.0.held.reserve(self.0.arms.tenants(keys).await?),
+            Wanted::Parked(keys) => keys,
+        };
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.0.arms.claim(keys, &self.0.owner, self.lease_until()).await
     }
 
     async fn receive(&self, (_claiming, asked, claimed): Claimed, hands: &mut Hands) {
@@ -150,36 +190,39 @@ impl Clock {
         let claimed = match claimed {
             Ok(claimed) => claimed,
             Err(fault) => {
-                tracing::error!(%fault, arms = asked.len(), "could not claim what is due");
-                // Nothing is lost: they are looked at again in a moment.
+                tracing::error!(%fault, arms = asked.len(), "could not claim due arms; retrying");
+                // Nothing is lost: the same arms are claimed again after a pause.
+                self.0.held.release(&asked);
                 let next_us = now.saturating_add(micros(TROUBLE));
                 return asked.into_iter().for_each(|key| self.0.heap.push(Due { next_us, key }));
             }
         };
         hands.spread.retain(|_, last| *last > now);
         for arm in claimed {
-            self.0.held.insert(arm.key, Stage::Waiting);
+            self.0.held.insert(arm.key, &arm.tenant, Stage::Waiting);
             if self.0.withdrawn.has(arm.key) {
-                self.0.held.remove(&arm.key);
+                self.0.held.remove(arm.key);
                 continue;
             }
-            // Found by an entry from before it was postponed.
+            // The heap entry was from before the arm was postponed.
             if arm.next_us > now.saturating_add(FAR_US) && self.put_back(&arm).await {
                 continue;
             }
             let at_us = self.instant(&arm, now, &mut hands.spread);
             hands.ready.push(Reverse(Ready { at_us, key: arm.key, arm: Box::new(arm) }));
         }
+        // Frees the places of arms that were cancelled before their claim committed.
+        self.0.held.release(&asked);
     }
 
-    /// When an arm may be let go: guarded against early clocks, and one after another where a house that
-    /// was down has many of one agent's.
+    /// Time at which an arm may be released: its due time plus the guard. If one agent has a backlog because
+    /// the server was down, its arms are released one after another.
     fn instant(&self, arm: &Arm, now: i64, spread: &mut HashMap<InstanceId, i64>) -> i64 {
         let due = arm.next_us.saturating_add(self.0.config.guard_us());
         if arm.attempts > 0 {
             return due;
         }
-        // Whatever comes after a piled up one of the same agent waits behind it: they go in order.
+        // Fires of one agent go in order, so an arm behind a backlog of the same agent waits for it.
         let before = spread.get(&arm.instance).copied();
         let share = if arm.is_alarm() { alarm::PER_TENANT } else { self.0.config.arms_per_agent };
         let step = SPREAD_US / i64::from(share).max(1);
@@ -190,34 +233,70 @@ impl Clock {
         at
     }
 
+    /// Handles a step of the wall clock. Due times are wall times: they wait for the wall clock, also after it was
+    /// set back. Pauses between attempts are durations: the ledger recomputes what is left of each.
+    async fn notice_step(&self, hands: &mut Hands) {
+        let lead = self.wall_lead();
+        let before = self.0.lead.swap(lead, Ordering::Relaxed);
+        if before.abs_diff(lead) <= STEP_US {
+            return;
+        }
+        match self.0.arms.move_retries(self.0.timepiece.now(), retry::LONGEST).await {
+            Ok(moved) => moved.into_iter().for_each(|due| self.0.heap.push(due)),
+            Err(fault) => {
+                tracing::error!(%fault, "could not move retries after the wall clock was set; trying again");
+                // The next round sees the step again.
+                self.0.lead.store(before, Ordering::Relaxed);
+            }
+        }
+        let (retries, fires): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut hands.ready).into_iter().partition(|Reverse(ready)| ready.arm.attempts > 0);
+        hands.ready = fires.into();
+        for Reverse(ready) in retries {
+            if !self.put_back(&ready.arm).await {
+                hands.ready.push(Reverse(ready));
+            }
+        }
+    }
+
     fn let_go_due(&self, hands: &mut Hands) {
         let now = self.now_us();
-        let mut crowd = self.0.crowd.lock();
+        let mut queue = self.0.queue.lock();
         while hands.ready.peek().is_some_and(|Reverse(ready)| ready.at_us <= now)
             && let Some(Reverse(ready)) = hands.ready.pop()
         {
-            let Some(bell) = self.bell_of(&ready.arm) else {
+            let Some(target) = self.target_of(&ready.arm) else {
                 self.wait_for_bell(*ready.arm);
                 continue;
             };
-            let held = Held::new(bell, *ready.arm, ready.at_us);
-            crowd.join(held.host.clone(), held.arm.instance.clone(), held);
+            let held = HeldArm::new(target, *ready.arm, ready.at_us);
+            let (tenant, host, instance) =
+                (held.arm.tenant.clone(), held.host.clone(), held.arm.instance.clone());
+            queue.join(&tenant, &host, &instance, held);
         }
-        drop(crowd);
+        drop(queue);
         self.start_who_may();
     }
 
-    /// The first whole millisecond at which there may be something to do.
+    /// First whole millisecond at which there may be something to do.
     fn next_look(&self, hands: &Hands) -> Moment {
         let guard = self.0.config.guard_us();
-        // With full hands the heap waits for a fire to end, which nudges.
-        let full = self.0.held.len() + hands.claims.len() * BATCH >= HELD;
+        // Without room the heap waits for a claim to return.
+        let full = self.room(hands) == 0;
         let claim =
             self.0.heap.earliest_us().filter(|_| !full).map(|next| next.saturating_add(guard - AHEAD_US));
         let ready = hands.ready.peek().map(|Reverse(ready)| ready.at_us);
         let refill = self.0.heap.reaches_us().saturating_sub(micros(self.0.config.horizon.0) / 3);
         let earliest = claim.into_iter().chain(ready).fold(refill, i64::min);
         Moment::from_millis(earliest.div_euclid(1000) + i64::from(earliest.rem_euclid(1000) != 0))
+    }
+}
+
+impl Wanted {
+    fn keys(&self) -> &[ArmKey] {
+        match self {
+            Self::Due(keys) | Self::Parked(keys) => keys,
+        }
     }
 }
 

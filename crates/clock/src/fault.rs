@@ -1,4 +1,6 @@
-/// What went wrong on our side.
+//! Internal errors of the clock.
+
+/// Internal error of the clock.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Calling back, and settling what came of it.
+//! Attempts to fire an arm, and recording their outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,86 +9,83 @@ use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Fired, Provision};
 
 use crate::arm::next_us;
-use crate::bell::{Bell, Rung};
-use crate::clock::Stage;
 use crate::metrics::{self, Why};
 use crate::missed::{self, Turn};
+use crate::target::{FireOutcome, FireTarget};
 use crate::{Clock, Fault, retry};
 
-/// Failures before which nobody is alarmed: a body that wakes refuses the first two.
+/// Number of failures after which a warning is logged. An agent that is starting up often refuses the first two.
 const ALARM_AFTER: u32 = 3;
-/// How long a ledger in trouble is left alone, at first and at most.
+/// First and longest pause after a fault of the ledger.
 const TROUBLE: Duration = Duration::from_secs(1);
 const LONGEST_TROUBLE: Duration = Duration::from_secs(30);
-/// Lateness past the guard from which a run counts as late.
+/// A fire that is accepted later than this after its due time and guard counts as late.
 const LATE: Duration = Duration::from_secs(1);
 
-/// A held arm whose instant has come.
-pub(crate) struct Held {
+/// A held arm that is due.
+pub(crate) struct HeldArm {
     pub arm: Arm,
     pub host: String,
-    pub bell: Arc<dyn Bell>,
-    /// The instant before which nothing may be sent.
+    pub target: Arc<dyn FireTarget>,
+    /// Nothing may be sent before this time.
     not_before_us: i64,
 }
 
-impl Held {
-    pub fn new(bell: Arc<dyn Bell>, arm: Arm, not_before_us: i64) -> Self {
-        Self { host: bell.host(&arm), arm, bell, not_before_us }
+impl HeldArm {
+    pub fn new(target: Arc<dyn FireTarget>, arm: Arm, not_before_us: i64) -> Self {
+        Self { host: target.host(&arm), arm, target, not_before_us }
     }
 }
 
 impl Clock {
-    /// Nothing for an alarm whose bell is not hung.
-    pub(crate) fn bell_of(&self, arm: &Arm) -> Option<Arc<dyn Bell>> {
+    /// Target of an arm; `None` for an alarm whose target is not registered.
+    pub(crate) fn target_of(&self, arm: &Arm) -> Option<Arc<dyn FireTarget>> {
         match (&arm.bell, &arm.callback) {
-            (Some(name), _) => self.hung(name),
+            (Some(name), _) => self.target(name),
             (None, Some(_)) => Some(Arc::clone(&self.0.callback)),
-            (None, None) => Some(Arc::clone(&self.0.line)),
+            (None, None) => Some(Arc::clone(&self.0.socket)),
         }
     }
 
-    /// Lets as many go as there are places.
+    /// Starts as many waiting fires as there are free places.
     pub(crate) fn start_who_may(&self) {
-        let mut crowd = self.0.crowd.lock();
+        let mut queue = self.0.queue.lock();
         while !self.0.closing.is_cancelled()
-            && let Some(held) = crowd.next()
+            && let Some(held) = queue.next()
         {
             let clock = self.clone();
             self.0.tasks.spawn(async move {
                 clock.fire(&held).await;
-                let mut crowd = clock.0.crowd.lock();
-                crowd.leave(&held.host, &held.arm.instance);
-                drop(crowd);
+                clock.0.queue.lock().leave(&held.arm.tenant, &held.host, &held.arm.instance);
                 clock.start_who_may();
             });
         }
-        self.0.metrics.in_flight.set(i64::try_from(crowd.in_flight()).unwrap_or(i64::MAX));
+        self.0.metrics.in_flight.set(i64::try_from(queue.in_flight()).unwrap_or(i64::MAX));
     }
 
-    async fn fire(&self, held: &Held) {
+    async fn fire(&self, held: &HeldArm) {
         let arm = &held.arm;
         if !self.begin(arm) {
             return;
         }
-        // The clock may have been set back while it waited for its place.
+        // The wall clock may have been set back while the fire waited for its place.
         let settled = if self.now_us() < held.not_before_us {
-            Settled::PutBack { next_us: arm.next_us }
+            Settled::PutBack { next_us: None }
         } else {
             match missed::decide(arm, self.now_us()) {
-                Turn::Fire => self.attempt(&*held.bell, arm).await,
+                Turn::Fire => self.attempt(&*held.target, arm).await,
                 Turn::PassOver { also, next, then } => self.pass_over(arm, also, next, then),
             }
         };
         self.settle_at_last(arm, settled).await;
     }
 
-    /// What the agent has taken must be on record before anything else, so a ledger in trouble is asked
-    /// again until it takes it. The arm stays held meanwhile: nobody fires it a second time.
+    /// Records the outcome, and retries until the ledger has stored it: an accepted fire must be on record
+    /// before anything else happens to the arm. The arm stays held meanwhile, so it does not fire again.
     pub(crate) async fn settle_at_last(&self, arm: &Arm, settled: Settled) {
         let mut pause = TROUBLE;
         while let Err(fault) = self.settle(arm, settled.clone()).await {
-            tracing::error!(%fault, job.id = %arm.job, "could not record what became of a fire");
+            tracing::error!(%fault, job.id = %arm.job, "could not record the outcome of a fire; retrying");
             tokio::select! {
                 () = self.0.closing.cancelled() => return,
                 () = self.0.timepiece.after(pause) => {}
@@ -102,7 +99,7 @@ impl Clock {
         let missed = metrics::Fate { fate: Fate::Missed.word() };
         self.0.metrics.fires.get_or_create(&missed).inc_by(times as u64);
         tracing::warn!(instance.id = %arm.instance, job.id = %arm.job, times,
-            "passed over due times that went by, as the job wishes");
+            "skipped due times that have passed, as the job's policy says");
         Settled::Ended {
             fate: Fate::Missed,
             attempt: Attempt { late_ms: self.late_ms(arm), ..Attempt::default() },
@@ -111,30 +108,24 @@ impl Clock {
         }
     }
 
-    /// True when the arm is still ours to ring; from here on a cancel comes too late.
+    /// Marks an arm as being fired. False if it is no longer held. From here on a cancel comes too late.
     pub(crate) fn begin(&self, arm: &Arm) -> bool {
-        match self.0.held.get_mut(&arm.key) {
-            Some(mut stage) => {
-                *stage = Stage::Ringing;
-                true
-            }
-            None => false,
-        }
+        self.0.held.begin(arm.key)
     }
 
-    /// Rings once and says what becomes of the arm.
-    pub(crate) async fn attempt(&self, bell: &dyn Bell, arm: &Arm) -> Settled {
-        let started = self.0.timepiece.now();
+    /// Makes one attempt and decides what happens to the arm.
+    pub(crate) async fn attempt(&self, target: &dyn FireTarget, arm: &Arm) -> Settled {
+        let started = self.0.timepiece.instant();
         let late_ms = self.late_ms(arm);
         let past_guard = Duration::from_millis(u64::try_from(late_ms).unwrap_or(0))
             .saturating_sub(self.0.config.guard.0 + Duration::from_secs(u64::from(arm.policy.jitter)));
         if arm.attempts == 0 {
             self.0.metrics.lateness.observe(past_guard.as_secs_f64());
         }
-        let rung = bell.ring(arm).await;
+        let outcome = target.fire(arm).await;
         let now = self.0.timepiece.now();
-        match &rung {
-            Rung::Taken { status, fired } => {
+        match &outcome {
+            FireOutcome::Taken { status, fired } => {
                 let fate = fate(*fired);
                 self.0.metrics.fires.get_or_create(&metrics::Fate { fate: fate.word() }).inc();
                 if past_guard > LATE {
@@ -151,38 +142,46 @@ impl Clock {
                     successor: self.next_known(arm),
                 }
             }
-            _ => self.failed(arm, &rung, started, now, late_ms).await,
+            _ => self.failed(arm, &outcome, self.0.timepiece.instant().since(started), now, late_ms).await,
         }
     }
 
-    async fn failed(&self, arm: &Arm, rung: &Rung, started: Moment, now: Moment, late_ms: i64) -> Settled {
-        let (status, error, asked) = match rung {
-            Rung::Refused { status, retry_after } => {
+    async fn failed(
+        &self,
+        arm: &Arm,
+        outcome: &FireOutcome,
+        took: Duration,
+        now: Moment,
+        late_ms: i64,
+    ) -> Settled {
+        let (status, error, asked) = match outcome {
+            FireOutcome::Refused { status, retry_after } => {
                 (Some(*status), format!("answered {status}"), *retry_after)
             }
-            // It may have been heard: a second call before the first has surely ended might run the job twice.
-            Rung::Unheard { why, nothing_was_sent: false } => {
-                let rest = self.0.config.attempt_timeout.0.saturating_sub(now.since(started));
+            // The agent may have got the call. A second call before the first has certainly ended might run the
+            // job twice.
+            FireOutcome::Unheard { why, nothing_was_sent: false } => {
+                let rest = self.0.config.attempt_timeout.0.saturating_sub(took);
                 (None, why.clone(), Some(rest).filter(|rest| *rest > Duration::from_secs(1)))
             }
-            Rung::Unheard { why, .. } => (None, why.clone(), None),
-            Rung::Taken { .. } => (None, String::new(), None),
+            FireOutcome::Unheard { why, .. } => (None, why.clone(), None),
+            FireOutcome::Taken { .. } => (None, String::new(), None),
         };
         let label = if status.is_some() { "status" } else { "unreachable" };
         self.0.metrics.attempts_failed.get_or_create(&Why { why: label }).inc();
         if arm.attempts + 1 == ALARM_AFTER {
             tracing::warn!(instance.id = %arm.instance, job.id = %arm.job, why = error,
-                "a fire has failed {ALARM_AFTER} times and is tried again");
+                "a fire has failed {ALARM_AFTER} times; retrying");
         }
-        // Behind an alarm there is nobody to wake, and nobody whose sign of life could be waited for.
+        // An alarm has no agent that could be woken or give a sign of life.
         let poked = !arm.is_alarm() && {
             self.0.troubled.insert(arm.instance.clone());
-            arm.poked || (rung.is_asleep() && self.poke(arm, "asleep").await)
+            arm.poked || (outcome.is_asleep() && self.poke(arm, "asleep").await)
         };
-        let unsure = matches!(rung, Rung::Unheard { nothing_was_sent: false, .. });
+        let unsure = matches!(outcome, FireOutcome::Unheard { nothing_was_sent: false, .. });
         let attempt = Attempt { status, error: Some(error), late_ms, unsure };
         match retry::next(&self.0.config, arm, asked, now) {
-            Some(next_us) => Settled::Postponed { attempt, next_us, poked },
+            Some((next_us, pause)) => Settled::Postponed { attempt, next_us, pause, poked },
             None => self.given_up(arm, attempt),
         }
     }
@@ -190,7 +189,7 @@ impl Clock {
     fn given_up(&self, arm: &Arm, attempt: Attempt) -> Settled {
         self.0.metrics.dead.inc();
         tracing::error!(instance.id = %arm.instance, job.id = %arm.job, fire_at = %arm.fire_at,
-            "gave up a fire after {} attempts", arm.attempts + 1);
+            "a fire was given up after {} attempts", arm.attempts + 1);
         match self.next_known(arm) {
             Some(successor) => {
                 Settled::Ended { fate: Fate::Dead, attempt, missed: Vec::new(), successor: Some(successor) }
@@ -199,8 +198,8 @@ impl Clock {
         }
     }
 
-    /// Calls the wake URL of an agent whose body is not up, once in a series. The answer does not matter,
-    /// so nobody waits for it.
+    /// Calls the wake URL of an agent that is not running, once per series of attempts. The answer does not
+    /// matter, so the call runs in the background. Returns false if the agent has no wake URL.
     async fn poke(&self, arm: &Arm, occasion: &'static str) -> bool {
         match self.0.relay.roster().instance(&arm.instance).await {
             Ok(Some(instance)) if instance.wake_url.is_some() => {
@@ -221,11 +220,11 @@ impl Clock {
         self.0.tasks.spawn(async move { relay.wake(&instance).await });
     }
 
-    /// Records what became of a held arm and lets go of it.
+    /// Records the outcome of a held arm and releases it.
     async fn settle(&self, arm: &Arm, settled: Settled) -> Result<(), Fault> {
         let next = self.0.arms.settle(arm.key, &self.0.owner, settled, self.0.timepiece.now()).await?;
-        self.0.held.remove(&arm.key);
-        // The loop may have waited for a free hand.
+        self.0.held.remove(arm.key);
+        // The main loop may be waiting for a free place.
         self.0.heap.nudge.notify_one();
         if let Some(due) = next {
             self.0.heap.push(due);
@@ -236,14 +235,14 @@ impl Clock {
         Ok(())
     }
 
-    /// Lets go of an arm that was held and not rung. False when it must be held on to.
+    /// Releases a held arm that was not fired. False if that failed and the arm stays held.
     pub(crate) async fn put_back(&self, arm: &Arm) -> bool {
-        if !self.0.held.contains_key(&arm.key) {
+        if !self.0.held.contains(arm.key) {
             return true;
         }
-        let put_back = self.settle(arm, Settled::PutBack { next_us: arm.next_us }).await;
+        let put_back = self.settle(arm, Settled::PutBack { next_us: None }).await;
         if let Err(fault) = &put_back {
-            tracing::error!(%fault, "could not put back an arm");
+            tracing::error!(%fault, "could not release a held arm");
         }
         put_back.is_ok()
     }

@@ -1,5 +1,6 @@
-//! The near future in memory: two numbers an arm. The ledger is the truth; an entry whose arm has been
-//! replaced or cancelled simply finds nothing when its time comes.
+//! Heap of due times of the near future, with two numbers per arm.
+//!
+//! The ledger is authoritative: an entry whose arm was replaced or cancelled finds nothing when it is claimed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,16 +9,16 @@ use ledger::{ArmKey, Due};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Who is due when, earliest first.
+/// Arms by due time, earliest first.
 pub(crate) struct Heap {
     near: Mutex<Near>,
-    /// Told when something earlier than everything else came in.
+    /// Notified when an entry arrives that is earlier than all others.
     pub nudge: Notify,
 }
 
 struct Near {
     heap: BinaryHeap<Reverse<Due>>,
-    /// Everything due before this is in the heap; what lies beyond waits in the ledger.
+    /// Everything due before this is in the heap. Later arms are only in the ledger.
     reaches_us: i64,
 }
 
@@ -27,7 +28,7 @@ impl Heap {
         Self { near: Mutex::new(near), nudge: Notify::new() }
     }
 
-    /// Takes in one arm, unless it lies beyond what is held.
+    /// Adds one arm, unless it is due beyond the range of the heap.
     pub fn push(&self, due: Due) {
         let mut near = self.near.lock();
         if due.next_us >= near.reaches_us {
@@ -41,14 +42,14 @@ impl Heap {
         }
     }
 
-    /// Says that everything before `reaches_us` has been or is being pushed. What commits from now on is
-    /// pushed by whoever commits it, so the pages that follow miss nothing.
+    /// Extends the range to `reaches_us`. Call it before the pages of that range are read: arms that commit
+    /// from now on are pushed by the code that commits them, so nothing is missed.
     pub fn reach(&self, reaches_us: i64) {
         let mut near = self.near.lock();
         near.reaches_us = near.reaches_us.max(reaches_us);
     }
 
-    /// What lies beyond could not be fetched after all.
+    /// Shrinks the range again, because reading the pages failed.
     pub fn fall_back(&self, reaches_us: i64) {
         self.near.lock().reaches_us = reaches_us;
     }
@@ -66,7 +67,7 @@ impl Heap {
         self.near.lock().heap.peek().map(|Reverse(due)| due.next_us)
     }
 
-    /// Those due before `until_us`, oldest first.
+    /// Removes and returns arms that are due before `until_us`, oldest first.
     pub fn pop(&self, until_us: i64, at_most: usize) -> Vec<ArmKey> {
         let mut near = self.near.lock();
         let mut popped = Vec::new();

@@ -1,45 +1,48 @@
-//! Managed cron: a job set on an agent that is switched off still runs, at its second, once.
+//! Managed cron: stores armed jobs and calls the agent at the due time, even if the agent was off meanwhile.
 //!
-//! An agent arms one call a job; the clock keeps it durably, calls back at that instant with a token of
-//! its own making, and tries again until the agent has taken it. It is called for nothing else. Other planes
-//! set alarms here for themselves, which ring a bell they hung; no agent sees those.
+//! An agent arms one call per job. The clock stores the arm, fires it at the due time with a token that it
+//! signs itself, and retries until the agent has accepted the fire. Other planes use the same mechanism for
+//! alarms, which fire a target that the plane has registered. Agents do not see alarms.
 //!
-//! Invariants: an arm is answered for only after its commit; a fire is never early, whatever becomes of
-//! the wall clock; one that the agent has taken is not made again; after a cancel or a newer arm was
-//! answered no attempt of the older one begins; whose job it is follows from our record of the
-//! credential, never from a body.
+//! Invariants:
+//! - An arm request is answered only after its commit.
+//! - A fire is never early, also when the wall clock is set.
+//! - A fire that the agent has accepted is not repeated.
+//! - After a cancel or a newer arm was answered, no attempt of the older arm begins.
+//! - The owner of a job follows from the stored credential, never from a request body.
 
 mod alarm;
 mod arm;
 mod auth;
-mod bell;
 mod callback;
+mod cancelled_during_claim;
 mod clock;
 mod config;
-mod crowd;
 mod due;
+mod external_scheduler;
+mod fair_queue;
 mod fault;
 mod fire;
 mod heap;
-mod line;
+mod held;
 mod metrics;
 mod mint;
 mod missed;
 mod operator;
-mod outside;
-mod pace;
 mod prewake;
+mod rate_limit;
 mod retry;
 mod routes;
-mod withdrawn;
+mod socket_target;
+mod target;
 
 pub use alarm::Alarm;
-pub use bell::{Bell, Rung};
 pub use clock::{Clock, Parts};
 pub use config::Config;
 pub use fault::Fault;
 pub use metrics::Metrics;
 pub use operator::{ByHand, JobFilter, JobStanding};
 pub use routes::{routes, told};
-/// What the operator is told of the keys.
+pub use target::{FireOutcome, FireTarget};
+/// Types in which the admin API shows the signing keys.
 pub use vault::{Algorithm, KeyStanding};

@@ -1,4 +1,4 @@
-//! What the clock counts. Labels come from closed sets; none names a tenant.
+//! Metrics of the clock. Label values come from closed sets; none names a tenant.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,7 +17,7 @@ pub(crate) struct Why {
     pub why: &'static str,
 }
 
-/// The clock's families.
+/// Metric families of the clock.
 pub struct Metrics {
     pub(crate) near: Gauge,
     pub(crate) in_flight: Gauge,
@@ -56,47 +56,43 @@ impl Default for Metrics {
 impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("posthouse_clock_near_arms", "Arms held in memory", self.near.clone());
-        registry.register("posthouse_clock_fires_in_flight", "Fires under way", self.in_flight.clone());
-        registry.register(
-            "posthouse_clock_arms",
-            "Wishes to be called, by what became of them",
-            self.arms.clone(),
-        );
-        registry.register("posthouse_clock_fires", "Arms that ended, by how", self.fires.clone());
+        registry.register("posthouse_clock_fires_in_flight", "Fires in flight", self.in_flight.clone());
+        registry.register("posthouse_clock_arms", "Arm requests, by result", self.arms.clone());
+        registry.register("posthouse_clock_fires", "Arms that ended, by outcome", self.fires.clone());
         registry.register(
             "posthouse_clock_attempts_failed",
-            "Attempts that were no success, by reason",
+            "Failed attempts, by reason",
             self.attempts_failed.clone(),
         );
         registry.register(
             "posthouse_clock_late_runs",
-            "Fires taken more than a second after their due time and guard",
+            "Fires accepted more than a second after their due time and guard",
             self.late_runs.clone(),
         );
         registry.register("posthouse_clock_dead", "Arms given up", self.dead.clone());
         registry.register(
             "posthouse_clock_revived",
-            "Dead arms that a sign of life brought back",
+            "Dead arms that were revived by a sign of life of their agent",
             self.revived.clone(),
         );
         registry.register(
             "posthouse_clock_dedup_suspect",
-            "Repeats of a taken fire whose due time had hardly passed: an agent's clock may run behind",
+            "Accepted fires that were armed again right after their due time: the agent's clock may run behind",
             self.dedup_suspect.clone(),
         );
         registry.register(
             "posthouse_clock_wake_pokes",
-            "Wake URLs called for a fire, by occasion",
+            "Calls to wake URLs for a fire, by occasion",
             self.pokes.clone(),
         );
         registry.register(
             "posthouse_clock_lateness_seconds",
-            "From due time and guard to the first attempt",
+            "Time from the due time and guard to the first attempt",
             self.lateness.clone(),
         );
         registry.register(
             "posthouse_clock_waking_seconds",
-            "From the first attempt that found nobody to the one that was taken",
+            "Time from the first failed attempt to the accepted one",
             self.waking.clone(),
         );
     }

@@ -1,5 +1,4 @@
-//! The proof that a fire comes from this house: a token addressed to one instance, or a stamp under the
-//! job's own key.
+//! Proof that a fire comes from this server: a signed token for one instance, or an HMAC with the job's key.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
@@ -10,10 +9,10 @@ use vault::{Signer, random_hex};
 
 use crate::Fault;
 
-/// How long a fire token is good. An attempt takes ten seconds at most; the rest is for clocks that differ.
+/// Lifetime of a fire token. An attempt takes ten seconds by default; the rest allows for differing clocks.
 const LIFE_SECONDS: i64 = 90;
 
-/// The header that proves one attempt. Never the same twice.
+/// Builds the header that proves one attempt. Every token has a `jti` of its own.
 pub(crate) fn proof(
     signer: &Signer,
     issuer: &str,
@@ -23,7 +22,7 @@ pub(crate) fn proof(
     let (name, value) = match arm.proof {
         Proof::PortalJwt => {
             let token = signer.sign(&claims(issuer, arm, now)?)?;
-            // The word is matched to the letter by stock agents.
+            // Stock agents compare `Bearer` case-sensitively.
             (AUTHORIZATION, format!("Bearer {}", token.expose()))
         }
         Proof::PerJobKey => {

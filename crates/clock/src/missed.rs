@@ -1,21 +1,21 @@
-//! What becomes of times that went by: the job's own policy decides.
+//! Missed due times: decides by the job's policy which are made up for and which are skipped.
 
 use ledger::Arm;
 use posthouse_wire::cron::{FireAt, Missed};
 
-/// What to do about an arm whose turn it is.
+/// Decision about an arm that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Make the fire.
+    /// Fire it.
     Fire,
-    /// Pass over its time and those named after it; go on with the next known one, if there is any.
+    /// Skip its time and the times in `also`. Continue with the next known time, if there is one.
     PassOver { also: Vec<FireAt>, next: Option<FireAt>, then: Vec<FireAt> },
 }
 
-/// Lateness below this is nobody's miss: the house is busy, not back from the dead.
+/// A fire that is less late than this is not missed: the server is busy, but was not down.
 const IN_TIME_US: i64 = 1_000_000;
 
-/// Decides at the first attempt; a series under way goes on as it began.
+/// Decides at the first attempt only. Retries always go on.
 pub(crate) fn decide(arm: &Arm, now_us: i64) -> Turn {
     let late = |time: &FireAt| now_us.saturating_sub(time.due_us());
     let jitter_us = i64::from(arm.policy.jitter) * 1_000_000;
@@ -24,11 +24,11 @@ pub(crate) fn decide(arm: &Arm, now_us: i64) -> Turn {
     }
     let times: Vec<&FireAt> = std::iter::once(&arm.fire_at).chain(&arm.then).collect();
     let goes_on_with = match arm.policy.missed {
-        // The first whose time is not too long past, or still to come.
+        // The first time that is still inside the window, or in the future.
         Missed::Skip | Missed::All => {
             times.iter().position(|time| late(time) <= arm.policy.window_us()).unwrap_or(times.len())
         }
-        // The last whose time has come; this one, if no later one has.
+        // The latest time that has passed; the arm's own if no later one has.
         Missed::Once => times.iter().rposition(|time| late(time) >= 0).unwrap_or(0),
     };
     if goes_on_with == 0 {

@@ -1,4 +1,4 @@
-//! What the operator sees and does.
+//! Jobs in the admin API: listing, history, redrive, and firing by hand.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use ledger::{Arm, ArmFilter, Attempt, FireLine};
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 
-use crate::bell::Rung;
+use crate::target::FireOutcome;
 use crate::{Clock, Fault};
 
-/// What to look for among armed jobs.
+/// Filter for armed jobs.
 pub type JobFilter = ArmFilter;
 
-/// A job's pending arm, and how long its agent takes to wake, where that is known.
+/// Pending arm of a job, and how long its agent takes to wake, if that is known.
 #[derive(Clone, Debug)]
 pub struct JobStanding {
     pub arm: Arm,
     pub waking: Option<Duration>,
 }
 
-/// What came of a fire by hand.
+/// Outcome of a fire by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ByHand {
     /// The agent's answer.
@@ -29,12 +29,12 @@ pub enum ByHand {
     Unheard {
         why: String,
     },
-    /// Nothing is armed under that name, so nobody knows where to call.
+    /// The job is not armed, so there is no known target.
     NoJob,
 }
 
 impl Clock {
-    /// Agents' armed jobs. Alarms are no agent's and are not among them.
+    /// Armed jobs of agents, without alarms.
     pub async fn jobs(&self, filter: JobFilter, at_most: u32) -> Result<Vec<Arm>, Fault> {
         Ok(self.0.arms.arms(filter, at_most).await?)
     }
@@ -54,10 +54,10 @@ impl Clock {
         Ok(self.0.arms.history(instance, job, before, at_most).await?)
     }
 
-    /// Tries a dead or waiting arm again now. False when none is pending.
+    /// Tries a dead or waiting arm again now. False if the job has no pending arm.
     pub async fn redrive(&self, instance: &InstanceId, job: &JobId) -> Result<bool, Fault> {
         let (clock, instance, job) = (self.clone(), instance.clone(), job.clone());
-        // In a task of its own: whoever asked may hang up between the commit and what must follow it.
+        // In its own task, because the caller may hang up between the commit and the steps that must follow it.
         let redriven = self.0.tasks.spawn(async move {
             let due = clock.0.arms.redrive(&instance, &job, clock.0.timepiece.now()).await?;
             due.into_iter().for_each(|due| clock.0.heap.push(due));
@@ -66,8 +66,8 @@ impl Clock {
         redriven.await.unwrap_or(Err(ledger::Fault::Closed.into()))
     }
 
-    /// Fires a job now, once, beside its arm, which stays as it is: an early fire in its place would make
-    /// a stock agent arm the same time again and lose the job (contract section 3.2).
+    /// Fires a job once now, in addition to its arm. The arm stays: firing it early would make a stock agent arm
+    /// the same time again and lose the job (contract section 3.2).
     pub async fn fire_now(&self, instance: &InstanceId, job: &JobId) -> Result<ByHand, Fault> {
         let Some(armed) = self.0.arms.pending(instance, job).await? else { return Ok(ByHand::NoJob) };
         let now = self.0.timepiece.now();
@@ -76,14 +76,14 @@ impl Clock {
             schedule: ScheduleId::mint(now.millis()),
             ..armed
         };
-        let Some(bell) = self.bell_of(&by_hand) else { return Ok(ByHand::NoJob) };
-        let rung = bell.ring(&by_hand).await;
-        let (answer, status, error) = match rung {
-            Rung::Taken { status, .. } => (ByHand::Answered { status }, Some(status), None),
-            Rung::Refused { status, .. } => {
+        let Some(target) = self.target_of(&by_hand) else { return Ok(ByHand::NoJob) };
+        let outcome = target.fire(&by_hand).await;
+        let (answer, status, error) = match outcome {
+            FireOutcome::Taken { status, .. } => (ByHand::Answered { status }, Some(status), None),
+            FireOutcome::Refused { status, .. } => {
                 (ByHand::Answered { status }, Some(status), Some(format!("answered {status}")))
             }
-            Rung::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
+            FireOutcome::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
         };
         let attempt = Attempt { status, error, ..Attempt::default() };
         self.0.arms.note_fire(instance, job, &by_hand.fire_at, attempt, now).await?;

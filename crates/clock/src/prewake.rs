@@ -1,5 +1,7 @@
-//! Waking ahead: an agent that takes a while to come up is poked that much before its due time, so that
-//! the run is on time and not just the call. Only where the operator allows it.
+//! Waking slow agents ahead of their due time, so that the run starts on time and not only the call.
+//!
+//! The wake URL is called as long before the due time as the agent recently took to start. It is off unless the
+//! operator sets `clock.pre_wake`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,15 +16,15 @@ use tokio::sync::Notify;
 
 use crate::{Clock, Fault};
 
-/// Waking that takes longer than this is not waking.
+/// A longer time between the first attempt and success is not counted as waking.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Lines of an agent's history that its waking is learned from.
+/// History lines per agent from which the waking time is computed.
 const LINES: u32 = 200;
-/// Pokes planned at once; past that an agent is woken by its fire, as usual.
+/// Wake calls planned at once. Beyond that, an agent is woken by its fire as usual.
 const PLANNED: usize = 100_000;
 
 pub(crate) struct Prewake {
-    /// How long agents took lately; nothing for one that was always up.
+    /// Recent waking time of agents; `None` for an agent that was always running.
     learned: Cache<InstanceId, Option<Duration>>,
     planned: Mutex<BinaryHeap<Reverse<(i64, InstanceId)>>>,
     nudge: Notify,
@@ -39,15 +41,15 @@ impl Default for Prewake {
 }
 
 impl Prewake {
-    /// Its history has a new line about waking: what was known is learned anew.
+    /// Drops the cached waking time, because the history has a new line about it.
     pub fn forget(&self, instance: &InstanceId) {
         self.learned.invalidate(instance);
     }
 }
 
 impl Clock {
-    /// How long this agent takes from the first attempt that found nobody to the one it took: the longest
-    /// of its last times. Read from its history, so that a restart forgets nothing.
+    /// Waking time of this agent: the longest recent time from a first failed attempt to the accepted one. It
+    /// is computed from the stored history, so it survives a restart.
     pub async fn waking(&self, instance: &InstanceId) -> Result<Option<Duration>, Fault> {
         if let Some(known) = self.0.prewake.learned.get(instance) {
             return Ok(known);
@@ -58,7 +60,7 @@ impl Clock {
         Ok(known)
     }
 
-    /// Plans a poke for an arm, if it comes to that.
+    /// Plans to check before this due time whether the agent has to be woken.
     pub(crate) fn consider_waking_ahead(&self, instance: &InstanceId, next_us: i64) {
         if !self.0.config.pre_wake {
             return;
@@ -86,14 +88,14 @@ impl Clock {
                 () = self.0.prewake.nudge.notified() => {}
                 () = wake => {
                     if let Err(fault) = self.wake_ahead().await {
-                        tracing::error!(%fault, "could not look for whom to wake ahead");
+                        tracing::error!(%fault, "could not wake agents ahead of their due time");
                     }
                 }
             }
         }
     }
 
-    /// Looks at every plan whose time has come: pokes, or comes back when it is time.
+    /// Handles every plan that is due: calls the wake URL, or plans again for the right time.
     async fn wake_ahead(&self) -> Result<(), Fault> {
         let now = self.now_us();
         loop {
@@ -116,7 +118,7 @@ impl Clock {
         }
     }
 
-    /// When the agent's earliest arm that never failed is due.
+    /// Due time of the agent's earliest arm that has not failed yet.
     async fn next_due(&self, instance: &InstanceId) -> Result<Option<i64>, Fault> {
         let filter = ledger::ArmFilter { instance: Some(instance.clone()), ..Default::default() };
         let arms = self.0.arms.arms(filter, self.0.config.arms_per_agent).await?;
@@ -125,7 +127,7 @@ impl Clock {
     }
 }
 
-/// The longest time from a schedule's first failed attempt to its being taken. Newest line first.
+/// Longest time from a schedule's first failed attempt to its delivery. `lines` has the newest first.
 fn waking_in(lines: &[FireLine]) -> Option<Duration> {
     let mut longest = None;
     for taken in lines.iter().filter(|line| line.what == "delivered") {

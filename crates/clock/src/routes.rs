@@ -1,5 +1,6 @@
-//! The clock's door: `/api/agent-cron/*` and the keys that check its tokens.
+//! HTTP API of the clock: `/api/agent-cron/*`, and the public keys (JWKS) for its fire tokens.
 
+use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
 use axum::middleware::{self, Next};
@@ -8,31 +9,33 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{BadField, Cancel, Listing, Provision};
 use posthouse_wire::{InstanceId, JobId};
+use relay::RequestControl;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::arm::Answer;
-use crate::auth::Caller;
-use crate::{Clock, Fault, outside};
+use crate::auth::BearerCheck;
+use crate::{Clock, Fault, external_scheduler};
 
-/// The largest request.
+/// Largest request body, in bytes.
 const LARGEST: usize = 16 * 1024;
-/// Arms in one listing: everything an instance may have, many times over.
+/// Most arms in one listing; far more than the default quota of an agent.
 const LISTED: u32 = 10_000;
-/// Lines of history in one answer.
+/// Most history lines in one answer.
 const TOLD: u32 = 1000;
 
-/// Everything under `/api/agent-cron`, and the house's public keys.
+/// Everything under `/api/agent-cron`, and the server's public keys.
 pub fn routes(clock: &Clock) -> Router {
     Router::new()
         .route("/api/agent-cron/provision", post(provision))
         .route("/api/agent-cron/cancel", post(cancel))
         .route("/api/agent-cron/list", get(list))
-        .route("/api/agent-cron/relay", post(outside::relay))
+        .route("/api/agent-cron/relay", post(external_scheduler::relay))
         .route("/api/agent-cron/history", get(history))
         .route("/api/agent-cron/redrive", post(redrive))
         .route_layer(middleware::from_fn_with_state(clock.clone(), to_the_end))
@@ -40,26 +43,22 @@ pub fn routes(clock: &Clock) -> Router {
         .with_state(clock.clone())
 }
 
-/// Sees a request through even when whoever made it hangs up, which would otherwise end it between a commit
-/// and what must follow it: an arm that is listed but in nobody's heap is never called.
+/// Runs a request to its end even if the client hangs up. Otherwise it could end between a commit and the steps
+/// that must follow it, and an arm that is stored but not in the heap would never fire.
 async fn to_the_end(State(clock): State<Clock>, request: Request, next: Next) -> Response {
     match clock.0.tasks.spawn(next.run(request)).await {
         Ok(response) => response,
         Err(ended) => match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Nobody cancels it, so the runtime itself is going.
+            // The task is never cancelled, so the runtime itself is shutting down.
             Err(_) => unavailable(&Fault::from(ledger::Fault::Closed)),
         },
     }
 }
 
 async fn provision(State(clock): State<Clock>, request: Request) -> Response {
-    let (headers, body) = match taken(request).await {
-        Ok(taken) => taken,
-        Err(refusal) => return refusal,
-    };
-    let instance = match admitted(&clock, &headers).await {
-        Ok(instance) => instance,
+    let (instance, body) = match known_and_body(&clock, request).await {
+        Ok(known) => known,
         Err(refusal) => return refusal,
     };
     let wish = match Provision::read(&body) {
@@ -72,9 +71,14 @@ async fn provision(State(clock): State<Clock>, request: Request) -> Response {
         Ok(Answer::NotAllowed(why)) => {
             refused(StatusCode::UNPROCESSABLE_ENTITY, "callback_not_allowed", &why)
         }
-        Ok(Answer::OverQuota) => {
-            later(refused(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", "too many jobs are armed"), 60)
-        }
+        Ok(Answer::OverQuota) => later(
+            refused(
+                StatusCode::TOO_MANY_REQUESTS,
+                "quota_exceeded",
+                "too many jobs are armed; cancel some first",
+            ),
+            60,
+        ),
         Err(fault) => unavailable(&fault),
     }
 }
@@ -100,14 +104,20 @@ async fn redrive(State(clock): State<Clock>, request: Request) -> Response {
 }
 
 async fn asked_about_job(clock: &Clock, request: Request) -> Result<(InstanceId, JobId), Response> {
-    let (headers, body) = taken(request).await?;
-    let instance = admitted(clock, &headers).await?;
+    let (instance, body) = known_and_body(clock, request).await?;
     let Cancel { job } = Cancel::read(&body).map_err(|fault| malformed(&fault))?;
     Ok((instance.id, job))
 }
 
-async fn list(State(clock): State<Clock>, headers: HeaderMap) -> Response {
-    let instance = match admitted(&clock, &headers).await {
+/// Authenticates the agent, then reads the body. Nothing of the body is read for an unknown caller.
+async fn known_and_body(clock: &Clock, request: Request) -> Result<(Instance, Bytes), Response> {
+    let (head, body) = request.into_parts();
+    let instance = admitted(clock, &head).await?;
+    Ok((instance, taken(body).await?))
+}
+
+async fn list(State(clock): State<Clock>, head: Parts) -> Response {
+    let instance = match admitted(&clock, &head).await {
         Ok(instance) => instance,
         Err(refusal) => return refusal,
     };
@@ -127,24 +137,42 @@ struct Asked {
 async fn history(
     State(clock): State<Clock>,
     query: Result<Query<Asked>, QueryRejection>,
-    headers: HeaderMap,
+    head: Parts,
 ) -> Response {
-    let instance = match admitted(&clock, &headers).await {
+    let instance = match admitted(&clock, &head).await {
         Ok(instance) => instance,
         Err(refusal) => return refusal,
     };
     let Ok(Query(asked)) = query else {
-        return malformed(&BadField::new("limit", "and `before` are whole numbers"));
+        return malformed(&BadField::new("limit", "and `before` must be whole numbers"));
     };
     let limit = asked.limit.unwrap_or(100).clamp(1, TOLD);
     let lines = clock.0.arms.history(&instance.id, asked.job_id.as_ref(), asked.before, limit).await;
     match lines {
-        Ok(lines) => Json(json!({ "history": lines.iter().map(told).collect::<Vec<_>>() })).into_response(),
+        Ok(lines) => {
+            Json(json!({ "history": lines.iter().map(told_to_tenant).collect::<Vec<_>>() })).into_response()
+        }
         Err(fault) => unavailable(&fault.into()),
     }
 }
 
-/// One line of history as JSON.
+/// Error of an attempt as its agent may see it. Whether a name has no address or only private ones would reveal the
+/// server's network, so both have the same text. The operator's history and the log tell them apart.
+fn for_the_tenant(error: &str) -> &str {
+    let private = errand::Fault::from(errand::Refusal::Address(std::net::Ipv4Addr::UNSPECIFIED.into()));
+    match error == errand::Fault::Unresolved.to_string() || error == private.to_string() {
+        true => "the host has no public address",
+        false => error,
+    }
+}
+
+fn told_to_tenant(line: &FireLine) -> Value {
+    let mut shown = told(line);
+    shown["error"] = json!(line.error.as_deref().map(for_the_tenant));
+    shown
+}
+
+/// One history line as JSON, for the operator.
 pub fn told(line: &FireLine) -> Value {
     json!({
         "seq": line.seq,
@@ -160,7 +188,7 @@ pub fn told(line: &FireLine) -> Value {
     })
 }
 
-/// From memory, for anybody: a stock agent asks again for every key it does not know.
+/// Public keys, served from memory to anybody: a stock agent asks again for every key that it does not know.
 async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
     let jwks = clock.0.signer.jwks();
     let etag = HeaderValue::from_str(&jwks.etag).unwrap_or(HeaderValue::from_static("\"\""));
@@ -175,41 +203,47 @@ async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
     response
 }
 
-/// The request's head and its whole body, or why not.
-pub(crate) async fn taken(request: Request) -> Result<(HeaderMap, Bytes), Response> {
-    let (parts, body) = request.into_parts();
+/// Reads the whole body of a request.
+pub(crate) async fn taken(body: Body) -> Result<Bytes, Response> {
     match axum::body::to_bytes(body, LARGEST).await {
-        Ok(body) => Ok((parts.headers, body)),
+        Ok(body) => Ok(body),
         Err(_) => {
             Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB"))
         }
     }
 }
 
-/// The agent that asks, if it may. Whoever asks is alive.
-async fn admitted(clock: &Clock, headers: &HeaderMap) -> Result<Instance, Response> {
-    let instance = match clock.caller(headers).await {
-        Ok(Caller::Agent(instance)) => *instance,
-        Ok(Caller::Nobody) => {
+/// Authenticates the calling agent and applies its limits. The request also counts as a sign of life.
+async fn admitted(clock: &Clock, head: &Parts) -> Result<Instance, Response> {
+    let instance = match clock.caller(&head.headers).await {
+        Ok(BearerCheck::Agent(instance)) => *instance,
+        Ok(BearerCheck::Nobody) => {
             return Err(refused(
                 StatusCode::UNAUTHORIZED,
                 "invalid_token",
-                "the token is missing or not good",
+                "the access token is missing or not valid",
             ));
         }
-        Ok(Caller::NoAgent) => {
+        Ok(BearerCheck::NoAgent) => {
             return Err(refused(
                 StatusCode::FORBIDDEN,
                 "invalid_client",
-                "this credential stands for no agent",
+                "this credential does not belong to an agent",
             ));
         }
-        Ok(Caller::Disabled) => {
-            return Err(refused(StatusCode::FORBIDDEN, "instance_disabled", "this agent is no more"));
+        Ok(BearerCheck::Disabled) => {
+            return Err(refused(StatusCode::FORBIDDEN, "instance_disabled", "this agent no longer exists"));
         }
         Err(fault) => return Err(unavailable(&fault)),
     };
-    if !clock.0.pace.admits(&instance.id, clock.0.timepiece.now()) {
+    let principal = format!("agent:{}", instance.id);
+    if let Err(full) = RequestControl::proven(&head.extensions, &principal, Some(&instance.tenant)) {
+        return Err(later(
+            refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &full.to_string()),
+            5,
+        ));
+    }
+    if !clock.0.pace.admits(&instance.id, clock.0.timepiece.instant()) {
         return Err(later(refused(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests"), 1));
     }
     match clock.sign_of_life(&instance.id).await {
@@ -236,7 +270,7 @@ pub(crate) fn later(mut response: Response, seconds: u32) -> Response {
     response
 }
 
-/// Our own trouble is always a passing one to the agent: it keeps its jobs and asks again.
+/// Answer to every internal fault. It says that the fault is temporary, so the agent keeps its jobs and retries.
 pub(crate) fn unavailable(fault: &Fault) -> Response {
     tracing::error!(%fault, "the clock could not serve a request");
     later(refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "try again later"), 5)

@@ -1,25 +1,27 @@
-//! Agents: made, shown, changed, removed.
+//! Admin API: creating, showing, changing and removing agents.
 
+mod connections;
 pub(crate) mod credentials;
-mod papers;
+mod issued_credentials;
 
 use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::{Identity, Instance, Tenant, Unread};
-use posthouse_wire::{BotId, InstanceId, Platform, TenantId};
+use ledger::{Generation, HoldBack, Identity, Instance, Tenant, Unread};
+use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
 use relay::{Enrolment, NotEnrolled};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
 use crate::audit::{Made, made};
+use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::{Asked, Told};
 
-/// Which tenant a name is meant in. Not needed with an id, nor while only one agent has the name.
+/// The tenant of a name. Not needed with an id, nor if only one agent has the name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Inside {
@@ -41,7 +43,7 @@ pub(crate) struct NewAgent {
     name: String,
     #[serde(default)]
     wake_url: Option<String>,
-    /// Where alone it may ask to be called back.
+    /// The only URL its cron jobs may call back.
     #[serde(default)]
     callback_url: Option<String>,
     /// `PLATFORM:ID` of owned bots.
@@ -52,12 +54,50 @@ pub(crate) struct NewAgent {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
-    /// Null takes it away; absent leaves it.
+    /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     wake_url: Option<Option<String>>,
-    /// Likewise.
+    /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     callback_url: Option<Option<String>>,
+    /// Null means the stock cursor, an empty text means none.
+    #[serde(default, deserialize_with = "said")]
+    stream_cursor: Option<Option<String>>,
+    /// `auto`, `0.19` or `newer`: pins the generation of the agent's gateways; `auto` removes the pin.
+    #[serde(default)]
+    generation: Option<String>,
+    /// The credential that `generation` applies to; absent means all of them.
+    #[serde(default)]
+    gateway_id: Option<GatewayId>,
+    /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
+    #[serde(default)]
+    hold_back: Option<String>,
+}
+
+impl Change {
+    fn hold_back(&self) -> Result<Option<HoldBack>, Problem> {
+        let Some(text) = &self.hold_back else { return Ok(None) };
+        text.parse().map(Some).map_err(|()| {
+            Problem::unfit(
+                "bad_hold_back",
+                format!("`{text}` is not a value of hold_back: use on, off or drain"),
+            )
+        })
+    }
+
+    fn generation(&self) -> Result<Option<Generation>, Problem> {
+        match (&self.generation, &self.gateway_id) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
+                let detail = "gateway_id needs generation".to_owned();
+                Err(Problem::unfit("bad_generation", detail))
+            }
+            (Some(text), _) => text.parse().map(Some).map_err(|()| {
+                let detail = format!("`{text}` is not a generation: use auto, 0.19 or newer");
+                Problem::unfit("bad_generation", detail)
+            }),
+        }
+    }
 }
 
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
@@ -74,6 +114,7 @@ pub(crate) struct ShownAgent {
     idle: bool,
     since: Option<String>,
     sockets: usize,
+    connections: Vec<ShownConnection>,
     unread: i64,
     unread_bytes: i64,
     bots: Vec<ShownIdentity>,
@@ -81,6 +122,10 @@ pub(crate) struct ShownAgent {
     wake_url: Option<String>,
     callback_url: Option<String>,
     generation: &'static str,
+    hold_back: &'static str,
+    /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
+    cron: serde_json::Value,
+    stream_cursor: String,
     created_at: String,
 }
 
@@ -91,7 +136,8 @@ struct ShownIdentity {
 }
 
 impl Parts {
-    /// By id, or by name inside a tenant. Without a tenant a name must be the only one of its kind.
+    /// Finds an agent by id, or by name in a tenant. Without a tenant the name must be unique on the
+    /// server.
     pub(crate) async fn agent(
         &self,
         name_or_id: &str,
@@ -111,21 +157,21 @@ impl Parts {
             let mut named = roster.instances(None).await?;
             named.retain(|instance| instance.name == name_or_id);
             if named.len() > 1 {
-                let detail = format!("several tenants have an agent `{name_or_id}`: say which tenant");
+                let detail = format!("several tenants have an agent `{name_or_id}`: name the tenant");
                 return Err(Problem::conflict("ambiguous", detail));
             }
             named.pop()
         };
         let instance = found.ok_or_else(absent)?;
         match tenant {
-            // A refusal looks the same as absence.
+            // Another tenant's agent gets the same answer as an absent one.
             Some(tenant) if tenant.id != instance.tenant => Err(absent()),
             Some(tenant) => Ok((tenant, instance)),
             None => Ok((self.tenant(instance.tenant.as_str()).await?, instance)),
         }
     }
 
-    /// The bots that routes lead from to this agent, without the house's own.
+    /// The bots whose routes lead to this agent, without the built-in ones.
     pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<Identity>, Problem> {
         let mut bots = self.relay.roster().identities(of).await?;
         bots.retain(|identity| !self.is_built_in(&identity.platform));
@@ -141,15 +187,20 @@ impl Parts {
         let presence = self.relay.presence(&instance.id);
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
+        let cron = self.cron(&instance);
+        let cursor = self.relay.roster().stream_cursor(&instance.id).await?;
         Ok(ShownAgent {
+            cron,
+            stream_cursor: cursor.unwrap_or_else(|| relay::STOCK_CURSOR.to_owned()),
             tenant,
             tenant_id: instance.tenant,
             name: instance.name,
             connected: presence.connected,
-            // What the ledger remembers outlives a restart; what the seat says is newer.
+            // A stored value outlives a restart; the value of a connected seat is newer.
             idle: if presence.connected { presence.idle } else { presence.idle || instance.idle },
             since: presence.since.map(|since| since.to_string()),
             sockets: presence.sockets,
+            connections: presence.connections.into_iter().map(ShownConnection::from).collect(),
             unread: unread.entries,
             unread_bytes: unread.bytes,
             bots: bots
@@ -160,6 +211,7 @@ impl Parts {
             wake_url: instance.wake_url,
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
+            hold_back: self.relay.roster().hold_back(&instance.id).await?.as_str(),
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -172,19 +224,19 @@ pub(crate) fn identity(text: &str) -> Result<Identity, Problem> {
         Some((platform, bot)) if !platform.is_empty() && !bot.is_empty() => {
             Ok(Identity { platform: platform.into(), bot: bot.into() })
         }
-        _ => Err(Problem::unfit("bad_bot", format!("`{text}` is no bot: write PLATFORM:ID"))),
+        _ => Err(Problem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
     }
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownAgent>>, Problem> {
     let roster = console.relay.roster();
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let instances = roster.instances(only.as_ref()).await?;
-    // A slash stands in no name, so no two agents share a key.
+    // Names contain no slash, so keys are unique.
     let key = |instance: &Instance| format!("{}/{}", name_of(&instance.tenant), instance.name);
     let page = Items::page(instances, key, which.after.as_deref(), which.limit);
     let unread: HashMap<InstanceId, Unread> = console.relay.inbox().backlogs().await?.into_iter().collect();
@@ -198,11 +250,11 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(console): State<Console>,
-    Told(new): Told<NewAgent>,
+    JsonBody(new): JsonBody<NewAgent>,
 ) -> Result<Made<Credential>, Problem> {
     let bots = new.bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?;
     if let Some(own) = bots.iter().find(|bot| console.is_built_in(&bot.platform)) {
-        let detail = format!("every agent has its own place on `{}` from the start", own.platform);
+        let detail = format!("every agent already has its own bot on platform `{}`", own.platform);
         return Err(Problem::unfit("bad_bot", detail));
     }
     let wanted = Enrolment {
@@ -212,6 +264,7 @@ pub(crate) async fn create(
         callback_url: new.callback_url,
         bots,
         built_in: console.built_in.clone(),
+        with_http_credentials: true,
     };
     let enrolled = console.relay.enrol(wanted).await?.map_err(not_enrolled)?;
     let credential = Credential::new(
@@ -222,18 +275,11 @@ pub(crate) async fn create(
         &enrolled.secret,
         &enrolled.bots,
     );
-    match console.papers(&enrolled.instance).await {
-        Ok(Some(papers)) => {
-            let about = format!("{}/{}", enrolled.tenant.name, enrolled.instance.name);
-            Ok(made(about, credential.with_papers(&console, papers)))
-        }
-        Ok(None) => Err(Problem::absent("no_such_agent", "it was removed as soon as it was made".to_owned())),
-        Err(problem) => {
-            // Half an agent whose secrets nobody saw would only stand in the way of the next try.
-            console.relay.remove_agent(&enrolled.instance.id).await?;
-            Err(problem)
-        }
-    }
+    let credential = match &enrolled.http {
+        Some(http) => credential.with_papers(&console, console.issued_credentials(&enrolled.instance, http)),
+        None => credential,
+    };
+    Ok(made(format!("{}/{}", enrolled.tenant.name, enrolled.instance.name), credential))
 }
 
 fn not_enrolled(refusal: NotEnrolled) -> Problem {
@@ -251,7 +297,7 @@ fn not_enrolled(refusal: NotEnrolled) -> Problem {
 pub(crate) async fn show(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    Asked(inside): Asked<Inside>,
+    QueryParams(inside): QueryParams<Inside>,
 ) -> Result<Json<ShownAgent>, Problem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     let unread = console.relay.inbox().size(&instance.id).await?;
@@ -261,8 +307,8 @@ pub(crate) async fn show(
 pub(crate) async fn change(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    Asked(inside): Asked<Inside>,
-    Told(change): Told<Change>,
+    QueryParams(inside): QueryParams<Inside>,
+    JsonBody(change): JsonBody<Change>,
 ) -> Result<Json<ShownAgent>, Problem> {
     let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {
@@ -271,15 +317,32 @@ pub(crate) async fn change(
     if let Some(Some(url)) = &change.callback_url {
         console.relay.check_callback(url).map_err(|why| Problem::unfit("bad_callback_url", why))?;
     }
+    let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    if let Some(hold_back) = hold_back {
+        console.relay.set_hold_back(&instance.id, hold_back).await?;
+    }
+    if let Some(generation) = generation {
+        let gateway = change.gateway_id.as_ref();
+        if !console.relay.roster().pin_generation(&instance.id, gateway, generation).await? {
+            let detail = format!("agent `{}` has no such gateway credential", instance.name);
+            return Err(Problem::absent("no_such_gateway", detail));
+        }
+        if gateway.is_none() {
+            instance.generation = generation;
+        }
+    }
     if let Some(wake_url) = change.wake_url {
         console.relay.roster().set_wake_url(&instance.id, wake_url.as_deref()).await?;
-        console.relay.roster_changed();
+        console.relay.tenant_changed(&tenant.id);
         instance.wake_url = wake_url;
     }
     if let Some(callback_url) = change.callback_url {
         console.relay.roster().set_callback_url(&instance.id, callback_url.as_deref()).await?;
-        console.relay.roster_changed();
+        console.relay.tenant_changed(&tenant.id);
         instance.callback_url = callback_url;
+    }
+    if let Some(cursor) = change.stream_cursor {
+        console.relay.roster().set_stream_cursor(&instance.id, cursor.as_deref()).await?;
     }
     let unread = console.relay.inbox().size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
@@ -295,7 +358,7 @@ pub(crate) struct RemovedAgent {
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    Asked(inside): Asked<Inside>,
+    QueryParams(inside): QueryParams<Inside>,
 ) -> Result<Json<RemovedAgent>, Problem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     console.relay.remove_agent(&instance.id).await?;

@@ -1,4 +1,4 @@
-//! Aliases: other names for agents, for addresses that hold an `@` or are no name at all.
+//! Admin API: aliases, other names for agents whose address contains an `@` or is not a valid name.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -8,12 +8,12 @@ use posthouse_wire::id::is_name;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
+use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::Console;
-use crate::told::{Asked, Told};
 
-/// The longest address that an alias may stand for.
+/// The longest address of an alias, in bytes.
 const LONGEST: usize = 256;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) struct Which {
 pub(crate) struct NewAlias {
     tenant: String,
     name: String,
-    /// Whom it means, as a connector lists them.
+    /// The agent, by the name under which a connector lists it.
     agent: String,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct RemovedAlias {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownAlias>>, Problem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let aliases = console.post.connectors().aliases(only.as_ref()).await?;
@@ -65,27 +65,27 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(console): State<Console>,
-    Told(new): Told<NewAlias>,
+    JsonBody(new): JsonBody<NewAlias>,
 ) -> Result<Made<ShownAlias>, Problem> {
     let NewAlias { name, agent, .. } = new;
     let tenant = console.tenant(&new.tenant).await?;
-    // What looks like an id is read as one wherever a name may stand.
+    // A name that looks like an id would be read as one.
     if !is_name(&name) || name.starts_with("inst_") {
-        let detail = format!("`{name}` is no name: letters, digits, `.`, `_` and `-`, at most 64");
+        let detail = format!("`{name}` is not a valid name: letters, digits, `.`, `_` and `-`, at most 64");
         return Err(Problem::unfit("bad_name", detail));
     }
     if agent.is_empty() || agent.len() > LONGEST {
-        let detail = format!("an alias stands for an address of 1 to {LONGEST} bytes");
+        let detail = format!("the agent of an alias must have 1 to {LONGEST} bytes");
         return Err(Problem::unfit("bad_agent", detail));
     }
     if console.relay.roster().instance_named(&tenant.id, &name).await?.is_some() {
-        let detail = format!("tenant `{}` has an agent `{name}`: it is called that already", tenant.name);
+        let detail = format!("tenant `{}` has an agent `{name}`: choose another alias", tenant.name);
         return Err(Problem::conflict("taken", detail));
     }
     let alias = Alias { tenant: tenant.id.clone(), name: name.clone(), agent: agent.clone() };
     match console.post.connectors().create_alias(alias).await? {
         Created::Made => {
-            console.post.changed();
+            console.post.changed(&tenant.id);
             let shown = ShownAlias { tenant: tenant.name, tenant_id: tenant.id, name, agent };
             Ok(made(format!("{}/{}", shown.tenant, shown.name), shown))
         }
@@ -104,7 +104,7 @@ pub(crate) async fn remove(
     let tenant = console.tenant(&tenant).await?;
     match console.post.connectors().remove_alias(&tenant.id, &name).await? {
         Removed::Gone => {
-            console.post.changed();
+            console.post.changed(&tenant.id);
             Ok(Json(RemovedAlias { tenant: tenant.name, name }))
         }
         Removed::Absent | Removed::InUse => {

@@ -1,4 +1,4 @@
-//! What the operator did, on record before it is answered, and told again.
+//! Audit log: every change is recorded before it is answered.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -8,20 +8,26 @@ use http::{Method, StatusCode};
 use ledger::Deed;
 use serde::{Deserialize, Serialize};
 
+use crate::extract::QueryParams;
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::Console;
-use crate::told::Asked;
 
-/// How many an answer holds.
+/// Default number of entries per page.
 const PAGE: u32 = 100;
 const LONGEST_PAGE: u32 = 1000;
 
-/// What a change was about, where its path does not say: names, never a secret.
+/// Subject of a change, if the path does not name it: names, never a secret.
 #[derive(Clone, Debug)]
 pub(crate) struct About(String);
 
-/// Something that was made, shown to whoever asked for it and named on record.
+impl About {
+    pub fn new(about: String) -> Self {
+        Self(about)
+    }
+}
+
+/// Answer with a new record, and its name for the audit log.
 pub(crate) type Made<T> = (StatusCode, Extension<About>, Json<T>);
 
 pub(crate) fn made<T>(about: String, shown: T) -> Made<T> {
@@ -46,10 +52,10 @@ pub(crate) struct ShownDeed {
     status: u16,
 }
 
-/// Newest first.
+/// Lists entries, newest first.
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownDeed>>, Problem> {
     let limit = which.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE) as usize;
     let mut deeds = console.audit.deeds(which.after, limit as u32 + 1).await?;
@@ -64,9 +70,9 @@ fn shown(deed: Deed) -> ShownDeed {
     ShownDeed { at: at.to_string(), operation, about, from: caller.map(|caller| caller.to_string()), status }
 }
 
-/// Stands behind the token and before everything that changes something.
+/// Middleware behind authentication, before everything that changes something.
 pub(crate) async fn note(State(console): State<Console>, request: Request, next: Next) -> Response {
-    // What is at no path of ours changes nothing, and its path may be anything at all.
+    // An unknown path changes nothing, and may contain anything, so it is not recorded.
     let known = request.extensions().get::<MatchedPath>().is_some();
     if !known || matches!(*request.method(), Method::GET | Method::HEAD) {
         return next.run(request).await;
@@ -74,7 +80,7 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
     let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let operation = format!("{} {asked}", request.method());
     let caller = request.extensions().get::<relay::Caller>().map(|relay::Caller(address)| *address);
-    // In a task of its own: an operator who hangs up does not take the record along.
+    // In a separate task, so that the change is recorded even if the operator disconnects.
     let done = tokio::spawn(async move {
         let answer = next.run(request).await;
         let about = answer.extensions().get().map(|About(about)| about.clone());
@@ -82,7 +88,7 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
             Deed { at: console.timepiece.now(), operation, about, caller, status: answer.status().as_u16() };
         match console.audit.note(deed).await {
             Ok(()) => answer,
-            // Whatever it hands out is not handed out unrecorded.
+            // If it cannot be recorded, the answer, which may contain a secret, is not sent.
             Err(fault) => Problem::from(fault).into_response(),
         }
     });

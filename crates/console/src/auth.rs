@@ -1,39 +1,41 @@
-//! Who may use this door: whoever holds the admin token.
+//! Authentication of the operator by the admin token.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::Extensions;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use posthouse_wire::Secret;
+use relay::{Caller, OverLimit, Relay, RequestControl};
 use subtle::ConstantTimeEq;
 
 use crate::problem::Problem;
 use crate::routes::Console;
 
-/// The admin token as the house keeps it: its hash alone.
+/// The stored admin token: only its hash.
 #[derive(Clone)]
 pub struct AdminToken(String);
 
 impl AdminToken {
-    /// What to keep of a token: SHA-256 in lower-case hex. The token is long and random, so nothing
-    /// slower is needed.
+    /// The hash to store: SHA-256 in lower-case hex. The token is long and random, so no slower hash is
+    /// needed.
     pub fn hash(token: &Secret) -> String {
         hex::encode(digest(&SHA256, token.expose().trim().as_bytes()))
     }
 
-    /// From what was kept. A text that is no hash admits nobody.
+    /// From the stored hash. A text that is not a hash admits nobody.
     pub fn from_hash(hash: impl Into<String>) -> Self {
         Self(hash.into())
     }
 
-    /// Compares hashes, in time that tells nothing of either.
+    /// Compares hashes in constant time.
     pub fn admits(&self, presented: &Secret) -> bool {
         !presented.is_empty() && bool::from(Self::hash(presented).as_bytes().ct_eq(self.0.as_bytes()))
     }
 
-    /// Whether a request carries the token as `Authorization: Bearer`. For doors that ask for it too,
-    /// such as `/metrics`.
+    /// Whether a request has the token as `Authorization: Bearer`. Also for other paths that need it, such
+    /// as `/metrics`.
     pub fn admits_request(&self, headers: &HeaderMap) -> bool {
         let mut presented = headers.get_all(AUTHORIZATION).iter();
         let (Some(header), None) = (presented.next(), presented.next()) else { return false };
@@ -44,16 +46,53 @@ impl AdminToken {
     }
 }
 
-/// Stands before everything under `/admin`, known paths and unknown ones alike.
-pub(crate) async fn admit(State(console): State<Console>, request: Request, next: Next) -> Response {
-    if console.admin.admits_request(request.headers()) {
-        return next.run(request).await;
-    }
-    unauthorized()
+/// Check of the admin token with a rate limit. Wrong tokens are delayed, then refused, and logged.
+#[derive(Clone)]
+pub struct AdminDoor {
+    token: AdminToken,
+    relay: Relay,
 }
 
-/// What everybody without the token hears, here and at every other door that asks for it.
-pub fn unauthorized() -> Response {
+impl AdminDoor {
+    pub fn new(token: AdminToken, relay: Relay) -> Self {
+        Self { token, relay }
+    }
+
+    /// Lets a request with the token pass; otherwise returns the refusal.
+    pub async fn admit(&self, head: &HeaderMap, extensions: &Extensions) -> Result<(), Response> {
+        if self.token.admits_request(head) {
+            return RequestControl::proven(extensions, "admin", None)
+                .map_err(|OverLimit| Problem::TOO_MANY.into_response());
+        }
+        // A request without a token is not a guess.
+        if !head.contains_key(AUTHORIZATION) {
+            return Err(unauthorized());
+        }
+        let address = extensions.get::<Caller>().map(|caller| caller.0);
+        // Refusals without a check are not logged: the previous log lines are enough.
+        if !self.relay.slow_down(address, "admin_refused").await {
+            let mut response = Problem::TOO_MANY.into_response();
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
+            return Err(response);
+        }
+        tracing::warn!(address = address.map(tracing::field::display), "a wrong admin token was presented");
+        Err(unauthorized())
+    }
+}
+
+/// Middleware before everything under `/admin`, known paths and unknown ones. Many answers contain secrets,
+/// so no proxy or browser may cache them.
+pub(crate) async fn admit(State(console): State<Console>, request: Request, next: Next) -> Response {
+    let mut response = match console.admin.admit(request.headers(), request.extensions()).await {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal,
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The answer without a valid token, the same at every path that needs it.
+fn unauthorized() -> Response {
     let mut response = Problem::UNAUTHORIZED.into_response();
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response

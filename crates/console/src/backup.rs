@@ -1,4 +1,4 @@
-//! A consistent copy while the house runs. The vault key is not in it.
+//! Admin API: consistent backup of the ledger while the server runs, without the vault key.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
+use crate::extract::JsonBody;
 use crate::problem::Problem;
 use crate::routes::Console;
-use crate::told::Told;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,14 +23,14 @@ pub(crate) struct Written {
 
 pub(crate) async fn write(
     State(console): State<Console>,
-    Told(to): Told<Where>,
+    JsonBody(to): JsonBody<Where>,
 ) -> Result<Json<Written>, Problem> {
-    // The asker's folder is not the house's.
+    // A relative path would refer to the directory of the server, not of the operator.
     if !to.path.is_absolute() {
         return Err(Problem::unfit("bad_path", "the path must be absolute"));
     }
     if to.path.exists() {
-        return Err(Problem::conflict("exists", format!("{} is there already", to.path.display())));
+        return Err(Problem::conflict("exists", format!("{} already exists", to.path.display())));
     }
     (console.backup)(to.path.clone()).await.map_err(|why| Problem::unfit("not_written", why))?;
     Ok(Json(Written { path: to.path }))

@@ -1,5 +1,4 @@
-//! Client credentials and bootstrap logins: made, listed, ended. A secret is seen in the one answer that
-//! hands it out.
+//! Admin API: client credentials and logins. A secret appears only in the answer that issues it.
 
 use std::collections::HashMap;
 
@@ -12,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::{Made, made};
+use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::{Asked, Told};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,15 +28,15 @@ pub(crate) struct Which {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewClient {
     tenant: String,
-    /// Name or id; without it the client is the tenant's own.
+    /// Name or id; without it the client belongs to the whole tenant.
     #[serde(default)]
     agent: Option<String>,
-    /// A login for a stock agent's `auth.json` instead of a client; the one before it ends.
+    /// A login for a stock agent's `auth.json` instead of a client. It replaces the previous login.
     #[serde(default)]
     login: bool,
 }
 
-/// What was handed out, and to whom.
+/// A new credential and its owner.
 #[derive(Serialize)]
 pub(crate) struct Handed {
     tenant: String,
@@ -55,7 +54,7 @@ enum What {
     Login { login_id: LoginId, access_token: String, refresh_token: String, auth: Value },
 }
 
-/// A client, or a login by its own id.
+/// A client, or a login with its own id.
 #[derive(Serialize)]
 pub(crate) struct ShownClient {
     id: String,
@@ -66,6 +65,10 @@ pub(crate) struct ShownClient {
     instance_id: Option<InstanceId>,
     created_at: String,
     refreshed_at: Option<String>,
+    /// Number of places that use a login at the same time; more than one means that its file was copied.
+    lines: Option<u32>,
+    /// The addresses from which those places last called.
+    addresses: Vec<String>,
     revoked_at: Option<String>,
 }
 
@@ -80,7 +83,7 @@ fn absent(id: &str) -> Problem {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownClient>>, Problem> {
     let only = match &which.tenant {
         Some(name) => Some(console.tenant(name).await?.id),
@@ -100,6 +103,8 @@ pub(crate) async fn list(
         instance_id: client.instance,
         created_at: client.created.to_string(),
         refreshed_at: None,
+        lines: None,
+        addresses: Vec::new(),
         revoked_at: told(client.revoked),
     });
     let logins = logins.into_iter().map(|login| ShownClient {
@@ -111,6 +116,8 @@ pub(crate) async fn list(
         instance_id: Some(login.instance),
         created_at: login.created.to_string(),
         refreshed_at: told(login.refreshed),
+        lines: Some(login.lines),
+        addresses: login.addresses,
         revoked_at: None,
     });
     let all: Vec<_> = clients.chain(logins).collect();
@@ -119,7 +126,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(console): State<Console>,
-    Told(new): Told<NewClient>,
+    JsonBody(new): JsonBody<NewClient>,
 ) -> Result<Made<Handed>, Problem> {
     let (tenant, instance) = match &new.agent {
         Some(agent) => {
@@ -130,7 +137,9 @@ pub(crate) async fn create(
     };
     let what = match (&instance, new.login) {
         (Some(instance), true) => console.login(instance).await?,
-        (None, true) => return Err(Problem::unfit("no_agent", "a login is an agent's: say which")),
+        (None, true) => {
+            return Err(Problem::unfit("no_agent", "a login belongs to an agent: name the agent"));
+        }
         (Some(instance), false) => console.client(Owner::Instance(instance.id.clone())).await?,
         (None, false) => console.client(Owner::Tenant(tenant.id.clone())).await?,
     };
@@ -157,7 +166,7 @@ pub(crate) async fn remove(
 impl Parts {
     async fn client(&self, owner: Owner) -> Result<What, Problem> {
         let made = self.relay.create_client(&owner).await?;
-        // It was there a moment ago.
+        // It can have been removed since it was looked up.
         let (client_id, secret) = made.ok_or_else(|| absent(owner.client().as_str()))?;
         let token_url = format!("{}/oauth/token", self.public_url);
         Ok(What::Client { client_id, client_secret: secret.expose().to_owned(), token_url })
@@ -175,7 +184,7 @@ impl Parts {
     }
 }
 
-/// What tenants and agents are called.
+/// Names of tenants and agents.
 struct Names {
     tenants: HashMap<TenantId, String>,
     agents: HashMap<InstanceId, String>,

@@ -1,5 +1,6 @@
-//! Connectors: ways to agents that do not dial in. They open URLs, panes and folders of the house's machine,
-//! so nobody but its operator makes them. Their secrets go in and never come out.
+//! Admin API: connectors, the ways to agents that do not connect by WebSocket. They open URLs, panes and
+//! folders of the server's machine, so only the operator can create them. Their secrets can be set but
+//! never read.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::audit::{Made, made};
+use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::{Asked, Told};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,16 +33,16 @@ pub(crate) struct NewConnector {
     tenant: String,
     name: String,
     kind: String,
-    /// What its kind understands.
+    /// Settings of its kind.
     #[serde(default = "nothing_said")]
     settings: Value,
-    /// Sent as the `Authorization` header, to the letter.
+    /// Sent unchanged as the `Authorization` header.
     #[serde(default)]
     authorization: Option<Secret>,
-    /// What it signs with.
+    /// Secret for signatures.
     #[serde(default)]
     hmac_secret: Option<Secret>,
-    /// Make it even though it is not healthy now.
+    /// Create it even if it is not healthy now.
     #[serde(default)]
     force: bool,
 }
@@ -58,18 +59,18 @@ pub(crate) struct ShownConnector {
     connector_id: ConnectorId,
     kind: String,
     settings: Value,
-    /// Whether it has one; never what it is.
+    /// Whether it has one, never its value.
     authorization: bool,
     hmac_secret: bool,
     created_at: String,
-    /// Null where nobody looked, and it takes a look to tell.
+    /// Null if only a check can tell.
     healthy: Option<bool>,
     why: Option<String>,
     #[serde(flatten)]
     capabilities: Capabilities,
 }
 
-/// What a look at one showed; the built-in one has no record.
+/// Result of a check; the built-in connector has no record.
 #[derive(Serialize)]
 pub(crate) struct CheckedConnector {
     tenant: String,
@@ -135,22 +136,22 @@ fn unmade(why: Unmade) -> Problem {
         Unmade::Taken => Problem::conflict("taken", "the tenant already has a connector of that name"),
         Unmade::NotAllowed(_) => Problem::unfit("not_allowed", detail),
         Unmade::Unhealthy(_) => {
-            Problem::unfit("unhealthy", format!("{detail}; nothing was made, unless it is forced"))
+            Problem::unfit("unhealthy", format!("{detail}; not created; use force to create it anyway"))
         }
         Unmade::Fault(fault) => fault.into(),
     }
 }
 
-/// In the order in which they are asked: that of their making. Nobody is called for it, so a sick one shows only if
-/// it cannot be opened at all.
+/// Lists connectors in the order in which the server tries them: the order of creation. No connector is
+/// called, so a broken one shows only if it cannot be opened at all.
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownConnector>>, Problem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let records = console.post.connectors().connectors(only.as_ref()).await?;
-    // Ids are minted in the order of time, and so tell the order of making.
+    // Ids are ordered by time, so they give the order of creation.
     let key = |record: &ConnectorRecord| format!("{}/{}", name_of(&record.tenant), record.id);
     let page = Items::page(records, key, which.after.as_deref(), which.limit);
     let mut items = Vec::with_capacity(page.items.len());
@@ -163,7 +164,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(console): State<Console>,
-    Told(new): Told<NewConnector>,
+    JsonBody(new): JsonBody<NewConnector>,
 ) -> Result<Made<ShownConnector>, Problem> {
     let tenant = console.tenant(&new.tenant).await?;
     for (name, secret) in [("authorization", &new.authorization), ("hmac_secret", &new.hmac_secret)] {
@@ -182,12 +183,12 @@ pub(crate) async fn create(
         .map_err(unmade)?;
     let about = format!("{}/{}", tenant.name, record.name);
     let mut health = console.post.glance_at_connector(&record);
-    // It was looked at just now, unless it was forced.
+    // It was checked just now, unless it was forced.
     health.healthy = health.healthy.or((!new.force).then_some(true));
     Ok(made(about, console.shown_connector(tenant.name, record, health).await?))
 }
 
-/// With what a look at it shows, now.
+/// Shows a connector, with a check of its health.
 pub(crate) async fn show(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
@@ -197,7 +198,7 @@ pub(crate) async fn show(
     Ok(Json(console.shown_connector(tenant.name, record, health).await?))
 }
 
-/// Looks at what it leads to, now. The built-in one can be looked at too.
+/// Checks the health now. The built-in connector can be checked too.
 pub(crate) async fn check(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,

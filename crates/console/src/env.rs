@@ -1,19 +1,19 @@
-//! What a stock agent is told to dial in with.
+//! Environment variables with which a stock agent connects.
 
 use ledger::Identity;
 use posthouse_wire::{GatewayId, Secret};
 use serde_json::{Map, Value, json};
 
-/// The variables of a stock Hermes agent, in the order to show them. One of them is the secret.
+/// The variables of a stock Hermes agent, in display order. One of them is the secret.
 pub type Env = Vec<(&'static str, Secret)>;
 
-/// The exact environment for a stock agent: where to dial, as whom, and for which bots. Platforms of the
-/// house's own are left out, since stock agents do not know their names and need not.
+/// The exact environment for a stock agent: URL, credential and bots. Built-in platforms are left out,
+/// because stock agents do not know their names and do not need them.
 pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[Identity]) -> Env {
     let mut platforms: Vec<&str> = Vec::new();
     let mut bot_ids = Map::new();
     for Identity { platform, bot } in bots {
-        // A stock agent says one hello per platform: the first bot of each is its own.
+        // A stock agent sends one hello per platform, so only the first bot of each is named.
         if !platforms.contains(&platform.as_str()) {
             platforms.push(platform.as_str());
             bot_ids.insert(platform.to_string(), json!({ "botId": bot }));
@@ -25,22 +25,22 @@ pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[Ident
         ("GATEWAY_RELAY_SECRET", secret.clone()),
         ("GATEWAY_RELAY_PLATFORMS", Secret::new(platforms.join(","))),
         ("GATEWAY_RELAY_BOT_IDS", Secret::new(Value::Object(bot_ids).to_string())),
-        // A stock agent that interrupts a turn sends a notice from inside its own reader, and then serves
-        // nobody until that notice has timed out. Joining what comes meanwhile into the next turn is what
-        // it does on the platforms it knows.
+        // A stock agent that interrupts a turn sends a notice from inside its own reader, and handles
+        // nothing else until that notice has timed out. With `queue` it joins new messages into the next
+        // turn, as it does on the platforms it knows.
         ("HERMES_GATEWAY_BUSY_INPUT_MODE", Secret::new("queue")),
-        // Else the first message on a platform whose name it does not know is answered with a notice.
+        // Otherwise the agent answers the first message on an unknown platform with a notice.
         ("RELAY_HOME_CHANNEL", Secret::new("none")),
     ]
 }
 
-/// Where a stock agent with a login of ours exchanges its tokens. Without this it would ask its vendor;
-/// and an agent that has a login of its vendor's must not ask us.
+/// The URL where a stock agent with our login refreshes its tokens. Without it, the agent would ask its
+/// vendor. An agent with a login of its vendor must not get it.
 pub(crate) fn portal(public_url: &str) -> (&'static str, Secret) {
     ("HERMES_PORTAL_BASE_URL", Secret::new(public_url))
 }
 
-/// As an answer's object.
+/// As an object of an answer.
 pub(crate) fn shown(env: &Env) -> Value {
     env.iter()
         .map(|(name, value)| ((*name).to_owned(), Value::from(value.expose())))

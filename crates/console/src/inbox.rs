@@ -1,4 +1,4 @@
-//! What waits for agents, and what was given up on.
+//! Admin API: inbox sizes and dead letters.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use ledger::{Instance, Unread};
 use posthouse_wire::{EntryId, InstanceId};
 use serde::{Deserialize, Serialize};
 
+use crate::extract::QueryParams;
 use crate::listing::{Items, PAGE};
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::Asked;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,11 +41,11 @@ pub(crate) struct ShownDeadLetter {
     died_at: String,
 }
 
-/// Names of the agents an answer speaks of.
+/// Names of the agents in an answer.
 type Names = HashMap<InstanceId, (String, String)>;
 
 impl Parts {
-    /// The agents asked for: one, a tenant's, or all.
+    /// The requested agents: one, those of a tenant, or all.
     async fn asked_for(&self, which: &Which) -> Result<Names, Problem> {
         if let Some(agent) = &which.agent {
             let (tenant, instance) = self.agent(agent, which.tenant.as_deref()).await?;
@@ -66,10 +66,10 @@ impl Parts {
     }
 }
 
-/// Asked for one agent, its size even when it is nothing; otherwise whoever has something waiting.
+/// For one agent, its size even if it is zero; otherwise all agents that have unread entries.
 pub(crate) async fn sizes(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<Size>>, Problem> {
     let names = console.asked_for(&which).await?;
     let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
@@ -85,10 +85,10 @@ pub(crate) async fn sizes(
     Ok(Json(Items::all(items)))
 }
 
-/// The first thousand; more come to light as these are dealt with.
+/// The first thousand dead letters; the rest appear when these are redriven.
 pub(crate) async fn dead_letters(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownDeadLetter>>, Problem> {
     let names = console.asked_for(&which).await?;
     let only = which.agent.as_ref().and_then(|_| names.keys().next());
@@ -116,7 +116,7 @@ pub(crate) struct Redriven {
     instance_id: InstanceId,
 }
 
-/// Puts a dead letter back in line. Repeating is harmless.
+/// Puts a dead letter back into its inbox. Repeating is harmless.
 pub(crate) async fn redrive(
     State(console): State<Console>,
     Path(entry): Path<String>,

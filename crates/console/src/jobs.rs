@@ -1,4 +1,4 @@
-//! Jobs that agents have armed, and what became of their fires.
+//! Admin API: armed cron jobs and their fires.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use posthouse_wire::{InstanceId, JobId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::extract::QueryParams;
 use crate::listing::{Items, PAGE};
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::Asked;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,13 +56,13 @@ pub(crate) struct ShownJob {
     last_status: Option<u16>,
     last_error: Option<String>,
     armed_at: String,
-    /// Where it is called; nothing for a fire down the socket.
+    /// The callback URL; none if it fires over the socket.
     callback: Option<String>,
     policy: Value,
     then: Vec<String>,
 }
 
-/// Names of the agents an answer speaks of, fetched as they are met.
+/// Names of the agents in an answer, fetched on demand.
 #[derive(Default)]
 struct Names {
     tenants: HashMap<TenantId, String>,
@@ -102,7 +102,7 @@ impl Names {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownJob>>, Problem> {
     let mut filter = JobFilter { after: which.after.map(ArmKey), ..JobFilter::default() };
     match (&which.agent, &which.tenant) {
@@ -117,7 +117,7 @@ pub(crate) async fn list(
         Some("armed") => Some(ArmState::Armed),
         Some("dispatching") => Some(ArmState::Dispatching),
         Some("dead") => Some(ArmState::Dead),
-        Some(_) => return Err(Problem::malformed("state is armed, dispatching or dead")),
+        Some(_) => return Err(Problem::malformed("`state` must be armed, dispatching or dead")),
     };
     let limit = which.limit.unwrap_or(PAGE).clamp(1, PAGE);
     let arms = console.clock.jobs(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
@@ -132,14 +132,14 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
-    Asked(whose): Asked<Whose>,
+    QueryParams(whose): QueryParams<Whose>,
 ) -> Result<Json<Value>, Problem> {
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     let standing = console.clock.job(&instance.id, &JobId::new(&job)).await?;
     let standing = standing.ok_or_else(|| no_job(&agent, &job))?;
     let shown = Names::default().shown(&console, standing.arm).await?;
     let mut shown = serde_json::to_value(shown).unwrap_or_default();
-    // How long its agent took to come up lately; nothing when it was always there.
+    // How long its agent took to wake recently; null if it was always connected.
     let waking = standing.waking.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     shown["waking_ms"] = json!(waking);
     Ok(Json(shown))
@@ -147,7 +147,7 @@ pub(crate) async fn show(
 
 pub(crate) async fn history(
     State(console): State<Console>,
-    Asked(lines): Asked<Lines>,
+    QueryParams(lines): QueryParams<Lines>,
 ) -> Result<Json<Items<Value>>, Problem> {
     let (_, instance) = console.agent(&lines.agent, lines.tenant.as_deref()).await?;
     let job = lines.job.as_deref().map(JobId::new);
@@ -160,7 +160,7 @@ pub(crate) async fn history(
 pub(crate) async fn fire_now(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
-    Asked(whose): Asked<Whose>,
+    QueryParams(whose): QueryParams<Whose>,
 ) -> Result<Json<Value>, Problem> {
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     match console.clock.fire_now(&instance.id, &JobId::new(&job)).await? {
@@ -172,11 +172,11 @@ pub(crate) async fn fire_now(
     }
 }
 
-/// Tries a dead or waiting job again now.
+/// Retries a dead or waiting job now.
 pub(crate) async fn redrive(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
-    Asked(whose): Asked<Whose>,
+    QueryParams(whose): QueryParams<Whose>,
 ) -> Result<Json<Value>, Problem> {
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     match console.clock.redrive(&instance.id, &JobId::new(&job)).await? {

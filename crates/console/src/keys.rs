@@ -1,4 +1,4 @@
-//! The keys that the house signs with, and the secret that outside schedulers sign with.
+//! Admin API: signing keys of fire tokens, and secrets of external schedulers.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,16 +6,16 @@ use clock::{Algorithm, KeyStanding};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::extract::JsonBody;
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::Console;
-use crate::told::Told;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Rotation {
     algorithm: Option<Algorithm>,
-    /// Sign with the new key from now on, for one that was lost.
+    /// Sign with the new key from now on, for an old one that was lost.
     at_once: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Va
 
 pub(crate) async fn rotate(
     State(console): State<Console>,
-    Told(rotation): Told<Rotation>,
+    JsonBody(rotation): JsonBody<Rotation>,
 ) -> Result<Json<Value>, Problem> {
     let key = console
         .clock
@@ -59,7 +59,7 @@ pub(crate) async fn scheduler_secrets(State(console): State<Console>) -> Result<
     Ok(Json(Items::all(shown.collect())))
 }
 
-/// The one time it is seen.
+/// The secret appears only in this answer.
 pub(crate) async fn rotate_scheduler_secret(State(console): State<Console>) -> Result<Json<Value>, Problem> {
     let secret = console.clock.signer().rotate_scheduler_secret().await.map_err(clock::Fault::from)?;
     Ok(Json(json!({ "secret": secret.expose() })))

@@ -1,10 +1,13 @@
-//! The operator's door: everything under `/admin`.
+//! Admin API: everything under `/admin`.
 //!
-//! It acts through the planes' handles and owns no state. Invariants: nothing is answered without the
-//! admin token, and what is refused without it looks the same whether it exists or not; every change is on
-//! record before it is answered; no answer holds a secret but the one that hands it out; a request body with
-//! a field we do not know is refused.
+//! It acts through the planes' handles and owns no state. Invariants:
+//!
+//! - Every request needs the admin token. The refusal does not reveal whether the path exists.
+//! - Every change is recorded before it is answered.
+//! - No answer contains a secret, except the one that issues it.
+//! - A request body with an unknown field is refused.
 
+mod access;
 mod agents;
 mod aliases;
 mod audit;
@@ -14,6 +17,7 @@ mod bots;
 mod clients;
 mod connectors;
 mod env;
+mod extract;
 mod inbox;
 mod invites;
 mod jobs;
@@ -25,8 +29,7 @@ mod receipts;
 mod routes;
 mod routing;
 mod tenants;
-mod told;
 
-pub use auth::{AdminToken, unauthorized};
+pub use auth::{AdminDoor, AdminToken};
 pub use env::{Env, env};
 pub use routes::{Backup, Guests, OPERATIONS, Operation, Parts, WakeUrlCheck, routes};

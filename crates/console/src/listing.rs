@@ -1,11 +1,11 @@
-//! Long lists, a page at a time.
+//! Pagination of lists.
 
 use serde::Serialize;
 
-/// How much of a list an answer holds unless asked for less.
+/// Default and maximum number of items per page.
 pub(crate) const PAGE: usize = 1000;
 
-/// A page of a list. `next` is what to ask `after` for the rest; absent on the last page.
+/// A page of a list. `next` is the `after` of the next page; absent on the last page.
 #[derive(Debug, Serialize)]
 pub(crate) struct Items<T> {
     pub items: Vec<T>,

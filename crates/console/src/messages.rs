@@ -1,4 +1,4 @@
-//! One id, whole story. No trace holds a person's text.
+//! Admin API: traces of messages, by any of their ids. A trace never contains a person's text.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -12,9 +12,9 @@ use crate::routes::{Console, Parts};
 
 #[derive(Serialize)]
 pub(crate) struct Trace {
-    /// As it was asked for.
+    /// The id as requested.
     id: String,
-    /// The story itself first, then those it is linked with.
+    /// The requested message first, then linked ones.
     items: Vec<ShownStory>,
 }
 
@@ -22,14 +22,14 @@ pub(crate) struct Trace {
 struct ShownStory {
     id: String,
     what: String,
-    /// Nothing where no agent of ours was on the line for it.
+    /// None if it was not for an agent that connects to this server, but for one behind a connector.
     instance_id: Option<String>,
     platform: String,
     bot: String,
     chat: Option<String>,
     message: Option<String>,
     linked: Vec<String>,
-    /// What a program's message was sent as.
+    /// The dispatch id of a program's message.
     dispatch_id: Option<String>,
     steps: Vec<ShownStep>,
 }
@@ -57,7 +57,7 @@ fn shown(story: Story) -> ShownStory {
     }
 }
 
-/// How many colons in ids are tried as the border between chat and message.
+/// How many colons are tried as the separator between chat and message.
 const BORDERS: usize = 8;
 
 impl Parts {
@@ -70,8 +70,8 @@ impl Parts {
         }
     }
 
-    /// `PLATFORM:CHAT:MESSAGE`. Ids of either kind may hold colons, so every border is tried, the last
-    /// colon first.
+    /// `PLATFORM:CHAT:MESSAGE`. Both ids may contain colons, so every colon is tried as the separator, the
+    /// last one first.
     async fn by_message(&self, text: &str) -> Result<Vec<Story>, Problem> {
         let Some((platform, rest)) = text.split_once(':') else { return Ok(Vec::new()) };
         for (at, _) in rest.rmatch_indices(':').take(BORDERS) {
@@ -92,13 +92,13 @@ pub(crate) async fn trace(
     let mut stories: Vec<Story> = console.by_id(&id).await?.into_iter().collect();
     if stories.is_empty() {
         stories = console.by_message(&id).await?;
-        // Programs choose their ids, and one may read like a message's: both are told of then.
+        // Programs choose dispatch ids, and one may look like the id of a message: then both are shown.
         if is_dispatch_id(&id) {
             stories.extend(console.relay.traces().dispatch(&DispatchId::from(id.as_str())).await?);
         }
     }
     if stories.is_empty() {
-        return Err(Problem::absent("no_such_message", format!("nothing is known of `{id}`")));
+        return Err(Problem::absent("no_such_message", format!("there is no message `{id}`")));
     }
     let linked: Vec<String> = stories.iter().flat_map(|story| story.linked.clone()).collect();
     for link in linked {

@@ -1,4 +1,4 @@
-//! What an operator hears when something is not to be.
+//! Problem Details (RFC 9457) answers of the admin API.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// A refusal in the house's own shape, `application/problem+json`, with a stable code.
+/// A refusal as `application/problem+json`, with a stable code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -18,12 +18,17 @@ pub(crate) struct Problem {
 impl Problem {
     pub const UNAUTHORIZED: Problem =
         Problem::fixed(StatusCode::UNAUTHORIZED, "unauthorized", "the admin token is missing or wrong");
+    pub const TOO_MANY: Problem = Problem::fixed(
+        StatusCode::TOO_MANY_REQUESTS,
+        "slow_down",
+        "too many wrong admin tokens from this address: try again later",
+    );
     pub const NOT_FOUND: Problem =
         Problem::fixed(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path");
     pub const METHOD: Problem = Problem::fixed(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "this path does not take that method",
+        "this path does not support that method",
     );
     pub const TOO_LARGE: Problem =
         Problem::fixed(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body is larger than 256 KiB");
@@ -32,28 +37,28 @@ impl Problem {
         Self { status, code, detail: Cow::Borrowed(detail) }
     }
 
-    /// The request cannot be read.
+    /// The request cannot be parsed.
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, code: "malformed", detail: detail.into() }
     }
 
-    /// What the request names is not here.
+    /// The object that the request names does not exist.
     pub fn absent(code: &'static str, detail: String) -> Self {
         Self { status: StatusCode::NOT_FOUND, code, detail: detail.into() }
     }
 
-    /// What is here stands in the way.
+    /// The request conflicts with the current state.
     pub fn conflict(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::CONFLICT, code, detail: detail.into() }
     }
 
-    /// The request can be read and cannot be done.
+    /// The request can be parsed but not carried out.
     pub fn unfit(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::UNPROCESSABLE_ENTITY, code, detail: detail.into() }
     }
 
     fn fault(fault: &dyn std::fmt::Display, full: bool) -> Self {
-        tracing::error!(%fault, "the console could not serve a request");
+        tracing::error!(%fault, "the admin API failed to serve a request");
         match full {
             true => Self::fixed(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -63,7 +68,7 @@ impl Problem {
             false => Self::fixed(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
-                "the house cannot do this now: its log says why",
+                "the server cannot do this now: see its log",
             ),
         }
     }
@@ -85,7 +90,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Faults are logged where they become an answer; the answer tells none of their inside.
+/// Faults are logged where they become an answer; the answer does not contain their details.
 impl From<ledger::Fault> for Problem {
     fn from(fault: ledger::Fault) -> Self {
         Problem::fault(&fault, matches!(fault, ledger::Fault::Full))
@@ -142,7 +147,9 @@ impl From<post::Refused> for Problem {
             | Refused::Unanswered(_)
             | Refused::NotImplemented(_)
             | Refused::TimedOut { .. } => Problem::unfit("delivery_failed", detail),
-            Refused::CorrelationInUse | Refused::OverQuota(_) => Problem::conflict("refused", detail),
+            Refused::CorrelationInUse | Refused::OverQuota(_) | Refused::InboxFull(_) => {
+                Problem::conflict("refused", detail)
+            }
         }
     }
 }

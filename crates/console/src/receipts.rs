@@ -1,22 +1,22 @@
-//! What became of everything that programs sent, of every tenant.
+//! Admin API: receipts of the messages of programs, for all tenants.
 
 use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use ledger::{ReceiptKey, ReceiptState};
-use post::wish::{Listing, Told};
+use post::requests::{Listing, ReceiptWithReplies};
 use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{DispatchId, TenantId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::extract::QueryParams;
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::Asked;
 
-/// Receipts come with what agents said to them, so their pages are shorter than others.
+/// Default page size, smaller than elsewhere because receipts contain the replies of agents.
 const PAGE: usize = 50;
 const LONGEST_PAGE: usize = 200;
 
@@ -30,13 +30,13 @@ pub(crate) struct Which {
     limit: Option<usize>,
 }
 
-/// Names of the tenants an answer speaks of, fetched as they are met.
+/// Names of the tenants in an answer, fetched on demand.
 #[derive(Default)]
 pub(crate) struct Names(HashMap<TenantId, String>);
 
 impl Names {
-    /// A receipt as its sender would be told of it, and whose it is.
-    pub async fn told(&mut self, console: &Parts, told: &Told) -> Result<Value, Problem> {
+    /// A receipt as its sender sees it, with its tenant.
+    pub async fn told(&mut self, console: &Parts, told: &ReceiptWithReplies) -> Result<Value, Problem> {
         let of = &told.receipt.tenant;
         if !self.0.contains_key(of) {
             let found = console.relay.roster().tenant(of.as_str()).await?;
@@ -49,10 +49,10 @@ impl Names {
     }
 }
 
-/// Newest first.
+/// Lists receipts, newest first.
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<Value>>, Problem> {
     let only = match &which.tenant {
         Some(tenant) => Some(console.tenant(tenant).await?.id),
@@ -81,17 +81,20 @@ pub(crate) async fn list(
 
 fn unknown_state() -> Problem {
     let words: Vec<&str> = ReceiptState::ALL.iter().map(|state| state.word()).collect();
-    Problem::malformed(format!("state is one of {}", words.join(", ")))
+    Problem::malformed(format!("`state` must be one of {}", words.join(", ")))
 }
 
-/// Everything that one dispatch reached. Programs choose these ids, so two tenants may have the same one.
+/// All receipts of one dispatch. Programs choose these ids, so two tenants may have the same one.
 pub(crate) async fn show(
     State(console): State<Console>,
     Path(dispatch): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let receipts = console.dispatched(&dispatch).await?;
     if receipts.is_empty() {
-        return Err(Problem::absent("no_such_receipt", format!("nothing was sent as `{dispatch}`")));
+        return Err(Problem::absent(
+            "no_such_receipt",
+            format!("there is no receipt with the dispatch id `{dispatch}`"),
+        ));
     }
     let (mut names, mut items) = (Names::default(), Vec::with_capacity(receipts.len()));
     for told in &receipts {
@@ -101,8 +104,8 @@ pub(crate) async fn show(
 }
 
 impl Parts {
-    /// Everybody's receipts of one dispatch, in the order they were opened.
-    pub(crate) async fn dispatched(&self, dispatch: &str) -> Result<Vec<Told>, Problem> {
+    /// The receipts of one dispatch of all tenants, in the order they were opened.
+    pub(crate) async fn dispatched(&self, dispatch: &str) -> Result<Vec<ReceiptWithReplies>, Problem> {
         if !is_dispatch_id(dispatch) {
             return Ok(Vec::new());
         }

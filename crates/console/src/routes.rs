@@ -1,4 +1,4 @@
-//! The door itself: every path under `/admin`, and what stands behind them.
+//! Router of the admin API: every path under `/admin`, and the state behind them.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use axum::{Router, middleware};
 use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
-use ledger::{Audit, Rooms};
+use ledger::{Audit, Invitations, Usage};
 use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -19,38 +19,39 @@ use relay::Relay;
 
 use crate::problem::Problem;
 use crate::{
-    AdminToken, agents, aliases, audit, auth, backup, bots, clients, connectors, inbox, invites, jobs, keys,
-    messages, receipts, routing, tenants,
+    AdminDoor, access, agents, aliases, audit, auth, backup, bots, clients, connectors, inbox, invites, jobs,
+    keys, messages, receipts, routing, tenants,
 };
 
-/// Writes a consistent copy of the ledger to a file that is not there yet; an error in words.
+/// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
 pub type Backup =
     Arc<dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
-/// Whether a wake URL may be called at all; an error in words.
+/// Checks whether a wake URL may be called; the error is a text for the operator.
 pub type WakeUrlCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// The web chat, for inviting people to it.
+/// The chat page, for invitations.
 #[derive(Clone)]
 pub struct Guests {
     pub web: Arc<Web>,
-    pub rooms: Arc<dyn Rooms>,
+    pub invitations: Arc<dyn Invitations>,
 }
 
-/// What the console is built from.
+/// Dependencies of the admin API.
 #[derive(Clone)]
 pub struct Parts {
     pub relay: Relay,
     pub edge: Edge,
     pub clock: Clock,
     pub post: Post,
-    pub admin: AdminToken,
+    pub admin: AdminDoor,
     pub audit: Arc<dyn Audit>,
-    /// The house's one address, without a trailing slash: what agents are told to dial.
+    pub usage: Arc<dyn Usage>,
+    /// The public URL of the server, without a trailing slash, to which agents connect.
     pub public_url: String,
-    /// Platforms of the house's own, on which every agent gets a conversation.
+    /// Built-in platforms, on which every agent gets a conversation.
     pub built_in: Vec<Platform>,
-    /// Nothing when the web chat is switched off.
+    /// None if the chat page is switched off.
     pub guests: Option<Guests>,
     pub timepiece: Timepiece,
     pub wake_url: WakeUrlCheck,
@@ -59,20 +60,20 @@ pub struct Parts {
 
 pub(crate) type Console = Arc<Parts>;
 
-/// The largest body that is read.
+/// Maximum size of a request body in bytes.
 const LARGEST_BODY: usize = 256 * 1024;
 
 impl Parts {
-    /// Whether this platform is the house itself: its bots come and go with their agents.
+    /// Whether this platform is built in: its bots are created and removed with their agents.
     pub(crate) fn is_built_in(&self, platform: &Platform) -> bool {
         self.built_in.contains(platform)
     }
 }
 
-/// One thing that an operator can ask for.
+/// One operation of the admin API.
 pub struct Operation {
     pub method: &'static str,
-    /// Below `/admin`, as the router writes it.
+    /// Below `/admin`, in the syntax of the router.
     pub path: &'static str,
     mount: fn() -> MethodRouter<Console>,
 }
@@ -83,8 +84,7 @@ impl Operation {
     }
 }
 
-/// Everything that can be asked here. The router is built from this list, and whoever has to know every
-/// operation there is goes by it.
+/// All operations. The router is built from this list; tests that must cover every operation use it too.
 pub const OPERATIONS: &[Operation] = &[
     Operation::of("GET", "/tenants", || get(tenants::list)),
     Operation::of("POST", "/tenants", || post(tenants::create)),
@@ -105,7 +105,11 @@ pub const OPERATIONS: &[Operation] = &[
     Operation::of("GET", "/bots", || get(bots::list)),
     Operation::of("POST", "/bots", || post(bots::create)),
     Operation::of("GET", "/bots/{platform}/{bot}", || get(bots::show)),
+    Operation::of("PATCH", "/bots/{platform}/{bot}", || patch(bots::change)),
     Operation::of("DELETE", "/bots/{platform}/{bot}", || delete(bots::remove)),
+    Operation::of("GET", "/access", || get(access::list)),
+    Operation::of("POST", "/access/{platform}/{bot}", || post(access::decide)),
+    Operation::of("DELETE", "/access/{platform}/{bot}", || delete(access::remove)),
     Operation::of("GET", "/platforms/{platform}", || get(bots::platform)),
     Operation::of("GET", "/routes", || get(routing::list)),
     Operation::of("POST", "/routes", || post(routing::create)),
@@ -136,12 +140,13 @@ pub const OPERATIONS: &[Operation] = &[
     Operation::of("GET", "/messages/{id}", || get(messages::trace)),
     Operation::of("GET", "/invites", || get(invites::list)),
     Operation::of("POST", "/invites", || post(invites::create)),
-    Operation::of("DELETE", "/invites/{person}", || delete(invites::remove)),
+    Operation::of("POST", "/invites/{invite}/link", || post(invites::renew)),
+    Operation::of("DELETE", "/invites/{invite}", || delete(invites::remove)),
     Operation::of("POST", "/backup", || post(backup::write)),
     Operation::of("GET", "/audit", || get(audit::list)),
 ];
 
-/// The admin API, to be mounted under the house's prefix.
+/// The admin API, to be mounted below the server's path prefix.
 pub fn routes(parts: Parts) -> Router {
     let console: Console = Arc::new(parts);
     let mounted = OPERATIONS

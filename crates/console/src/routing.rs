@@ -1,18 +1,18 @@
-//! Routes: the only way from a platform's event to an agent.
+//! Admin API: routes, which send a platform's events to an agent.
 
 use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use ledger::{Created, Discriminator, Instance, Removed, Route};
+use ledger::{Created, Discriminator, Identity, Instance, Removed, Route};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
+use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::Console;
-use crate::told::{Asked, Told};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ pub(crate) struct NewRoute {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Which {
-    /// Also names a platform of the house's own, whose routes are not listed otherwise.
+    /// Can also name a built-in platform, whose routes are not listed otherwise.
     platform: Option<Platform>,
     after: Option<String>,
     limit: Option<usize>,
@@ -67,14 +67,14 @@ fn shown(route: Route, agent: Option<String>, tenant: Option<String>) -> ShownRo
 
 fn discriminator(text: &str) -> Result<Discriminator, Problem> {
     text.parse().map_err(|()| {
-        let detail = format!("`{text}` is no discriminator: write *, chat:ID, scope:ID or path:PATH");
+        let detail = format!("`{text}` is not a discriminator: use *, chat:ID, scope:ID or path:PATH");
         Problem::unfit("bad_discriminator", detail)
     })
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownRoute>>, Problem> {
     let roster = console.relay.roster();
     let mut routes = roster.routes().await?;
@@ -97,7 +97,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(console): State<Console>,
-    Told(new): Told<NewRoute>,
+    JsonBody(new): JsonBody<NewRoute>,
 ) -> Result<Made<ShownRoute>, Problem> {
     let discriminator = discriminator(&new.discriminator)?;
     let (tenant, instance) = console.agent(&new.agent, new.tenant.as_deref()).await?;
@@ -110,7 +110,8 @@ pub(crate) async fn create(
     };
     match console.relay.roster().create_route(route.clone()).await? {
         Created::Made => {
-            console.relay.roster_changed();
+            let on = Identity { platform: route.platform.clone(), bot: route.bot.clone() };
+            console.relay.bot_changed(&on);
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
             Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
         }
@@ -133,19 +134,17 @@ pub(crate) struct RemovedRoute {
 
 pub(crate) async fn remove(
     State(console): State<Console>,
-    Asked(one): Asked<OneRoute>,
+    QueryParams(one): QueryParams<OneRoute>,
 ) -> Result<Json<RemovedRoute>, Problem> {
     let discriminator = discriminator(&one.discriminator)?;
     let OneRoute { platform, bot, .. } = one;
     if console.is_built_in(&platform) {
-        let detail = format!("routes of platform `{platform}` go with their agents");
+        let detail = format!("routes of platform `{platform}` are removed with their agents");
         return Err(Problem::conflict("built_in", detail));
     }
-    match console.relay.roster().remove_route(&platform, &bot, &discriminator).await? {
-        Removed::Gone => {
-            console.relay.roster_changed();
-            Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() }))
-        }
+    let on = Identity { platform: platform.clone(), bot: bot.clone() };
+    match console.relay.remove_route(&on, &discriminator).await? {
+        Removed::Gone => Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() })),
         Removed::Absent | Removed::InUse => Err(Problem::absent(
             "no_such_route",
             format!("{platform}:{bot} has no route for {discriminator}"),

@@ -1,4 +1,4 @@
-//! Tenants: whose.
+//! Admin API: tenants, the owners of agents.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
+use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::{Asked, Told};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,9 +40,20 @@ pub(crate) struct TenantWithAgents {
     tenant: ShownTenant,
     agents: usize,
     peer_post: PeerPost,
+    storage_used_bytes: i64,
+    storage_limit_bytes: i64,
+    /// Whether the limit is the tenant's own or the server's default.
+    storage_limit: LimitFrom,
 }
 
-/// Whom an agent's own credential may write to.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LimitFrom {
+    Tenant,
+    Default,
+}
+
+/// The agents that an agent may write to with its own credential.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum PeerPost {
@@ -56,14 +67,30 @@ enum PeerPost {
 pub(crate) struct Change {
     #[serde(default)]
     peer_post: Option<PeerPost>,
+    #[serde(default)]
+    storage_bytes: Option<StorageBytes>,
 }
 
-/// A body that says nothing.
+/// Storage limit of a tenant.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StorageBytes {
+    Own(i64),
+    Word(DefaultWord),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DefaultWord {
+    Default,
+}
+
+/// An empty request body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NothingMore {}
 
-/// What the operator speaks with as a tenant, for a quarter of an hour.
+/// An access token with which the operator acts for a tenant; valid for a quarter of an hour.
 #[derive(Serialize)]
 pub(crate) struct OperatorAccess {
     access_token: String,
@@ -86,13 +113,13 @@ fn no_tenant(name_or_id: &str) -> Problem {
 }
 
 impl Parts {
-    /// By name or id.
+    /// Finds a tenant by name or id.
     pub(crate) async fn tenant(&self, name_or_id: &str) -> Result<Tenant, Problem> {
         let found = self.relay.roster().tenant(name_or_id).await?;
         found.ok_or_else(|| no_tenant(name_or_id))
     }
 
-    /// What tenants are called: one, whose id is told too, or all of them.
+    /// Names of tenants by id: of one tenant, or of all.
     pub(crate) async fn tenant_names(
         &self,
         only: Option<&str>,
@@ -114,13 +141,21 @@ impl Parts {
             true => PeerPost::All,
             false => PeerPost::None,
         };
-        Ok(TenantWithAgents { tenant: shown(tenant), agents, peer_post })
+        let storage = self.usage.of_tenant(&tenant.id);
+        Ok(TenantWithAgents {
+            tenant: shown(tenant),
+            agents,
+            peer_post,
+            storage_used_bytes: storage.used,
+            storage_limit_bytes: storage.limit,
+            storage_limit: if storage.own_limit { LimitFrom::Tenant } else { LimitFrom::Default },
+        })
     }
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    Asked(which): Asked<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Items<ShownTenant>>, Problem> {
     let tenants = console.relay.roster().tenants().await?;
     let page = Items::page(tenants, |tenant| tenant.name.clone(), which.after.as_deref(), which.limit);
@@ -129,12 +164,12 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(console): State<Console>,
-    Told(new): Told<NewTenant>,
+    JsonBody(new): JsonBody<NewTenant>,
 ) -> Result<Made<ShownTenant>, Problem> {
     let created = console.relay.create_tenant(&new.name).await?;
     match created.map_err(|refusal| Problem::unfit("bad_name", refusal.to_string()))? {
         Some(tenant) => Ok(made(tenant.name.clone(), shown(&tenant))),
-        None => Err(Problem::conflict("taken", format!("there already is a tenant `{}`", new.name))),
+        None => Err(Problem::conflict("taken", format!("there is already a tenant `{}`", new.name))),
     }
 }
 
@@ -149,27 +184,37 @@ pub(crate) async fn show(
 pub(crate) async fn change(
     State(console): State<Console>,
     Path(tenant): Path<String>,
-    Told(change): Told<Change>,
+    JsonBody(change): JsonBody<Change>,
 ) -> Result<Json<TenantWithAgents>, Problem> {
     let tenant = console.tenant(&tenant).await?;
     if let Some(peer_post) = change.peer_post {
         let may = matches!(peer_post, PeerPost::All);
         console.post.connectors().set_peers_may_write(&tenant.id, may).await?;
-        console.post.changed();
+        console.post.changed(&tenant.id);
+    }
+    if let Some(storage) = change.storage_bytes {
+        let bytes = match storage {
+            StorageBytes::Own(bytes) if bytes < 0 => {
+                return Err(Problem::unfit("bad_storage_bytes", "`storage_bytes` must not be negative"));
+            }
+            StorageBytes::Own(bytes) => Some(bytes),
+            StorageBytes::Word(DefaultWord::Default) => None,
+        };
+        console.usage.set_tenant_limit(&tenant.id, bytes).await?;
     }
     Ok(Json(console.tenant_with_agents(&tenant).await?))
 }
 
-/// An access token for the post, so that an operator can write to agents without a credential of the
-/// tenant's. It is seen this once, and on record as every change is.
+/// Issues an access token for the post, so that the operator can write to agents without a credential of the
+/// tenant. The token appears only in this answer; the audit log records that it was issued.
 pub(crate) async fn token(
     State(console): State<Console>,
     Path(tenant): Path<String>,
-    Told(NothingMore {}): Told<NothingMore>,
+    JsonBody(NothingMore {}): JsonBody<NothingMore>,
 ) -> Result<Json<OperatorAccess>, Problem> {
     let tenant = console.tenant(&tenant).await?;
     let granted = console.relay.keyring().operator_access(&tenant.id).await.map_err(relay::Fault::from)?;
-    // It was there a moment ago.
+    // It can have been removed since it was looked up.
     let granted = granted.ok_or_else(|| no_tenant(&tenant.name))?;
     Ok(Json(OperatorAccess {
         access_token: granted.access_token.expose().to_owned(),
@@ -187,7 +232,7 @@ pub(crate) async fn remove(
     let tenant = console.tenant(&tenant).await?;
     match console.relay.roster().remove_tenant(&tenant.id).await? {
         Removed::Gone | Removed::Absent => {
-            console.relay.roster_changed();
+            console.relay.tenant_changed(&tenant.id);
             Ok(Json(shown(&tenant)))
         }
         Removed::InUse => Err(Problem::conflict(

@@ -1,4 +1,4 @@
-//! The bots of this house, with their secrets in hand.
+//! Bots with their settings and opened credentials, cached by identity.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +11,13 @@ use vault::{Credentials, Vault};
 
 use crate::Fault;
 
-/// One platform identity, ready to be used. It cannot be printed.
+/// One platform identity with its opened credentials. It has no `Debug`, so it cannot be printed.
 #[derive(Clone)]
 pub struct Bot {
     pub platform: PlatformName,
     pub id: BotId,
     pub shared: bool,
-    /// Understood by the platform's own code alone.
+    /// Only the platform's own code interprets these.
     pub settings: Map<String, Value>,
     pub credentials: Credentials,
 }
@@ -27,20 +27,20 @@ impl Bot {
         Identity { platform: self.platform.clone(), bot: self.id.clone() }
     }
 
-    /// A text setting; nothing when absent or empty.
+    /// A text setting; `None` if absent or empty.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 }
 
-/// Opened bots by identity. Opening costs a look into ledger and vault, so each is opened once and
-/// forgotten when the roster changes.
+/// Cache of opened bots by identity. Opening a bot reads the ledger and the vault, so each is opened once and
+/// dropped from the cache when the roster changes.
 #[derive(Clone)]
 pub struct Bots {
     roster: Arc<dyn Roster>,
     vault: Vault,
     open: Arc<DashMap<Identity, Arc<Bot>>>,
-    /// Counts how often all were forgotten.
+    /// Counts every removal from the cache.
     forgotten: Arc<AtomicU64>,
 }
 
@@ -57,7 +57,7 @@ impl Bots {
         let Some(record) = self.roster.bot(&identity.platform, &identity.bot).await? else { return Ok(None) };
         let bot = Arc::new(self.opened(record).await?);
         self.open.insert(identity.clone(), Arc::clone(&bot));
-        // Changed while it was opened: a bot that is gone must not be remembered.
+        // The roster changed while the bot was opened. A deleted bot must not stay in the cache.
         if self.forgotten.load(Ordering::SeqCst) != before {
             self.open.remove(identity);
         }
@@ -72,7 +72,14 @@ impl Bots {
         Ok(bots)
     }
 
-    /// The count goes first, so that whoever opens one meanwhile notices.
+    /// Drops a bot from the cache and opens it again. `None` if it no longer exists.
+    pub(crate) async fn open_again(&self, identity: &Identity) -> Result<Option<Arc<Bot>>, Fault> {
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
+        self.open.remove(identity);
+        self.find(identity).await
+    }
+
+    /// Empties the cache. The counter is raised first, so that a concurrent `find` notices.
     pub(crate) fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.open.clear();

@@ -1,10 +1,10 @@
-//! The edge's settings.
+//! Settings of the edge: `[platforms]` in the configuration.
 
 use serde::{Deserialize, Serialize};
 
 use crate::telegram::Telegram;
 
-/// `[platforms]` in the configuration.
+/// `[platforms]`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -16,7 +16,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelegramConfig {
-    /// Where the Bot API is; a stand-in on loopback can play it. Default `https://api.telegram.org`.
+    /// Base URL of the Bot API. It can be a stand-in on loopback. Default `https://api.telegram.org`.
     pub api_base_url: String,
 }
 
@@ -30,12 +30,22 @@ impl Default for TelegramConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
-    /// Whether the built-in chat is served at /chat. Default true.
+    /// Whether agents have the platform `web`. Default true.
     pub enabled: bool,
+    /// Whether the chat page is served at /chat, for people with an invitation link. Default false; `posthouse up`
+    /// turns it on.
+    pub page: bool,
+}
+
+impl WebConfig {
+    /// The page is served only if its platform is enabled.
+    pub fn serves_page(&self) -> bool {
+        self.enabled && self.page
+    }
 }
 
 impl Default for WebConfig {
     fn default() -> Self {
-        Self { enabled: true }
+        Self { enabled: true, page: false }
     }
 }

@@ -1,4 +1,4 @@
-//! The handle of this plane.
+//! The handle of the edge: starts and stops the event source of every bot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,32 +7,35 @@ use std::time::Duration;
 use ledger::{Identity, Roster};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
-use relay::Relay;
+use relay::{Relay, RosterChange};
 use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
 use crate::Fault;
+use crate::access::Access;
 use crate::bots::{Bot, Bots};
 use crate::intake::Intake;
 use crate::metrics::Metrics;
+use crate::notices::Notices;
 use crate::platform::{Platform, Settled};
 
-/// Between two tries to settle a bot in with its platform.
+/// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What the edge is built from. It alone is handed the vault.
+/// The parts the edge is built from. No other plane gets the vault.
 pub struct Parts {
     pub roster: Arc<dyn Roster>,
+    pub access: Arc<dyn ledger::Access>,
     pub vault: Vault,
     pub relay: Relay,
     pub timepiece: Timepiece,
     pub platforms: Vec<Arc<dyn Platform>>,
-    /// The one address of this house.
+    /// The public URL of this server.
     pub public_url: String,
 }
 
-/// The chat platforms of this house; a handle to share.
+/// The chat platforms of this server. Clones share one state.
 #[derive(Clone)]
 pub struct Edge(pub(crate) Arc<Inner>);
 
@@ -43,10 +46,11 @@ pub(crate) struct Inner {
     pub vault: Vault,
     pub relay: Relay,
     pub intake: Intake,
+    pub access: Access,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
     pub public_url: String,
-    /// Bots whose source is running, and how to stop it.
+    /// Bots whose event source is running, with the token that stops it.
     fetching: Mutex<HashMap<Identity, CancellationToken>>,
     closing: CancellationToken,
 }
@@ -54,10 +58,19 @@ pub(crate) struct Inner {
 impl Edge {
     pub fn new(parts: Parts) -> Self {
         let metrics = Arc::<Metrics>::default();
+        let notices = Notices::new(parts.timepiece.clone());
+        let access = Access::new(parts.access, parts.relay.clone(), parts.timepiece.clone(), notices.clone());
         Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
             bots: Bots::new(Arc::clone(&parts.roster), parts.vault.clone()),
-            intake: Intake::new(parts.vault.clone(), parts.relay.clone(), Arc::clone(&metrics)),
+            intake: Intake::new(
+                parts.vault.clone(),
+                parts.relay.clone(),
+                access.clone(),
+                notices,
+                Arc::clone(&metrics),
+            ),
+            access,
             roster: parts.roster,
             vault: parts.vault,
             relay: parts.relay,
@@ -69,7 +82,7 @@ impl Edge {
         }))
     }
 
-    /// Starts every bot's source and follows changes of the roster, until the house closes.
+    /// Starts the event source of every bot and follows changes of the roster, until [`Edge::close`].
     pub async fn run(&self) -> Result<(), Fault> {
         let mut roster = self.0.relay.watch_roster();
         for bot in self.0.bots.all().await? {
@@ -79,14 +92,16 @@ impl Edge {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),
                 changed = roster.changed() => match changed {
-                    true => self.follow_roster().await?,
-                    false => return Ok(()),
+                    Some(RosterChange::Bot(identity)) => self.follow_bot(&identity).await?,
+                    Some(RosterChange::Tenant(_)) => {}
+                    Some(RosterChange::Anything) => self.follow_roster().await?,
+                    None => return Ok(()),
                 },
             }
         }
     }
 
-    /// Ends every source. What they fetched and kept stays kept; the rest the platform gives again.
+    /// Stops every event source. What was stored stays stored; the platform delivers the rest again.
     pub fn close(&self) {
         self.0.closing.cancel();
     }
@@ -103,16 +118,29 @@ impl Edge {
         &self.0.intake
     }
 
+    /// Access control: the senders that may write to each bot.
+    pub fn access(&self) -> &Access {
+        &self.0.access
+    }
+
     pub fn platform(&self, name: &str) -> Option<&Arc<dyn Platform>> {
         self.0.platforms.get(name)
     }
 
-    /// The address at which a platform delivers to this bot, if it can reach this house: platforms insist
-    /// on https, unless they are neighbours that we ourselves speak plain http with.
+    /// The webhook URL of this bot, if its platform can reach this server. Platforms require https, except local
+    /// ones that we call over plain http ourselves.
     pub fn door(&self, bot: &Bot) -> Option<String> {
         let platform = self.platform(bot.platform.as_str())?;
         let reaches = self.0.public_url.starts_with("https://") || platform.is_neighbour(bot);
         reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
+    }
+
+    async fn follow_bot(&self, identity: &Identity) -> Result<(), Fault> {
+        match self.0.bots.open_again(identity).await? {
+            Some(bot) => self.start(bot).await,
+            None => self.stop(identity),
+        }
+        Ok(())
     }
 
     async fn follow_roster(&self) -> Result<(), Fault> {
@@ -132,7 +160,7 @@ impl Edge {
         Ok(())
     }
 
-    /// Settles a bot in with its platform and runs its source; once per bot.
+    /// Registers a bot with its platform and runs its event source. Does nothing if that is already running.
     async fn start(&self, bot: Arc<Bot>) {
         let Some(platform) = self.platform(bot.platform.as_str()).cloned() else { return };
         let stop = self.0.closing.child_token();
@@ -144,7 +172,7 @@ impl Edge {
         self.0.relay.tasks().spawn(async move {
             let settled = tokio::select! {
                 () = stop.cancelled() => return,
-                settled = edge.settle_in(&platform, &bot) => settled,
+                settled = edge.register(&platform, &bot) => settled,
             };
             if settled == Settled::Fetches {
                 platform.fetch(bot, intake, stop).await;
@@ -152,31 +180,32 @@ impl Edge {
         });
     }
 
-    /// Ends a bot's source, if it has one.
+    /// Stops the event source of a bot, if it has one.
     pub(crate) fn stop(&self, bot: &Identity) {
         if let Some(source) = self.0.fetching.lock().remove(bot) {
             source.cancel();
         }
     }
 
-    /// Tries until the platform has taken it: a bot whose webhook was never set would stay deaf.
-    async fn settle_in(&self, platform: &Arc<dyn Platform>, bot: &Bot) -> Settled {
+    /// Registers a bot with its platform. Retries until that succeeds, because a bot without its webhook would get no
+    /// messages.
+    async fn register(&self, platform: &Arc<dyn Platform>, bot: &Bot) -> Settled {
         let door = self.door(bot);
         if door.is_none() && bot.setting("mode") == Some("webhook") {
-            tracing::warn!(bot.id = %bot.id, platform = platform.name(), "nobody can call this house: the bot polls instead; set server.public_url to an https address");
+            tracing::warn!(bot.id = %bot.id, platform = platform.name(), "the platform cannot call this server, so the bot polls; to use its webhook, set server.public_url to an https address");
         }
         let mut pause = FIRST_PAUSE;
         loop {
-            match platform.settle_in(bot, door.as_deref()).await {
+            match platform.register(bot, door.as_deref()).await {
                 Ok(settled) => {
                     if !platform.needs().is_empty() {
-                        let how = if settled == Settled::Called { "calls us" } else { "is asked" };
-                        tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is settled in: its platform {how}");
+                        let how = if settled == Settled::Called { "webhook" } else { "polling" };
+                        tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is registered with its platform and gets events by {how}");
                     }
                     return settled;
                 }
                 Err(trouble) => {
-                    tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "a bot could not be settled in");
+                    tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "could not register a bot with its platform; trying again");
                     self.0.timepiece.after(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }

@@ -1,4 +1,4 @@
-//! Actions out: the platform is picked, the bot's own credentials are used, nothing else.
+//! Egress of actions: picks the platform and the bot, and sends with that bot's credentials only.
 
 use async_trait::async_trait;
 use ledger::Identity;
@@ -29,11 +29,12 @@ impl relay::Egress for Edge {
             return Outcome::egress_declined(order.on.platform.as_str()).into();
         };
         match self.0.bots.find(&order.on).await {
-            Ok(Some(bot)) => platform.carry(&bot, order).await,
+            // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
+            Ok(Some(bot)) => platform.carry(&bot, order.without_cursor()).await,
             Ok(None) => Outcome::egress_declined(order.on.platform.as_str()).into(),
             Err(fault) => {
                 tracing::error!(%fault, "could not open a bot");
-                Outcome::failed("the house could not open this bot and did nothing").into()
+                Outcome::failed("the server could not open this bot and did nothing").into()
             }
         }
     }

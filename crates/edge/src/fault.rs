@@ -1,4 +1,4 @@
-/// A fault of ours while serving the edge.
+/// An internal error of the edge.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     #[error(transparent)]

@@ -1,29 +1,45 @@
-//! The way in: what a platform delivered, routed and kept before the platform hears a word.
+//! Intake of platform deliveries: verify, route, admit and store them before the platform gets its response.
 
 use std::sync::Arc;
 
-use ledger::{Appended, Identity};
-use posthouse_wire::{EntryId, session_key};
+use ledger::{Full, Identity, RouteTo};
+use posthouse_wire::{ChatId, EntryId, ThreadId, session_key};
 use relay::{Admission, Bearings, Entrant, Relay};
-use vault::Vault;
+use vault::{Captured, Vault};
 
 use crate::Fault;
+use crate::access::{Access, PairingCode, Verdict};
 use crate::bots::Bot;
 use crate::metrics::Metrics;
-use crate::platform::{Arrival, Moved, Platform, Raw, Reading, Refusal, Reply};
+use crate::notices::Notices;
+use crate::platform::{Arrival, Head, HeadProof, Moved, Platform, Raw, Reading, Refusal, Reply};
 
-/// Takes arrivals in. Shared by webhooks, pollers and the house's own page.
+/// Notice to a sender whose message was not stored because the inbox is full.
+const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
+
+/// Stores arrivals. Webhooks, pollers and the web chat share it.
 #[derive(Clone)]
 pub struct Intake {
     vault: Vault,
     relay: Relay,
+    access: Access,
+    notices: Notices,
     metrics: Arc<Metrics>,
 }
 
-/// What became of a delivery.
+/// The result for the arrivals of one reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// The entries of the arrivals that are turns, whether stored now or earlier.
+    pub entries: Vec<EntryId>,
+    /// Set if at least one arrival was not stored because there was no room for it.
+    pub full: Option<Full>,
+}
+
+/// The result of a delivery.
 #[derive(Debug)]
 pub enum Admitted {
-    /// Everything in it that is a turn is kept; these are the entries' ids.
+    /// Every turn in it is stored; these are the ids of the entries.
     Taken {
         entries: Vec<EntryId>,
         reply: Reply,
@@ -31,19 +47,44 @@ pub enum Admitted {
     Refused(Refusal),
 }
 
+/// An admitted arrival.
+struct Admitting {
+    route: RouteTo,
+    entrant: Entrant,
+    capabilities: Vec<Captured>,
+}
+
 impl Intake {
-    pub(crate) fn new(vault: Vault, relay: Relay, metrics: Arc<Metrics>) -> Self {
-        Self { vault, relay, metrics }
+    pub(crate) fn new(
+        vault: Vault,
+        relay: Relay,
+        access: Access,
+        notices: Notices,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { vault, relay, access, notices, metrics }
     }
 
-    /// One HTTP delivery, from raw bytes to the answer.
+    /// Checks the head of a delivery before its body is read.
+    pub(crate) fn judge_head(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Bot,
+        head: &Head<'_>,
+    ) -> Result<HeadProof, Refusal> {
+        platform
+            .verify_head(bot, head)
+            .inspect_err(|refusal| self.metrics.refused(platform.name(), refusal.reason))
+    }
+
+    /// Handles one HTTP delivery, from raw bytes to the response.
     pub async fn receive(
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<Bot>,
         raw: Raw,
     ) -> Result<Admitted, Fault> {
-        // The signature is checked over the bytes as they came; only then is anything parsed.
+        // The signature covers the unparsed bytes, so nothing is parsed before it is checked.
         let reading = platform.verify(bot, raw).and_then(|verified| platform.normalize(bot, verified));
         let reading = match reading {
             Ok(reading) => reading,
@@ -53,82 +94,203 @@ impl Intake {
             }
         };
         let reply = reading.reply.clone();
-        let entries = self.take(platform, bot, reading).await?;
+        // A full inbox is a success too: a platform that gets an error stops delivering for the whole bot.
+        let entries = self.take(platform, bot, reading).await?.entries;
         Ok(Admitted::Taken { entries, reply })
     }
 
-    /// Keeps everything in a reading that is a turn. Each arrival is kept under its own dedup key, so a
-    /// fault half way costs only the platform's repeat.
+    /// Stores every turn of a reading. Each arrival has its own dedup key, so after a fault half way through, the
+    /// platform's repeat adds only what is missing.
     pub async fn take(
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<Bot>,
         reading: Reading,
-    ) -> Result<Vec<EntryId>, Fault> {
+    ) -> Result<Taken, Fault> {
         for reason in &reading.ignored {
             self.metrics.ignored(platform.name(), reason);
-        }
-        for courtesy in reading.courtesies {
-            let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
-            // The platform waits for it with a spinner on somebody's screen; the agent may be asleep.
-            self.relay.tasks().spawn(async move { platform.be_courteous(&bot, courtesy).await });
         }
         let on = bot.identity();
         for Moved { from, to } in &reading.moved {
             if self.relay.roster().move_chat(&on, from, to).await? {
-                self.relay.roster_changed();
+                self.relay.bot_changed(&on);
             }
         }
-        let mut entries = Vec::with_capacity(reading.arrivals.len());
+        // Read before any route is looked up, so that a removal in between is noticed.
+        let removals = self.relay.route_removals();
+        let is_empty = reading.arrivals.is_empty();
+        let mut admitted = Vec::with_capacity(reading.arrivals.len());
         for arrival in reading.arrivals {
-            if let Some(entry) = self.keep(platform.name(), &on, arrival).await? {
-                entries.push(entry);
+            admitted.extend(self.admitted(platform, bot, &on, arrival).await?);
+        }
+        // A button press by somebody who is not admitted is not acknowledged either.
+        if is_empty || !admitted.is_empty() {
+            for ack in reading.interaction_acks {
+                let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
+                // It does not wait for the agent, which may be asleep: the person sees a spinner until then.
+                self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        Ok(entries)
+        let mut taken = Taken::default();
+        for Admitting { route, entrant, capabilities } in admitted {
+            let source = &entrant.event.source;
+            let to = may_answer(&entrant).then(|| (source.chat_id.clone(), source.thread_id.clone()));
+            match self.keep(platform.name(), &on, &route, entrant, capabilities).await? {
+                ArrivalResult::Entry(entry) => {
+                    self.relay.end_if_unrouted(&on, &route.instance, removals).await?;
+                    taken.entries.push(entry);
+                }
+                ArrivalResult::Nothing => {}
+                ArrivalResult::Full(full) => {
+                    taken.full = Some(full);
+                    if let Some((Some(chat), thread)) = to
+                        && !platform.answers_senders_itself()
+                        && self.notices.may_tell(&on, &chat)
+                    {
+                        self.answer(platform, bot, chat, thread, MAILBOX_FULL.to_owned());
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Returns the arrival if it is a turn for an agent, from a sender who may write to it. This is decided before
+    /// anything is stored or bound, or an agent woken.
+    async fn admitted(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<Bot>,
+        on: &Identity,
+        arrival: Arrival,
+    ) -> Result<Option<Admitting>, Fault> {
+        let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
+        let bearings = Bearings { source: &event.source, path: path.as_deref() };
+        let routed = self.relay.find_route(on, bearings).await?;
+        event.bot_id = Some(on.bot.clone());
+        event.received_at = Some(received.to_string());
+        let entrant = Entrant {
+            event,
+            id: None,
+            dedup,
+            addressed,
+            references,
+            accepted: received,
+            receipt: None,
+            stop: platform.stop_rule(),
+        };
+        let ignored = |reason| {
+            self.metrics.ignored(platform.name(), reason);
+            Ok(None)
+        };
+        // Without a route there is no agent to be admitted to, so no pairing code is offered.
+        if routed.is_none() && (bot.shared || platform.decides_access()) {
+            return ignored("no_route");
+        }
+        if let Some(reason) = entrant.refusal() {
+            return ignored(reason);
+        }
+        if !platform.decides_access() {
+            let names_place = routed.as_ref().is_some_and(|routed| routed.names_place);
+            match self.access.judge(on, &entrant.event.source, names_place).await? {
+                Verdict::Admitted => {}
+                Verdict::Denied => return ignored("denied"),
+                Verdict::Stranger(code) => {
+                    let source = &entrant.event.source;
+                    if let (Some(code), Some(chat)) = (code, &source.chat_id)
+                        && may_answer(&entrant)
+                    {
+                        self.tell_code(platform, bot, chat.clone(), source.thread_id.clone(), code);
+                    }
+                    return ignored("stranger");
+                }
+            }
+        }
+        match routed {
+            Some(routed) => Ok(Some(Admitting { route: routed.to, entrant, capabilities })),
+            None => ignored("no_route"),
+        }
+    }
+
+    /// Sends a notice of the server to a sender, in a task of its own.
+    fn answer(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<Bot>,
+        chat: ChatId,
+        thread: Option<ThreadId>,
+        text: String,
+    ) {
+        let (notices, platform, bot) = (self.notices.clone(), Arc::clone(platform), Arc::clone(bot));
+        self.relay.tasks().spawn(async move { notices.send(platform, bot, chat, thread, text).await });
+    }
+
+    /// Sends a stranger their pairing code, in a task of its own.
+    fn tell_code(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<Bot>,
+        chat: ChatId,
+        thread: Option<ThreadId>,
+        code: PairingCode,
+    ) {
+        let (notices, access) = (self.notices.clone(), self.access.clone());
+        let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
+        self.relay.tasks().spawn(async move {
+            if !notices.send(platform, bot, chat, thread, code.notice()).await {
+                access.not_told(code).await;
+            }
+        });
     }
 
     async fn keep(
         &self,
         platform: &'static str,
         on: &Identity,
-        arrival: Arrival,
-    ) -> Result<Option<EntryId>, Fault> {
-        let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
-        let bearings = Bearings { source: &event.source, path: path.as_deref() };
-        let Some(route) = self.relay.route(on, bearings).await? else {
-            self.metrics.ignored(platform, "no_route");
-            return Ok(None);
-        };
-        event.bot_id = Some(on.bot.clone());
-        event.received_at = Some(received.to_string());
-        let entrant =
-            Entrant { event, id: None, dedup, addressed, references, accepted: received, receipt: None };
-        // What is refused at the gate below leaves nothing behind.
-        if !capabilities.is_empty() && entrant.refusal().is_none() {
-            // A repeat binds nothing again: it would fill up what was meant to be used once.
+        route: &RouteTo,
+        entrant: Entrant,
+        capabilities: Vec<Captured>,
+    ) -> Result<ArrivalResult, Fault> {
+        if !capabilities.is_empty() {
+            // A repeat does not bind again: that would refill a capability that can be used once.
             if let Some(entry) = self.relay.inbox().known(on, &entrant.dedup).await? {
                 self.metrics.ignored(platform, "repeat");
-                return Ok(Some(entry));
+                return Ok(ArrivalResult::Entry(entry));
             }
-            // Bind first. A crash after this line leaves a capability that lapses unused; the other
-            // order would show an agent a session it cannot follow up.
+            // Bind before the entry is stored. A crash in between leaves a capability that expires unused; the other
+            // order would show the agent a session whose capability is not there yet.
             let keys = session_key::plausible_of_interaction(&entrant.event.source);
             self.vault.bind(&route.tenant, &route.instance, &keys, capabilities).await?;
         }
-        match self.relay.admit(&route, on, entrant).await? {
-            Admission::Kept(Appended::Kept(entry)) => {
+        Ok(match self.relay.admit(route, on, entrant).await? {
+            Admission::Kept(entry) => {
                 self.metrics.kept(platform);
-                Ok(Some(entry))
+                ArrivalResult::Entry(entry)
             }
-            Admission::Kept(Appended::Known(entry)) => {
+            Admission::Known(entry) => {
                 self.metrics.ignored(platform, "repeat");
-                Ok(Some(entry))
+                ArrivalResult::Entry(entry)
+            }
+            Admission::Full(full) => {
+                self.metrics.ignored(platform, "inbox_full");
+                ArrivalResult::Full(full)
             }
             Admission::Refused(reason) => {
                 self.metrics.ignored(platform, reason);
-                Ok(None)
+                ArrivalResult::Nothing
             }
-        }
+        })
     }
+}
+
+/// Whether a notice may be sent. In a channel it would be published to all readers.
+fn may_answer(entrant: &Entrant) -> bool {
+    entrant.event.source.chat_type != "channel"
+}
+
+/// The result for one arrival.
+enum ArrivalResult {
+    Entry(EntryId),
+    Nothing,
+    Full(Full),
 }

@@ -1,28 +1,33 @@
-//! The outer doors: the only code that knows a chat platform.
+//! Chat platforms: verifies and normalizes incoming messages, and sends the actions of agents.
 //!
-//! Raw requests are verified over the bytes as they came, normalized into events, stripped of every
-//! captured credential, routed and kept; only then does the platform hear a word. Actions go out with
-//! the credentials of exactly one bot. This is the only plane that is handed the vault.
+//! This is the only crate that knows a chat platform, and the only plane that gets the vault.
+//!
+//! - A raw request is verified over its unparsed bytes, normalized into events, stripped of every captured
+//!   credential, routed and stored. Only then does the platform get its response.
+//! - An action is sent with the credentials of exactly one bot.
 
+mod access;
+mod bot_lifecycle;
 mod bots;
 mod config;
 mod edge;
 mod egress;
 mod fault;
 mod intake;
-mod keeping;
 mod metrics;
+mod notices;
 pub mod platform;
 mod routes;
 pub mod split;
 pub mod telegram;
 pub mod web;
 
+pub use access::Access;
+pub use bot_lifecycle::{BotDraft, NotKept};
 pub use bots::{Bot, Bots};
 pub use config::Config;
 pub use edge::{Edge, Parts};
 pub use fault::Fault;
-pub use intake::{Admitted, Intake};
-pub use keeping::{BotDraft, NotKept};
+pub use intake::{Admitted, Intake, Taken};
 pub use metrics::Metrics;
 pub use routes::routes;

@@ -1,4 +1,4 @@
-//! What the edge counts.
+//! Metrics of the edge.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -16,7 +16,7 @@ struct OfPlatform {
     platform: &'static str,
 }
 
-/// The edge's families; labels come from closed sets.
+/// The edge's metric families. Labels come from closed sets.
 #[derive(Default)]
 pub struct Metrics {
     kept: Family<OfPlatform, Counter>,
@@ -26,11 +26,15 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("posthouse_edge_events_kept", "Events kept for an agent", self.kept.clone());
-        registry.register("posthouse_edge_events_ignored", "Events that were no turn", self.ignored.clone());
+        registry.register("posthouse_edge_events_kept", "Events stored for an agent", self.kept.clone());
+        registry.register(
+            "posthouse_edge_events_ignored",
+            "Events not stored, by reason",
+            self.ignored.clone(),
+        );
         registry.register(
             "posthouse_edge_requests_refused",
-            "Requests refused at the door",
+            "Requests of platforms and of the chat page that were refused",
             self.refused.clone(),
         );
     }

@@ -1,4 +1,4 @@
-//! The border that every chat platform is built against: verify, normalize, carry.
+//! The [`Platform`] trait that every chat platform implements, and its request and event types.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use http::{HeaderMap, Method, StatusCode};
 use ledger::Uses;
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Descriptor, Event};
-use relay::{Carried, Order};
+use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
 
 use crate::bots::Bot;
 use crate::intake::Intake;
 
-/// A request that nobody has parsed yet.
+/// An unparsed HTTP request.
 #[derive(Clone, Debug)]
 pub struct Raw {
     pub method: Method,
-    /// What follows `/door/{platform}/{bot}`, without the leading slash; often empty.
+    /// The path after `/door/{platform}/{bot}`, without the leading slash; often empty.
     pub rest: String,
     pub query: String,
     pub headers: HeaderMap,
@@ -27,7 +27,25 @@ pub struct Raw {
     pub received: Moment,
 }
 
-/// Bytes that are the platform's by its own proof; decrypted, if the platform encrypts.
+/// The part of a request that comes before its body.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    pub method: &'a Method,
+    /// The path after `/door/{platform}/{bot}`, without the leading slash.
+    pub rest: &'a str,
+    pub headers: &'a HeaderMap,
+}
+
+/// Result of checking the head of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadProof {
+    /// The request is the platform's.
+    Proven,
+    /// Not decided yet: the signature covers the body.
+    BodyNeeded,
+}
+
+/// A verified request body. It is decrypted, if the platform encrypts.
 #[derive(Clone, Debug)]
 pub struct Verified {
     pub body: Bytes,
@@ -35,47 +53,47 @@ pub struct Verified {
     pub received: Moment,
 }
 
-/// What came through the door, in two hands: the event for the agent, and the capabilities that must
-/// never reach it.
+/// One incoming event, split so that the agent's half cannot carry a secret: the event for the agent, and the
+/// capabilities that must never reach it.
 pub struct Arrival {
     pub event: Event,
     pub capabilities: Vec<Captured>,
-    /// The platform's own word for "the same again".
+    /// Equal for repeated deliveries of the same event; made from the platform's own id.
     pub dedup: DedupKey,
-    /// Meant for us: a direct conversation, a mention, a reply, a command, a press on our button.
+    /// Addressed to the bot: a direct conversation, a mention, a reply, a command or a press of its button.
     pub addressed: bool,
     /// The webhook path as a routing discriminator, where the platform has one.
     pub path: Option<String>,
-    /// What the platform calls each of the event's `media`, in the same order: enough for its own code to
-    /// fetch them later. It stays inside; agents get handles.
+    /// The platform's id of each of the event's `media`, in the same order, with which its code can fetch them later.
+    /// They stay inside the server; agents get handles.
     pub references: Vec<String>,
     pub received: Moment,
 }
 
-/// A delivery, read: it may hold several events, or none (a handshake).
+/// A normalized delivery. It may hold several events, or none (a handshake).
 #[derive(Default)]
 pub struct Reading {
     pub arrivals: Vec<Arrival>,
-    /// Chats that go on under another id.
+    /// Chats that have got a new id.
     pub moved: Vec<Moved>,
     pub reply: Reply,
-    /// What the platform wants done at the edge, promptly and whatever the agent does.
-    pub courtesies: Vec<Courtesy>,
-    /// Events that were read and are no turn, by reason.
+    /// Calls that the edge owes the platform promptly, independent of the agent.
+    pub interaction_acks: Vec<InteractionAck>,
+    /// The reasons of events that are not turns.
     pub ignored: Vec<&'static str>,
 }
 
-/// A chat that the platform gave a new id: the same people, and from now on the only id that works.
+/// A chat to which the platform gave a new id. The old id no longer works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub from: ChatId,
     pub to: ChatId,
 }
 
-/// Something owed to the platform itself, such as the acknowledgement of a button press.
-pub struct Courtesy(pub Captured);
+/// A call that the edge owes the platform, such as the acknowledgement of a button press.
+pub struct InteractionAck(pub Captured);
 
-/// What the platform hears back once everything is kept.
+/// The HTTP response to the platform after everything is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: StatusCode,
@@ -89,7 +107,7 @@ impl Default for Reply {
     }
 }
 
-/// A request that is not let in. The reason is for logs and counters; the answer carries none of it.
+/// A refused request. The reason is for logs and metrics only; the response does not contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub reason: &'static str,
@@ -110,39 +128,39 @@ impl Refusal {
     }
 }
 
-/// A secret or setting that a bot of this platform needs, as `posthouse bot create` asks for it.
+/// A secret of this platform's bots, as `posthouse bot create` asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     pub name: &'static str,
     pub about: &'static str,
-    /// Made by the house when not given.
+    /// Generated by the server if it is not given.
     pub generated: bool,
 }
 
-/// What the platform says of a bot when its credentials are tried.
+/// The platform's description of a bot, from the check of its credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Met {
-    /// What the platform calls it: the default bot id.
+pub struct PlatformBot {
+    /// The bot's id on the platform: the default bot id.
     pub id: String,
     /// Merged into the bot's settings.
     pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
-/// How a bot's events come to us.
+/// The way in which a bot gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// The platform calls, or the events arise in this house: there is nothing to fetch.
+    /// The platform calls a webhook, or the events arise in this server. There is nothing to fetch.
     Called,
-    /// We ask: by polling, or over a socket that we hold.
+    /// The server fetches them, by polling or over a socket that it opens.
     Fetches,
 }
 
-/// Why a bot cannot be used, in words for its operator. Never holds a secret.
+/// The reason why a bot cannot be used, as a text for its operator. Never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Trouble(pub String);
 
-/// One chat platform. An implementation holds no bot: each call names one.
+/// One chat platform. An implementation holds no bot; each call names one.
 #[async_trait]
 pub trait Platform: Send + Sync {
     /// Its name on the wire, in paths and on the command line.
@@ -150,39 +168,60 @@ pub trait Platform: Send + Sync {
 
     fn descriptor(&self, bot: &Bot) -> Descriptor;
 
+    /// Handling of a message that is exactly `/stop`. A platform on which an interrupt stalls a stock gateway, such as
+    /// Slack, must return `Text` (relay contract section 13.1).
+    fn stop_rule(&self) -> StopRule;
+
     /// The secrets its bots have.
     fn needs(&self) -> &'static [Need];
 
-    /// Whether the platform this bot is known at runs beside us (a stand-in, a server of one's own), so
-    /// that it can call an address which the world cannot.
+    /// Whether the bot's platform runs near this server (a stand-in, a self-hosted server), so that it can call an
+    /// address that is not public.
     fn is_neighbour(&self, _bot: &Bot) -> bool {
         false
     }
 
-    /// Tries the credentials of a bot that is not kept yet.
-    async fn meet(&self, draft: &Bot) -> Result<Met, Trouble>;
+    /// Whether the platform itself decides who may write, so that `access` is not asked.
+    fn decides_access(&self) -> bool {
+        false
+    }
 
-    /// Is this truly the platform's? Judged over the bytes and headers as they came.
+    /// Checks the credentials of a bot that is not stored yet.
+    async fn meet(&self, draft: &Bot) -> Result<PlatformBot, Trouble>;
+
+    /// Checks what can be checked before the body is read. A platform whose proof is in the headers refuses here. One
+    /// that signs the body returns `BodyNeeded`; its body is then read under the limits for unverified requests.
+    fn verify_head(&self, _bot: &Bot, _head: &Head<'_>) -> Result<HeadProof, Refusal> {
+        Ok(HeadProof::BodyNeeded)
+    }
+
+    /// Checks that the request is the platform's, over the unparsed bytes and headers.
     fn verify(&self, bot: &Bot, raw: Raw) -> Result<Verified, Refusal>;
 
-    /// What the bytes mean. Only what is known to be safe is copied into an event.
+    /// Parses a verified body. Only fields known to be safe are copied into an event.
     fn normalize(&self, bot: &Bot, verified: Verified) -> Result<Reading, Refusal>;
 
-    /// Pays what is owed to the platform itself. Its failure is nobody's.
-    async fn be_courteous(&self, bot: &Bot, courtesy: Courtesy);
+    /// Whether the response to the sender's own request reports a message that is not stored, so that no notice is
+    /// needed.
+    fn answers_senders_itself(&self) -> bool {
+        false
+    }
+
+    /// Makes a call that is owed to the platform. A failure has no consequences.
+    async fn acknowledge_interaction(&self, bot: &Bot, ack: InteractionAck);
 
     /// Carries out one action as this bot.
     async fn carry(&self, bot: &Bot, order: Order) -> Carried;
 
-    /// Makes the platform deliver to us: registers the webhook at `door`, or removes it when the bot
-    /// polls or the house has no address the platform could reach. Repeating changes nothing.
-    async fn settle_in(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble>;
+    /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot polls or the platform
+    /// cannot reach this server. Repeating it changes nothing.
+    async fn register(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble>;
 
-    /// Fetches events until told to stop. Asked only of bots whose platform does not call us.
+    /// Fetches events until `stop`. Called only for bots whose platform does not call a webhook.
     async fn fetch(&self, bot: Arc<Bot>, intake: Intake, stop: CancellationToken);
 }
 
-/// A capability that may be used once, for as long as the platform honours it.
+/// A capability that can be used once. It has no expiry here; the platform decides how long it accepts it.
 pub fn once(kind: &str, value: impl Into<String>) -> Captured {
     Captured {
         kind: kind.into(),

@@ -1,4 +1,6 @@
-//! The edge's door: `/door/{platform}/{bot}` and what follows.
+//! HTTP routes for the webhooks of platforms: `/door/{platform}/{bot}` and paths below it.
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -8,12 +10,16 @@ use axum::routing::any;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use ledger::Identity;
+use relay::RequestControl;
+use serde_json::Map;
+use vault::Credentials;
 
-use crate::Edge;
+use crate::bots::Bot;
 use crate::intake::Admitted;
-use crate::platform::Raw;
+use crate::platform::{Head, HeadProof, Platform, Raw};
+use crate::{Edge, Fault};
 
-/// The largest delivery taken; every platform's are far smaller.
+/// Largest accepted body, in bytes. The deliveries of all platforms are far smaller.
 const LARGEST: usize = 1024 * 1024;
 
 pub fn routes(edge: &Edge) -> Router {
@@ -32,23 +38,42 @@ struct Door {
 }
 
 async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Request) -> Response {
-    // Taken apart by hand: the extractors of method and headers would copy them.
+    // Split by hand, because the extractors of method and headers would copy them.
     let (parts, body) = request.into_parts();
-    let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
-    };
-    // The path selects one bot, and so the key; never the tenant.
+    // The path selects one bot and so the secret to check, never a tenant.
     let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
     let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let bot = match edge.bots().find(&identity).await {
         Ok(Some(bot)) => bot,
-        Ok(None) => return StatusCode::NOT_FOUND.into_response(),
+        // Checked like any other bot, with secrets that nobody has, so that an unverified caller cannot learn which
+        // bots exist.
+        Ok(None) => match nobody(&*platform, &identity) {
+            Ok(bot) => Arc::new(bot),
+            Err(fault) => {
+                tracing::error!(%fault, platform = platform.name(), "could not verify a delivery");
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
+        },
         Err(fault) => {
             tracing::error!(%fault, platform = platform.name(), "could not open the bot of a delivery");
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
+    };
+    let head = Head { method: &parts.method, rest: &door.rest, headers: &parts.headers };
+    match edge.intake().judge_head(&platform, &bot, &head) {
+        Ok(HeadProof::Proven) => {
+            let principal = format!("{}:{}", platform.name(), door.bot);
+            if RequestControl::proven(&parts.extensions, &principal, None).is_err() {
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
+        }
+        Ok(HeadProof::BodyNeeded) => {}
+        Err(refusal) => return refusal.status.into_response(),
+    }
+    let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let raw = Raw {
         method: parts.method,
@@ -75,9 +100,24 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
         }
         Ok(Admitted::Refused(refusal)) => refusal.status.into_response(),
         Err(fault) => {
-            // Not kept, so not acknowledged: the platform will bring it again.
-            tracing::error!(%fault, platform = platform.name(), "could not keep a delivery");
+            // Not stored, so not acknowledged: the platform delivers it again.
+            tracing::error!(%fault, platform = platform.name(), "could not store a delivery");
             StatusCode::SERVICE_UNAVAILABLE.into_response()
         }
     }
+}
+
+/// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
+fn nobody(platform: &dyn Platform, identity: &Identity) -> Result<Bot, Fault> {
+    let mut credentials = Credentials::default();
+    for need in platform.needs() {
+        credentials.insert(need.name, vault::random_hex(32)?);
+    }
+    Ok(Bot {
+        platform: identity.platform.clone(),
+        id: identity.bot.clone(),
+        shared: false,
+        settings: Map::new(),
+        credentials,
+    })
 }

@@ -1,15 +1,18 @@
-//! One splitter for every platform: a long answer becomes several messages that each fit.
+//! Splitter of long messages, shared by all platforms.
 //!
-//! What holds for every answer (`vectors/platforms/split.json`): each chunk measures at most the limit, none is
-//! blank, code fences are closed at the end of a chunk and opened again with their language in the next, no
-//! grapheme cluster is cut unless it alone is too long, and nothing is lost but white space at the borders.
+//! Guarantees for every text (`vectors/platforms/split.json`):
+//!
+//! - Each chunk measures at most the limit, and none is blank.
+//! - Code fences are closed at the end of a chunk and opened again with their language in the next.
+//! - No grapheme cluster is cut unless it alone is too long.
+//! - Nothing is lost except white space at the borders.
 
 mod fences;
 
 use fences::Page;
 use unicode_segmentation::GraphemeCursor;
 
-/// What a platform counts when it speaks of a message's length.
+/// The unit in which a platform measures the length of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Unicode scalar values.
@@ -29,15 +32,15 @@ pub fn measure(text: &str, unit: Unit) -> usize {
     }
 }
 
-/// Chunks of at most `limit` in `unit`. Blank text gives none: there is nothing to say.
+/// Chunks of at most `limit` in `unit`. Blank text gives none.
 pub fn split(text: &str, limit: usize, unit: Unit) -> Vec<String> {
     split_measured(text, limit, &|chunk| measure(chunk, unit))
 }
 
-/// As [`split`], with a ruler of the caller's own: a dialect that hides or grows text is measured as converted.
+/// As [`split`], with the caller's own `measure`, for platforms that count the text after conversion to their markup.
 ///
-/// The ruler should grow with the text. Where it does not quite (markup that closes later), a chunk that turns
-/// out too long is cut again shorter. A single character over the limit goes out alone, for want of a better.
+/// `measure` should grow with the text. If it does not quite (markup that closes later), a chunk that is too long is
+/// cut again shorter. A single character over the limit becomes a chunk of its own.
 pub fn split_measured(text: &str, limit: usize, measure: &dyn Fn(&str) -> usize) -> Vec<String> {
     if text.trim().is_empty() {
         return Vec::new();
@@ -61,7 +64,7 @@ pub fn split_measured(text: &str, limit: usize, measure: &dyn Fn(&str) -> usize)
     chunks
 }
 
-/// Cuts one page. All positions are byte offsets into the page's text, on character borders.
+/// Cuts one page. All positions are byte offsets into the page's text, on character boundaries.
 struct Knife<'a> {
     page: &'a Page<'a>,
     limit: usize,
@@ -69,7 +72,7 @@ struct Knife<'a> {
 }
 
 impl Knife<'_> {
-    /// Where the chunk that starts at `at` ends; always further on.
+    /// The end of the chunk that starts at `at`; always greater than `at`.
     fn cut(&self, at: usize) -> usize {
         let mut furthest = self.furthest(at);
         loop {
@@ -82,7 +85,7 @@ impl Knife<'_> {
         }
     }
 
-    /// The smallest step that still gets on: one character of something that can be said.
+    /// The end of the smallest chunk that makes progress: one visible character.
     fn least(&self, at: usize) -> usize {
         let text = &self.page.text;
         if let Some(fence) = self.page.closing_at(at) {
@@ -96,8 +99,8 @@ impl Knife<'_> {
         (self.measure)(&self.render(at, end)) <= self.limit
     }
 
-    /// The last position that still fits. Doubling first, then halving, keeps the work in proportion to the
-    /// chunk and not to the text.
+    /// The last position that still fits. The search doubles first and then halves, so that the work grows with the
+    /// chunk and not with the text.
     fn furthest(&self, at: usize) -> usize {
         let text = &self.page.text;
         let (mut low, mut step) = (at, self.limit.max(16));
@@ -126,7 +129,8 @@ impl Knife<'_> {
         }
     }
 
-    /// A blank line, else a newline, else a blank in the second half of the window, else the last cluster border.
+    /// The best cut: a blank line, else a newline, else a space, each in the second half of the window, else the last
+    /// cluster boundary.
     fn choose(&self, at: usize, furthest: usize) -> usize {
         let text = &self.page.text;
         if furthest >= text.len() {
@@ -154,12 +158,12 @@ impl Knife<'_> {
 
     fn may_break(&self, at: usize, here: usize, letter: char) -> bool {
         let after = here + letter.len_utf8();
-        // These are white space whose whole point is that no line breaks there.
+        // Non-breaking spaces.
         !matches!(letter, '\u{a0}' | '\u{2007}' | '\u{202f}')
-            // A base for a combining mark is no gap between words.
+            // A space that carries a combining mark does not separate words.
             && self.is_border(at, here)
             && self.is_border(at, after)
-            // Three backticks at the start of a chunk would read as a fence.
+            // Three backticks at the start of a chunk would be read as a fence.
             && !self.page.text[after..].starts_with("```")
     }
 
@@ -171,11 +175,11 @@ impl Knife<'_> {
             end = cursor.prev_boundary(rest, 0).ok().flatten().map_or(at, |border| at + border);
         }
         if end <= at {
-            // One cluster longer than the limit: the only case where it may be torn.
+            // One cluster is longer than the limit. Only then may it be cut.
             return furthest;
         }
-        // Three backticks at the start of the next chunk would read as a fence: step back over them if there is
-        // anything to step back to.
+        // Three backticks at the start of the next chunk would be read as a fence, so the cut moves back before them
+        // where possible.
         let mut earlier = end;
         while self.page.text[end..].starts_with("```") && earlier > half {
             earlier = self.page.text.floor_char_boundary(earlier - 1);
@@ -191,7 +195,7 @@ impl Knife<'_> {
         GraphemeCursor::new(here - at, rest.len(), true).is_boundary(rest, 0).unwrap_or(true)
     }
 
-    /// The chunk as it goes out: what lies between, inside whatever fence holds its ends.
+    /// The text of the chunk, with the fence reopened at its start and closed at its end if a cut is inside one.
     fn render(&self, at: usize, end: usize) -> String {
         let end = self.page.settle(at, end).max(at);
         let piece = self.page.text[at..end].trim_end();
@@ -212,8 +216,8 @@ impl Knife<'_> {
         chunk
     }
 
-    /// Where the next chunk starts: past the blanks of the border, but before a line's indentation, and past a
-    /// fence that has nothing left to show.
+    /// The start of the next chunk: after the white space at the cut, but before a line's indentation, and after a
+    /// fence with no content left.
     fn skip_blank(&self, mut at: usize) -> usize {
         let text = &self.page.text;
         loop {

@@ -1,8 +1,11 @@
-//! Telegram, by its Bot API: updates in by webhook or long polling, actions out.
+//! Telegram, over its Bot API: receives updates by webhook or long polling, and sends actions.
 //!
-//! Settings of a bot: `mode` (`webhook` or `poll`), `api_base_url` (instead of the house's),
-//! `forum_chat_type` (what a forum group is called in session keys; `group` unless said), and, learned
-//! from Telegram itself, `username` and `bot_user_id`.
+//! Settings of a bot:
+//!
+//! - `mode`: `webhook` or `poll`
+//! - `api_base_url`: overrides the server's setting
+//! - `forum_chat_type`: chat type of a forum group in session keys; default `group`
+//! - `username` and `bot_user_id`: read from Telegram when the bot is created
 
 mod api;
 mod egress;
@@ -21,22 +24,25 @@ use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{Action, BotId, ChatInfo, Descriptor};
-use relay::{Carried, Order};
+use relay::{Carried, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::bots::Bot;
 use crate::intake::Intake;
-use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Settled, Trouble, Verified};
+use crate::platform::{
+    Head, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble,
+    Verified,
+};
 
 const PLATFORM: &str = "telegram";
 const TOKEN: &str = "token";
 const WEBHOOK_SECRET: &str = "webhook_secret";
 const CALLBACK_QUERY: &str = "telegram.callback_query_id";
 const BUSINESS_CONNECTION: &str = "telegram.business_connection_id";
-/// How Telegram itself addresses the topic that has no id in messages.
+/// Telegram's id of the General topic, whose messages carry no topic id.
 const GENERAL_TOPIC: &str = "1";
-/// UTF-16 units in one message, after its entities are parsed.
+/// Longest message, in UTF-16 units after its entities are parsed.
 const MESSAGE_LENGTH: usize = 4096;
 const ALLOWED_UPDATES: &[&str] = &[
     "message",
@@ -48,27 +54,30 @@ const ALLOWED_UPDATES: &[&str] = &[
     "business_message",
     "business_connection",
 ];
-/// How long somebody looks at a spinner before it gives up by itself.
+/// Time limit for acknowledging a button press. Later the person's client hides its spinner by itself.
 const COURTESY: Duration = Duration::from_secs(10);
 
-/// The platform. Clones share connections and memory.
+/// The platform `telegram`. Clones share connections and caches.
 #[derive(Clone)]
 pub struct Telegram {
-    /// Made for the first call: it reads the machine's certificates, which a house without bots need not do.
+    /// Built for the first call, because it reads the machine's certificates, which a server without bots does not
+    /// need.
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
     api_base: String,
     timepiece: Timepiece,
     chats: Cache<(BotId, i64), ChatInfo>,
-    /// Which messages one action became, by the one the agent knows: an edit must reach them all.
+    /// All messages that one action was split into, by the message id that the agent knows. An edit must change all
+    /// of them.
     families: Cache<(BotId, i64, i64), Arc<[i64]>>,
+    fitting: egress::Fitting,
 }
 
 impl Telegram {
-    /// The address of the Bot API that Telegram runs.
+    /// Base URL of Telegram's own Bot API.
     pub const API_BASE: &'static str = "https://api.telegram.org";
 
-    /// Calls go to `api_base`, unless a bot has an address of its own. The process must have installed a
-    /// rustls crypto provider as its default before the first call.
+    /// Calls go to `api_base`, unless a bot has its own `api_base_url`. The process must install a default rustls
+    /// crypto provider before the first call.
     pub fn new(api_base: &str, timepiece: Timepiece) -> Self {
         Self {
             client: Arc::default(),
@@ -76,10 +85,11 @@ impl Telegram {
             timepiece,
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
             families: Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(3600)).build(),
+            fitting: egress::Fitting::default(),
         }
     }
 
-    /// The messages that stand for `message`; itself, unless it was ever too long for one.
+    /// The messages that `message` was split into; only itself, if it fitted into one.
     fn recall(&self, bot: &Bot, chat: i64, message: i64) -> Arc<[i64]> {
         self.families.get(&(bot.id.clone(), chat, message)).unwrap_or_else(|| Arc::from([message]))
     }
@@ -94,7 +104,7 @@ impl Telegram {
     }
 }
 
-/// Who we are on Telegram.
+/// The bot's own identity on Telegram.
 struct Us<'a> {
     id: Option<i64>,
     username: Option<&'a str>,
@@ -102,7 +112,7 @@ struct Us<'a> {
 
 impl<'a> Us<'a> {
     fn of(bot: &'a Bot) -> Self {
-        // Without a setting the bot's own id will do: by default it is the same number.
+        // Without the setting the bot's id is used: by default it is the same number.
         let id = bot.setting("bot_user_id").unwrap_or(bot.id.as_str()).parse().ok();
         Self { id, username: bot.setting("username") }
     }
@@ -138,12 +148,17 @@ impl Platform for Telegram {
         }
     }
 
+    /// On Telegram only those stock agents that send typing actions handle an interrupt.
+    fn stop_rule(&self) -> StopRule {
+        StopRule::InterruptIfTyping
+    }
+
     fn needs(&self) -> &'static [Need] {
         &[
             Need { name: TOKEN, about: "the token that @BotFather gave the bot", generated: false },
             Need {
                 name: WEBHOOK_SECRET,
-                about: "what Telegram proves itself with when it calls; 1 to 256 of A-Z a-z 0-9 _ -",
+                about: "the secret that Telegram sends with each webhook call; 1 to 256 of A-Z a-z 0-9 _ -",
                 generated: true,
             },
         ]
@@ -153,8 +168,12 @@ impl Platform for Telegram {
         self.base_of(bot).starts_with("http://")
     }
 
-    async fn meet(&self, draft: &Bot) -> Result<Met, Trouble> {
+    async fn meet(&self, draft: &Bot) -> Result<PlatformBot, Trouble> {
         settle::meet(self, draft).await
+    }
+
+    fn verify_head(&self, bot: &Bot, head: &Head<'_>) -> Result<HeadProof, Refusal> {
+        verify::verify_head(bot, head)
     }
 
     fn verify(&self, bot: &Bot, raw: Raw) -> Result<Verified, Refusal> {
@@ -165,11 +184,11 @@ impl Platform for Telegram {
         normalize::normalize(bot, &verified)
     }
 
-    async fn be_courteous(&self, bot: &Bot, courtesy: Courtesy) {
-        let params = AnswerCallbackQuery { callback_query_id: courtesy.0.value.expose() };
+    async fn acknowledge_interaction(&self, bot: &Bot, ack: InteractionAck) {
+        let params = AnswerCallbackQuery { callback_query_id: ack.0.value.expose() };
         let answered = self.call::<bool>(bot, "answerCallbackQuery", &params, COURTESY).await;
         if let Err(failure) = answered {
-            tracing::debug!(bot.id = %bot.id, "a pressed button was not answered: {}", failure.cause());
+            tracing::debug!(bot.id = %bot.id, "could not acknowledge a button press: {}", failure.cause());
         }
     }
 
@@ -177,8 +196,8 @@ impl Platform for Telegram {
         egress::carry(self, bot, order).await
     }
 
-    async fn settle_in(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble> {
-        settle::settle_in(self, bot, door).await
+    async fn register(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble> {
+        settle::register(self, bot, door).await
     }
 
     async fn fetch(&self, bot: Arc<Bot>, intake: Intake, stop: CancellationToken) {

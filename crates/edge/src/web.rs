@@ -1,81 +1,99 @@
-//! The built-in web chat: platform `web`, where the house itself plays the platform.
+//! The built-in web chat: platform `web`, for which this server itself is the chat platform.
 //!
-//! A room is one person's conversation with one agent. What is said is written down before anybody is
-//! shown it, so a page that reloads finds exactly what it saw. Nothing comes in at `/door/web`: people
-//! speak through the page's own routes, which know who they are talking to (`auth`).
+//! A room is one invited person's conversation with one agent. Every message is stored before any page shows it, so a
+//! page that reloads finds exactly what it showed. Nothing is accepted at `/door/web`: people write through the
+//! page's own routes, which authenticate them (`auth`).
 
 mod auth;
 mod carry;
 mod enrol;
 mod hub;
+mod invitations;
+mod locks;
+mod markdown;
 mod page;
 mod person;
 mod problem;
 mod routes;
+mod session;
 mod stream;
+mod streams;
+mod turns;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use ledger::{Identity, Invite, Room, Rooms};
+use ledger::{Identity, Invitation, Invitations, Room, Rooms};
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
-use posthouse_wire::{Action, ChatId, Descriptor, InstanceId, Secret};
-use relay::{Carried, Order};
+use posthouse_wire::{Action, ChatId, Descriptor, InstanceId};
+use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
 use crate::bots::Bot;
 use crate::intake::Intake;
-use crate::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Settled, Trouble, Verified};
+use crate::platform::{
+    Head, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble,
+    Verified,
+};
 
-pub use enrol::{Enrol, Newcomer, Turned};
+pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
+pub use invitations::{LINK_LIFE, NewInvitation, link};
 pub use person::Person;
 pub use routes::{Chat, routes};
 
 use hub::Hub;
+use locks::RoomLocks;
+use markdown::Renderer;
+use streams::Streams;
+use turns::Turns;
 
 /// The platform's name on the wire.
 pub const NAME: &str = "web";
 
-/// The longest message, in Unicode scalar values, either way.
+/// The longest message, in Unicode scalar values, in both directions.
 pub const LIMIT: usize = 32_000;
 
-/// The house as a chat platform.
+/// The web chat as a chat platform.
 pub struct Web {
     rooms: Arc<dyn Rooms>,
+    invitations: Arc<dyn Invitations>,
     timepiece: Timepiece,
-    hub: Hub,
+    hub: Arc<Hub>,
+    /// Held while a message is stored and shown, so that pages get messages in the order of the ledger and a quick
+    /// answer never appears above its question.
+    locks: RoomLocks,
+    streams: Streams,
+    turns: Turns,
+    renderer: Renderer,
 }
 
 impl Web {
-    pub fn new(rooms: Arc<dyn Rooms>, timepiece: Timepiece) -> Self {
-        Self { rooms, timepiece, hub: Hub::default() }
+    pub fn new(rooms: Arc<dyn Rooms>, invitations: Arc<dyn Invitations>, timepiece: Timepiece) -> Self {
+        Self {
+            rooms,
+            invitations,
+            timepiece,
+            hub: Arc::default(),
+            locks: RoomLocks::default(),
+            streams: Streams::default(),
+            turns: Turns::default(),
+            renderer: Renderer::default(),
+        }
     }
 
-    /// Lets one person in from outside. The token is for the link `…/chat?invite=TOKEN` and cannot be
-    /// had again; an earlier link of the same person stops working.
-    pub async fn invite(&self, person: &Person) -> Result<Secret, Fault> {
-        let token = vault::random_hex(32)?;
-        let invite = Invite {
-            hash: auth::fingerprint(token.expose()),
-            person: person.as_str().to_owned(),
-            created: self.timepiece.now(),
-        };
-        self.rooms.invite(invite).await?;
-        Ok(token)
-    }
-
-    /// Finds the room of this person with this agent, or opens it.
-    async fn enter(&self, instance: InstanceId, person: &Person) -> Result<Room, Fault> {
+    /// Finds or creates the room of this invitation with this agent. `None` if the invitation was withdrawn.
+    async fn enter(&self, instance: InstanceId, invited: &Invitation) -> Result<Option<Room>, Fault> {
         let id = ChatId::from(format!("web-{}", vault::random_hex(16)?.expose()));
         let created = self.timepiece.now();
-        Ok(self.rooms.enter(Room { id, instance, person: person.as_str().to_owned(), created }).await?)
+        let (invitation, person) = (Some(invited.id.clone()), invited.person.clone());
+        Ok(self.rooms.enter(Room { id, instance, invitation, person, created }).await?)
     }
 }
 
-/// The web bot of an agent: every agent has one, and it is called like the agent.
+/// The web bot of an agent. Every agent has one; its id is the agent's id.
 fn identity(of: &InstanceId) -> Identity {
     Identity { platform: NAME.into(), bot: of.as_str().into() }
 }
@@ -98,12 +116,25 @@ impl Platform for Web {
         }
     }
 
+    /// Stock agents have no special rule for this platform, so every version of them handles an interrupt.
+    fn stop_rule(&self) -> StopRule {
+        StopRule::Interrupt
+    }
+
     fn needs(&self) -> &'static [Need] {
         &[]
     }
 
-    async fn meet(&self, _draft: &Bot) -> Result<Met, Trouble> {
-        Err(Trouble("every agent has its own place in the web chat from the start".to_owned()))
+    fn decides_access(&self) -> bool {
+        true
+    }
+
+    async fn meet(&self, _draft: &Bot) -> Result<PlatformBot, Trouble> {
+        Err(Trouble("web bots cannot be created: every agent already has one".to_owned()))
+    }
+
+    fn verify_head(&self, _bot: &Bot, _head: &Head<'_>) -> Result<HeadProof, Refusal> {
+        Err(no_door())
     }
 
     fn verify(&self, _bot: &Bot, _raw: Raw) -> Result<Verified, Refusal> {
@@ -114,20 +145,24 @@ impl Platform for Web {
         Err(no_door())
     }
 
-    async fn be_courteous(&self, _bot: &Bot, _courtesy: Courtesy) {}
+    fn answers_senders_itself(&self) -> bool {
+        true
+    }
+
+    async fn acknowledge_interaction(&self, _bot: &Bot, _courtesy: InteractionAck) {}
 
     async fn carry(&self, _bot: &Bot, order: Order) -> Carried {
         self.carry_out(order).await
     }
 
-    async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
+    async fn register(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
         Ok(Settled::Called)
     }
 
     async fn fetch(&self, _bot: Arc<Bot>, _intake: Intake, _stop: CancellationToken) {}
 }
 
-/// Nobody outside delivers for this platform, so its door looks like one that is not there.
+/// No outside platform delivers for the web chat, so its webhook path answers like an unknown one.
 fn no_door() -> Refusal {
     Refusal { reason: "no_door", status: StatusCode::NOT_FOUND }
 }

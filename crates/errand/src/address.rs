@@ -1,11 +1,12 @@
-//! Which addresses are public: those that lead to nobody's inside.
+//! IP address policy: which addresses are public and may be called.
 
 use crate::{Cidr, Refusal};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Refuses an address that is neither public nor listed.
+/// Refuses an address that is neither public nor listed in `allowed`.
 pub(crate) fn admit(address: IpAddr, allowed: &[Cidr]) -> Result<(), Refusal> {
-    // An IPv4-mapped address is dialled as the IPv4 address it holds, so a listing of that is a listing of it.
+    // The system connects to an IPv4-mapped address as the IPv4 address it contains. So a range that lists the
+    // IPv4 address also lists its mapped form.
     let dialled = address.to_canonical();
     if allowed.iter().any(|range| range.contains(address) || range.contains(dialled)) || is_public(address) {
         Ok(())
@@ -37,13 +38,14 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     )
 }
 
-/// Only global unicast (2000::/3) is public at all; what else hides in it is taken out. That leaves out the
-/// forms that hold an IPv4 address: mapped, compatible, and NAT64 by the prefix, 6to4, Teredo and ISATAP by name.
+/// Only global unicast (2000::/3) can be public, except its special-purpose ranges. No form that contains an IPv4
+/// address is public: 2000::/3 excludes mapped, compatible and NAT64 addresses; 6to4, Teredo and ISATAP are
+/// excluded by name.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let [first, second, ..] = segments;
     let global_unicast = first & 0xe000 == 0x2000;
-    let protocol_assignments = first == 0x2001 && second < 0x200; // Teredo, benchmarks, ORCHID among them
+    let protocol_assignments = first == 0x2001 && second < 0x200; // includes Teredo, benchmarks and ORCHID
     let documentation = first == 0x2001 && second == 0xdb8 || first == 0x3fff && second < 0x1000;
     let six_to_four = first == 0x2002;
     let isatap = segments[4] & 0xfcff == 0 && segments[5] == 0x5efe;

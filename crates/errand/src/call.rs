@@ -1,31 +1,36 @@
+//! Request and response of an outgoing call.
+
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// One call to be made. Prints without URL, headers and body, any of which may hold a secret.
+/// One outgoing HTTP request. Its `Debug` output omits URL, headers and body, because each may contain a secret.
 #[derive(Clone)]
 pub struct Call {
     /// The method.
     pub method: Method,
-    /// Where to, as it was named; checked before the call.
+    /// The URL as it was given. It is checked before the call.
     pub url: String,
-    /// Headers beside those that HTTP itself asks for.
+    /// Headers in addition to those that HTTP requires.
     pub headers: HeaderMap,
     /// The body; empty for none.
     pub body: Bytes,
-    /// From start to end. `None`: as configured.
+    /// Time limit for the whole call. `None`: the configured limit.
     pub timeout: Option<Duration>,
-    /// How much of the answer's body is read. `None`: as configured.
+    /// Maximum number of bytes read from the response body. `None`: the configured limit.
     pub max_answer: Option<usize>,
+    /// Tenant for whom the call is made. Concurrent DNS lookups are limited per tenant. `None`: per host.
+    pub tenant: Option<Arc<str>>,
 }
 
 impl Call {
     /// A call without headers and body.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         let (headers, body) = (HeaderMap::new(), Bytes::new());
-        Self { method, url: url.into(), headers, body, timeout: None, max_answer: None }
+        Self { method, url: url.into(), headers, body, timeout: None, max_answer: None, tenant: None }
     }
 
     /// A GET.
@@ -38,21 +43,28 @@ impl Call {
         Self { body: body.into(), ..Self::new(Method::POST, url) }
     }
 
-    /// With this header, instead of any other of the name.
+    /// Sets this header and replaces an earlier value of the same name.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// With this much time from start to end.
+    /// Sets the time limit for the whole call.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Reading at most this much of the answer's body.
+    /// Sets the tenant for whom the call is made.
+    #[must_use]
+    pub fn on_behalf_of(mut self, tenant: &str) -> Self {
+        self.tenant = Some(tenant.into());
+        self
+    }
+
+    /// Limits how many bytes of the response body are read.
     #[must_use]
     pub fn max_answer(mut self, bytes: usize) -> Self {
         self.max_answer = Some(bytes);
@@ -69,7 +81,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What the other side said. Every status is an answer, redirects too.
+/// The response. Every status counts as a response, including redirects.
 #[derive(Clone)]
 pub struct Answer {
     /// The status.
@@ -78,7 +90,7 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The body, or its beginning.
     pub body: Bytes,
-    /// False when the body is longer than was asked for, or broke off. The status holds all the same.
+    /// False when the body exceeded the limit or was cut off. The status is valid in both cases.
     pub whole: bool,
 }
 

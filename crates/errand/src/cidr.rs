@@ -1,3 +1,5 @@
+//! IP address ranges in CIDR notation.
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -9,13 +11,13 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// Why a text is no range of addresses.
+/// Error from parsing an address range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CidrFault {
-    /// The part before the slash is no IPv4 or IPv6 address.
+    /// The part before the slash is not an IPv4 or IPv6 address.
     #[error("{0:?} is not an IP address")]
     Address(String),
-    /// The part after the slash is no prefix length of that kind of address.
+    /// The part after the slash is not a valid prefix length for that address family.
     #[error("{0:?} is not a prefix length between 0 and {1}")]
     Prefix(String, u8),
 }
@@ -37,7 +39,7 @@ impl Cidr {
         Some(Self { network, prefix })
     }
 
-    /// This machine itself, in both kinds of address.
+    /// The loopback ranges of IPv4 and IPv6.
     pub fn loopback() -> [Self; 2] {
         [
             Self { network: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), prefix: 8 },
@@ -45,7 +47,7 @@ impl Cidr {
         ]
     }
 
-    /// Whether `address` lies in the range. An IPv4 address and its IPv6 form are different addresses here.
+    /// Whether `address` is in the range. An IPv4 address and its IPv4-mapped IPv6 form count as different addresses.
     pub fn contains(&self, address: IpAddr) -> bool {
         Self::new(address, self.prefix).is_some_and(|other| other == *self)
     }
@@ -61,7 +63,7 @@ impl FromStr for Cidr {
         let Some(prefix) = prefix else {
             return Ok(Self { network: address, prefix: longest });
         };
-        // `parse` would also take a plus sign.
+        // `parse` would also accept a leading plus sign.
         let digits = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
         let length = if digits { prefix.parse().ok() } else { None };
         length

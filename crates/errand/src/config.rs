@@ -1,22 +1,24 @@
+//! Settings of outgoing calls.
+
 use crate::Cidr;
 use std::time::Duration;
 
-/// What errands may reach, and how long they may take about it.
+/// Allowed addresses, timeouts and size limits of outgoing calls.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Addresses that may be called although they are not public (loopback, private networks). Default: none.
     pub allow_cidrs: Vec<Cidr>,
-    /// Whether plain http may be called, wherever it leads. Default: no.
+    /// Whether plain http URLs may be called, on any host. Default: no.
     pub allow_http: bool,
-    /// For the lookup, the connection and the TLS handshake together. Default: 3 s.
+    /// Time limit for DNS lookup, connection and TLS handshake together. Default: 3 s.
     pub connect_timeout: Duration,
-    /// For one call from start to end, unless the call says otherwise. Default: 10 s.
+    /// Time limit for a whole call, unless the call sets its own. Default: 10 s.
     pub timeout: Duration,
-    /// How much of an answer's body is read, unless the call says otherwise. Default: 64 KiB.
+    /// Maximum number of bytes read from a response body, unless the call sets its own limit. Default: 64 KiB.
     pub max_answer: usize,
     /// How long an idle connection is kept for the next call to the same host. Default: 30 s.
     pub keep_idle: Duration,
-    /// How many idle connections are kept per host: as many as go to one at once. Default: 16.
+    /// Idle connections kept per host. It matches the number of concurrent calls to one host. Default: 16.
     pub max_idle_per_host: usize,
 }
 
@@ -35,7 +37,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As the default, but loopback and plain http are allowed: for a house on one's own machine.
+    /// The default, with loopback addresses and plain http allowed. For a server on a developer's own machine.
     pub fn loopback() -> Self {
         Self { allow_cidrs: Cidr::loopback().to_vec(), allow_http: true, ..Self::default() }
     }

@@ -1,6 +1,8 @@
+//! Errors of outgoing calls: refusals by policy and network failures.
+
 use std::net::IpAddr;
 
-/// Why a URL is not called. Nothing was sent, and trying again changes nothing unless the name does.
+/// Reason why a URL is not called. Nothing was sent. A retry fails again unless the host resolves differently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Not an absolute URL, or one with blanks, control characters or backslashes in it.
@@ -18,57 +20,57 @@ pub enum Refusal {
     /// A user name or password before the host.
     #[error("credentials in a URL are not accepted")]
     Credentials,
-    /// Something after `#`, which no server ever sees.
+    /// The URL has a fragment (`#…`), which is never sent to a server.
     #[error("a URL with a fragment is not accepted")]
     Fragment,
-    /// Something after `?` where a path will be appended.
+    /// The URL has a query (`?…`) although paths will be appended to it.
     #[error("a URL with a query is not accepted here")]
     Query,
     /// Port 0.
     #[error("port 0 cannot be called")]
     Port,
-    /// The host is, or resolves to, an address that is not public and not listed. The address is kept for
-    /// those who may see it; the text does not tell it, since the answer to a name may be a secret of the network.
+    /// The host is, or resolves to, an address that is neither public nor listed. The variant keeps the address for
+    /// callers that may see it. The text omits it, because what a name resolves to may be a secret of the network.
     #[error("the host has an address that is not public (errand.allow_cidrs lists the exceptions)")]
     Address(IpAddr),
 }
 
-/// Why there is no answer. [`Fault::nothing_was_sent`] tells whether the other side may have heard us.
+/// Reason why there is no response. [`Fault::nothing_was_sent`] tells whether the request may have arrived.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Refused by policy.
     #[error("refused by policy: {0}")]
     Refused(#[from] Refusal),
-    /// No client could be made; the machine lacks certificates, most likely.
+    /// The HTTP client could not be built, most likely because the machine has no root certificates.
     #[error("outgoing calls are not possible: {0}")]
     Unready(String),
     /// The host has no address.
     #[error("the host could not be resolved")]
     Unresolved,
-    /// Nobody listens there.
+    /// The host refused the connection.
     #[error("connection refused")]
     ConnectionRefused,
-    /// No connection within the time for one.
+    /// The connection was not established within `connect_timeout`.
     #[error("timed out while connecting")]
     ConnectTimedOut,
-    /// No connection for another reason: no route, a reset, a TLS handshake that failed.
+    /// The connection failed for another reason: no route, a reset, or a failed TLS handshake.
     #[error("could not connect: {0}")]
     Unreachable(String),
-    /// No answer within the time of the call. The request may have arrived.
+    /// No response within the time limit of the call. The request may have arrived.
     #[error("timed out")]
     TimedOut,
-    /// The connection broke before an answer came. The request may have arrived.
+    /// The connection broke before a response arrived. The request may have arrived.
     #[error("the connection broke: {0}")]
     Broken(String),
 }
 
 impl Fault {
-    /// True when surely no byte of the request left; otherwise the other side may have acted on it.
+    /// True when certainly no byte of the request was sent. Otherwise the receiver may have acted on it.
     pub fn nothing_was_sent(&self) -> bool {
         !matches!(self, Self::TimedOut | Self::Broken(_))
     }
 
-    /// Whether the same call might fare better later.
+    /// Whether a retry of the same call may succeed.
     pub fn may_pass(&self) -> bool {
         !matches!(self, Self::Refused(_))
     }
@@ -105,7 +107,7 @@ fn cause<E: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     chain(error).find_map(|error| error.downcast_ref())
 }
 
-/// The innermost reason. The outer texts name the URL, which may hold a secret.
+/// The innermost error. The outer error texts contain the URL, which may contain a secret.
 fn root(error: &reqwest::Error) -> String {
     chain(error).last().map_or_else(|| "no reason given".to_owned(), ToString::to_string)
 }

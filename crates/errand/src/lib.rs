@@ -1,13 +1,15 @@
-//! Calls to URLs that others named: wake pokes, callbacks, webhooks, media.
+//! Outgoing HTTP calls to URLs that others named: wake calls, callbacks, webhooks, media.
 //!
-//! Whoever may name a URL that we call may try to make us call something of ours. So:
-//! - every address a host resolves to is checked, and the connection goes to a checked address: there is no
-//!   second lookup in between. One address that is not allowed refuses the host;
-//! - only public addresses are allowed, save those the operator lists in [`Config::allow_cidrs`]; plain http only
-//!   with [`Config::allow_http`];
-//! - redirects are answers and are not followed, proxies of the environment are not asked, time and size are
-//!   bounded, credentials in URLs are refused;
-//! - no error text carries a URL, whose path or query may be a secret.
+//! Anyone who may name a URL can try to make the server call its own internal network (SSRF). Therefore:
+//! - Every address that a host resolves to is checked, and the connection goes to a checked address, without a
+//!   second lookup in between. One address that is not allowed is enough to refuse the host.
+//! - Only public addresses are allowed, except those that the operator lists in [`Config::allow_cidrs`]. Plain http
+//!   requires [`Config::allow_http`].
+//! - Redirects count as responses and are not followed. Proxies from the environment are ignored. Time and size are
+//!   bounded. Credentials in URLs are refused.
+//! - Lookups run on their own threads, with a limit per tenant, so that a hanging name server delays only the tenant
+//!   that uses it.
+//! - No error text contains a URL, because its path or query may be a secret.
 //!
 //! The process must have installed a rustls crypto provider as its default before the first call.
 
@@ -16,6 +18,7 @@ mod call;
 mod cidr;
 mod config;
 mod fault;
+mod lookup_threads;
 mod resolve;
 mod runner;
 mod target;
@@ -24,6 +27,7 @@ pub use call::{Answer, Call};
 pub use cidr::{Cidr, CidrFault};
 pub use config::Config;
 pub use fault::{Fault, Refusal};
+pub use lookup_threads::SystemLookup;
 pub use reqwest::Url;
-pub use resolve::{Lookup, LookupResult, SystemLookup};
+pub use resolve::{Lookup, LookupResult};
 pub use runner::Errand;

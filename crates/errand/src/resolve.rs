@@ -1,5 +1,7 @@
-//! Lookup and check in one step. The client asks here whenever it opens a connection, and connects to what it
-//! is told: no other lookup comes between the check and the call, and a kept connection stays where it went.
+//! DNS lookup and address check in one step.
+//!
+//! The HTTP client calls this resolver whenever it opens a connection, and connects to the addresses it returns. So
+//! no other lookup comes between the check and the call, and a kept connection stays at its checked address.
 
 use crate::{Cidr, address};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -10,30 +12,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tracing::debug;
 
-/// What a lookup finds.
+/// Future of a lookup: the addresses of a host.
 pub type LookupResult = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Who knows the addresses of a host.
+/// A resolver of host names.
 pub trait Lookup: Send + Sync {
     /// All addresses of `host`.
     fn lookup(&self, host: &str) -> LookupResult;
 }
 
-/// The system's own resolver.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemLookup;
-
-impl Lookup for SystemLookup {
-    fn lookup(&self, host: &str) -> LookupResult {
-        let host = host.to_owned();
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    }
-}
-
-/// A lookup that answers with allowed addresses or not at all.
+/// A resolver that returns allowed addresses only, and fails if any address is not allowed.
 pub(crate) struct Checked {
     pub lookup: Arc<dyn Lookup>,
     pub allowed: Arc<[Cidr]>,
@@ -48,13 +36,14 @@ impl Resolve for Checked {
             if found.is_empty() {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "no address").into());
             }
-            // All or nothing: a name with one address inside and one outside was made to be tried until it hits.
+            // One forbidden address refuses the whole host: a name with an internal and a public address is typical of
+            // an attack that retries until the internal one is chosen.
             for found in &found {
                 address::admit(*found, &allowed).inspect_err(|_| {
                     debug!(host = name.as_str(), address = %found, "refused to call an address that is not public");
                 })?;
             }
-            // The client puts the port in.
+            // The client sets the port.
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
     }

@@ -1,3 +1,6 @@
+//! Execution of outgoing calls.
+
+use crate::lookup_threads::ON_BEHALF_OF;
 use crate::resolve::Checked;
 use crate::{Answer, Call, Config, Fault, Lookup, Refusal, SystemLookup, Url, target};
 use bytes::BytesMut;
@@ -5,7 +8,7 @@ use reqwest::redirect::Policy;
 use std::sync::{Arc, OnceLock};
 use tokio::time::timeout;
 
-/// Runs errands. Clones share connections.
+/// Runs outgoing calls. Clones share connections.
 #[derive(Clone)]
 pub struct Errand {
     inner: Arc<Inner>,
@@ -14,7 +17,8 @@ pub struct Errand {
 struct Inner {
     config: Config,
     lookup: Arc<dyn Lookup>,
-    /// Made for the first call: it reads the machine's certificates, which a house that calls nobody need not do.
+    /// Built at the first call: it loads the machine's root certificates, which a server without outgoing calls
+    /// does not need.
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
@@ -22,29 +26,29 @@ impl Errand {
     /// URLs longer than this are refused.
     pub const LONGEST_URL: usize = target::LONGEST;
 
-    /// Errands within `config`, with hosts resolved by the system.
+    /// Creates a runner with `config` and the system's resolver.
     pub fn new(config: Config) -> Self {
-        Self::with_lookup(config, Arc::new(SystemLookup))
+        Self::with_lookup(config, Arc::new(SystemLookup::default()))
     }
 
-    /// As [`Errand::new`], with hosts resolved by `lookup`. What it finds is checked all the same.
+    /// Same as [`Errand::new`], with `lookup` as resolver. The addresses that it finds are checked too.
     pub fn with_lookup(config: Config, lookup: Arc<dyn Lookup>) -> Self {
         Self { inner: Arc::new(Inner { config, lookup, client: OnceLock::new() }) }
     }
 
-    /// What can be said of a URL without resolving its host: for the moment somebody names it. Answers with the
-    /// form in which it would be called.
+    /// Checks a URL without resolving its host, for the moment when somebody registers it. Returns the normalized URL
+    /// that would be called.
     pub fn check(&self, url: &str) -> Result<Url, Refusal> {
         target::read(url, &self.inner.config)
     }
 
-    /// As [`Errand::check`], for a URL that paths will be appended to: it may have no query.
+    /// Same as [`Errand::check`], for a base URL to which paths will be appended. It must have no query.
     pub fn check_base(&self, url: &str) -> Result<Url, Refusal> {
         let url = self.check(url)?;
         if url.query().is_some() { Err(Refusal::Query) } else { Ok(url) }
     }
 
-    /// Makes the call. Any status is an answer; a [`Fault`] says whether the call may have been heard.
+    /// Makes the call. Any status is a response. A [`Fault`] tells whether the request may have arrived.
     pub async fn run(&self, call: Call) -> Result<Answer, Fault> {
         let url = self.check(&call.url)?;
         let Inner { config, .. } = &*self.inner;
@@ -52,9 +56,10 @@ impl Errand {
         let request = self.client()?.request(call.method, url).headers(call.headers);
         let request = if call.body.is_empty() { request } else { request.body(call.body) };
         let mut heard = None;
-        let ended = timeout(call.timeout.unwrap_or(config.timeout), hear(request, limit, &mut heard)).await;
+        let hearing = ON_BEHALF_OF.scope(call.tenant, hear(request, limit, &mut heard));
+        let ended = timeout(call.timeout.unwrap_or(config.timeout), hearing).await;
         match (heard, ended) {
-            // The status has come. A body that stalls or breaks off does not take it back.
+            // The status has arrived, and stays valid when the body stalls or is cut off.
             (Some(heard), ended) => Ok(heard.answer(matches!(ended, Ok(Ok(true))))),
             (None, Ok(Err(error))) => Err(Fault::of(&error)),
             (None, _) => Err(Fault::TimedOut),
@@ -82,29 +87,29 @@ impl Errand {
     }
 }
 
-/// An answer on its way in.
-struct Heard {
+/// A response whose body is still being read.
+struct OpenResponse {
     status: http::StatusCode,
     headers: http::HeaderMap,
     body: BytesMut,
 }
 
-impl Heard {
+impl OpenResponse {
     fn answer(self, whole: bool) -> Answer {
         Answer { status: self.status, headers: self.headers, body: self.body.freeze(), whole }
     }
 }
 
-/// Sends the request and listens until the body has ended (true) or has reached `limit` (false). What was heard
-/// stays with the caller, whose patience may end before the body does.
+/// Sends the request and reads until the body has ended (true) or has reached `limit` (false). The part that was
+/// read is in `heard`, so that it survives when the caller's time limit ends first.
 async fn hear(
     request: reqwest::RequestBuilder,
     limit: usize,
-    heard: &mut Option<Heard>,
+    heard: &mut Option<OpenResponse>,
 ) -> Result<bool, reqwest::Error> {
     let mut response = request.send().await?;
     let (status, headers) = (response.status(), response.headers().clone());
-    let heard = heard.insert(Heard { status, headers, body: BytesMut::new() });
+    let heard = heard.insert(OpenResponse { status, headers, body: BytesMut::new() });
     while let Some(chunk) = response.chunk().await? {
         let room = limit - heard.body.len();
         heard.body.extend_from_slice(&chunk[..chunk.len().min(room)]);

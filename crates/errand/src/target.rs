@@ -1,17 +1,17 @@
-//! What a URL must look like before anybody resolves its host.
+//! URL checks before the host is resolved: scheme, credentials, port, literal addresses.
 
 use crate::{Cidr, Config, Refusal, Url, address};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(crate) const LONGEST: usize = 2048;
 
-/// Reads `url` as it will be called: numeric hosts in whatever notation become addresses and are checked, other
-/// hosts become punycode without a trailing dot.
+/// Parses and normalizes `url`. A numeric host in any notation becomes an address and is checked. Any other host
+/// becomes punycode without a trailing dot.
 pub(crate) fn read(url: &str, config: &Config) -> Result<Url, Refusal> {
     if url.len() > LONGEST {
         return Err(Refusal::TooLong);
     }
-    // The parser would quietly drop or repair these; who writes them means to be misread.
+    // The parser would silently drop or repair these characters, which serves only URLs that are meant to mislead.
     if url.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\') {
         return Err(Refusal::NotAUrl);
     }
@@ -57,7 +57,7 @@ fn literal(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// `localhost` can be refused without asking anyone when neither of its addresses is listed.
+/// Refuses `localhost` without a lookup when neither loopback address is listed.
 fn admit_loopback(allowed: &[Cidr]) -> Result<(), Refusal> {
     address::admit(IpAddr::V6(Ipv6Addr::LOCALHOST), allowed)
         .or_else(|_| address::admit(IpAddr::V4(Ipv4Addr::LOCALHOST), allowed))

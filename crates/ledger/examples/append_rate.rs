@@ -1,11 +1,13 @@
-//! How many entries a second this disk takes: 256 callers, each appends and acknowledges in turn. With
-//! `receipts` every entry carries a receipt, as a program's message does, under dispatch ids that grow with
-//! time; with `random` under ids that do not, which dirties a page of their index each.
+//! Append rate of this disk, in entries per second: 256 callers, each appends and acknowledges in turn. With
+//! `receipts` every entry carries a receipt, as the message of a program does, and dispatch ids grow with
+//! time. With `random` they do not grow, so each dirties another page of their index.
 //!
 //! `cargo run --profile fast -p ledger --example append_rate [PAIRS [receipts|random]]`
 
 use bytes::Bytes;
-use ledger::{Acknowledgement, Append, Fault, Ledger, NewReceipt, Opening, Place, Verb};
+use ledger::{
+    Acknowledgement, Append, Fault, InboxLimits, Ledger, Location, NewReceipt, Opening, Sender, Verb,
+};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::InstanceId;
 
@@ -17,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let receipts = std::env::args().nth(2);
     let folder = tempfile::tempdir_in(".")?;
     let clock = Timepiece::wall();
-    let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await?;
+    let ledger = Ledger::open(Location::Folder(folder.path().to_owned()), clock.clone()).await?;
     let (start, busy) = (clock.now(), cpu_ticks()?);
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| tokio::spawn(call(ledger.clone(), caller, pairs / CALLERS, receipts.clone())))
@@ -63,9 +65,15 @@ async fn call(ledger: Ledger, caller: u64, pairs: u64, receipts: Option<String>)
             sighting: None,
             receipt,
             id: None,
+            sender: Some(Sender::Person(format!("9001002{caller:03}"))),
+            limits: InboxLimits { entries: 10_000, bytes: 256 * 1024 * 1024 },
         };
         let kept = inbox.append(append).await?;
-        let taken = vec![Acknowledgement { entry: kept.entry().clone(), handed: now, place: None }];
+        let taken = vec![Acknowledgement {
+            entry: kept.entry().cloned().ok_or(Fault::Full)?,
+            handed: now,
+            place: None,
+        }];
         inbox.acknowledge(&instance, taken).await?;
     }
     Ok(())
@@ -97,7 +105,7 @@ fn receipt(instance: &InstanceId, id: u64, number: u64, now: Moment) -> NewRecei
 /// User and system time of this process.
 fn cpu_ticks() -> Result<u64, Box<dyn std::error::Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The name stands in parentheses and may hold anything; the numbers come after it.
+    // The name is in parentheses and may contain anything; the numbers come after it.
     let numbers = stat.rsplit(')').next().unwrap_or_default();
     let mut fields = numbers.split_whitespace().skip(11);
     let (user, system) = (fields.next().unwrap_or("0"), fields.next().unwrap_or("0"));

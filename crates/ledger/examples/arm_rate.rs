@@ -1,12 +1,12 @@
-//! How many arms a second this disk takes from 64 callers, how large they lie in the file, how fast the
-//! clock's heap fills from it, and how many are claimed and settled a second.
+//! Rate at which this disk stores arms from 64 callers, their size in the file, the time to fill the clock's
+//! heap from it, and the rate of claiming and settling them.
 //!
 //! `cargo run --profile fast -p ledger --example arm_rate [ARMS] [JOBS_AN_INSTANCE]`
 
 use std::sync::Arc;
 
 use ledger::{
-    ArmKey, Armed, Arms, Attempt, Due, Fate, Fault, Generation, Instance, Ledger, NewArm, Place, Settled,
+    ArmKey, Armed, Arms, Attempt, Due, Fate, Fault, Generation, Instance, Ledger, Location, NewArm, Settled,
     Tenant,
 };
 use posthouse_time::{Moment, Timepiece};
@@ -16,7 +16,7 @@ use posthouse_wire::{InstanceId, JobId, ScheduleId};
 const CALLERS: usize = 64;
 const QUOTA: u32 = 1_000;
 const PAGE: u32 = 10_000;
-/// What one claim takes.
+/// Arms per claim.
 const CLAIM: usize = 512;
 
 #[tokio::main]
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs: usize = given.next().map_or(Ok(100), |count| count.parse())?;
     let folder = tempfile::tempdir_in(".")?;
     let clock = Timepiece::wall();
-    let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await?;
+    let ledger = Ledger::open(Location::Folder(folder.path().to_owned()), clock.clone()).await?;
     let instances = enrol(&ledger, arms.div_ceil(jobs), clock.now()).await?;
 
     let start = clock.now();
@@ -98,7 +98,7 @@ async fn enrol(ledger: &Ledger, count: usize, now: Moment) -> Result<Vec<Instanc
     Ok(instances)
 }
 
-/// Milliseconds that each took.
+/// Milliseconds of each call.
 async fn arm(
     arms: Arc<dyn Arms>,
     instances: Vec<InstanceId>,

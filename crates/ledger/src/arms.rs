@@ -1,5 +1,7 @@
-//! What agents asked to be called about: one pending arm a job, and the history of what became of them.
-//! Beside them alarms, which the house set for itself: no agent sees them.
+//! Arms: pending cron calls, at most one per job, and the history of ended ones. Also alarms: arms that the
+//! server sets for itself and that no agent sees.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -8,40 +10,40 @@ use posthouse_wire::{InstanceId, JobId, ScheduleId, TenantId};
 
 use crate::Fault;
 
-/// An arm by its row. Every new schedule of a job gets a new one, so what was remembered of an older
+/// Row key of an arm. Every new schedule of a job gets a new key, so a remembered key of an older schedule
 /// finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArmKey(pub i64);
 
-/// When an arm is to be looked at next, in microseconds, and which.
+/// The time at which an arm is to be handled next, in microseconds, and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
     pub next_us: i64,
     pub key: ArmKey,
 }
 
-/// A wish to be called.
+/// A request to arm a job.
 #[derive(Clone, Debug)]
 pub struct NewArm {
     pub instance: InstanceId,
     pub job: JobId,
     pub schedule: ScheduleId,
     pub fire_at: FireAt,
-    /// Nothing: down the agent's socket.
+    /// None: the fire goes over the agent's socket.
     pub callback: Option<String>,
     pub dedup: String,
     pub proof: Proof,
     pub policy: Policy,
-    /// Times after this one, as far as the agent knows them.
+    /// Later fire times, as far as the agent knows them.
     pub then: Vec<FireAt>,
-    /// The due time, and the job's share of its jitter.
+    /// The due time plus the jitter of this job.
     pub next_us: i64,
 }
 
-/// A call that the house itself wants, about something of a tenant's.
+/// An alarm: a call that the server wants for itself, about something of a tenant.
 #[derive(Clone, Debug)]
 pub struct NewAlarm {
-    /// What it rings.
+    /// Name of the target that is called.
     pub bell: String,
     pub tenant: TenantId,
     pub job: JobId,
@@ -54,9 +56,10 @@ pub struct NewAlarm {
 pub struct Arm {
     pub key: ArmKey,
     pub tenant: TenantId,
-    /// Whose turn it takes. For an alarm `{bell}:{tenant}`, a name that no agent has.
+    /// The agent whose turn it takes. For an alarm `{bell}:{tenant}`, which is the name of no agent.
     pub instance: InstanceId,
-    /// What it rings, for an alarm; an agent is called back or down its socket.
+    /// For an alarm, the name of its target. None for an agent, which is reached by its callback or its
+    /// socket.
     pub bell: Option<String>,
     pub job: JobId,
     pub schedule: ScheduleId,
@@ -67,29 +70,29 @@ pub struct Arm {
     pub policy: Policy,
     pub then: Vec<FireAt>,
     pub state: ArmState,
-    /// Attempts that failed.
+    /// Number of failed attempts.
     pub attempts: u32,
     pub next_us: i64,
     pub last_status: Option<u16>,
     pub last_error: Option<String>,
     pub created: Moment,
-    /// When the first attempt failed: giving up counts from here.
+    /// Time of the first failed attempt. The time until the server gives up counts from here.
     pub failing_since: Option<Moment>,
-    /// Whether its agent's wake URL was poked in this series.
+    /// Whether the agent's wake URL was called in this series of attempts.
     pub poked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArmState {
     Armed,
-    /// Somebody holds it under a lease.
+    /// A node holds it under a lease.
     Dispatching,
-    /// Given up; it comes back with the next sign of life.
+    /// Given up. The next sign of life from the agent revives it.
     Dead,
 }
 
 impl Arm {
-    /// Whether the house set it for itself.
+    /// Whether the server set it for itself.
     pub fn is_alarm(&self) -> bool {
         self.bell.is_some()
     }
@@ -105,7 +108,7 @@ impl ArmState {
     }
 }
 
-/// What became of a wish to be called.
+/// Outcome of a request to arm a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Armed {
     New {
@@ -113,33 +116,33 @@ pub enum Armed {
         /// The arm of the same job that it replaced.
         superseded: Option<ArmKey>,
     },
-    /// The same fire is pending already. Callback, policy and known times are brought up to date; a dead
-    /// arm is armed again, due now.
+    /// The same fire is already pending. Its callback, policy and known times are updated. A dead arm is
+    /// armed again and due now.
     Same { schedule: ScheduleId, due: Due },
-    /// The same fire was taken by the agent within the last 24 h, so there is nothing to do.
+    /// The agent accepted the same fire within the last 24 h, so there is nothing to do.
     Delivered { schedule: ScheduleId, at: Moment },
-    /// The instance has as many pending arms as it may.
+    /// The instance has reached its limit of pending arms.
     OverQuota,
 }
 
-/// How an arm ended.
+/// The way in which an arm ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Taken: it runs.
+    /// The agent accepted it and runs it.
     Delivered,
     /// The agent has no such job.
     Gone,
-    /// The agent is stopped and let it go.
+    /// The agent is stopped and dropped it.
     Dropped,
-    /// The agent had it before.
+    /// The agent had received it before.
     Duplicate,
-    /// The last run still goes on.
+    /// The previous run has not ended.
     Overlap,
-    /// Too late, by the job's own policy.
+    /// Too late according to the job's own policy.
     Missed,
     Superseded,
     Cancelled,
-    /// Given up for a later time that is already known.
+    /// Given up because a later time of the job is already known.
     Dead,
 }
 
@@ -158,47 +161,53 @@ impl Fate {
         }
     }
 
-    /// Whether the agent took it: then the same fire is not made again.
+    /// Whether the agent accepted the fire. An accepted fire is not made again.
     pub fn is_taken(self) -> bool {
         matches!(self, Self::Delivered | Self::Gone | Self::Dropped | Self::Duplicate | Self::Overlap)
     }
 }
 
-/// What one attempt came to.
+/// Result of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
-    /// The answer's status; nothing when there was no answer.
+    /// Status of the response. None when there was no response.
     pub status: Option<u16>,
-    /// Why it was no success, in our own words.
+    /// Reason for the failure, in the server's own words.
     pub error: Option<String>,
-    /// How long after the due time it was made.
+    /// Delay of the attempt after the due time.
     pub late_ms: i64,
-    /// The agent may have heard it although nothing came back: the wait for the next attempt is not cut
-    /// short by a sign of life, or the job might run twice.
+    /// The agent may have received it although no response came. A sign of life does not shorten the pause
+    /// before the next attempt then, because the job could run twice.
     pub unsure: bool,
 }
 
-/// What becomes of an arm that somebody holds.
+/// New state of an arm that the caller holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It is over.
+    /// The arm has ended.
     Ended {
         fate: Fate,
         attempt: Attempt,
-        /// Due times of this job that were passed over before it, each a line of history.
+        /// Skipped due times of this job before this one. Each gets a row of history.
         missed: Vec<FireAt>,
-        /// The next known time, armed in the same transaction.
+        /// The next known time. It is armed in the same transaction.
         successor: Option<Successor>,
     },
-    /// It failed and is tried again.
-    Postponed { attempt: Attempt, next_us: i64, poked: bool },
-    /// It failed for the last time and waits for a sign of life.
+    /// The attempt failed and is repeated later.
+    Postponed {
+        attempt: Attempt,
+        next_us: i64,
+        /// The time from now until `next_us`. If the wall clock is set meanwhile, this pause counts.
+        pause: Duration,
+        poked: bool,
+    },
+    /// The last attempt failed. The arm waits for a sign of life.
     Dead { attempt: Attempt },
-    /// Nothing was tried: it is let go of as it was, due again at `next_us`.
-    PutBack { next_us: i64 },
+    /// No attempt was made. The arm is released unchanged, due at `next_us` if that is given.
+    PutBack { next_us: Option<i64> },
 }
 
-/// A further time of the same job.
+/// A later time of the same job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Successor {
     pub schedule: ScheduleId,
@@ -208,7 +217,7 @@ pub struct Successor {
     pub next_us: i64,
 }
 
-/// A line of history.
+/// A row of history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FireLine {
     pub seq: i64,
@@ -217,59 +226,65 @@ pub struct FireLine {
     pub job: JobId,
     pub schedule: ScheduleId,
     pub fire_at: String,
-    /// `attempt` for one that failed, `revived`, `manual`, or a fate.
+    /// `attempt` for a failed one, `revived`, `manual`, or a fate.
     pub what: String,
     pub status: Option<u16>,
     pub error: Option<String>,
     pub late_ms: Option<i64>,
-    /// When it was to be tried next.
+    /// Time of the next attempt.
     pub next: Option<Moment>,
 }
 
-/// What to look for among pending arms.
+/// Filter for pending arms.
 #[derive(Clone, Debug, Default)]
 pub struct ArmFilter {
     pub tenant: Option<TenantId>,
     pub instance: Option<InstanceId>,
     pub job: Option<JobId>,
     pub state: Option<ArmState>,
-    /// Those after this one, in the order of their keys.
+    /// Only arms with a greater key than this one.
     pub after: Option<ArmKey>,
 }
 
 #[async_trait]
 pub trait Arms: Send + Sync {
-    /// Arms by (instance, job). See [`Armed`] for what repeating it does; `quota` bounds the pending arms
-    /// of one instance, of which a replaced one is not one more.
+    /// Arms a job, identified by (instance, job). [`Armed`] says what repeating it does. `quota` limits the
+    /// pending arms of one instance; a replaced arm does not count twice.
     async fn arm(&self, new: NewArm, quota: u32, now: Moment) -> Result<Armed, Fault>;
 
-    /// Ends the job's arm and forgets which of its fires were taken, so that arming it again always
-    /// works. Nothing armed is fine. Returns the arm that ended.
+    /// Ends the job's arm. It also forgets which fires of the job were accepted, so that the job can always
+    /// be armed again. A job without an arm is fine. Returns the arm that ended.
     async fn cancel(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<ArmKey>, Fault>;
 
-    /// Sets the alarm of a job of this bell and tenant, in place of one for another time; the same again
-    /// changes nothing. It is not remembered once it rang, so setting it then rings again. `quota` bounds
-    /// the alarms of one tenant. A tenant that is not there is a fault; one that goes takes them along.
+    /// Sets the alarm of a job for this target and tenant. It replaces an alarm for another time; repeating
+    /// it changes nothing. An alarm is forgotten once it has fired, so setting it then fires it again.
+    /// `quota` limits the alarms of one tenant. An unknown tenant is a fault. Alarms are deleted with their
+    /// tenant.
     async fn set_alarm(&self, new: NewAlarm, quota: u32, now: Moment) -> Result<Armed, Fault>;
 
-    /// Ends a pending alarm. None is fine. Returns the one that ended.
+    /// Ends a pending alarm. A missing one is fine. Returns the alarm that ended.
     async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<Option<ArmKey>, Fault>;
 
-    /// What an instance has pending, by due time.
+    /// Pending arms of an instance, by due time.
     async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault>;
 
-    /// Armed arms and alarms due before `until_us`, in order, after the one named: for filling the heap by pages.
+    /// Armed arms and alarms that are due before `until_us`, in order, after the given one. The clock fills
+    /// its heap with them page by page.
     async fn due(&self, after: Due, until_us: i64, at_most: u32) -> Result<Vec<Due>, Fault>;
 
-    /// Takes arms under a lease, in one transaction. Those that are not armed any more are left out.
+    /// The tenants of these arms. Arms that are no longer armed are left out.
+    async fn tenants(&self, keys: Vec<ArmKey>) -> Result<Vec<(ArmKey, TenantId)>, Fault>;
+
+    /// Claims arms under a lease, in one transaction. Arms that are no longer armed are left out.
     async fn claim(&self, keys: Vec<ArmKey>, owner: &str, lease_until: Moment) -> Result<Vec<Arm>, Fault>;
 
-    /// Keeps what is held. Returns those that are no longer the owner's.
+    /// Extends the lease of held arms. Returns those that the owner no longer holds.
     async fn renew(&self, keys: Vec<ArmKey>, owner: &str, lease_until: Moment) -> Result<Vec<ArmKey>, Fault>;
 
-    /// Lets go of a held arm as told, with its line of history, in one transaction. Returns what is due
-    /// next of that job. Nothing is changed if it was cancelled, superseded or taken over meanwhile:
-    /// that returns nothing, save that a fate in which the agent took it is remembered all the same.
+    /// Releases a held arm as `settled` says and writes its row of history, in one transaction. Returns the
+    /// next due time of that job. If the arm was meanwhile cancelled, superseded or claimed by another owner,
+    /// nothing changes and the result is None. One exception: that the agent accepted the fire is stored all
+    /// the same.
     async fn settle(
         &self,
         key: ArmKey,
@@ -278,28 +293,36 @@ pub trait Arms: Send + Sync {
         now: Moment,
     ) -> Result<Option<Due>, Fault>;
 
-    /// Frees what was held by those who are gone: at the start whatever others than `owner` hold where no
-    /// other house can be alive, otherwise what has outlived its lease. Each counts as a failed attempt,
-    /// since nobody knows how it ended; those not yet due are just let go of. Returns what is due next.
-    async fn free_orphans(&self, owner: &str, now: Moment, retry_us: i64) -> Result<Vec<Due>, Fault>;
+    /// Releases arms whose holders are gone. A backend that only one server can have open releases whatever
+    /// other owners than `owner` hold; a shared one releases what has outlived its lease. Each release counts
+    /// as a failed attempt, because its result is unknown, and is retried after `pause`. Arms that are not
+    /// yet due are released without an attempt. Returns what is due next.
+    async fn free_orphans(&self, owner: &str, now: Moment, pause: Duration) -> Result<Vec<Due>, Fault>;
 
-    /// A sign of life: dead arms of the instance are armed again, due now, and those waiting for a retry
-    /// need wait no longer, save where the agent may have heard the last attempt. Returns what is due.
+    /// Adjusts retries after the wall clock was set. The pauses of all retries stay the same, and none is
+    /// longer than `longest`. No arm is due before its `fire_at`, however often it failed, and an arm that
+    /// never failed keeps its time. Returns the arms whose due time changed.
+    async fn move_retries(&self, now: Moment, longest: Duration) -> Result<Vec<Due>, Fault>;
+
+    /// Handles a sign of life of an agent. Its dead arms are armed again and due now. Arms that wait for a
+    /// retry are due now too, unless the agent may have received the last attempt. No arm is due before its
+    /// `fire_at`. Returns what is due.
     async fn revive(&self, instance: &InstanceId, now: Moment) -> Result<Vec<Due>, Fault>;
 
-    /// One job's dead or waiting arm, tried again now. Nothing when none is pending.
+    /// Makes the dead or waiting arm of one job due now, or at its `fire_at` if that is later. None when no
+    /// arm is pending.
     async fn redrive(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<Due>, Fault>;
 
-    /// One job's pending arm.
+    /// The pending arm of one job.
     async fn pending(&self, instance: &InstanceId, job: &JobId) -> Result<Option<Arm>, Fault>;
 
-    /// Agents' pending arms, by key.
+    /// Pending arms of agents, by key.
     async fn arms(&self, filter: ArmFilter, at_most: u32) -> Result<Vec<Arm>, Fault>;
 
-    /// How a schedule ended, if it has: for an outside scheduler that calls about an older one.
+    /// The way in which a schedule ended, if it has. An external scheduler may call about an older schedule.
     async fn ending(&self, instance: &InstanceId, schedule: &ScheduleId) -> Result<Option<String>, Fault>;
 
-    /// Newest first, before the line named.
+    /// Newest first, before the given row.
     async fn history(
         &self,
         instance: &InstanceId,
@@ -308,7 +331,7 @@ pub trait Arms: Send + Sync {
         at_most: u32,
     ) -> Result<Vec<FireLine>, Fault>;
 
-    /// A line of history about something that is no arm: a fire by hand.
+    /// Adds a row of history that belongs to no arm: a manual fire.
     async fn note_fire(
         &self,
         instance: &InstanceId,
@@ -318,6 +341,6 @@ pub trait Arms: Send + Sync {
         now: Moment,
     ) -> Result<(), Fault>;
 
-    /// How many arms and alarms there are in each state: armed (held ones among them), dead.
+    /// Number of arms and alarms by state: armed (including held ones), dead.
     async fn census(&self) -> Result<(u64, u64), Fault>;
 }

@@ -1,4 +1,4 @@
-//! What the operator did: every change that was asked for with the admin token.
+//! Audit log: every change that was requested with the admin token.
 
 use std::net::IpAddr;
 
@@ -7,24 +7,24 @@ use posthouse_time::Moment;
 
 use crate::Fault;
 
-/// One change that was asked for. It holds names and ids, nobody's words and no secret.
+/// One requested change. It holds names and ids, but no text of people and no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deed {
     pub at: Moment,
-    /// Method and path below the operator's door, as they were asked for.
+    /// Method and path below the root of the admin API, as requested.
     pub operation: String,
-    /// What was made or meant, where the path does not say.
+    /// The object that was created or meant, where the path does not name it.
     pub about: Option<String>,
-    /// Where from.
+    /// Address of the caller.
     pub caller: Option<IpAddr>,
-    /// What was answered.
+    /// Status of the response.
     pub status: u16,
 }
 
 #[async_trait]
 pub trait Audit: Send + Sync {
-    /// Repeating it notes another.
+    /// Repeating it adds another row.
     async fn note(&self, deed: Deed) -> Result<(), Fault>;
-    /// Newest first, before the one named, each with what it is named by.
+    /// Newest first, before the given row. Each comes with its row number.
     async fn deeds(&self, before: Option<i64>, at_most: u32) -> Result<Vec<(i64, Deed)>, Fault>;
 }

@@ -1,4 +1,5 @@
-//! Ways to agents that do not dial in, made by the operator, a tenant's each; and other names for agents.
+//! Connectors to agents that do not connect by themselves, and aliases of agents. The operator creates them
+//! for one tenant.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -13,14 +14,14 @@ pub struct ConnectorRecord {
     pub tenant: TenantId,
     /// Unique in its tenant.
     pub name: String,
-    /// Which kind of substrate; a word of the post's.
+    /// Kind of the connector; the post defines the words.
     pub kind: String,
-    /// JSON that its kind understands.
+    /// JSON in the format of its kind.
     pub settings: String,
     pub created: Moment,
 }
 
-/// Another name for an address, free of `@`.
+/// Another name for an address. It contains no `@`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     pub tenant: TenantId,
@@ -30,23 +31,23 @@ pub struct Alias {
 
 #[async_trait]
 pub trait Connectors: Send + Sync {
-    /// With its sealed secrets, in one commit: there is no moment at which it would go out without them.
+    /// Stores the connector and its sealed secrets in one commit, so that it can never send without them.
     async fn create_connector(
         &self,
         new: ConnectorRecord,
         secrets: Vec<(String, Sealed)>,
     ) -> Result<Created, Fault>;
-    /// In the order of their making. Without a tenant: everybody's.
+    /// In the order of their creation. Without a tenant: those of all tenants.
     async fn connectors(&self, of: Option<&TenantId>) -> Result<Vec<ConnectorRecord>, Fault>;
     async fn connector(&self, tenant: &TenantId, name: &str) -> Result<Option<ConnectorRecord>, Fault>;
-    /// Its secrets go along; its receipts stay. What it had still to deliver has failed.
+    /// Deletes the connector and its secrets. Its receipts stay. Its pending deliveries fail.
     async fn remove_connector(&self, tenant: &TenantId, name: &str) -> Result<Removed, Fault>;
 
     async fn create_alias(&self, new: Alias) -> Result<Created, Fault>;
     async fn aliases(&self, of: Option<&TenantId>) -> Result<Vec<Alias>, Fault>;
     async fn remove_alias(&self, tenant: &TenantId, name: &str) -> Result<Removed, Fault>;
 
-    /// Whether an agent's own credential may write to the other agents of its tenant.
+    /// Whether the credential of an agent may write to the other agents of its tenant.
     async fn peers_may_write(&self, tenant: &TenantId) -> Result<bool, Fault>;
     async fn set_peers_may_write(&self, tenant: &TenantId, may: bool) -> Result<(), Fault>;
 }

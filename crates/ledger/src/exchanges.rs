@@ -1,4 +1,7 @@
-//! Questions that programs put to agents, kept until they are answered or their time is up.
+//! Exchanges: questions of programs to agents, stored until they are answered or time out.
+
+use std::collections::HashSet;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -6,40 +9,41 @@ use posthouse_wire::{ChatId, ClientId, CorrelationId, DispatchId, InstanceId, Te
 
 use crate::{Digest, Fault, NewReceipt, ReceiptKey, TokenHash};
 
-/// A question about to be asked.
+/// A question to be stored.
 #[derive(Clone, Debug)]
 pub struct NewExchange {
     pub tenant: TenantId,
     pub correlation: CorrelationId,
-    /// Who asks; only they may attach again.
+    /// The program that asks. Only it may attach again.
     pub caller: ClientId,
     pub connector: String,
     pub agent: String,
-    /// Who may answer, where the agent dials in.
+    /// The agent that may answer, if it connects by itself.
     pub instance: Option<InstanceId>,
-    /// The conversation of its own that it opens there.
+    /// The conversation that the question opens there.
     pub chat: Option<ChatId>,
     pub dispatch: DispatchId,
-    /// Of agent and text: the same question again is attached, another under the same id is refused.
+    /// Digest of agent and text. The same question again is attached; another question under the same id is
+    /// refused.
     pub digest: Digest,
     pub opened: Moment,
     pub deadline: Moment,
-    /// What a reply by HTTP is known by.
+    /// Hash of the token that authorizes a reply by HTTP.
     pub reply_token: Option<TokenHash>,
-    /// Whether its answer has to be looked for.
+    /// Whether the server has to poll for the answer.
     pub collected: bool,
 }
 
-/// What became of asking.
+/// Outcome of [`Exchanges::ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The question and its receipt are on record; it is still to be sent.
+    /// The question and its receipt are stored. The question is still to be sent.
     Opened(ReceiptKey),
-    /// The same caller asked the same before.
+    /// The same caller has asked the same question before.
     Attached(Box<Exchange>),
     /// The id belongs to another question.
     InUse,
-    /// The tenant has as many open questions as it may.
+    /// The tenant has reached its limit of open questions.
     TooMany,
 }
 
@@ -48,7 +52,7 @@ pub enum ExchangeState {
     Open,
     Answered,
     TimedOut,
-    /// It never reached the agent.
+    /// The question never reached the agent.
     Failed,
 }
 
@@ -76,22 +80,24 @@ pub struct Exchange {
     pub digest: Digest,
     pub opened: Moment,
     pub deadline: Moment,
+    /// Time that an open question has left. At zero, [`Exchanges::expire`] ends it.
+    pub left: Duration,
     pub state: ExchangeState,
     pub ended: Option<Moment>,
-    /// The answer, and the replier's own time of it in ms.
+    /// The answer, and its time by the clock of the replier, in milliseconds.
     pub answer: Option<(String, i64)>,
-    /// Why it failed, as JSON of the contract's error.
+    /// Reason of the failure, as JSON of the contract's error.
     pub error: Option<String>,
 }
 
-/// What became of an answer. All but the first are kept with the receipt, and change nothing.
+/// Outcome of an answer. Every answer but the first is stored with the receipt and changes nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// It is the answer.
+    /// This is the answer.
     First,
-    /// Another came before.
+    /// Another answer came before.
     Duplicate,
-    /// Its time was up.
+    /// The question had timed out.
     Late,
     /// There is no such question.
     Absent,
@@ -99,32 +105,42 @@ pub enum Answered {
 
 #[async_trait]
 pub trait Exchanges: Send + Sync {
-    /// Opens a question once, with the receipt of its one delivery: whatever becomes of whoever asked, it is
-    /// sent. The same again is attached to it. At most `most` of a tenant are open at a time.
+    /// Stores a question once, together with the receipt of its one delivery. It is sent even if the caller
+    /// goes away. The same question again is attached to it. At most `most` questions of a tenant can be
+    /// open.
     async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<Asked, Fault>;
+    /// Deletes an open question whose delivery was refused, and the receipt of that delivery. The question
+    /// can then be asked again under the same id. A question that has ended does not change.
+    async fn unask(
+        &self,
+        tenant: &TenantId,
+        correlation: &CorrelationId,
+        receipt: ReceiptKey,
+    ) -> Result<(), Fault>;
     async fn exchange(
         &self,
         tenant: &TenantId,
         correlation: &CorrelationId,
     ) -> Result<Option<Exchange>, Fault>;
-    /// The question that this conversation of this agent is about.
+    /// The question that this conversation of this agent belongs to.
     async fn exchange_in(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Exchange>, Fault>;
-    /// The question whose answer this token stands for.
+    /// The question that this reply token belongs to.
     async fn exchange_of_token(&self, token: TokenHash) -> Result<Option<Exchange>, Fault>;
-    /// Open questions whose answers have to be looked for, in the order they were asked, each with what it is
-    /// named by; from behind the one named. Read page by page until one is empty, none of anybody's is left out.
+    /// Open questions whose answers the server has to poll for, in the order they were asked, each with its
+    /// number; those after the given number. Reading page by page until one is empty leaves out no tenant's
+    /// questions.
     async fn uncollected(&self, after: Option<i64>, at_most: u32) -> Result<Vec<(i64, Exchange)>, Fault>;
-    /// Questions that ended after `since` without the answer that had to be looked for, in the same order and
-    /// read in the same way.
+    /// Questions that ended after `since` without the answer that the server polls for. Same order and paging
+    /// as [`Exchanges::uncollected`].
     async fn overdue(
         &self,
         since: Moment,
         after: Option<i64>,
         at_most: u32,
     ) -> Result<Vec<(i64, Exchange)>, Fault>;
-    /// Its answer came after all, and is looked for no more.
+    /// The answer came after all. The server stops polling for it.
     async fn stop_looking(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault>;
-    /// Newest first, before the moment and id named. Without a caller: the whole tenant's.
+    /// Newest first, before the given time and id. Without a caller: those of the whole tenant.
     async fn exchanges(
         &self,
         tenant: &TenantId,
@@ -132,8 +148,8 @@ pub trait Exchanges: Send + Sync {
         before: Option<(Moment, CorrelationId)>,
         at_most: u32,
     ) -> Result<Vec<Exchange>, Fault>;
-    /// Takes an answer: the first before the deadline counts. One that finds the time up ends the question,
-    /// and one to a question that failed is late too.
+    /// Stores an answer. The first one before the deadline counts. An answer after the deadline ends the
+    /// question as timed out; an answer to a failed question is late too.
     async fn answer(
         &self,
         tenant: &TenantId,
@@ -142,8 +158,8 @@ pub trait Exchanges: Send + Sync {
         sent_at: i64,
         now: Moment,
     ) -> Result<Answered, Fault>;
-    /// The question could not be put. One that has ended stays as it ended, and one whose time is up ends by
-    /// that.
+    /// Marks a question that could not be delivered as failed. A question that has ended does not change, and
+    /// one past its deadline times out instead.
     async fn fail(
         &self,
         tenant: &TenantId,
@@ -151,8 +167,23 @@ pub trait Exchanges: Send + Sync {
         error: &str,
         now: Moment,
     ) -> Result<(), Fault>;
-    /// Ends what is open past its deadline, a little at a time; returns what was ended.
-    async fn expire(&self, now: Moment, at_most: u32) -> Result<Vec<(TenantId, CorrelationId)>, Fault>;
-    /// When the next open question's time is up.
-    async fn next_deadline(&self) -> Result<Option<Moment>, Fault>;
+    /// Ends open questions past their deadline, a limited number per call, and returns them. If the agent has
+    /// begun an answer and is not `writing` any more, its text so far is the answer. All other questions time
+    /// out.
+    async fn expire(
+        &self,
+        now: Moment,
+        at_most: u32,
+        writing: HashSet<(TenantId, CorrelationId)>,
+    ) -> Result<Vec<(TenantId, CorrelationId)>, Fault>;
+    /// Takes the text that the agent has begun as its answer, if the question is open. False when there is
+    /// none.
+    async fn answer_with_begun(
+        &self,
+        tenant: &TenantId,
+        correlation: &CorrelationId,
+        now: Moment,
+    ) -> Result<bool, Fault>;
+    /// Time until the next open question times out.
+    async fn next_deadline(&self) -> Result<Option<Duration>, Fault>;
 }

@@ -1,17 +1,19 @@
-//! What can go wrong with durable memory.
+//! Errors of the ledger.
 
-/// A fault of ours. Nothing was written, and what was asked may be asked again.
+/// An error of the ledger. Nothing was written, and the call can be repeated.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     #[error("the disk that holds the ledger is full")]
     Full,
     #[error(
-        "the ledger is of schema {found}, this program knows {known}: run the newer program that wrote it"
+        "the ledger has schema {found}, this program knows only {known}: run the newer program that wrote it"
     )]
     Newer { found: i64, known: i64 },
-    #[error("the ledger was migrated by other code: step {step} differs from the one it was made with")]
+    #[error(
+        "migration {step} of the ledger differs from the one in this program: use the program that migrated it"
+    )]
     Altered { step: i64 },
-    #[error("the folder {0} is in use by another house")]
+    #[error("the folder {0} is in use by another server")]
     InUse(String),
     #[error("the ledger is closed")]
     Closed,
@@ -21,7 +23,14 @@ pub enum Fault {
 
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
-        // The log's index grows by a call of its own, whose failure SQLite does not call a full disk.
+        Self::from_error(&error)
+    }
+}
+
+impl Fault {
+    pub(crate) fn from_error(error: &rusqlite::Error) -> Self {
+        // The index of the write-ahead log grows by a separate system call. SQLite reports its failure as an
+        // I/O error, not as a full disk.
         let no_room = error.sqlite_error().is_some_and(|cause| {
             cause.code == rusqlite::ErrorCode::DiskFull
                 || cause.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE

@@ -1,4 +1,4 @@
-//! What an absent agent will find when it comes back.
+//! Inboxes: the durable queue of each agent.
 
 use std::sync::Arc;
 
@@ -6,108 +6,148 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use posthouse_time::Moment;
 use posthouse_wire::{
-    BotId, ChatId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
+    BotId, ChatId, ClientId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
 };
 
 use crate::{Fault, Identity, NewReceipt};
 
-/// The order of entries inside one inbox.
+/// Position of an entry in its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq(pub i64);
 
-/// An event on its way into an inbox.
+/// An event to be stored in an inbox.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// Minted by the caller where the event itself names its entry; otherwise in the commit.
+    /// Minted by the caller if the event itself contains its entry id; otherwise minted in the commit.
     pub id: Option<EntryId>,
     pub to: InstanceId,
     pub platform: Platform,
     pub bot: BotId,
     pub chat: ChatId,
     pub message: Option<MessageId>,
-    /// Of no account where there is a receipt: its delivery is known again by the receipt alone.
+    /// Ignored if there is a receipt, because the receipt alone identifies its delivery.
     pub dedup: DedupKey,
     /// The event as JSON, ready for the wire.
     pub event: Bytes,
-    /// What the platform calls each of the event's attachments. Never on the wire.
+    /// The platform's references to the attachments of the event. They are never sent to agents.
     pub references: Vec<String>,
-    /// When it came through the door.
+    /// Time at which the server received it.
     pub accepted: Moment,
-    /// What to remember about its conversation; nothing when that was remembered a moment ago.
+    /// The conversation to record. None when it was recorded a moment ago.
     pub sighting: Option<Sighting>,
-    /// The receipt of a program's delivery, opened in the same commit. If the same delivery came before,
-    /// nothing is appended and the first entry is known; one that never reached the line, such as one that
-    /// was scheduled, is carried from here on. How it says it opens does not matter here.
+    /// The receipt of a program's delivery, opened in the same commit. If the same delivery has an entry,
+    /// nothing is appended and that entry is returned. If it has none yet, for example because it was
+    /// scheduled, this entry carries it from now on. `NewReceipt::open` is ignored here.
     pub receipt: Option<Box<NewReceipt>>,
+    /// The sender. All entries of a sender together count against the sender's share of the inbox.
+    pub sender: Option<Sender>,
+    /// The most that the inbox may hold.
+    pub limits: InboxLimits,
 }
 
-/// A conversation seen: what later allows an answer to be sent there and an interrupt to find it.
+/// The sender of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// A person on the platform of the entry. The person and the chat may each hold a quarter of the inbox.
+    Person(String),
+    /// A program, identified by its credential. It may hold three quarters of the inbox.
+    Program(ClientId),
+}
+
+/// Limits on the unread entries of one inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboxLimits {
+    pub entries: i64,
+    pub bytes: i64,
+}
+
+impl InboxLimits {
+    pub const NONE: InboxLimits = InboxLimits { entries: i64::MAX, bytes: i64::MAX };
+}
+
+/// The limit because of which an entry was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The inbox is full.
+    Inbox,
+    /// The sender or the chat has used up its share of the inbox.
+    Share,
+    /// The agent's tenant has reached its storage limit.
+    Tenant,
+}
+
+/// A conversation that was seen. It allows an answer to be sent there later, and an interrupt to find it.
 #[derive(Clone, Debug)]
 pub struct Sighting {
     pub scope: Option<ScopeId>,
     pub session_keys: Vec<SessionKey>,
 }
 
-/// What became of an append.
+/// Outcome of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
     Kept(EntryId),
-    /// The same dedup key or delivery came before: the first entry's id. Of a delivery it is told as long as
-    /// its receipt is kept, even when the entry itself is gone.
+    /// The same dedup key or delivery came before; this is the id of the first entry. For a delivery it is
+    /// returned as long as the receipt exists, even when the entry itself is deleted.
     Known(EntryId),
+    /// There is no room. Nothing was written, and the same append can be repeated.
+    Refused(Full),
 }
 
 impl Appended {
-    pub fn entry(&self) -> &EntryId {
+    /// The entry that holds the event, unless it was refused.
+    pub fn entry(&self) -> Option<&EntryId> {
         match self {
-            Appended::Kept(entry) | Appended::Known(entry) => entry,
+            Appended::Kept(entry) | Appended::Known(entry) => Some(entry),
+            Appended::Refused(_) => None,
         }
     }
 }
 
-/// One kept event.
+/// One stored event.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub id: EntryId,
     pub seq: Seq,
     pub instance: InstanceId,
+    pub chat: ChatId,
     pub event: Bytes,
-    /// For the house's own code, which fetches attachments by them; nobody else is told.
+    /// The server's own code fetches attachments by them. Nobody else sees them.
     pub references: Vec<String>,
 }
 
-/// How much lies in an inbox.
+/// The amount of unread entries in an inbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
     pub entries: i64,
     pub bytes: i64,
 }
 
-/// An entry taken by the agent, and when it had been handed over.
+/// An entry that the agent acknowledged, and the time at which it was handed over.
 #[derive(Clone, Debug)]
 pub struct Acknowledgement {
     pub entry: EntryId,
     pub handed: Moment,
-    /// Its place and the length of its event, if whoever handed it over still knows: it is then not
-    /// looked for.
+    /// Its position and the length of its event, if the caller still knows them. It saves the lookup.
     pub place: Option<(Seq, i64)>,
 }
 
-/// Signs of poison that an entry may show before it is given up on (relay contract section 16.4).
+/// Number of `Setback::Poison` after which an entry becomes a dead letter (relay contract section 16.4).
 pub const POISONED: i64 = 3;
-/// Losses in a row from which on each counts as a sign of poison.
+/// Number of losses in a row from which on each loss counts as `Setback::Poison`.
 pub const LOST: i64 = 10;
 
-/// A hand-over that ended without an acknowledgement.
+/// A delivery that ended without an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setback {
-    /// The sign of poison: the reader died of it, or sat silent on a socket that answers pings.
+    /// A sign that the entry breaks its reader: the reader died of it, or stayed silent on a socket that
+    /// answers pings.
     Poison,
-    /// The socket merely died with the entry outstanding.
+    /// The socket was lost before the entry was acknowledged.
     Loss,
 }
 
-/// An entry that was given up on.
+/// An entry that the server has given up on.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     pub entry: EntryId,
@@ -118,33 +158,35 @@ pub struct DeadLetter {
     pub died: Moment,
 }
 
-/// The queue of one agent, all planes together: durable, ordered, acknowledged.
+/// The queue of one agent for all planes: durable, ordered, acknowledged.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Keeps an event once: the same `dedup` of the same bot again returns the first entry's id.
+    /// Stores an event once. The same `dedup` of the same bot again returns the id of the first entry. The
+    /// limits are checked in the same transaction, so an inbox never exceeds them.
     async fn append(&self, append: Append) -> Result<Appended, Fault>;
-    /// The entry that an append under this key would find already there.
+    /// The entry that an append under this key would return as known.
     async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault>;
-    /// Oldest first, from after `after`. Entries stay until acknowledged.
+    /// Oldest first, after `after`. Entries stay until acknowledged.
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault>;
+    /// The amount of unread entries, read from memory.
     async fn size(&self, of: &InstanceId) -> Result<Unread, Fault>;
-    /// Instances with anything unread, and how much.
+    /// Time at which this entry was acknowledged, if it was.
+    async fn acknowledged_at(&self, entry: &EntryId) -> Result<Option<Moment>, Fault>;
+    /// Instances with unread entries, and their amount.
     async fn backlogs(&self) -> Result<Vec<(InstanceId, Unread)>, Fault>;
-    /// Forgets the events of these entries. Unknown, foreign and already forgotten ids are all fine;
-    /// returns what was forgotten by this call, so that sizes can be kept.
+    /// Deletes the events of these entries. Unknown, foreign and already deleted ids are all fine. Returns
+    /// the amount that this call deleted, so that callers can keep sizes up to date.
     async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault>;
-    /// Counts a setback; true when the entry thereby became a dead letter.
+    /// Counts a setback. True when the entry became a dead letter by it.
     async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault>;
-    /// Drops the oldest entries until at least `surplus` is gone, in entries and in bytes; returns what
-    /// went. It costs what it drops, however much is kept.
-    async fn drop_oldest(&self, of: &InstanceId, surplus: Unread) -> Result<Unread, Fault>;
-    /// Drops one entry that nobody needs any more; one that has ended stays as it ended. Returns what went.
+    /// Drops an entry that nobody needs any more. An entry that has ended does not change. Returns the
+    /// dropped amount.
     async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault>;
     async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault>;
-    /// Puts a dead letter back in line, at its old place, to be kept as long again as a new one. Nothing
-    /// when there is no such letter; repeating is harmless.
+    /// Puts a dead letter back into the inbox at its old position, even if the inbox is full. Its retention
+    /// starts anew. None when there is no such dead letter. Repeating it is harmless.
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault>;
-    /// `hear` is called for every entry appended through this ledger, in commit order, before its
-    /// append resolves. It must not block.
+    /// Registers `hear`, which is called for every appended entry, in commit order, before the append
+    /// resolves. It must not block.
     fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>);
 }

@@ -1,9 +1,10 @@
-//! The house's durable memory: the only SQL.
+//! The database of the server, and the only code with SQL.
 //!
-//! Verbs, one transaction each; every verb says what repeating it does. A write resolves only after
-//! the commit that carries it survives power loss; many callers share one commit. Reads see every
-//! write that has resolved. Nothing here is process-wide: two ledgers stand side by side in one test.
+//! Storage offers verbs with one transaction each, and every verb documents what repeating it does. A write
+//! resolves only after its commit survives a power loss; many callers share one commit. Reads see every write
+//! that has resolved. Nothing is process-wide: several ledgers can be open in one process.
 
+mod access;
 mod arms;
 mod audit;
 mod connectors;
@@ -11,6 +12,7 @@ mod exchanges;
 mod fault;
 mod house;
 mod inbox;
+mod invitations;
 mod outbox;
 mod receipts;
 mod rooms;
@@ -18,8 +20,12 @@ mod roster;
 mod sqlite;
 mod tokens;
 mod trace;
+mod usage;
 mod vault;
 
+pub use access::{
+    Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
+};
 pub use arms::{
     Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, Fate, FireLine, NewAlarm, NewArm, Settled,
     Successor,
@@ -30,22 +36,27 @@ pub use exchanges::{Answered, Asked, Exchange, ExchangeState, Exchanges, NewExch
 pub use fault::Fault;
 pub use house::House;
 pub use inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, Seq, Setback, Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, Entry, Full, Inbox, InboxLimits, Sender, Seq, Setback,
+    Sighting, Unread,
 };
+pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{Begun, Outbox, Request};
 pub use receipts::{
     Attempted, Digest, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES, Receipt,
     ReceiptFilter, ReceiptKey, ReceiptState, Receipts, Reply, ReplyKind, Verb,
 };
-pub use rooms::{Invite, Line, Room, Rooms};
+pub use rooms::{Line, ROOM_BYTES, Room, Rooms};
 pub use roster::{
-    Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
+    AgentCreated, Bot, Created, Discriminator, Generation, HoldBack, HttpCredentials, Identity, Instance,
+    NewAgent, Removed, Roster, Route, RouteTo, Tenant,
 };
-pub use sqlite::{Ledger, Place};
+pub use sqlite::{Ledger, Location};
 pub use tokens::{
-    AccessRecord, ClientRecord, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens, operator_client,
+    AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, Pair, REFRESH_LINES, RefreshRequest,
+    Renewal, RenewedCredentials, TokenHash, Tokens, WhichCredentials, operator_client,
 };
 pub use trace::{Step, Story, Traces};
+pub use usage::{TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
     CapabilityRecord, GatewayRecord, HouseKey, HouseKeyKind, HouseKeys, Sealed, SealedSecret, Uses,
     VaultRecords,

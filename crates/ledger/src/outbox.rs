@@ -1,4 +1,4 @@
-//! What agents asked to be done: each request once, its answer remembered.
+//! Outbox: requests of agents to the server. Each is carried out once, and its result is stored.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -8,7 +8,7 @@ use posthouse_wire::{
 
 use crate::Fault;
 
-/// A request about to be acted on.
+/// A request that is about to be carried out.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub gateway: GatewayId,
@@ -18,35 +18,38 @@ pub struct Request {
     pub platform: Platform,
     pub bot: BotId,
     pub chat: Option<ChatId>,
-    /// The message it says it replies to, from which the answered entry is found.
+    /// The message that it replies to, as the agent says. The answered entry is found by it.
     pub reply_to: Option<MessageId>,
     pub received: Moment,
 }
 
-/// Whether a request may be acted on.
+/// Whether a request may be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
     Fresh {
         action: ActionId,
         answers: Option<EntryId>,
     },
-    /// It was answered before; answer the same again.
+    /// It already has a result. The caller repeats that result.
     Finished {
         action: ActionId,
         outcome: Outcome,
     },
-    /// It was begun before and nobody knows how it ended. It must not be begun again.
+    /// It was begun before and its result is unknown. It must not be carried out again.
     Unfinished {
         action: ActionId,
     },
 }
 
-/// Requests by (gateway, request id).
+/// Requests, identified by (gateway, request id).
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Notes that a request is about to be acted on. The same request again tells how the first went.
+    /// Records that a request is about to be carried out. The same request again returns the state of the
+    /// first.
     async fn begin(&self, request: Request) -> Result<Begun, Fault>;
-    /// Notes how it ended. `posted` is when the platform was called, if it was.
+    /// The state of a request that was begun before. It records nothing.
+    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault>;
+    /// Records the result. `posted` is the time of the call to the platform, if there was one.
     async fn finish(&self, action: &ActionId, outcome: &Outcome, posted: Option<Moment>)
     -> Result<(), Fault>;
 }

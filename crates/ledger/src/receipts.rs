@@ -1,5 +1,7 @@
-//! What became of everything that programs sent: one receipt a dispatch and connector, and what the agent
-//! said back.
+//! Receipts: the state of every delivery of a program, one per dispatch and connector, with the replies of
+//! the agent.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,15 +11,15 @@ use posthouse_wire::{ChatId, ClientId, DispatchId, EntryId, InstanceId, MessageI
 
 use crate::Fault;
 
-/// A receipt by its row. Later ones have greater keys.
+/// Row key of a receipt. Later receipts have greater keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiptKey(pub i64);
 
-/// What tells one delivery of a dispatch from another: connector, agent, kind and text, hashed. The same
-/// digest of the same dispatch and tenant is the same delivery again.
+/// Hash of connector, agent, kind and text. It tells the deliveries of one dispatch apart: the same digest of
+/// the same dispatch and tenant is the same delivery again.
 pub type Digest = [u8; 16];
 
-/// Which verb of the contract it was.
+/// The operation of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     Deliver,
@@ -35,46 +37,46 @@ impl Verb {
     }
 }
 
-/// A delivery about to be made.
+/// A delivery that is about to be made.
 #[derive(Clone, Debug)]
 pub struct NewReceipt {
     pub tenant: TenantId,
     pub dispatch: DispatchId,
     pub digest: Digest,
-    /// By its name in the tenant.
+    /// Name of the connector in the tenant.
     pub connector: String,
-    /// The name the agent goes by at that connector.
+    /// Name of the agent at that connector.
     pub agent: String,
-    /// Who has to acknowledge it, where the agent dials in.
+    /// The agent that has to acknowledge it, if it connects by itself.
     pub instance: Option<InstanceId>,
-    /// The conversation on the line, where there is one.
+    /// The conversation on the relay connection, if there is one.
     pub chat: Option<ChatId>,
     pub session: Option<String>,
     pub verb: Verb,
     pub sender: ClientId,
-    /// The agent whose credential sent it; nothing for a tenant's.
+    /// The agent whose credential sent it. None for a credential of the tenant.
     pub sent_by: Option<InstanceId>,
-    /// The emitter's clock.
+    /// Time by the clock of the sender.
     pub sent_at: Moment,
-    /// When it was taken in, as its sender is told once this is committed.
+    /// Time of acceptance. The sender gets it once this is committed.
     pub accepted: Moment,
-    /// Accepted while nobody was there to take it.
+    /// It was accepted while no agent was there to receive it.
     pub skipped: bool,
     pub open: Opening,
 }
 
-/// What is still to be done about a new receipt.
+/// The work that is left for a new receipt.
 #[derive(Clone, Debug)]
 pub enum Opening {
-    /// The entry that is appended with it carries it; nothing else is to be done.
+    /// The entry that is appended with it carries it. Nothing else is to be done.
     Entry,
-    /// Somebody attempts it now. If that attempt is never reported it is `due` again then.
+    /// The caller attempts it now. If the result of that attempt is never reported, it is due again at `due`.
     Attempt { body: Bytes, due: Moment },
-    /// Kept until its time, when the clock brings it up.
+    /// It is stored until its time, when the clock starts it.
     Scheduled { body: Bytes, at: Moment },
 }
 
-/// What became of opening a receipt.
+/// Outcome of opening a receipt.
 #[derive(Clone, Debug)]
 pub enum Opened {
     Fresh(ReceiptKey),
@@ -82,7 +84,7 @@ pub enum Opened {
     Known(Box<Receipt>),
 }
 
-/// One delivery, as far as it has come. Where an entry carries it, its state and times are the entry's.
+/// One delivery and its state. If an entry carries it, the state and the times are those of the entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     pub key: ReceiptKey,
@@ -98,20 +100,21 @@ pub struct Receipt {
     pub sender: ClientId,
     pub sent_by: Option<InstanceId>,
     pub sent_at: Moment,
-    /// Our commit.
+    /// Time of the commit.
     pub accepted_at: Moment,
-    /// Handed to the seat, or taken by the receiver.
+    /// Time at which it was handed to the seat, or accepted by the receiver.
     pub delivered_at: Option<Moment>,
-    /// The agent's own word.
+    /// Time at which the agent itself confirmed it.
     pub acknowledged_at: Option<Moment>,
     pub state: ReceiptState,
-    /// When it is tried next, or brought up by the clock.
+    /// Time of the next attempt, or of the start by the clock.
     pub due: Option<Moment>,
     pub attempts: u32,
     pub error: Option<String>,
     pub skipped: bool,
     pub entry: Option<EntryId>,
-    /// The contract's receipt as JSON, once the connector gave one. Nothing where it follows from the rest.
+    /// The contract's receipt as JSON, once the connector gave one. None where it follows from the other
+    /// fields.
     pub answer: Option<String>,
 }
 
@@ -119,31 +122,33 @@ pub struct Receipt {
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     pub receipt: Receipt,
-    /// The same bytes every time.
+    /// Every attempt sends the same bytes.
     pub body: Bytes,
 }
 
-/// What one attempt, or a wait, came to.
+/// Result of one attempt, or of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempted {
-    /// Taken; the bytes are forgotten.
+    /// Accepted. The body is deleted.
     Delivered { at: Moment, answer: String },
-    /// Failed, to be tried again.
+    /// Failed. It is tried again.
     Postponed { due: Moment, error: String, answer: String },
-    /// Failed for good; the bytes are forgotten. `answer` is what the caller was told in spite of it, and takes
-    /// the place of whatever was answered before; where there is none, the failure is all there is to tell.
+    /// Failed for good. The body is deleted. `answer` is the answer that the caller got nevertheless; it
+    /// replaces an earlier answer. Without it, the failure is the whole answer.
     Failed { error: String, answer: Option<String> },
-    /// Only the answer is new: what was waited for did or did not come. The state is the entry's.
-    Answered { answer: String },
+    /// It could not be attempted yet. It is scheduled again, until `due`.
+    PutOff { due: Moment },
 }
 
-/// Something that an agent said in a program's conversation.
+/// A reply of an agent in a conversation of a program.
 #[derive(Clone, Debug)]
 pub struct NewReply {
     pub at: Moment,
     pub what: ReplyKind,
     pub message: MessageId,
     pub text: String,
+    /// The agent is still writing it and sends the rest as a separate message.
+    pub unfinished: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,91 +159,100 @@ pub struct Reply {
     pub text: String,
 }
 
-/// Deliveries that are told of one dispatch: a program may use its id again and again.
+/// Number of deliveries that are returned for one dispatch. Programs can use a dispatch id any number of
+/// times.
 pub const OF_ONE_DISPATCH: u32 = 1000;
 
-/// How much is kept of what an agent said to one receipt: the latest of it.
+/// Number and size of the replies that are kept per receipt. The latest ones stay.
 pub const REPLIES: usize = 20;
 pub const REPLY_BYTES: usize = 64 * 1024;
 
-/// Which receipts to tell of.
+/// Filter for receipts.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiptFilter {
-    /// Nothing: everybody's, for the operator.
+    /// None: those of all tenants, for the operator.
     pub tenant: Option<TenantId>,
-    /// Only what this agent's credential sent.
+    /// Only those sent with the credential of this agent.
     pub sent_by: Option<InstanceId>,
-    /// By name, in whichever session.
+    /// By name, in any session.
     pub agent: Option<String>,
     pub state: Option<ReceiptState>,
 }
 
 #[async_trait]
 pub trait Receipts: Send + Sync {
-    /// Notes a delivery once: the same again finds the first. One that an entry carries is opened by the
-    /// append of that entry instead (`Append::receipt`), and refused here.
+    /// Stores a delivery once; the same delivery again returns the first. Receipts carried by an entry are
+    /// opened by the append of that entry (`Append::receipt`) and refused here.
     async fn open(&self, new: NewReceipt) -> Result<Opened, Fault>;
-    /// Under this very digest.
+    /// The receipt with exactly this digest.
     async fn receipt(
         &self,
         tenant: &TenantId,
         dispatch: &DispatchId,
         digest: Digest,
     ) -> Result<Option<Receipt>, Fault>;
-    /// What one dispatch reached, in the order it was opened, the first thousand of those asked for. Without
-    /// a tenant: whosever. Without a sender: by whichever credential; of an agent's own, others who use the same
-    /// id hide none.
+    /// The deliveries of one dispatch in the order they were opened, at most [`OF_ONE_DISPATCH`] of those
+    /// that match. Without a tenant: those of any tenant. Without a sender: those of any credential. With a
+    /// sender, other users of the same id do not displace its deliveries.
     async fn receipts_of(
         &self,
         tenant: Option<&TenantId>,
         sent_by: Option<&InstanceId>,
         dispatch: &DispatchId,
     ) -> Result<Vec<Receipt>, Fault>;
-    /// Newest first, before the one named. Agent and state are picked out of the list of the tenant, of the
-    /// sender or of everybody, which is read until there are enough.
+    /// Newest first, before the given one. The list of the tenant, of the sender or of everybody is read and
+    /// filtered by agent and state until there are enough.
     async fn receipts(
         &self,
         filter: ReceiptFilter,
         before: Option<ReceiptKey>,
         at_most: u32,
     ) -> Result<Vec<Receipt>, Fault>;
-    /// A scheduled one could not be promised after all: it has failed, and the same may be asked for again.
+    /// Fails a scheduled delivery that could not be promised after all. The same delivery can then be
+    /// requested again.
     async fn withdraw(&self, key: ReceiptKey, error: String) -> Result<(), Fault>;
-    /// Notes what an attempt came to. One that has ended stays as it ended, and of one that an entry carries
-    /// only the answer is noted. Repeating it counts as another attempt.
+    /// Stores the answer that the caller of a delivery got after its wait, whether or not the expected reply
+    /// came. The state of the delivery does not change.
+    async fn note_answer(
+        &self,
+        tenant: &TenantId,
+        dispatch: &DispatchId,
+        digest: Digest,
+        answer: String,
+    ) -> Result<(), Fault>;
+    /// Stores the result of an attempt. A delivery that has ended does not change. Repeating it counts as
+    /// another attempt.
     async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault>;
-    /// Takes what is due under a lease, oldest first: it is due again at `lease_until` unless an attempt
-    /// is reported. What the clock brings up is not among it, nor is what belongs to `except`.
+    /// Claims due deliveries under a lease, oldest first. They are due again at `lease_until` unless a result
+    /// is reported. Scheduled deliveries, which the clock starts, and those of the tenants in `except` are
+    /// left out.
+    ///
+    /// Leases and retry times are stored in ledger time, so a step of the wall clock moves none of them.
     async fn claim_outgoing(
         &self,
-        now: Moment,
         lease_until: Moment,
         except: &[TenantId],
         at_most: u32,
     ) -> Result<Vec<Outgoing>, Fault>;
-    /// After a start where no other house can be alive: nobody is at anything any more, so all of it is due.
-    async fn free_outgoing(&self, now: Moment) -> Result<(), Fault>;
-    /// Somebody is still at it: it is due again at `until`. Nothing changes for one that has ended.
+    /// Makes all deliveries due. For the start of a server that nobody shares the ledger with: no attempt can
+    /// be running.
+    async fn free_outgoing(&self) -> Result<(), Fault>;
+    /// Extends the lease of a delivery until `until`. A delivery that has ended does not change.
     async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault>;
-    /// When the next attempt is due, of tenants but these.
-    async fn next_outgoing(&self, except: &[TenantId]) -> Result<Option<Moment>, Fault>;
-    /// How many deliveries of a tenant are still to be made, counting no further than `at_most`.
+    /// Time until the next attempt is due, leaving out the tenants in `except`.
+    async fn next_outgoing(&self, except: &[TenantId]) -> Result<Option<Duration>, Fault>;
+    /// Number of pending deliveries of a tenant, counted up to `at_most`.
     async fn waiting(&self, tenant: &TenantId, at_most: u32) -> Result<u32, Fault>;
-    /// A scheduled one whose time has come, to be attempted now: it is queued, and due again at
-    /// `lease_until`. Nothing when it is not scheduled any more and not due either.
-    async fn bring_up(
-        &self,
-        key: ReceiptKey,
-        now: Moment,
-        lease_until: Moment,
-    ) -> Result<Option<Outgoing>, Fault>;
-    /// Keeps what an agent said with the receipt of the entry it replies to. Words that name no entry belong to
-    /// whoever began the conversation, with the latest that they said in it; an agent that says something in a
-    /// conversation that another agent or a program of the tenant began hears only what names its entry. The
-    /// tenant's programs are one, and take over any conversation, since they may see everything of their
-    /// tenant. Once the receipt that they would belong to is gone, whoever comes next begins anew. Nothing when
-    /// the conversation has no receipt. The latest [`REPLIES`] stay, as far as they fit into [`REPLY_BYTES`];
-    /// one that is longer is cut.
+    /// Queues a scheduled delivery whose time has come; the caller attempts it now, and it is due again at
+    /// `lease_until`. None when it is neither scheduled nor due.
+    async fn bring_up(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault>;
+    /// Stores a reply of an agent with the receipt of the entry that it replies to. A reply that names no
+    /// entry belongs to the latest message of whoever began the conversation. If another agent or a program
+    /// of the tenant began it, an agent that writes there gets only replies that name its own entry. All
+    /// programs of a tenant count as one and take over any conversation, because they may see everything of
+    /// their tenant. Once the receipt is gone that such replies would belong to, the next sender begins the
+    /// conversation anew. Nothing is stored when the conversation has no receipt. The latest [`REPLIES`]
+    /// stay, as far as they fit into [`REPLY_BYTES`]. A longer reply is cut.
     async fn said(
         &self,
         by: &InstanceId,
@@ -246,13 +260,21 @@ pub trait Receipts: Send + Sync {
         to: Option<&EntryId>,
         reply: NewReply,
     ) -> Result<Option<ReceiptKey>, Fault>;
-    /// Has the latest reply of this message id that this agent said in this conversation read otherwise: its
-    /// text, time and kind are the new ones, its place stays. What is then too much goes as above, but never
-    /// the one that was just changed. False where there is none (any more), and nothing is kept.
+    /// Edits the latest reply with this message id of this agent in this conversation. Text, time and kind
+    /// change, the position stays. Replies beyond the limits are deleted as in [`Receipts::said`], but never
+    /// the edited one. False, and nothing is stored, when there is no such reply (any more).
     async fn amended(&self, by: &InstanceId, chat: &ChatId, reply: NewReply) -> Result<bool, Fault>;
-    /// Keeps what an agent said by another way with this receipt, as much of it as above. A receipt that is
-    /// gone takes nothing.
+    /// The latest reply that this agent has begun and not finished: the message id and the text so far. Only
+    /// of the receipt with which [`Receipts::said`] would store a reply now.
+    async fn unfinished(
+        &self,
+        by: &InstanceId,
+        chat: &ChatId,
+        to: Option<&EntryId>,
+    ) -> Result<Option<(MessageId, String)>, Fault>;
+    /// Stores a reply that came by another path with this receipt, within the same limits. Nothing is stored
+    /// if the receipt is gone.
     async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault>;
-    /// In the order they were first said.
+    /// In the order in which they were first sent.
     async fn replies(&self, to: ReceiptKey) -> Result<Vec<Reply>, Fault>;
 }

@@ -1,50 +1,53 @@
-//! The built-in web chat's rooms and what was said in them.
+//! Rooms of the built-in web chat and their messages.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, InstanceId, MessageId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId};
 
 use crate::Fault;
 
-/// One person's conversation with one agent, on the house's own page.
+/// The conversation of one person with one agent on the server's own page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     pub id: ChatId,
     pub instance: InstanceId,
+    /// The invitation that it belongs to. None once that was withdrawn.
+    pub invitation: Option<InvitationId>,
+    /// Display name of the person. Several people may share it.
     pub person: String,
     pub created: Moment,
 }
 
-/// One thing said in a room.
+/// One message in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub message: MessageId,
-    /// Said by the agent, not by the person.
+    /// Sent by the agent, not by the person.
     pub by_agent: bool,
     pub text: String,
     pub reply_to: Option<MessageId>,
     pub said: Moment,
     pub edited: Option<Moment>,
+    /// The inbox entry of a person's message.
+    pub entry: Option<EntryId>,
+    /// Time at which the agent's acknowledgement of that entry was noticed.
+    pub delivered: Option<Moment>,
 }
 
-/// A link that lets one person in from outside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invite {
-    /// SHA-256 of the link's token, hex.
-    pub hash: String,
-    pub person: String,
-    pub created: Moment,
-}
+/// Storage limit of the messages in one room. The oldest are deleted first.
+pub const ROOM_BYTES: i64 = 32 * 1024 * 1024;
 
 #[async_trait]
 pub trait Rooms: Send + Sync {
-    /// Finds the room of this person with this agent, or makes it under the given id.
-    async fn enter(&self, room: Room) -> Result<Room, Fault>;
+    /// Finds the room of this invitation with this agent, or creates it under the given id. None when the
+    /// invitation no longer exists.
+    async fn enter(&self, room: Room) -> Result<Option<Room>, Fault>;
     async fn room(&self, id: &ChatId) -> Result<Option<Room>, Fault>;
     async fn rooms(&self, of: &InstanceId) -> Result<Vec<Room>, Fault>;
-    /// Writes a line down. The same message id again changes nothing.
+    /// Stores a message. The same message id again changes nothing. Past [`ROOM_BYTES`] the oldest messages
+    /// are deleted.
     async fn say(&self, room: &ChatId, line: Line) -> Result<(), Fault>;
-    /// Rewrites the agent's own line; false when there is none of that id.
+    /// Edits a message of the agent. False when the agent has none with that id.
     async fn rewrite(
         &self,
         room: &ChatId,
@@ -52,11 +55,18 @@ pub trait Rooms: Send + Sync {
         text: &str,
         at: Moment,
     ) -> Result<bool, Fault>;
-    /// The latest lines, oldest first.
-    async fn history(&self, room: &ChatId, at_most: u16) -> Result<Vec<Line>, Fault>;
-
-    async fn invite(&self, invite: Invite) -> Result<(), Fault>;
-    async fn invited(&self, hash: &str) -> Result<Option<Invite>, Fault>;
-    async fn invites(&self) -> Result<Vec<Invite>, Fault>;
-    async fn withdraw_invite(&self, person: &str) -> Result<bool, Fault>;
+    /// Records that the agent has acknowledged a person's message. False when that is already recorded.
+    async fn delivered(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<bool, Fault>;
+    /// The position before the latest messages: as many as have at most `bytes` of text together, and at
+    /// least one.
+    async fn place_before_latest(&self, room: &ChatId, at_most: u16, bytes: usize) -> Result<i64, Fault>;
+    /// Messages after a position, oldest first, that changed at `since` or later: as many as have at most
+    /// `bytes` of text together, and at least one. Each comes with its own position.
+    async fn lines_after(
+        &self,
+        room: &ChatId,
+        place: i64,
+        since: Option<Moment>,
+        bytes: usize,
+    ) -> Result<Vec<(i64, Line)>, Fault>;
 }

@@ -1,13 +1,15 @@
-//! Who there is: tenants, agents, bots, and the routes between them.
+//! Directory of tenants, agents, bots and routes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{BotId, ChatId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId};
+use posthouse_wire::{
+    BotId, ChatId, ClientId, GatewayId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId,
+};
 
-use crate::Fault;
+use crate::{Fault, Pair, PrincipalPolicy, Sealed, TokenHash};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
@@ -23,18 +25,19 @@ pub struct Instance {
     pub tenant: TenantId,
     pub name: String,
     pub wake_url: Option<String>,
-    /// Where it may ask to be called back: nowhere but at this origin, if there is one.
+    /// The only origin at which it may ask to be called back, if set.
     pub callback_url: Option<String>,
+    /// The generation that the operator pinned. The server never sets it by itself.
     pub generation: Generation,
-    /// It said it is going idle and has not come back since.
+    /// It announced that it is going idle and has not returned since.
     pub idle: bool,
     pub created: Moment,
 }
 
-/// Which habits a gateway has (relay contract section 10.3).
+/// Generation of the gateway that an agent runs, as pinned by the operator (relay contract section 26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Generation {
-    /// Treated as 0.19 until it shows a sign of being newer.
+    /// Not pinned: each socket is judged by its own hello frames.
     #[default]
     Auto,
     Stock019,
@@ -63,29 +66,62 @@ impl FromStr for Generation {
     }
 }
 
-/// A platform identity. Its secrets are in the vault.
+/// Whether further entries of a chat wait until the agent's turn in it has ended (relay contract section
+/// 13.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HoldBack {
+    On,
+    Off,
+    /// Only entries that were accepted before the agent connected.
+    #[default]
+    Drain,
+}
+
+impl HoldBack {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HoldBack::On => "on",
+            HoldBack::Off => "off",
+            HoldBack::Drain => "drain",
+        }
+    }
+}
+
+impl FromStr for HoldBack {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [HoldBack::On, HoldBack::Off, HoldBack::Drain]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or(())
+    }
+}
+
+/// An account on a chat platform. Its secrets are in the vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bot {
     pub platform: Platform,
     pub id: BotId,
-    /// Serves several tenants by routes; an owned bot belongs to one agent.
+    /// A shared bot serves several tenants by routes. An owned bot belongs to one agent.
     pub shared: bool,
-    /// JSON that the platform's own code understands.
+    /// Policy on the authors it listens to.
+    pub principals: PrincipalPolicy,
+    /// JSON in the format of the platform's code.
     pub settings: String,
     pub created: Moment,
 }
 
-/// One (platform, bot) pair that an instance may speak as.
+/// One (platform, bot) pair as which an instance may act.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     pub platform: Platform,
     pub bot: BotId,
 }
 
-/// What in an event decides whose it is.
+/// The part of an event that decides which agent it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Discriminator {
-    /// Everything that comes to an owned bot.
+    /// Every event of an owned bot.
     Any,
     Chat(ChatId),
     Scope(ScopeId),
@@ -101,6 +137,11 @@ impl Discriminator {
             Discriminator::Scope(_) => "scope",
             Discriminator::Path(_) => "path",
         }
+    }
+
+    /// Whether it names a chat or a scope, not everything or a path.
+    pub fn is_place(&self) -> bool {
+        matches!(self, Discriminator::Chat(_) | Discriminator::Scope(_))
     }
 
     pub fn value(&self) -> &str {
@@ -141,7 +182,7 @@ impl FromStr for Discriminator {
     }
 }
 
-/// A stored way from a platform's event to an agent, and the only one.
+/// A stored record that sends events of a platform to an agent. Events reach agents by routes only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub platform: Platform,
@@ -151,87 +192,159 @@ pub struct Route {
     pub created: Moment,
 }
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteTo {
     pub tenant: TenantId,
     pub instance: InstanceId,
 }
 
-/// What became of a creation.
+/// Everything that an agent is created with.
+#[derive(Clone, Debug)]
+pub struct NewAgent {
+    pub instance: Instance,
+    /// Owned bots that are to belong to it.
+    pub bots: Vec<Identity>,
+    /// The server's own platforms on which it gets a bot. That bot has the id of the instance.
+    pub built_in: Vec<Platform>,
+    pub gateway: GatewayId,
+    /// The secret of that gateway.
+    pub secret: Sealed,
+    pub http: Option<HttpCredentials>,
+}
+
+/// Credentials of an agent for HTTP APIs: a client secret and a bootstrap login.
+#[derive(Clone, Debug)]
+pub struct HttpCredentials {
+    pub client_secret: TokenHash,
+    /// Older client secrets stay valid until then.
+    pub overlap_until: Moment,
+    pub login: LoginId,
+    /// The client id that this login presents.
+    pub login_client: ClientId,
+    pub login_tokens: Pair,
+}
+
+/// Outcome of creating an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentCreated {
+    Made,
+    NoTenant,
+    /// Its tenant already has an agent with that name.
+    Taken,
+    /// This bot cannot belong to it, for this reason.
+    UnfitBot(Identity, &'static str),
+}
+
+/// Outcome of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
     Made,
     /// The name or discriminator is taken.
     Taken,
-    /// Something it refers to does not exist, or may not be combined this way.
+    /// Something that it refers to does not exist, or the combination is not allowed.
     Unfit(&'static str),
 }
 
-/// What became of a removal.
+/// Outcome of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     Gone,
     Absent,
-    /// Something still depends on it.
+    /// Something else still depends on it.
     InUse,
 }
 
-/// The directory. Names are found inside their tenant only.
+/// The directory. Names are unique in their tenant and looked up there only.
 #[async_trait]
 pub trait Roster: Send + Sync {
     async fn create_tenant(&self, tenant: Tenant) -> Result<Created, Fault>;
     async fn tenants(&self) -> Result<Vec<Tenant>, Fault>;
     /// By name or id.
     async fn tenant(&self, name_or_id: &str) -> Result<Option<Tenant>, Fault>;
-    /// Takes its own client along.
+    /// Removes its client, too.
     async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault>;
 
+    /// Creates an agent with its gateway, bots, routes, client and login: all of it or nothing.
+    async fn create_agent(&self, agent: NewAgent) -> Result<AgentCreated, Fault>;
+    /// Creates an agent without any credential, for tests and benchmarks.
     async fn create_instance(&self, instance: Instance) -> Result<Created, Fault>;
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault>;
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, Fault>;
     async fn instance_named(&self, tenant: &TenantId, name: &str) -> Result<Option<Instance>, Fault>;
-    /// The instance whose bootstrap login this is, inside a tenant: that of the token that named it.
+    /// The instance that this bootstrap login belongs to, if it is in this tenant: the tenant of the token
+    /// that named the login.
     async fn instance_of_login(&self, tenant: &TenantId, login: &LoginId) -> Result<Option<Instance>, Fault>;
-    /// Takes everything of it along: credentials, tokens, routes, inbox, capabilities, rooms. Only the traces,
-    /// which hold nobody's words, stay until they are pruned.
+    /// Removes an agent with everything it has: credentials, tokens, routes, inbox, capabilities, rooms, and
+    /// its bots on the server's own platforms. Only traces, which hold no message text, stay until they are
+    /// pruned.
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault>;
     async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
     async fn set_callback_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
     async fn set_idle(&self, id: &InstanceId, idle: bool) -> Result<(), Fault>;
-    async fn set_generation(&self, id: &InstanceId, generation: Generation) -> Result<(), Fault>;
+    /// Pins the generation of one credential, or of the agent and all its credentials, whose own pins are
+    /// then removed. False when that credential does not belong to this agent.
+    async fn pin_generation(
+        &self,
+        id: &InstanceId,
+        gateway: Option<&GatewayId>,
+        generation: Generation,
+    ) -> Result<bool, Fault>;
+    /// The generation that is pinned for a credential: its own pin, else that of the agent.
+    async fn pinned_generation(&self, id: &InstanceId, gateway: &GatewayId) -> Result<Generation, Fault>;
+    async fn set_hold_back(&self, id: &InstanceId, hold_back: HoldBack) -> Result<(), Fault>;
+    async fn hold_back(&self, id: &InstanceId) -> Result<HoldBack, Fault>;
+    /// The cursor that marks unfinished texts of this agent. None: the stock one.
+    async fn stream_cursor(&self, id: &InstanceId) -> Result<Option<String>, Fault>;
+    async fn set_stream_cursor(&self, id: &InstanceId, cursor: Option<&str>) -> Result<(), Fault>;
 
+    /// Creates a bot together with its secrets: all of it or nothing.
+    async fn create_bot_with_secrets(
+        &self,
+        bot: Bot,
+        secrets: Vec<(String, Sealed)>,
+    ) -> Result<Created, Fault>;
+    /// A bot without secrets.
     async fn create_bot(&self, bot: Bot) -> Result<Created, Fault>;
     async fn bots(&self) -> Result<Vec<Bot>, Fault>;
     async fn bot(&self, platform: &Platform, id: &BotId) -> Result<Option<Bot>, Fault>;
-    async fn set_bot_settings(&self, platform: &Platform, id: &BotId, settings: &str) -> Result<(), Fault>;
-    /// Its secrets and routes go along.
+    /// Removes its secrets and routes, too, and ends the entries that wait for an agent by one of them.
     async fn remove_bot(&self, platform: &Platform, id: &BotId) -> Result<Removed, Fault>;
 
-    /// An owned bot takes one `*` route, a shared bot any others.
+    /// An owned bot has exactly one route, `*`. A shared bot can have any others.
     async fn create_route(&self, route: Route) -> Result<Created, Fault>;
     async fn routes(&self) -> Result<Vec<Route>, Fault>;
+    /// Removes a route. Entries that wait for its agent by this route alone end, and so do its dead letters;
+    /// both stay as traces. The agent can no longer reach the chats that only this route gave it.
     async fn remove_route(
         &self,
         platform: &Platform,
         bot: &BotId,
         which: &Discriminator,
     ) -> Result<Removed, Fault>;
-    /// A chat goes on under a new id: its routes are rewritten, and whose the old one was may reach the
-    /// new. What there already is for the new id stays and wins; repeating is harmless.
-    /// True when a route was changed.
+    /// Ends entries of this instance on this bot that no route covers any more. False when there were none.
+    async fn end_unrouted(&self, on: &Identity, instance: &InstanceId) -> Result<bool, Fault>;
+    /// Handles a chat that has got a new id. Its routes are rewritten, and the agent that had the old id may
+    /// reach the new one. Access decisions about the chat move too. Whatever exists for the new id stays and
+    /// wins. Repeating it is harmless. True when a route or a decision changed.
     async fn move_chat(&self, on: &Identity, from: &ChatId, to: &ChatId) -> Result<bool, Fault>;
-    /// The first of `candidates` that has a route on this bot.
+    /// The target of the first of `candidates` that has a route on this bot.
     async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault>;
-    /// The pairs that routes lead to this instance, oldest first.
+    /// The identities from which routes lead to this instance, oldest first.
     async fn identities(&self, of: &InstanceId) -> Result<Vec<Identity>, Fault>;
 
-    /// Was this chat delivered to this instance under this identity, or is it routed to it, and is it
-    /// nobody else's by now?
+    /// Whether this instance may write to this chat. A route must lead from this identity to the instance.
+    /// The chat must have been delivered to it there, or be routed to it. No other agent may own the chat by
+    /// now.
     async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault>;
-    /// Under which identity this chat was last delivered to this instance.
+    /// Whether any route leads from this identity to this instance.
+    async fn has_route(&self, to: &InstanceId, on: &Identity) -> Result<bool, Fault>;
+    /// Whether this chat was delivered to this instance under this identity, regardless of routes. For
+    /// conversations that need no route.
+    async fn knows_chat(&self, of: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault>;
+    /// The identity under which this chat was last delivered to this instance.
     async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault>;
-    /// The chat of the last event delivered to this instance under this session key.
+    /// The chat of the last event that was delivered to this instance under this session key.
     async fn chat_of_session(
         &self,
         of: &InstanceId,

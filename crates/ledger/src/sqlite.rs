@@ -1,5 +1,6 @@
-//! The embedded backend: one writer thread that commits for many callers at once, readers apart.
+//! SQLite backend: one writer thread with group commit, and separate reading connections.
 
+mod access;
 mod arms;
 mod audit;
 mod checkpoint;
@@ -7,6 +8,8 @@ mod connectors;
 mod exchanges;
 mod house;
 mod inbox;
+mod invitations;
+mod ledger_time;
 mod migrate;
 mod outbox;
 mod pool;
@@ -16,53 +19,69 @@ mod rooms;
 mod roster;
 mod tokens;
 mod trace;
+mod usage;
 mod vault;
+mod write_queue;
 mod writer;
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use posthouse_time::Timepiece;
+use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Arms, Audit, Connectors, Entry, Exchanges, Fault, House, Inbox, Outbox, Receipts, Rooms, Roster, Tokens,
-    Traces, VaultRecords,
+    Access, Arms, Audit, Connectors, Entry, Exchanges, Fault, House, Inbox, Invitations, Outbox, Receipts,
+    Rooms, Roster, Tokens, Traces, Usage, VaultRecords,
 };
+use inbox::counts::InboxCounts;
+use ledger_time::LedgerClock;
 use pool::Pool;
-use writer::Writer;
+use usage::UsageSums;
+use write_queue::JobTenant;
+use writer::{Counts, Writer};
 
-/// Where a ledger lies.
+/// Location of a ledger.
 #[derive(Clone, Debug)]
-pub enum Place {
-    /// A folder, held by one house at a time.
+pub enum Location {
+    /// A folder. One server at a time can open it.
     Folder(PathBuf),
-    /// Gone with the handle; for tests.
+    /// In memory, for tests. It is lost with the handle.
     Memory,
 }
 
-/// The durable memory, as a handle to share.
+/// The ledger, as a handle that can be cloned and shared.
 #[derive(Clone)]
 pub struct Ledger(Arc<Sqlite>);
 
 type Follower = Arc<dyn Fn(&Entry) + Send + Sync>;
 
 pub(crate) struct Sqlite {
-    /// None in memory, where reads take the writer's own connection. It stands before the writer so that
-    /// it closes first: only then can the writer, closing last, fold the log into the file.
+    /// None in memory, where reads use the connection of the writer. This field is declared before `writer`
+    /// so that it is dropped first: the writer can copy the log into the database file only when it closes
+    /// last.
     pool: Option<Pool>,
     writer: Writer,
+    /// The wall clock, for times that people read.
     timepiece: Timepiece,
+    /// Ledger time, for the retention of rows.
+    clock: LedgerClock,
     follower: OnceLock<Follower>,
+    /// Number of reads.
+    reads: AtomicU64,
+    inbox_counts: Arc<InboxCounts>,
+    usage: Arc<UsageSums>,
 }
 
-/// How many connections read at once.
+/// Number of connections that read in parallel.
 const READERS: usize = 3;
 
 impl Ledger {
-    /// Opens or makes the ledger and brings its schema up to date.
-    pub async fn open(place: Place, timepiece: Timepiece) -> Result<Self, Fault> {
+    /// Opens or creates the ledger and migrates its schema.
+    pub async fn open(place: Location, timepiece: Timepiece) -> Result<Self, Fault> {
         tokio::task::spawn_blocking(move || open(place, timepiece)).await.map_err(|_| Fault::Closed)?
     }
 
@@ -79,6 +98,10 @@ impl Ledger {
     }
 
     pub fn rooms(&self) -> Arc<dyn Rooms> {
+        self.0.clone()
+    }
+
+    pub fn invitations(&self) -> Arc<dyn Invitations> {
         self.0.clone()
     }
 
@@ -110,31 +133,70 @@ impl Ledger {
         self.0.clone()
     }
 
+    pub fn access(&self) -> Arc<dyn Access> {
+        self.0.clone()
+    }
+
     pub fn audit(&self) -> Arc<dyn Audit> {
         self.0.clone()
+    }
+
+    pub fn usage(&self) -> Arc<dyn Usage> {
+        self.0.clone()
+    }
+
+    /// Sets the limit of tenants that have no storage limit of their own.
+    pub fn set_default_tenant_limit(&self, bytes: i64) {
+        self.0.usage.set_default_limit(bytes);
     }
 
     pub fn house(&self) -> Arc<dyn House> {
         self.0.clone()
     }
 
-    /// Lets the file grow to at most this many pages: a full disk, for tests where none can be mounted.
+    /// Limits the file to this many pages. It simulates a full disk in tests that cannot mount one.
     #[doc(hidden)]
     pub async fn limit_pages(&self, pages: u32) -> Result<(), Fault> {
         self.0.write(move |db| db.pragma_update(None, "max_page_count", pages)).await
     }
 
-    /// How often the disk was made to remember since the ledger was opened.
+    /// Limits each kind of history to this many rows, for tests.
+    #[doc(hidden)]
+    pub fn limit_history(&self, rows: i64) {
+        self.0.usage.set_history_rows(rows);
+    }
+
+    /// Makes every write of this kind (`INSERT`, `UPDATE` or `DELETE`) to this table fail, until it is called
+    /// with None. It simulates a fault in the middle of a transaction, for tests.
+    #[doc(hidden)]
+    pub async fn fail_writes(&self, kind_and_table: Option<(&str, &str)>) -> Result<(), Fault> {
+        let mut sql = "DROP TRIGGER IF EXISTS temp.failing;".to_owned();
+        if let Some((kind, table)) = kind_and_table {
+            sql.push_str(&format!(
+                "CREATE TEMP TRIGGER failing BEFORE {kind} ON main.{table}
+                 BEGIN SELECT RAISE(ABORT, 'this write was made to fail'); END;"
+            ));
+        }
+        self.0.write(move |db| db.execute_batch(&sql)).await
+    }
+
+    /// Number of reads since the ledger was opened.
+    #[doc(hidden)]
+    pub fn reads(&self) -> u64 {
+        self.0.reads.load(Ordering::Relaxed)
+    }
+
+    /// Number of commits since the ledger was opened.
     #[doc(hidden)]
     pub fn commits(&self) -> u64 {
         self.0.writer.commits()
     }
 }
 
-fn open(place: Place, timepiece: Timepiece) -> Result<Ledger, Fault> {
+fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
     let (mut writing, reading, lock) = match &place {
-        Place::Memory => (Connection::open_in_memory()?, None, None),
-        Place::Folder(folder) => {
+        Location::Memory => (Connection::open_in_memory()?, None, None),
+        Location::Folder(folder) => {
             let lock = hold(folder)?;
             let file = folder.join("ledger.db");
             let writing = Connection::open_with_flags(
@@ -148,15 +210,29 @@ fn open(place: Place, timepiece: Timepiece) -> Result<Ledger, Fault> {
     };
     prepare(&writing)?;
     migrate::run(&mut writing)?;
+    let clock = LedgerClock::start(&mut writing, &timepiece)?;
+    clock.install(&writing)?;
     let pool = match &reading {
-        Some(file) => Some(Pool::open(file, READERS)?),
+        Some(file) => Some(Pool::open(file, READERS, &clock)?),
         None => None,
     };
-    let writer = Writer::start(writing, reading, lock)?;
-    Ok(Ledger(Arc::new(Sqlite { pool, writer, timepiece, follower: OnceLock::new() })))
+    let inbox_counts = InboxCounts::attach(&writing)?;
+    let usage = UsageSums::attach(&writing)?;
+    let counts = Counts { inbox: Arc::clone(&inbox_counts), usage: Arc::clone(&usage) };
+    let writer = Writer::start(writing, counts, reading, lock, clock.clone())?;
+    Ok(Ledger(Arc::new(Sqlite {
+        pool,
+        writer,
+        timepiece,
+        clock,
+        follower: OnceLock::new(),
+        reads: AtomicU64::new(0),
+        inbox_counts,
+        usage,
+    })))
 }
 
-/// Every connection's settings; `synchronous=FULL` is what makes a commit survive power loss.
+/// Settings of every connection. `synchronous=FULL` makes a commit survive a power loss.
 fn prepare(db: &Connection) -> Result<(), Fault> {
     db.busy_timeout(std::time::Duration::from_secs(5))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
@@ -164,16 +240,16 @@ fn prepare(db: &Connection) -> Result<(), Fault> {
     db.pragma_update(None, "foreign_keys", "ON")?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.pragma_update(None, "cache_size", -32_000)?;
-    // Checkpoints run beside the writer, not inside somebody's commit.
+    // Checkpoints run beside the writer, not inside a caller's commit.
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     db.set_prepared_statement_cache_capacity(128);
     Ok(())
 }
 
-/// Takes the folder for this house alone. The lock is the kernel's, so a killed house leaves none behind.
+/// Locks the folder for this server. The lock is held by the kernel, so a killed server leaves none behind.
 fn hold(folder: &std::path::Path) -> Result<std::fs::File, Fault> {
     let trouble = |error: std::io::Error| Fault::Storage(format!("{}: {error}", folder.display()));
-    // What people said lies in here: a folder that we make is its owner's alone.
+    // The folder holds messages of people, so only its owner may read a folder that the server creates.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(trouble)?;
     let file = std::fs::OpenOptions::new()
         .create(true)
@@ -193,17 +269,31 @@ impl Sqlite {
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.writer.write(work, |_| ()).await
+        self.writer.write(None, work, |_| ()).await
     }
 
-    /// As [`Sqlite::write`]; `after` hears the result on the writer's thread, in commit order.
-    async fn write_then<T, W, A>(&self, work: W, after: A) -> Result<T, Fault>
+    /// As [`Sqlite::write`], but for a tenant, whose share of a commit is limited.
+    async fn write_for<T, W>(&self, owner: JobTenant, work: W) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.writer.write(owner, work, |_| ()).await
+    }
+
+    /// As [`Sqlite::write_for`]. `after` gets the result on the writer's thread, in commit order.
+    async fn write_then<T, W, A>(&self, owner: JobTenant, work: W, after: A) -> Result<T, Fault>
     where
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
         A: FnOnce(&T) + Send + 'static,
     {
-        self.writer.write(work, after).await
+        self.writer.write(owner, work, after).await
+    }
+
+    /// The tenant of an agent, as the owner of writes for it.
+    fn tenant_of(&self, agent: &InstanceId) -> JobTenant {
+        self.usage.tenant_of(agent.as_str())
     }
 
     async fn read<T, W>(&self, mut work: W) -> Result<T, Fault>
@@ -211,9 +301,15 @@ impl Sqlite {
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         match &self.pool {
             Some(pool) => pool.read(work).await,
             None => self.write(move |db| work(db)).await,
         }
     }
+}
+
+/// A tenant as the owner of writes for it.
+fn owner(tenant: &TenantId) -> JobTenant {
+    Some(tenant.as_str().into())
 }

@@ -1,4 +1,4 @@
-//! One id, whole story: the steps of an entry or an action, without anybody's words.
+//! Traces: the timeline of an entry, an action or a delivery, without message text.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -6,17 +6,17 @@ use posthouse_wire::{ActionId, ChatId, DispatchId, EntryId, InstanceId, MessageI
 
 use crate::Fault;
 
-/// One step and when it was reached.
+/// One step and the time at which it was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub what: &'static str,
     pub at: Moment,
-    /// Why, where there is a why.
+    /// The reason, if there is one.
     pub note: Option<String>,
 }
 
-/// The timeline of one thing. Of a delivery that no entry tells of (any more) the connector stands in the
-/// platform's place and the agent, by its name there, in the bot's; the instance is empty if there is none.
+/// The timeline of one entry, action or delivery. For a delivery without an entry (any more), `platform` is
+/// the connector, `bot` is the agent's name there, and `instance` is empty if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
     pub id: String,
@@ -25,12 +25,12 @@ pub struct Story {
     pub bot: String,
     pub chat: Option<ChatId>,
     pub message: Option<MessageId>,
-    /// `inbound`, the op of an action, or the verb of a delivery.
+    /// `inbound`, the operation of an action, or the verb of a delivery.
     pub what: String,
-    /// The entry an action answers, or the actions that answered an entry.
+    /// The entry that an action answers, or the actions that answered an entry.
     pub linked: Vec<String>,
-    /// What brought it, where a program sent it. Not among `linked`: programs choose these ids themselves,
-    /// and one may read like another kind's.
+    /// The dispatch of a program that led to it. It is not in `linked`, because programs choose these ids
+    /// themselves, and one can look like an id of another kind.
     pub dispatch: Option<DispatchId>,
     pub steps: Vec<Step>,
 }
@@ -39,9 +39,10 @@ pub struct Story {
 pub trait Traces: Send + Sync {
     async fn entry(&self, id: &EntryId) -> Result<Option<Story>, Fault>;
     async fn action(&self, id: &ActionId) -> Result<Option<Story>, Fault>;
-    /// What a program's message reached, whosever it was: the entries, and deliveries that none carries.
+    /// Everything that a program's dispatch led to, of any tenant: the entries, and the deliveries without an
+    /// entry.
     async fn dispatch(&self, id: &DispatchId) -> Result<Vec<Story>, Fault>;
-    /// Everything known of one message of a platform, inbound or ours.
+    /// Everything known about one message of a platform, incoming or sent by the server.
     async fn message(
         &self,
         platform: &Platform,

@@ -1,4 +1,4 @@
-//! Sealed values and who they belong to. What is inside is opaque here.
+//! Encrypted values of the vault and their owners. The ledger cannot read them.
 
 mod house_keys;
 
@@ -12,22 +12,22 @@ use crate::Fault;
 
 pub use house_keys::{HouseKey, HouseKeyKind, HouseKeys};
 
-/// A sealed blob and the name of the key that opens it.
+/// An encrypted blob and the id of the key that opens it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     pub key_id: String,
     pub blob: Vec<u8>,
 }
 
-/// One of a gateway's secrets.
+/// One secret of a gateway.
 #[derive(Clone, Debug)]
 pub struct SealedSecret {
     pub sealed: Sealed,
-    /// Until when it is good; the current one has no end.
+    /// End of its validity, by wall time or ledger time, whichever comes first. The current secret has none.
     pub expires: Option<Moment>,
 }
 
-/// A gateway credential and whom it stands for.
+/// A gateway credential and its owner.
 #[derive(Clone, Debug)]
 pub struct GatewayRecord {
     pub gateway: GatewayId,
@@ -35,18 +35,18 @@ pub struct GatewayRecord {
     pub tenant: TenantId,
     pub created: Moment,
     pub revoked: Option<Moment>,
-    /// Current first.
+    /// The current secret comes first.
     pub secrets: Vec<SealedSecret>,
 }
 
-/// How often a capability may still be used.
+/// Remaining uses of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
     Many,
     Left(u32),
 }
 
-/// A short-lived credential captured from an event.
+/// A short-lived credential that was captured from an event.
 #[derive(Clone, Debug)]
 pub struct CapabilityRecord {
     pub tenant: TenantId,
@@ -60,8 +60,8 @@ pub struct CapabilityRecord {
 
 #[async_trait]
 pub trait VaultRecords: HouseKeys {
-    /// Makes a gateway or gives it a new current secret; older ones end at `overlap_until`.
-    /// False when the id belongs to another instance or was revoked.
+    /// Creates a gateway or gives it a new current secret. Older secrets end at `overlap_until`. False when
+    /// the id belongs to another instance or is revoked.
     async fn issue(
         &self,
         gateway: &GatewayId,
@@ -72,10 +72,10 @@ pub trait VaultRecords: HouseKeys {
     ) -> Result<bool, Fault>;
     async fn gateway(&self, gateway: &GatewayId) -> Result<Option<GatewayRecord>, Fault>;
     async fn gateways(&self, of: &InstanceId) -> Result<Vec<GatewayRecord>, Fault>;
-    /// Empties the secret list and marks the record. False when there is no such gateway.
+    /// Deletes its secrets and marks the record as revoked. False when there is no such gateway.
     async fn revoke(&self, gateway: &GatewayId, now: Moment) -> Result<bool, Fault>;
 
-    /// Replaces what was there under that name.
+    /// Replaces the earlier value under that name.
     async fn put_credential(
         &self,
         platform: &Platform,
@@ -85,7 +85,7 @@ pub trait VaultRecords: HouseKeys {
     ) -> Result<(), Fault>;
     async fn credentials(&self, platform: &Platform, bot: &BotId) -> Result<Vec<(String, Sealed)>, Fault>;
 
-    /// Replaces what was there under that name. A connector that is not there is a fault.
+    /// Replaces the earlier value under that name. An unknown connector is a fault.
     async fn put_connector_secret(
         &self,
         connector: &ConnectorId,
@@ -94,9 +94,10 @@ pub trait VaultRecords: HouseKeys {
     ) -> Result<(), Fault>;
     async fn connector_secrets(&self, connector: &ConnectorId) -> Result<Vec<(String, Sealed)>, Fault>;
 
-    /// Binds under every session key; the newest of a kind wins.
+    /// Binds the capability under every session key. The newest of a kind wins.
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault>;
-    /// Takes one use of what is bound to this instance's session, if it is there and good.
+    /// Uses the capability that is bound to this session of the instance once. None if there is none that is
+    /// valid.
     async fn redeem(
         &self,
         tenant: &TenantId,
@@ -105,15 +106,16 @@ pub trait VaultRecords: HouseKeys {
         kind: &CapabilityKind,
         now: Moment,
     ) -> Result<Option<(i64, Sealed)>, Fault>;
-    /// Gives back a use that surely did nothing.
+    /// Gives back a use after a call that certainly had no effect.
     async fn give_back(&self, capability: i64) -> Result<(), Fault>;
 
-    /// Every sealed value not under `key_id`, a few at a time, for re-sealing.
+    /// Sealed values under other keys than `key_id`, a few at a time, for re-sealing. Each comes with its
+    /// place.
     async fn sealed_under_other_keys(
         &self,
         key_id: &str,
         at_most: u16,
     ) -> Result<Vec<(String, Sealed)>, Fault>;
-    /// Replaces the blob at a place named by [`VaultRecords::sealed_under_other_keys`], if it still is `old`.
+    /// Replaces the blob at a place from [`VaultRecords::sealed_under_other_keys`], if it still is `old`.
     async fn reseal(&self, place: &str, old: &Sealed, new: Sealed) -> Result<(), Fault>;
 }

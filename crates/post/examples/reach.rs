@@ -1,6 +1,8 @@
-//! A program that reaches an agent: `cargo run -p post --example reach -- AGENT` tells it something, asks it, and
-//! prints what became of both. The house and the credential stand in POSTHOUSE_URL, POSTHOUSE_CLIENT_ID and
-//! POSTHOUSE_CLIENT_SECRET; `posthouse client create --tenant T` makes one.
+//! Example of a program that sends a message and a question to an agent, and prints the results:
+//! `cargo run -p post --example reach -- AGENT`.
+//!
+//! Set POSTHOUSE_URL, POSTHOUSE_CLIENT_ID and POSTHOUSE_CLIENT_SECRET. `posthouse client create --tenant T` creates a
+//! credential.
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use posthouse_wire::Secret;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let agent = std::env::args().nth(1).ok_or("whom? name an agent")?;
+    let agent = std::env::args().nth(1).ok_or("no agent: give its name as the argument")?;
     let said = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let credential = Credential::Client {
         id: said("POSTHOUSE_CLIENT_ID")?.as_str().into(),
@@ -17,26 +19,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let house = Client::new(&said("POSTHOUSE_URL")?, credential);
 
-    // The wish has its id from the beginning. A program that must be sure over its own crash keeps it, and sends the
-    // same wish again: the agent is told once.
-    let wish = Notify { from: Some("deploys".to_owned()), ..Notify::new(&agent, "the deploy is through") };
-    let notified = house.notify(&wish).await?;
+    // The request has its dispatch id from the start. A program that stores the request and sends it again after a
+    // crash delivers it only once.
+    let request = Notify { from: Some("deploys".to_owned()), ..Notify::new(&agent, "the deploy is through") };
+    let notified = house.notify(&request).await?;
     for one in &notified.dispatched {
         println!("{}: {}", one.connector, one.error.as_deref().unwrap_or("ok"));
     }
     if notified.dispatched.is_empty() {
-        return Err(format!("nobody knows an agent `{agent}`").into());
+        return Err(format!("no connector knows an agent `{agent}`").into());
     }
 
     let question = Ask { timeout: Duration::from_secs(20), ..Ask::new(&agent, "2 + 3") };
     match house.exchange(&question).await {
         Ok(answered) => println!("answer: {} data: {:?}", answered.response.content, answered.data),
-        Err(Fault::Timeout) => println!("nobody answered within 20 s"),
-        // It may be answered all the same: `house.attach(&question.correlation_id)` finds out.
+        Err(Fault::Timeout) => println!("no answer within 20 s"),
+        // The question may still be answered: `house.attach(&question.correlation_id)` shows it.
         Err(fault) => return Err(fault.into()),
     }
 
-    for receipt in house.receipt(&wish.dispatch_id).await? {
+    for receipt in house.receipt(&request.dispatch_id).await? {
         let lag = receipt.queue_lag_ms.unwrap_or_default();
         println!("{}: {} after {lag} ms", receipt.connector, receipt.state.word());
     }

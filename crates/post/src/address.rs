@@ -1,12 +1,12 @@
-//! Whom a program means: `agent`, or `agent@session`.
+//! Addresses of agents: `agent`, or `agent@session`.
 
-/// An address as it was written, and where it divides. Only the `@` decides between the classes.
+/// An address split at its first `@`. The `@` alone decides whether it means a delivery or a wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
     pub whole: &'a str,
     /// Before the first `@`.
     pub agent: &'a str,
-    /// After it; what stands there makes it a wake, even if it is nothing.
+    /// After the first `@`. Its presence makes the address a wake, even if it is empty.
     pub session: Option<&'a str>,
 }
 
@@ -18,12 +18,12 @@ impl<'a> Address<'a> {
         }
     }
 
-    /// A bare address delivers, a composite one wakes.
+    /// True for `agent@session`, which wakes. A bare `agent` delivers.
     pub fn wakes(&self) -> bool {
         self.session.is_some()
     }
 
-    /// The session that is meant: one named apart beats the one in the address, and an empty one is none.
+    /// The session to use. `named` overrides the session in the address. An empty session counts as none.
     pub fn session_meant(&self, named: Option<&'a str>) -> Option<&'a str> {
         named.or(self.session).filter(|session| !session.is_empty())
     }

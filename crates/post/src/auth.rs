@@ -1,26 +1,26 @@
-//! Who asks: the agent or the tenant behind a credential, by our own record of it, and whom a fronting host
-//! says it speaks for.
+//! Authentication of callers: the agent or tenant of a credential, and the caller label of a fronting host.
 
 use http::HeaderMap;
 use relay::{Presented, Program};
 
 use crate::{Caller, Fault, Post};
 
-/// The longest name in that header, in bytes.
+/// The longest caller label, in bytes.
 const LONGEST_LABEL: usize = 128;
 
-/// Why somebody is not let in.
+/// Why a caller is refused.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// Missing, malformed, expired, revoked or unknown, or of an agent that is gone. One variant on purpose.
+    /// The credential is missing, malformed, expired, revoked or unknown, or its agent was removed. One variant, so
+    /// that the answer does not reveal which.
     Nobody,
-    /// Too many refusals from there.
+    /// Too many refused credentials came from this address.
     Barred,
-    /// An agent that gives itself out for another.
+    /// An agent's credential, and the caller header names another agent.
     SomebodyElse {
         header: String,
     },
-    /// What stands in that header can be no name.
+    /// The value of the caller header is not a valid name.
     BadLabel {
         header: String,
         why: &'static str,
@@ -35,7 +35,7 @@ impl<F: Into<Fault>> From<F> for Refusal {
 }
 
 impl Post {
-    /// Whoever presents these headers, from this address.
+    /// The caller that presents these headers from this address.
     pub(crate) async fn caller(
         &self,
         headers: &HeaderMap,
@@ -61,19 +61,19 @@ impl Post {
     }
 }
 
-/// Whom the fronting host names in this header, if anybody; an empty one is none.
+/// The caller that a fronting host names in this header. An empty value counts as none.
 fn label(headers: &HeaderMap, header: &str) -> Result<Option<String>, Refusal> {
     let bad = |why| Refusal::BadLabel { header: header.to_owned(), why };
     let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(bad("stands there twice"));
+        return Err(bad("is given more than once"));
     }
     let text = std::str::from_utf8(value.as_bytes()).map_err(|_| bad("is not UTF-8"))?.trim();
     match text {
         "" => Ok(None),
         _ if text.len() > LONGEST_LABEL => Err(bad("is longer than 128 bytes")),
-        _ if text.chars().any(char::is_control) => Err(bad("holds a control character")),
+        _ if text.chars().any(char::is_control) => Err(bad("contains a control character")),
         _ => Ok(Some(text.to_owned())),
     }
 }

@@ -1,4 +1,4 @@
-//! On whose behalf something is sent.
+//! Authenticated callers of the post.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use ledger::Instance;
 use posthouse_wire::delivery::TriggerKind;
 use posthouse_wire::{ClientId, InstanceId, TenantId};
 
-/// Whoever asks, by our own record of the credential presented.
+/// An authenticated caller. All fields except `attested` come from our own record of the credential.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub client: ClientId,
     pub tenant: TenantId,
-    /// The agent that an instance's credential stands for; nothing for a tenant's.
+    /// The agent, for the credential of an instance. `None` for the credential of a tenant.
     pub agent: Option<Arc<Instance>>,
-    /// What a fronting host says of its own caller. A label; it gives no right.
+    /// The caller that a fronting host names. A label that grants no rights.
     pub attested: Option<String>,
 }
 
@@ -22,18 +22,18 @@ impl Caller {
         self.agent.as_ref().map(|agent| &agent.id)
     }
 
-    /// What it goes by as a sender where it says nothing itself: an agent's name, or the client's.
+    /// The default sender name: the agent's name, or the client's.
     pub fn name(&self) -> &str {
         self.agent.as_ref().map_or(self.client.as_str(), |agent| &agent.name)
     }
 
-    /// The authenticated caller, as the envelope names it.
+    /// The `caller_agent_id` of the envelope.
     pub fn agent_id(&self) -> Option<String> {
         self.agent.as_ref().map(|agent| agent.name.clone()).or_else(|| self.attested.clone())
     }
 
-    /// Whom an emission of that kind names as its caller. A schedule, an event or a person at a terminal is no
-    /// agent, whoever passes it on.
+    /// The `caller_agent_id` for an emission of this kind. A schedule, an event or a person at a terminal is not an
+    /// agent, even if an agent passes it on.
     pub fn called_by(&self, said: Option<TriggerKind>) -> Option<String> {
         match self.trigger(said) {
             TriggerKind::Agent | TriggerKind::Webhook => self.agent_id(),
@@ -41,7 +41,7 @@ impl Caller {
         }
     }
 
-    /// An agent cannot say why it writes; a tenant's program can.
+    /// The trigger kind of an emission. A program of a tenant may choose it; for an agent it is always `Agent`.
     pub fn trigger(&self, said: Option<TriggerKind>) -> TriggerKind {
         match &self.agent {
             Some(_) => TriggerKind::Agent,

@@ -1,4 +1,4 @@
-//! The post's settings.
+//! Settings of the post (`[post]`).
 
 use std::path::PathBuf;
 
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Whether connectors may type into terminal panes of this machine. Default false.
+    /// Allow connectors to type into tmux panes of this machine. Default false.
     pub tmux: bool,
-    /// The program that types into them, by its name or as an absolute path. Default `tmux`.
+    /// The tmux program: a name to look up in `PATH`, or an absolute path. Default `tmux`.
     pub tmux_program: PathBuf,
-    /// Sockets of tmux servers that connectors may name, besides the usual one. Default none.
+    /// Sockets of tmux servers that connectors may use, besides the default server of the user. Default none.
     pub tmux_sockets: Vec<PathBuf>,
-    /// Folders of this machine below which connectors may drop files. Default none.
+    /// Folders of this machine below which connectors may write files. Default none.
     pub drop_dirs: Vec<PathBuf>,
-    /// How long a wake waits for a connected agent to take it, unless the call says. Default 2s.
+    /// Time that a wake waits for a connected agent to accept it, unless the request sets its own. Default 2s.
     pub wake_wait: Span,
-    /// Open questions that one tenant may have. Default 1000.
+    /// The largest number of open questions of one tenant. Default 1000.
     pub open_exchanges: u32,
-    /// The header in which a fronting host names its own caller. Default `X-Agent-Id`.
+    /// The header in which a fronting host names its caller. Default `X-Agent-Id`.
     pub caller_header: String,
-    /// Whether agents that are not of our SDK are told, in a first line, what a text is and from whom. A text
-    /// that begins with `/` always gets it, or it would be taken for a command. Default true.
+    /// Put a first line with kind and sender before every text to agents that do not use our SDK. A text that begins
+    /// with `/` always gets this line, because the agent would run it as a command otherwise. Default true.
     pub preamble: bool,
 }
 
@@ -45,25 +45,25 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Relations between settings that must hold, in words.
+    /// Checks conditions on the settings that their types do not express.
     pub fn check(&self) -> Result<(), String> {
         if self.wake_wait > Span::seconds(60) {
             return Err("post.wake_wait must be at most 60s".to_owned());
         }
         if HeaderName::from_bytes(self.caller_header.as_bytes()).is_err() {
-            return Err(format!("post.caller_header: `{}` can be no header", self.caller_header));
+            return Err(format!("post.caller_header: `{}` is not a valid header name", self.caller_header));
         }
-        // Anything else would depend on where the house was started.
+        // A relative path would depend on the working directory of the server.
         let program = &self.tmux_program;
         if !program.is_absolute() && program.file_name() != Some(program.as_os_str()) {
             let shown = program.display();
-            return Err(format!("post.tmux_program: `{shown}` is neither a bare name nor an absolute path"));
+            return Err(format!("post.tmux_program: `{shown}` must be a bare name or an absolute path"));
         }
         if let Some(socket) = self.tmux_sockets.iter().find(|socket| !socket.is_absolute()) {
-            return Err(format!("post.tmux_sockets: {} is no absolute path", socket.display()));
+            return Err(format!("post.tmux_sockets: {} is not an absolute path", socket.display()));
         }
         if let Some(dir) = self.drop_dirs.iter().find(|dir| !dir.is_absolute()) {
-            return Err(format!("post.drop_dirs: {} is no absolute path", dir.display()));
+            return Err(format!("post.drop_dirs: {} is not an absolute path", dir.display()));
         }
         Ok(())
     }

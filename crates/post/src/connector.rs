@@ -1,4 +1,4 @@
-//! The contract for a way to agents: hand over, wake, ask, and say honestly what happened.
+//! The connector contract: `AgentConnector`, the trait by which agents are reached, woken and asked.
 
 pub mod barred;
 pub mod drop;
@@ -25,7 +25,7 @@ use serde::Serialize;
 /// The version of the contract.
 pub const CONTRACT_VERSION: &str = "1.0.0";
 
-/// What a connector can do; every word of it is shown to whoever asks what is wired.
+/// The operations that a connector supports. Shown in its capabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Features {
     pub deliver: bool,
@@ -37,7 +37,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Everything that the contract knows.
+    /// Every operation of the contract.
     pub const ALL: Features = Features {
         deliver: true,
         wake: true,
@@ -48,14 +48,14 @@ impl Features {
     };
 }
 
-/// What is told of a connector to whoever asks what is wired.
+/// The public description of a connector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     pub connector_type: &'static str,
     pub implementation: &'static str,
     pub contract_version: &'static str,
     pub features: Features,
-    /// Always null: this contract knows no manifest, and to lack one is no error of the connector's.
+    /// Always null: this version of the contract has no manifest.
     pub manifest: Option<()>,
     pub manifest_unsupported: bool,
 }
@@ -73,33 +73,33 @@ impl Capabilities {
     }
 }
 
-/// Why a connector did not do what it was asked.
+/// Why an operation of a connector failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Undone {
     /// An operational fault, or an agent that is not configured.
     #[error(transparent)]
     Failed(#[from] DeliveryFailed),
-    /// There is no such channel at all, now and for ever.
+    /// The connector never supports this operation.
     #[error("{implementation} has no {what}")]
     NotImplemented { implementation: &'static str, what: &'static str },
 }
 
-/// The emission that a wake belongs to; a wake has no envelope of its own.
+/// Id, time and sender of a wake, which has no envelope of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emission {
     pub dispatch_id: DispatchId,
-    /// The emitter's clock.
+    /// PathKind the clock of the emitter.
     pub sent_at: Moment,
-    /// Who emitted it.
+    /// The name of the emitter.
     pub from: String,
 }
 
-/// How an answer is waited for.
+/// How the answer to a question is awaited.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub correlation_id: CorrelationId,
     pub timeout: Duration,
-    /// Where an answer may be sent to later, for substrates that speak HTTP.
+    /// The URL to which the agent may POST its answer later, for agents that speak HTTP.
     pub reply_to: Option<String>,
 }
 
@@ -107,70 +107,71 @@ pub struct Question {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub content: String,
-    /// The replier's clock, in ms, if it said.
+    /// PathKind the clock of the agent, in ms, if it gave a time.
     pub sent_at: Option<i64>,
 }
 
-/// What came of a question.
+/// The result of putting a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replied {
-    /// Answered on the spot.
+    /// The agent answered in the same call.
     Answer(DeliveryReceipt, Answer),
-    /// The agent has it; the answer comes by another way, or is collected.
+    /// The agent has the question. The answer arrives by another request, or is collected.
     Awaited(DeliveryReceipt),
 }
 
-/// A way to agents. Each method is one attempt: keeping, retrying and recording are the post's business.
+/// A path to reach agents. Each method makes one attempt; the post stores, retries and records.
 #[async_trait]
 pub trait AgentConnector: Send + Sync {
-    /// A short name of the kind of substrate.
+    /// The kind of this connector, e.g. `webhook`.
     fn implementation(&self) -> &'static str;
     fn features(&self) -> Features;
-    /// Whether an attempt whose end is unknown may be made again without harm: the receiver knows the
-    /// dispatch id, or the place it goes to does.
+    /// Whether an attempt with an unknown result can be repeated without harm, because the receiver recognizes the
+    /// dispatch id.
     fn repeats_harmlessly(&self) -> bool;
-    /// Whether answers have to be looked for. Those of others come by themselves, or not at all.
+    /// Whether the post has to poll for answers with [`AgentConnector::collect`].
     fn collects(&self) -> bool {
         false
     }
 
     async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone>;
-    /// Whether it lists this very name. For those with long lists this is cheaper than the list.
+    /// Whether it lists exactly this name. Cheaper than the list if the list is long.
     async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
         Ok(self.list_agents().await?.iter().any(|agent| agent.agent_id == agent_id))
     }
     async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone>;
-    /// Lack of a channel degrades to a delivery with `woken: false`; a fault is an error.
+    /// Interrupts the agent. A connector that cannot interrupt delivers the text and answers `woken: false`; a failed
+    /// attempt is an error.
     async fn wake(&self, agent_id: &str, opts: &WakeOpts, emission: &Emission)
     -> Result<WakeReceipt, Undone>;
-    /// Whether the substrate is reachable and configured.
+    /// Whether its receivers are configured and reachable.
     async fn health_check(&self) -> bool;
-    /// The same look with its reason, for the operator alone: which address, directory or pane it is, and what is the
-    /// matter there. Of an address only its origin is told.
+    /// The health check with its reason, for operators only: which URL, directory or pane fails, and why. Of a URL only
+    /// the origin is shown.
     async fn diagnose(&self) -> Result<(), String> {
         match self.health_check().await {
             true => Ok(()),
-            false => Err("what it leads to could not be reached as it is configured".to_owned()),
+            false => Err("its receiver could not be reached with these settings".to_owned()),
         }
     }
-    /// Why it cannot be opened at all, which is known without a look.
+    /// Why this connector cannot be opened, if that is known without a health check.
     fn barred(&self) -> Option<&str> {
         None
     }
-    /// Why this agent cannot be asked, where the features say that it cannot.
+    /// The error for a question to this agent, if the features exclude questions.
     fn unasked(&self, agent_id: &str) -> Undone {
         let _ = agent_id;
         Undone::no_reply_channel(self.implementation())
     }
-    /// Puts a question. [`Undone::NotImplemented`] where nothing can come back.
+    /// Puts a question. [`Undone::NotImplemented`] if the connector has no way back for an answer.
     async fn request_response(
         &self,
         agent_id: &str,
         payload: &Payload,
         question: &Question,
     ) -> Result<Replied, Undone>;
-    /// Looks for the answer to a question that is awaited, where answers have to be looked for. One that
-    /// names another correlation id belongs to another question.
+    /// Polls for the answer to a question. Only called if [`AgentConnector::collects`]. An answer with another
+    /// correlation id belongs to another question.
     async fn collect(
         &self,
         agent_id: &str,
@@ -187,8 +188,7 @@ pub trait AgentConnector: Send + Sync {
 }
 
 impl Undone {
-    /// The same for those who sent something: a receiver's address may hold a secret in its path, so of every
-    /// URL only the origin is told.
+    /// The same error for senders: every URL is cut to its origin, because its path may contain a secret.
     pub(crate) fn discreet(self) -> Self {
         match self {
             Undone::Failed(mut failed) => {
@@ -199,7 +199,7 @@ impl Undone {
         }
     }
 
-    /// The answer of a substrate on which nothing can come back.
+    /// The error of a connector that has no way back for an answer.
     pub fn no_reply_channel(implementation: &'static str) -> Self {
         Undone::NotImplemented { implementation, what: "reply channel" }
     }
@@ -214,7 +214,7 @@ fn origins_alone(text: &str) -> String {
         let origin = after.find(|c: char| c == '/' || c == '?' || c.is_whitespace()).unwrap_or(after.len());
         told.push_str(&after[..origin]);
         let end = after.find(char::is_whitespace).unwrap_or(after.len());
-        // What the sentence itself goes on with.
+        // This colon belongs to the sentence, not to the URL.
         if after[..end].ends_with(':') && origin < end {
             told.push(':');
         }

@@ -1,4 +1,4 @@
-//! Telling an agent something, by every connector that knows it.
+//! `notify` and `deliver`: messages to an agent by every connector that knows it.
 
 use ledger::Verb;
 use posthouse_time::Moment;
@@ -6,38 +6,46 @@ use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{Origin, Payload, TriggerKind, WakeOpts, When, is_dispatch_id};
 
 use crate::address::Address;
-use crate::directory::Way;
+use crate::directory::DeliveryPath;
 use crate::exchange::{check_text, fresh_id, unknown};
 use crate::item::{Item, Sending};
-use crate::wish::{Deliver, Delivered, Dispatched, Handed, Notified, Notify};
+use crate::requests::{Deliver, Delivered, Dispatched, Handed, Notified, Notify};
 use crate::{Caller, Post, Refused};
 
+/// The contract's warning for a delivery to an address with a session.
+const STRIPPED: &str = "stripped @session suffix \u{2014} deliver is mailbox-class";
+
 impl Post {
-    /// A bare address delivers, one with a session wakes. Nobody knowing the agent is no error.
-    pub async fn notify(&self, by: &Caller, wish: Notify) -> Result<Notified, Refused> {
-        check_text("message", &wish.message)?;
+    /// A bare address delivers, an address with a session wakes. An unknown agent is not an error: the list of results
+    /// is empty.
+    pub async fn notify(&self, by: &Caller, request: Notify) -> Result<Notified, Refused> {
+        check_text("message", &request.message)?;
         let now = self.0.timepiece.now();
-        let dispatch = checked_id(wish.dispatch_id, now)?;
-        let sending = Sending::by(by, wish.from, dispatch.clone(), now);
-        let wakes = Address::read(&wish.agent).wakes();
-        let ways = self.find(by, &wish.agent, wakes, wish.connectors.as_deref()).await?;
+        let dispatch = checked_id(request.dispatch_id, now)?;
+        let sending = Sending::by(by, request.from, dispatch.clone(), now);
+        let wakes = Address::read(&request.agent).wakes();
+        let paths = self.find(by, &request.agent, wakes, request.connectors.as_deref()).await?;
         let item = if wakes {
-            let context = Some(wish.message).filter(|message| !message.is_empty());
+            let context = Some(request.message).filter(|message| !message.is_empty());
             let opts = WakeOpts { context, when: When::Immediate, session_id: None };
             Item::Wake { opts, from: sending.from.clone() }
         } else {
-            let meta = sending.meta(by, wish.trigger_kind, wish.event_type, wish.correlation_id);
-            let payload = Payload { kind: wish.kind, text: wish.message, meta };
+            let meta = sending.meta(by, request.trigger_kind, request.event_type, request.correlation_id);
+            let payload = Payload { kind: request.kind, text: request.message, meta };
             Item::Deliver { payload }
         };
-        let dispatched = self.dispatch(&ways, &sending, &item, wish.wait).await?;
-        Ok(Notified { agent: wish.agent, dispatch_id: dispatch, dispatched })
+        let dispatched = self.dispatch(&paths, &sending, &item, request.wait).await?;
+        // Nothing was stored by any connector and the program must retry, so the whole call fails.
+        if let Some(refused) = nothing_but_full(&dispatched) {
+            return Err(refused);
+        }
+        Ok(Notified { agent: request.agent, dispatch_id: dispatch, dispatched })
     }
 
-    /// The contract's own verb: a complete envelope, passed on as it came. What an agent says of its origin
-    /// is replaced by what we know of it.
-    pub async fn deliver(&self, by: &Caller, wish: Deliver) -> Result<Delivered, Refused> {
-        let Deliver { agent, mut payload, connectors } = wish;
+    /// The contract's `deliver`: passes a complete envelope on unchanged. If the caller is an agent, our record of it
+    /// replaces the origin. A session in the address is dropped with a warning.
+    pub async fn deliver(&self, by: &Caller, request: Deliver) -> Result<Delivered, Refused> {
+        let Deliver { agent, mut payload, connectors } = request;
         check_text("content", &payload.text)?;
         let now = self.0.timepiece.now();
         let dispatch = checked_id(Some(payload.meta.dispatch_id.clone()), now)?;
@@ -53,48 +61,66 @@ impl Post {
         let sent_at = Moment::from_millis(payload.meta.sent_at);
         let from = payload.meta.origin.skill_name.clone();
         let sending = Sending::by(by, Some(from), dispatch.clone(), sent_at);
-        let ways = self.find(by, &agent, false, connectors.as_deref()).await?;
-        if ways.is_empty() {
+        let mut paths = self.find(by, &agent, false, connectors.as_deref()).await?;
+        let mut stripped = false;
+        let address = Address::read(&agent);
+        // No agent has the whole address as its name, so the part after `@` is a session. Deliveries have none.
+        if paths.is_empty() && address.wakes() {
+            paths = self.find(by, address.agent, false, connectors.as_deref()).await?;
+            stripped = true;
+        }
+        if paths.is_empty() {
             return Err(Refused::Failed(unknown(&agent)));
         }
         let item = Item::Deliver { payload };
-        let dispatched = self.dispatch(&ways, &sending, &item, None).await?;
+        let dispatched = self.dispatch(&paths, &sending, &item, None).await?;
         let first = dispatched.iter().find_map(|one| match &one.outcome {
             Ok(Handed::Delivered(receipt)) => Some(receipt.clone()),
             _ => None,
         });
-        let receipt = with_failures(&dispatched, first, |receipt| &mut receipt.warnings)?;
+        let mut receipt = with_failures(&dispatched, first, |receipt| &mut receipt.warnings)?;
+        if stripped {
+            receipt.warnings.insert(0, STRIPPED.to_owned());
+        }
         Ok(Delivered { dispatch_id: dispatch, receipt, dispatched })
     }
 
-    /// Every way in order. What fails is recorded, and the rest are tried all the same. A fault of our own ends
-    /// it only while nothing is promised yet: whoever was told nothing may ask again.
+    /// Sends by every connector in order. A failure is recorded and does not stop the others. A fault of ours fails the
+    /// call only while nothing has been accepted, because the caller may then retry safely.
     pub(crate) async fn dispatch(
         &self,
-        ways: &[Way],
+        paths: &[DeliveryPath],
         sending: &Sending,
         item: &Item,
         wait: Option<std::time::Duration>,
     ) -> Result<Vec<Dispatched>, Refused> {
-        let mut dispatched = Vec::with_capacity(ways.len());
-        for way in ways {
-            let outcome = match self.send(way, sending, item, wait).await {
+        let mut dispatched = Vec::with_capacity(paths.len());
+        for path in paths {
+            let outcome = match self.send(path, sending, item, wait).await {
                 Err(Refused::Fault(fault)) if dispatched.is_empty() => return Err(Refused::Fault(fault)),
                 Err(Refused::Fault(fault)) => {
-                    tracing::error!(%fault, connector = way.name(), "could not send by one way of several");
+                    tracing::error!(%fault, connector = path.name(), "could not send by one of several connectors");
                     Err(Refused::Fault(fault))
                 }
                 outcome => outcome,
             };
-            let connector = way.name().to_owned();
+            let connector = path.name().to_owned();
             dispatched.push(Dispatched { connector, outcome, wakes: item.verb() == Verb::Wake });
         }
         Ok(dispatched)
     }
 }
 
-/// One receipt for all ways, with a word about those that failed. Where none speaks for all the first
-/// failure does.
+/// The first refusal, if every connector refused because of a full inbox or a quota.
+fn nothing_but_full(dispatched: &[Dispatched]) -> Option<Refused> {
+    let full = |one: &Dispatched| matches!(one.outcome, Err(Refused::InboxFull(_) | Refused::OverQuota(_)));
+    match dispatched.first()?.outcome.as_ref() {
+        Err(refused) if dispatched.iter().all(full) => Some(refused.clone()),
+        _ => None,
+    }
+}
+
+/// The given receipt with a warning for every failed connector. Without a receipt, the first failure.
 pub(crate) fn with_failures<R>(
     dispatched: &[Dispatched],
     receipt: Option<R>,
@@ -114,12 +140,12 @@ pub(crate) fn with_failures<R>(
     }
 }
 
-/// The caller's id, if it is one, or a fresh one.
+/// The caller's dispatch id if it is valid, or a new one if it gave none.
 pub(crate) fn checked_id(named: Option<DispatchId>, now: Moment) -> Result<DispatchId, Refused> {
     match named {
         Some(named) if is_dispatch_id(named.as_str()) => Ok(named),
         Some(_) => {
-            Err(Refused::malformed("dispatch_id", "is 1 to 128 letters, digits and `.`, `_`, `:`, `-`"))
+            Err(Refused::malformed("dispatch_id", "must be 1 to 128 letters, digits, `.`, `_`, `:` or `-`"))
         }
         None => Ok(fresh_id(now).into()),
     }

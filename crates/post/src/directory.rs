@@ -1,4 +1,4 @@
-//! Who is there: names inside one tenant, and the connectors that know them, in order.
+//! Agent directory of a tenant: names, aliases, and the connectors that know each agent, in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use posthouse_wire::{InstanceId, TenantId};
 
 use crate::address::Address;
 use crate::connector::{AgentConnector, Undone, settings};
-use crate::line::{LINE, Line};
-use crate::wish::Listed;
+use crate::relay_path::{RELAY, RelayPath};
+use crate::requests::Listed;
 use crate::{Caller, Fault, Post, Refused};
 
-/// How long what was read is taken for still true; a change on this node is seen at once.
+/// Lifetime of cached records. A change on this node is visible at once, because the cache key has its version.
 const REMEMBERED: Duration = Duration::from_secs(5);
 /// Agents on one page of the directory.
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
 
-/// What was read lately of tenants' connectors and agents, under the roster as it was then.
+/// Caches of connectors and agents, keyed by the roster version of their tenant.
 pub(crate) struct Known {
     tenants: Cache<(u64, TenantId), Arc<Wired>>,
     instances: Cache<(u64, TenantId, String), Arc<Instance>>,
@@ -36,128 +36,127 @@ impl Default for Known {
     }
 }
 
-/// What one tenant has wired, in the order of making, and its other names.
+/// Connectors of one tenant in the order of creation, and its aliases.
 pub(crate) struct Wired {
     made: Vec<Made>,
     aliases: HashMap<String, String>,
     peers_may_write: bool,
 }
 
-/// A connector that the operator made.
+/// A connector that an operator created.
 struct Made {
     name: String,
     connector: Arc<dyn AgentConnector>,
 }
 
-/// One way to one agent.
+/// A delivery path to one agent.
 #[derive(Clone)]
-pub(crate) struct Way {
-    pub by: By,
-    /// What the agent is called there. A composite address is passed on whole: only the substrate takes it
-    /// apart.
+pub(crate) struct DeliveryPath {
+    pub by: PathKind,
+    /// The agent's name at this connector. An address with a session is passed on whole: the connector splits it.
     pub agent: String,
-    /// The session that the address names, unless all of it is the agent's name there.
+    /// The session in the address. `None` if the whole address is the name of an agent at this connector.
     pub session: Option<String>,
 }
 
-/// What carries it.
+/// The carrier of a delivery path.
 #[derive(Clone)]
-pub(crate) enum By {
-    /// The line that the agent dials itself.
-    Line(Line, Arc<Instance>),
-    Made {
+pub(crate) enum PathKind {
+    /// The relay connection that the agent opens itself.
+    Relay(RelayPath, Arc<Instance>),
+    Connector {
         name: String,
         connector: Arc<dyn AgentConnector>,
     },
 }
 
-impl Way {
+impl DeliveryPath {
     pub fn name(&self) -> &str {
         match &self.by {
-            By::Line(..) => LINE,
-            By::Made { name, .. } => name,
+            PathKind::Relay(..) => RELAY,
+            PathKind::Connector { name, .. } => name,
         }
     }
 
     pub fn can_ask(&self) -> bool {
         match &self.by {
-            By::Line(..) => true,
-            By::Made { connector, .. } => connector.features().request_response,
+            PathKind::Relay(..) => true,
+            PathKind::Connector { connector, .. } => connector.features().request_response,
         }
     }
 
-    /// Why the agent cannot be asked this way.
+    /// The error for a question by a path that cannot carry questions.
     pub fn unasked(&self, agent: &str) -> Undone {
         match &self.by {
-            By::Line(..) => Undone::no_reply_channel(LINE),
-            By::Made { connector, .. } => connector.unasked(agent),
+            PathKind::Relay(..) => Undone::no_reply_channel(RELAY),
+            PathKind::Connector { connector, .. } => connector.unasked(agent),
         }
     }
 }
 
 impl Post {
-    /// The ways by which this caller may write to an address, in order.
+    /// The delivery paths by which this caller may write to an address, in order.
     pub(crate) async fn find(
         &self,
         by: &Caller,
         written: &str,
         wakes: bool,
         connectors: Option<&[String]>,
-    ) -> Result<Vec<Way>, Fault> {
-        let mut ways = self.ways(by, written, wakes).await?;
-        let whom = ways.iter().find_map(|way| match &way.by {
-            By::Line(_, instance) => Some(&instance.id),
-            By::Made { .. } => None,
+    ) -> Result<Vec<DeliveryPath>, Fault> {
+        let mut paths = self.paths(by, written, wakes).await?;
+        let whom = paths.iter().find_map(|path| match &path.by {
+            PathKind::Relay(_, instance) => Some(&instance.id),
+            PathKind::Connector { .. } => None,
         });
         if !by.may_write_to(whom, self.wired(&by.tenant).await?.peers_may_write) {
             return Ok(Vec::new());
         }
         if let Some(named) = connectors {
-            ways.retain(|way| named.iter().any(|name| name == way.name()));
+            paths.retain(|path| named.iter().any(|name| name == path.name()));
         }
-        Ok(ways)
+        Ok(paths)
     }
 
-    /// The ways to an address inside the caller's tenant. Unknown names and those of other tenants have none.
-    /// `wakes` says that what stands before an `@` is looked for too.
-    async fn ways(&self, by: &Caller, written: &str, wakes: bool) -> Result<Vec<Way>, Fault> {
+    /// The delivery paths to an address inside the caller's tenant. Unknown names and names of other tenants have none.
+    /// With `wakes` the part before the `@` is looked up too.
+    async fn paths(&self, by: &Caller, written: &str, wakes: bool) -> Result<Vec<DeliveryPath>, Fault> {
         let wired = self.wired(&by.tenant).await?;
         let address = Address::read(written);
         let (agent, session) = match (wakes, address.session) {
             (true, Some(session)) => (address.agent, Some(session)),
             _ => (address.whole, None),
         };
-        // An agent goes by its own name before anybody else does.
+        // An agent's own name takes precedence over an alias.
         let mut instance = self.instance(&by.tenant, agent).await?;
         let stands_for = wired.aliases.get(agent).filter(|_| instance.is_none());
         if let Some(stands_for) = stands_for {
             instance = self.instance(&by.tenant, stands_for).await?;
         }
         let session = session.map(str::to_owned);
-        let mut ways = Vec::new();
+        let mut paths = Vec::new();
         let own_name = instance.as_ref().map(|instance| instance.name.clone()).filter(|name| name != agent);
         if let Some(instance) = instance {
             let agent = instance.name.clone();
-            let by = By::Line(self.line(&by.tenant), instance);
-            ways.push(Way { by, agent, session: session.clone() });
+            let by = PathKind::Relay(self.relay_path(&by.tenant), instance);
+            paths.push(DeliveryPath { by, agent, session: session.clone() });
         }
         for made in &wired.made {
-            // All of it may be the name of somebody there, and then names no session.
+            // The whole address may be an agent's name here. Then it contains no session.
             if made.lists(written).await {
-                ways.push(made.way(written, None));
+                paths.push(made.path(written, None));
             } else if let Some(stands_for) = stands_for
                 && made.lists(stands_for).await
             {
-                ways.push(made.way(stands_for, session.clone()));
+                paths.push(made.path(stands_for, session.clone()));
             } else if agent != written && made.lists(agent).await {
-                ways.push(made.way(written, session.clone()));
+                paths.push(made.path(written, session.clone()));
             } else if let Some(own_name) = &own_name
                 && made.lists(own_name).await
             {
-                ways.push(made.way(own_name, session.clone()));
+                paths.push(made.path(own_name, session.clone()));
             }
         }
-        Ok(ways)
+        Ok(paths)
     }
 
     /// An agent of this tenant by its name or id.
@@ -166,7 +165,7 @@ impl Post {
         tenant: &TenantId,
         name: &str,
     ) -> Result<Option<Arc<Instance>>, Fault> {
-        let asked = (self.0.relay.roster_version(), tenant.clone(), name.to_owned());
+        let asked = (self.0.relay.tenant_version(tenant), tenant.clone(), name.to_owned());
         if let Some(known) = self.0.known.instances.get(&asked) {
             return Ok(Some(known));
         }
@@ -182,23 +181,23 @@ impl Post {
         Ok(found)
     }
 
-    /// The way that something was promised to go earlier.
-    pub(crate) async fn way_of(&self, receipt: &Receipt) -> Result<Option<Way>, Fault> {
+    /// The delivery path of a stored receipt.
+    pub(crate) async fn way_of(&self, receipt: &Receipt) -> Result<Option<DeliveryPath>, Fault> {
         let agent = receipt.agent.as_str();
-        if receipt.connector == LINE {
+        if receipt.connector == RELAY {
             let Some(instance) = &receipt.instance else { return Ok(None) };
             let found = self.instance(&receipt.tenant, instance.as_str()).await?;
-            return Ok(found.map(|found| Way {
-                by: By::Line(self.line(&receipt.tenant), found),
+            return Ok(found.map(|found| DeliveryPath {
+                by: PathKind::Relay(self.relay_path(&receipt.tenant), found),
                 agent: agent.to_owned(),
                 session: None,
             }));
         }
         let wired = self.wired(&receipt.tenant).await?;
-        Ok(wired.named(&receipt.connector).map(|made| made.way(agent, None)))
+        Ok(wired.named(&receipt.connector).map(|made| made.path(agent, None)))
     }
 
-    /// The connector that a question was put by.
+    /// The connector by which a question was put.
     pub(crate) async fn connector_of(
         &self,
         exchange: &Exchange,
@@ -208,7 +207,7 @@ impl Post {
     }
 
     pub(crate) async fn wired(&self, tenant: &TenantId) -> Result<Arc<Wired>, Fault> {
-        let asked = (self.0.relay.roster_version(), tenant.clone());
+        let asked = (self.0.relay.tenant_version(tenant), tenant.clone());
         if let Some(known) = self.0.known.tenants.get(&asked) {
             return Ok(known);
         }
@@ -225,11 +224,11 @@ impl Post {
 
     fn made(&self, record: ConnectorRecord) -> Made {
         let read = serde_json::from_str(&record.settings).unwrap_or_default();
-        let connector = settings::rebuild(&record.kind, &read, self.tools(&record.id));
+        let connector = settings::rebuild(&record.kind, &read, self.tools(&record.tenant, &record.id));
         Made { name: record.name, connector }
     }
 
-    /// Every agent that a credential of this tenant may know of, by name.
+    /// A page of the agents that this caller may see, by name.
     pub async fn agents(
         &self,
         by: &Caller,
@@ -239,7 +238,7 @@ impl Post {
         let wired = self.wired(&by.tenant).await?;
         let mut listed: HashMap<String, Listed> = HashMap::new();
         for instance in self.0.relay.roster().instances(Some(&by.tenant)).await? {
-            note(&mut listed, LINE, AgentDescriptor::named(instance.name));
+            note(&mut listed, RELAY, AgentDescriptor::named(instance.name));
         }
         for made in &wired.made {
             for agent in made.connector.list_agents().await.unwrap_or_default() {
@@ -247,6 +246,10 @@ impl Post {
             }
         }
         let mut page: Vec<Listed> = listed.into_values().collect();
+        // An agent that may not write to others does not see their names.
+        if let Some(own) = by.agent.as_ref().filter(|_| !wired.peers_may_write) {
+            page.retain(|agent| agent.agent_id == own.name);
+        }
         page.sort_by(|one, other| one.agent_id.cmp(&other.agent_id));
         page.retain(|agent| after.is_none_or(|after| agent.agent_id.as_str() > after));
         let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE) as usize;
@@ -256,21 +259,23 @@ impl Post {
         Ok((page, next))
     }
 
-    /// One agent, and whether it is there.
+    /// One agent with its status. An agent that this caller may not write to looks like one that does not exist.
     pub async fn agent(&self, by: &Caller, name: &str) -> Result<Listed, Refused> {
-        let ways = self.ways(by, name, false).await?;
-        let Some(first) = ways.first() else { return Err(Refused::Absent) };
+        let paths = self.find(by, name, false, None).await?;
+        let Some(first) = paths.first() else { return Err(Refused::Absent) };
         let (agent_name, status) = match &first.by {
-            By::Line(line, instance) => (Some(instance.name.clone()), line.status(instance).await?),
-            By::Made { connector, .. } => (None, connector.agent_status(&first.agent).await),
+            PathKind::Relay(relay_path, instance) => {
+                (Some(instance.name.clone()), relay_path.status(instance).await?)
+            }
+            PathKind::Connector { connector, .. } => (None, connector.agent_status(&first.agent).await),
         };
-        let connectors = ways.iter().map(|way| way.name().to_owned()).collect();
+        let connectors = paths.iter().map(|path| path.name().to_owned()).collect();
         Ok(Listed { agent_id: first.agent.clone(), agent_name, connectors, status: Some(status) })
     }
 }
 
 impl Caller {
-    /// An agent may always write to itself; to others unless its tenant says otherwise.
+    /// An agent may always write to itself, and to others unless its tenant forbids it.
     fn may_write_to(&self, whom: Option<&InstanceId>, peers_may_write: bool) -> bool {
         match self.instance() {
             Some(own) => peers_may_write || whom == Some(own),
@@ -286,14 +291,14 @@ impl Wired {
 }
 
 impl Made {
-    /// One that cannot say is passed over.
+    /// Whether this connector lists the agent. A connector that fails to answer is skipped.
     async fn lists(&self, agent: &str) -> bool {
         self.connector.lists(agent).await.unwrap_or(false)
     }
 
-    fn way(&self, agent: &str, session: Option<String>) -> Way {
-        let by = By::Made { name: self.name.clone(), connector: Arc::clone(&self.connector) };
-        Way { by, agent: agent.to_owned(), session }
+    fn path(&self, agent: &str, session: Option<String>) -> DeliveryPath {
+        let by = PathKind::Connector { name: self.name.clone(), connector: Arc::clone(&self.connector) };
+        DeliveryPath { by, agent: agent.to_owned(), session }
     }
 }
 

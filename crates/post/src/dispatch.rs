@@ -1,38 +1,51 @@
-//! One emission on its way: by every connector that knows the agent, each with a receipt of its own.
+//! Dispatch of one item by one connector: receipt, attempts, retries and their limits.
 
 use std::time::Duration;
 
 use ledger::{Attempted, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, ReceiptState, Verb};
 use posthouse_time::Moment;
+use posthouse_wire::TenantId;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt};
 
 use crate::connector::{AgentConnector, Undone};
-use crate::directory::{By, Way};
+use crate::directory::{DeliveryPath, PathKind};
 use crate::exchange::Asking;
+use crate::fault::STORAGE_FULL;
 use crate::item::{Item, Sending};
-use crate::wish::Handed;
+use crate::requests::Handed;
 use crate::{Fault, Post, Refused, receipt};
 
-/// How long an attempt that nobody reports is left alone before it is made again. Whoever is still at it
-/// says so in time.
+/// Time after which an attempt without a reported result is made again. A running attempt extends it.
 pub(crate) const LEASE: Duration = Duration::from_secs(90);
-/// Deliveries of one tenant that may wait to be made.
+/// The largest number of pending deliveries of one tenant.
 const WAITING: u32 = 10_000;
-/// Attempts at one delivery in all.
+/// The largest number of attempts at one delivery.
 const ATTEMPTS: u32 = 3;
-/// The pause before the second attempt, at most; it doubles from then on.
+/// The longest pause before the second attempt. It doubles with each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Whether an attempt at something promised may have been made before.
+/// Whether an earlier attempt at a stored delivery may have been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
     Never,
-    /// It was begun, and nobody reported how it ended.
+    /// An attempt began, and its result was not reported.
     Perhaps,
 }
 
-/// A receipt that is on record, and what was done for it so far.
+/// The result of an attempt at a stored delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// The result, success or failure, is recorded.
+    Recorded,
+    /// The agent's inbox is full. Nothing is recorded.
+    InboxFull,
+}
+
+/// Pause before the next attempt after a full inbox.
+pub(crate) const FULL_PAUSE: Duration = Duration::from_secs(30);
+
+/// A stored receipt and the number of its attempts so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub key: ReceiptKey,
@@ -47,134 +60,150 @@ impl Promise {
 }
 
 impl Post {
-    /// Sends one item one way and says what came of it. The same item again is answered from its receipt.
+    /// Sends one item by one path and returns the result. A repeated item is answered from its receipt.
     pub(crate) async fn send(
         &self,
-        way: &Way,
+        path: &DeliveryPath,
         sending: &Sending,
         item: &Item,
         wait: Option<Duration>,
     ) -> Result<Handed, Refused> {
-        let item = &*item.in_session(way);
-        let handed = match &way.by {
-            By::Line(line, instance) => self.send_down(way, line, instance, sending, item, wait).await,
-            By::Made { .. } => {
-                let new = self.promised(way, sending, item);
+        let item = &*item.in_session(path);
+        let handed = match &path.by {
+            PathKind::Relay(relay_path, instance) => {
+                self.send_down(path, relay_path, instance, sending, item, wait).await
+            }
+            PathKind::Connector { .. } => {
+                let new = self.promised(path, sending, item);
                 let accepted = new.accepted;
                 match self.open(new).await? {
                     Opened::Known(first) => receipt::handed(&first),
                     Opened::Fresh(key) => {
-                        return self.send_opened(Promise::fresh(key, accepted), way, sending, item).await;
+                        return self.send_opened(Promise::fresh(key, accepted), path, sending, item).await;
                     }
                 }
             }
         };
-        self.0.metrics.dispatched(way, item.verb(), &handed);
+        self.0.metrics.dispatched(path, item.verb(), &handed);
         handed
     }
 
-    /// Notes a delivery once, if the tenant has not too many already; one that was noted before is found.
+    /// Stores a receipt, or finds the one stored earlier for the same delivery. Refused if the tenant has too many.
     async fn open(&self, new: NewReceipt) -> Result<Opened, Refused> {
-        if self.0.receipts.waiting(&new.tenant, WAITING).await? < WAITING {
+        let _turn = self.0.turns.turn(&new.tenant).await;
+        let refused = if !self.has_room(&new.tenant) {
+            STORAGE_FULL
+        } else if self.0.receipts.waiting(&new.tenant, WAITING).await? >= WAITING {
+            "the tenant has too many pending deliveries: send it again later"
+        } else {
             return Ok(self.0.receipts.open(new).await?);
-        }
+        };
         match self.0.receipts.receipt(&new.tenant, &new.dispatch, new.digest).await? {
             Some(first) => Ok(Opened::Known(Box::new(first))),
-            None => Err(Refused::OverQuota("too many deliveries wait to be made")),
+            None => Err(Refused::OverQuota(refused)),
         }
     }
 
-    /// The receipt of a delivery that is attempted as soon as it is on record, and again if nobody reports
-    /// what came of that.
-    pub(crate) fn promised(&self, way: &Way, sending: &Sending, item: &Item) -> NewReceipt {
+    /// Whether the tenant is below its storage limit.
+    pub(crate) fn has_room(&self, tenant: &TenantId) -> bool {
+        self.0.usage.of_tenant(tenant).has_room()
+    }
+
+    /// The receipt of a delivery that is attempted right after its commit, and again if no result is reported.
+    pub(crate) fn promised(&self, path: &DeliveryPath, sending: &Sending, item: &Item) -> NewReceipt {
         let now = self.0.timepiece.now();
         let open = Opening::Attempt { body: item.json(), due: now + LEASE };
-        let mut new = sending.receipt(way, item, open, now);
-        if let By::Line(_, instance) = &way.by {
+        let mut new = sending.receipt(path, item, open, now);
+        if let PathKind::Relay(_, instance) = &path.by {
             new.instance = Some(instance.id.clone());
         }
         new
     }
 
-    /// The first attempt at what is on record already.
+    /// The first attempt at a delivery whose receipt is stored.
     pub(crate) async fn send_opened(
         &self,
         promise: Promise,
-        way: &Way,
+        path: &DeliveryPath,
         sending: &Sending,
         item: &Item,
     ) -> Result<Handed, Refused> {
-        let handed = match &way.by {
-            By::Line(line, instance) => self.send_down(way, line, instance, sending, item, None).await,
-            By::Made { connector, .. } => {
-                self.attempt(promise, &**connector, sending, &way.agent, item).await
+        let handed = match &path.by {
+            PathKind::Relay(relay_path, instance) => {
+                self.send_down(path, relay_path, instance, sending, item, None).await
+            }
+            PathKind::Connector { connector, .. } => {
+                self.attempt(promise, &**connector, sending, &path.agent, item).await
             }
         };
-        self.0.metrics.dispatched(way, item.verb(), &handed);
+        self.0.metrics.dispatched(path, item.verb(), &handed);
         handed
     }
 
-    /// Keeps an item until its time.
+    /// Stores an item to be sent at `at`.
     pub(crate) async fn hold_back(
         &self,
-        way: &Way,
+        path: &DeliveryPath,
         sending: &Sending,
         item: &Item,
         at: Moment,
     ) -> Result<Handed, Refused> {
-        let item = &*item.in_session(way);
+        let item = &*item.in_session(path);
         let open = Opening::Scheduled { body: item.json(), at };
-        let new = NewReceipt { open, ..self.promised(way, sending, item) };
-        let (key, at) = match self.0.receipts.open(new).await? {
+        let new = NewReceipt { open, ..self.promised(path, sending, item) };
+        let (key, at) = match self.open(new).await? {
             Opened::Fresh(key) => (key, at),
-            // The clock may not have heard of it: the house may have fallen in between. Its time stays what it
-            // was the first time.
+            // The server may have crashed before the alarm was set, so it is set again for the time of the first
+            // request.
             Opened::Known(first) if first.state == ReceiptState::Scheduled => {
                 (first.key, first.due.unwrap_or(at))
             }
             Opened::Known(first) => return receipt::handed(&first),
         };
-        // Promised is promised: if the clock cannot take it now it is told again.
+        // The wake is accepted: if the alarm cannot be set now, the alarm loop tries again.
         let set = self.set_alarm(&sending.tenant, key, at).await;
         if !set.inspect_err(|_| self.0.alarms.notify_one())? {
-            const WHY: &str = "too many wakes are scheduled";
-            let error = receipt::error(&DeliveryFailed::client_validation(&way.agent, WHY));
-            // Asked for again later, it may find a place.
+            const WHY: &str = "the tenant has too many scheduled wakes";
+            let error = receipt::error(&DeliveryFailed::client_validation(&path.agent, WHY));
+            // Withdrawn, so that a later request with the same id can succeed.
             self.0.receipts.withdraw(key, error).await?;
             return Err(Refused::OverQuota(WHY));
         }
         Ok(Handed::Woken(receipt::scheduled(self.0.timepiece.now(), at)))
     }
 
-    /// Makes an attempt at something that was promised earlier.
-    pub(crate) async fn attempt_promised(&self, outgoing: Outgoing, begun: Begun) -> Result<(), Fault> {
+    /// Makes an attempt at a delivery that was accepted earlier. After `InboxFull` the delivery stays pending.
+    pub(crate) async fn attempt_promised(&self, outgoing: Outgoing, begun: Begun) -> Result<Attempt, Fault> {
         let Outgoing { receipt, body } = outgoing;
         let sent = match (serde_json::from_slice::<Item>(&body), self.way_of(&receipt).await?) {
-            (Ok(item), Some(way)) => self.send_promised(&receipt, &way, &item, begun).await,
+            (Ok(item), Some(path)) => self.send_promised(&receipt, &path, &item, begun).await,
             (Ok(_), None) => {
-                let gone = format!("connector `{}` or its agent is gone", receipt.connector);
+                let gone = format!("connector `{}` or its agent was removed", receipt.connector);
                 Err(DeliveryFailed::client_validation(&receipt.agent, gone).into())
             }
-            // We wrote it ourselves; whatever it is now, it cannot be sent.
+            // We wrote this body ourselves. If it cannot be parsed, no retry helps.
             (Err(_), _) => {
-                Err(DeliveryFailed::client_validation(&receipt.agent, "what was kept cannot be read").into())
+                Err(DeliveryFailed::client_validation(&receipt.agent, "the stored item cannot be read")
+                    .into())
             }
         };
         match sent {
             Err(Refused::Fault(fault)) => Err(fault),
-            // Whatever else came of an attempt is on record already; what never came to one is not.
+            Err(Refused::InboxFull(_)) => Ok(Attempt::InboxFull),
+            // `attempt` records its own results. A failure before it is recorded here.
             Err(Refused::Failed(failed)) => {
                 let error = receipt::error(&failed);
-                Ok(self.0.receipts.attempted(receipt.key, Attempted::Failed { error, answer: None }).await?)
+                self.0.receipts.attempted(receipt.key, Attempted::Failed { error, answer: None }).await?;
+                Ok(Attempt::Recorded)
             }
-            Ok(_) | Err(_) => Ok(()),
+            Ok(_) | Err(_) => Ok(Attempt::Recorded),
         }
     }
 
     async fn send_promised(
         &self,
         receipt: &Receipt,
-        way: &Way,
+        path: &DeliveryPath,
         item: &Item,
         begun: Begun,
     ) -> Result<Handed, Refused> {
@@ -183,26 +212,31 @@ impl Post {
             Asking::Still => {}
             Asking::Answered(at) => return self.arrived(receipt.key, at).await,
             Asking::Over => {
-                let why = "nobody waits for an answer any more";
-                return Err(DeliveryFailed::new(&way.agent, Cause::Timeout, why).into());
+                let why = "the question has ended: nobody waits for its answer";
+                return Err(DeliveryFailed::new(&path.agent, Cause::Timeout, why).into());
             }
         }
-        match &way.by {
-            By::Line(line, instance) => self.send_down(way, line, instance, &sending, item, None).await,
-            // Typed twice, a text would be read twice.
-            By::Made { connector, .. } if begun == Begun::Perhaps && !connector.repeats_harmlessly() => {
-                let unknown = "the house stopped while this was sent: whether it arrived is not known";
-                Err(DeliveryFailed::new(&way.agent, Cause::Timeout, unknown).into())
+        match &path.by {
+            PathKind::Relay(relay_path, instance) => {
+                self.send_down(path, relay_path, instance, &sending, item, None).await
             }
-            By::Made { connector, .. } => {
+            // For example a text typed into a pane would be read twice.
+            PathKind::Connector { connector, .. }
+                if begun == Begun::Perhaps && !connector.repeats_harmlessly() =>
+            {
+                let unknown = "the server stopped while it sent this: it is not known whether it arrived";
+                Err(DeliveryFailed::new(&path.agent, Cause::Timeout, unknown).into())
+            }
+            PathKind::Connector { connector, .. } => {
                 let promise =
                     Promise { key: receipt.key, accepted: receipt.accepted_at, attempts: receipt.attempts };
-                self.attempt(promise, &**connector, &sending, &way.agent, item).await
+                self.attempt(promise, &**connector, &sending, &path.agent, item).await
             }
         }
     }
 
-    /// One attempt, recorded. A failure that may pass leaves the delivery queued, and says so.
+    /// Makes one attempt and records its result. After a temporary failure the delivery stays queued, which the result
+    /// states.
     async fn attempt(
         &self,
         promise: Promise,
@@ -224,7 +258,7 @@ impl Post {
         };
         let Promise { key, accepted, attempts } = promise;
         let attempted = self.holding(key, attempt).await.map_err(Undone::discreet);
-        // Whatever was heard of the delivery: a question that is answered has arrived.
+        // A question that was answered has arrived, even if the delivery reported a failure.
         if attempted.is_err()
             && let Asking::Answered(at) = self.asking(sending, item).await?
         {
@@ -232,10 +266,12 @@ impl Post {
         }
         let now = self.0.timepiece.now();
         match attempted {
-            // An honest answer to whoever asked, and no delivery.
+            // The caller gets the receipt, but the delivery counts as failed because nothing was sent.
             Ok(Handed::Woken(mut woken)) if woken.nothing_sent => {
                 if woken.warnings.is_empty() {
-                    woken.warnings.push("there is no way to interrupt it, and no text to deliver".to_owned());
+                    woken
+                        .warnings
+                        .push("the connector cannot interrupt, and there is no text to deliver".to_owned());
                 }
                 let why = format!("nothing was sent: {}", woken.warnings.join("; "));
                 let error = receipt::error(&DeliveryFailed::client_validation(agent, why));
@@ -274,7 +310,7 @@ impl Post {
                     }
                 };
                 let error = receipt::error(&failed);
-                // The question first: a house that falls in between puts the receipt right from it.
+                // The question first: after a crash in between, the receipt is corrected from it.
                 self.question_failed(sending, item, &failed).await?;
                 self.0.receipts.attempted(key, Attempted::Failed { error, answer: None }).await?;
                 Err(refused)
@@ -282,7 +318,7 @@ impl Post {
         }
     }
 
-    /// A question whose delivery is known by its answer.
+    /// Records the delivery of a question whose answer proves that it arrived.
     async fn arrived(&self, key: ReceiptKey, at: Moment) -> Result<Handed, Refused> {
         let receipt = DeliveryReceipt { delivered_at: at.millis(), ..DeliveryReceipt::default() };
         let handed = Handed::Delivered(receipt);
@@ -291,7 +327,7 @@ impl Post {
         Ok(handed)
     }
 
-    /// Sees an attempt through, and keeps others from making it meanwhile.
+    /// Runs an attempt, and extends its lease so that nobody else makes the same attempt meanwhile.
     async fn holding<T>(&self, key: ReceiptKey, attempt: impl Future<Output = T>) -> T {
         tokio::pin!(attempt);
         loop {
@@ -301,18 +337,18 @@ impl Post {
             }
             let until = self.0.timepiece.now() + LEASE;
             if let Err(fault) = self.0.receipts.hold(key, until).await {
-                tracing::error!(%fault, "could not keep hold of a delivery: it may be made twice");
+                tracing::error!(%fault, "could not extend the lease of a delivery: it may be made twice");
             }
         }
     }
 }
 
-/// Somewhere up to the whole pause, so that what failed together does not come back together; what the
-/// receiver itself asks for counts up to the cap.
+/// A random part of the full pause, so that deliveries that failed together do not retry together. The receiver's
+/// own `Retry-After` counts up to the cap.
 fn pause(made: u32, asked: Option<Duration>) -> Duration {
     let whole = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(made)).min(LONGEST_PAUSE);
     let mut random = [0; 4];
-    // Without randomness the whole pause is as good.
+    // Without randomness, the full pause.
     let share = match aws_lc_rs::rand::fill(&mut random) {
         Ok(()) => f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX),
         Err(_) => 1.0,

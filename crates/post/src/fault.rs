@@ -1,8 +1,9 @@
-//! What can go wrong, and what is refused.
+//! Errors of the post: faults of the server, and refusals of requests, replies and connectors.
 
+use ledger::Full;
 use posthouse_wire::delivery::DeliveryFailed;
 
-/// A fault of ours. Nothing was promised, and what was asked may be asked again.
+/// A fault of the server. Nothing was accepted, and the caller may retry.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     #[error(transparent)]
@@ -15,39 +16,42 @@ pub enum Fault {
     Clock(#[from] clock::Fault),
 }
 
-/// Why a program does not get what it asked for.
+/// Why a request of a program is refused.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refused {
-    /// The request itself is wrong; the field it lies in, and why.
+    /// A field of the request is wrong.
     #[error("`{field}` {why}")]
     Malformed { field: &'static str, why: String },
-    /// Longer than it may be.
+    /// A text of the request is too long.
     #[error("`{field}` is longer than {most} bytes")]
     TooLong { field: &'static str, most: usize },
-    /// A session cannot be asked, only an agent.
-    #[error("an exchange is with an agent, not with a session: the address must not hold `@`")]
+    /// A question was addressed to a session.
+    #[error("an exchange is with an agent, not with a session: the address must not contain `@`")]
     ExchangeAddress,
     #[error(transparent)]
     Failed(#[from] DeliveryFailed),
-    /// A question is on record and could not be put.
+    /// A stored question could not be put to the agent.
     #[error("{0}")]
     Unanswered(DeliveryFailed),
-    /// The agent is known, and nothing can come back from it.
+    /// No connector of the agent can carry an answer back.
     #[error("{0}")]
     NotImplemented(String),
     #[error("the correlation id belongs to another question")]
     CorrelationInUse,
-    /// As much as a tenant may have is there already.
+    /// A quota of the tenant is used up.
     #[error("{0}")]
     OverQuota(&'static str),
-    /// Never there, gone, or somebody else's. One variant on purpose.
-    #[error("there is no such thing")]
+    /// The agent's inbox is full.
+    #[error("{}", full(*.0))]
+    InboxFull(Full),
+    /// Unknown, removed, or of another tenant. One variant, so that the answer does not reveal which.
+    #[error("not found")]
     Absent,
-    /// Nobody answered in time.
+    /// The question was not answered before its deadline.
     #[error("no answer within {timeout_ms} ms")]
     TimedOut { timeout_ms: i64 },
-    /// A fault of ours.
-    #[error("the house cannot do this now")]
+    /// A fault of the server.
+    #[error("the server cannot do this now")]
     Fault(Fault),
 }
 
@@ -63,36 +67,53 @@ impl Refused {
     }
 }
 
-/// Why an answer sent by HTTP is not taken.
+/// The tenant has reached its storage limit.
+pub(crate) const STORAGE_FULL: &str = "the tenant has used up its storage: nothing was stored; send it again after old messages \
+    and receipts were removed, or ask the operator to raise the limit";
+
+fn full(full: Full) -> &'static str {
+    match full {
+        Full::Inbox => {
+            "the agent's inbox is full: nothing was stored; send it again after the agent has read some of it"
+        }
+        Full::Share => {
+            "this credential has used up its share of the agent's inbox: nothing was stored; send it again after \
+            the agent has read some of it"
+        }
+        Full::Tenant => STORAGE_FULL,
+    }
+}
+
+/// Why an answer sent by HTTP is refused.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReplyRefused {
-    /// Unknown, finished or foreign.
-    #[error("nobody waits for an answer here")]
+    /// The reply token is unknown, or its question has ended or belongs to another agent.
+    #[error("no open question has this reply token")]
     Absent,
-    #[error("the question has been answered")]
+    #[error("the question was already answered")]
     Answered,
-    #[error("the signature does not fit")]
+    #[error("the signature does not match the body")]
     BadSignature,
     #[error("`{field}` {why}")]
     Malformed { field: &'static str, why: String },
     #[error("the answer is longer than {most} bytes")]
     TooLong { most: usize },
-    #[error("the house cannot do this now")]
+    #[error("the server cannot do this now")]
     Fault(Fault),
 }
 
-/// Why a connector is not made.
+/// Why a connector is not created.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Unmade {
     #[error("`{field}` {why}")]
     Malformed { field: String, why: String },
-    #[error("the name is taken")]
+    #[error("a connector with this name exists already")]
     Taken,
-    /// The house itself has to allow it first.
+    /// The configuration of the server does not allow it.
     #[error("{0}")]
     NotAllowed(String),
-    #[error("it is not healthy: {0}")]
+    #[error("the connector is not healthy: {0}")]
     Unhealthy(String),
-    #[error("the house cannot do this now")]
+    #[error("the server cannot do this now")]
     Fault(Fault),
 }

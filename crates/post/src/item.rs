@@ -1,4 +1,4 @@
-//! What is on its way, and from whom.
+//! Items on their way to agents (deliveries, wakes, questions) and their senders.
 
 use std::borrow::Cow;
 
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::Caller;
 use crate::connector::Emission;
-use crate::directory::Way;
+use crate::directory::DeliveryPath;
 
-/// Who sends, under which id, and when they said so.
+/// The sender, id and time of an item.
 #[derive(Clone, Debug)]
 pub(crate) struct Sending {
     pub tenant: TenantId,
     pub sender: ClientId,
     pub sent_by: Option<InstanceId>,
-    /// What the sender goes by in the conversation.
+    /// The sender's name in the conversation.
     pub from: String,
     pub dispatch: DispatchId,
     pub sent_at: Moment,
 }
 
-/// What is sent. Kept as JSON until it has arrived, and read again for every attempt: the same bytes go out.
+/// An item to send. It is stored as JSON until it has arrived, and every attempt sends the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub(crate) enum Item {
@@ -44,9 +44,9 @@ impl Item {
         }
     }
 
-    /// A wake is for the session that its address names, unless one was named apart.
-    pub fn in_session(&self, way: &Way) -> Cow<'_, Item> {
-        match (self, &way.session) {
+    /// A wake uses the session in its address, unless the request named one.
+    pub fn in_session(&self, path: &DeliveryPath) -> Cow<'_, Item> {
+        match (self, &path.session) {
             (Item::Wake { opts, from }, Some(session))
                 if opts.session_id.is_none() && !session.is_empty() =>
             {
@@ -66,10 +66,10 @@ impl Item {
     }
 
     pub fn json(&self) -> Bytes {
-        Bytes::from(serde_json::to_vec(self).expect("an item holds texts, numbers and what was JSON before"))
+        Bytes::from(serde_json::to_vec(self).expect("an item contains only strings, numbers and parsed JSON"))
     }
 
-    /// Tells one delivery of a dispatch from another.
+    /// Identifies one delivery among those of the same dispatch id.
     fn digest(&self, connector: &str, agent: &str, sent_by: Option<&InstanceId>) -> Digest {
         let (kind, text, session) = match self {
             Item::Deliver { payload } => (payload.kind.word(), payload.text.as_str(), ""),
@@ -78,14 +78,13 @@ impl Item {
                 ("wake", opts.context.as_deref().unwrap_or_default(), self.session().unwrap_or_default())
             }
         };
-        // Two agents of a tenant that hit upon the same id have nothing to do with each other; the programs of
-        // a tenant are one.
+        // Equal ids of two agents of a tenant are independent. All programs of a tenant share one id space.
         let sender = sent_by.map_or("", InstanceId::as_str);
         digest(&[connector, agent, kind, text, session, sender])
     }
 }
 
-/// A hash of texts that does not run them together.
+/// A hash of a list of texts. Each length is hashed too, so `["ab"]` and `["a", "b"]` differ.
 pub(crate) fn digest(texts: &[&str]) -> Digest {
     let mut context = Context::new(&SHA256);
     for text in texts {
@@ -98,7 +97,7 @@ pub(crate) fn digest(texts: &[&str]) -> Digest {
 }
 
 impl Sending {
-    /// An agent goes by its own name, whatever it says: a conversation is its sender's.
+    /// An agent always has its own name as `from`, because a conversation is named after its sender.
     pub fn by(caller: &Caller, from: Option<String>, dispatch: DispatchId, sent_at: Moment) -> Self {
         let from = from.filter(|_| caller.agent.is_none());
         Self {
@@ -111,7 +110,7 @@ impl Sending {
         }
     }
 
-    /// The same again, from the record of it.
+    /// Restored from a receipt, for a later attempt.
     pub fn of(receipt: &Receipt, item: &Item) -> Self {
         let from = match item {
             Item::Deliver { payload } | Item::Ask { payload } => &payload.meta.origin.skill_name,
@@ -127,8 +126,8 @@ impl Sending {
         }
     }
 
-    pub fn receipt(&self, way: &Way, item: &Item, open: Opening, now: Moment) -> NewReceipt {
-        let (connector, agent) = (way.name(), &way.agent);
+    pub fn receipt(&self, path: &DeliveryPath, item: &Item, open: Opening, now: Moment) -> NewReceipt {
+        let (connector, agent) = (path.name(), &path.agent);
         NewReceipt {
             tenant: self.tenant.clone(),
             dispatch: self.dispatch.clone(),
@@ -148,7 +147,7 @@ impl Sending {
         }
     }
 
-    /// The envelope of something that is sent from here.
+    /// The envelope metadata for an item of this sender.
     pub fn meta(
         &self,
         by: &Caller,

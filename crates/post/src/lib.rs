@@ -1,16 +1,19 @@
-//! Programs writing to agents.
+//! HTTP API and connectors by which programs send messages, wakes and questions to agents.
 //!
-//! A program names an agent; the post finds it inside the program's own tenant, sends by every connector
-//! that knows it, and keeps a receipt of each. It may also ask, and is answered, or told that nobody did.
+//! A program names an agent. The post looks it up in the program's own tenant, sends by every connector that
+//! knows the agent, and stores one receipt per connector. A question waits for the agent's answer until its
+//! deadline.
 //!
-//! Invariants: whose program it is follows from our record of its credential; a receipt is given only after
-//! its commit and says what happened; the same dispatch id over the same text is done once; a question is
-//! answered by the agent it was put to and nobody else; a connector's secrets are used through stamps and
-//! never seen.
+//! Invariants:
+//!
+//! - The tenant of a caller follows from our record of its credential, never from the request.
+//! - A receipt is returned only after its commit, and it states what happened.
+//! - The same dispatch id with the same text is carried out once.
+//! - Only the agent that was asked can answer a question.
+//! - Connectors sign with their secrets through `vault::WebhookSigner` and never see them.
 
 mod address;
 mod auth;
-mod busy;
 mod caller;
 mod config;
 pub mod connector;
@@ -21,19 +24,24 @@ mod dispatch;
 mod exchange;
 mod fault;
 mod item;
-mod line;
 mod metrics;
 mod openapi;
 mod outgoing;
 mod post;
 mod receipt;
+mod relay_path;
 mod reply;
+pub mod requests;
 mod routes;
 mod scheduled;
+mod streamed;
+mod tenant_limit;
+mod tenant_rounds;
+mod tenant_turns;
 mod waiting;
 mod wake;
 mod wiring;
-pub mod wish;
+mod writing;
 
 pub use address::Address;
 pub use caller::Caller;

@@ -1,4 +1,4 @@
-//! What the post counts. Labels come from closed sets; none names a tenant.
+//! Prometheus metrics of the post. Labels come from closed sets; none names a tenant.
 
 use ledger::{Answered, Verb};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -7,8 +7,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::Refused;
-use crate::directory::{By, Way};
-use crate::wish::Handed;
+use crate::directory::{DeliveryPath, PathKind};
+use crate::requests::Handed;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
@@ -21,7 +21,7 @@ struct Ending {
     ending: &'static str,
 }
 
-/// The post's families.
+/// The metric families of the post.
 #[derive(Default)]
 pub struct Metrics {
     dispatches: Family<Outcome, Counter>,
@@ -32,21 +32,21 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "posthouse_post_dispatches",
-            "What was sent to agents by programs, by verb and what came of it",
+            "Messages, wakes and questions from programs to agents, by verb and outcome",
             self.dispatches.clone(),
         );
         registry.register(
             "posthouse_post_answers",
-            "Answers to questions, and questions whose time was up",
+            "Answers to questions, and questions that timed out",
             self.answers.clone(),
         );
     }
 
-    pub(crate) fn dispatched(&self, way: &Way, verb: Verb, handed: &Result<Handed, Refused>) {
+    pub(crate) fn dispatched(&self, path: &DeliveryPath, verb: Verb, handed: &Result<Handed, Refused>) {
         let outcome = match handed {
             Ok(Handed::Delivered(receipt)) if receipt.delivery_skipped => "kept",
-            // Whether an agent that is there takes it is its own to say.
-            Ok(Handed::Delivered(_)) if matches!(way.by, By::Line(..)) => "queued",
+            // Only the agent's acknowledgement proves a delivery, even if it is connected.
+            Ok(Handed::Delivered(_)) if matches!(path.by, PathKind::Relay(..)) => "queued",
             Ok(Handed::Delivered(_)) => "delivered",
             Ok(Handed::Woken(receipt)) if receipt.woken => "woken",
             Ok(Handed::Woken(_)) => "not_woken",

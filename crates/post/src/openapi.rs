@@ -1,4 +1,4 @@
-//! The description of the door, as OpenAPI.
+//! OpenAPI document of the post's HTTP API.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::routes::Door;
 
-/// Written by hand; what depends on the house is filled in.
+/// Written by hand. Version, server URL and token URL are filled in.
 const DOCUMENT: &str = include_str!("openapi.json");
 
-/// The description of a house at this address.
+/// The document for a server with this public URL.
 pub(crate) fn document(public_url: &str) -> Bytes {
     let mut document: Value =
-        serde_json::from_str(DOCUMENT).expect("the description is JSON, as a test checks");
+        serde_json::from_str(DOCUMENT).expect("openapi.json is valid JSON, as a test checks");
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     document["servers"] = json!([{ "url": public_url }]);
     let flow = &mut document["components"]["securitySchemes"]["access_token"]["flows"]["clientCredentials"];
@@ -22,7 +22,7 @@ pub(crate) fn document(public_url: &str) -> Bytes {
     Bytes::from(document.to_string())
 }
 
-/// For anybody: it tells what can be asked, and nothing about who is here.
+/// Public: the document describes the API and reveals nothing about tenants.
 pub(crate) async fn show(State(door): State<Door>) -> Response {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "public, max-age=300")];
     (headers, door.description.clone()).into_response()
@@ -78,7 +78,7 @@ mod tests {
             let one = OPERATIONS.iter().find(|one| one.method == method && one.path == path).unwrap();
             assert!(ids.insert(told["operationId"].as_str().unwrap().to_owned()), "{path}");
             assert!(told["summary"].is_string(), "{path}");
-            // An empty list says that this one operation asks for none.
+            // In OpenAPI an empty list means that this operation needs no credential.
             assert_eq!(told["security"] != json!([]), one.credential, "{path}");
             let answers = told["responses"].as_object().unwrap();
             assert!(answers.keys().any(|status| status.starts_with('2')), "{path}");

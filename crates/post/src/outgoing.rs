@@ -1,42 +1,42 @@
-//! What is still to be sent: attempts that failed, attempts that nobody reported, answers to be collected,
-//! questions whose time is up.
+//! Background loops of the post: retries, unreported attempts, collection of answers, timeouts of questions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use ledger::{Exchange, Outgoing, Verb};
+use ledger::{Answered, Exchange, ExchangeState, Outgoing, Verb};
 use posthouse_time::Moment;
 use posthouse_wire::{CorrelationId, TenantId};
+use relay::RosterChange;
 
-use crate::dispatch::{Begun, LEASE};
+use crate::dispatch::{Attempt, Begun, FULL_PAUSE, LEASE};
+use crate::tenant_rounds::TenantRounds;
 use crate::{Fault, Post};
 
-/// How long a ledger in trouble is left alone.
+/// Pause after a fault of the ledger.
 const TROUBLE: Duration = Duration::from_secs(1);
-/// Even when nothing is due, the ledger is looked at so often: another node may have left something.
+/// The longest time between two reads of the ledger, because another node may have left work there.
 const LOOK: Duration = Duration::from_secs(30);
-/// Between the beginnings of two loops.
+/// Delay between the starts of two loops.
 const TURN: Duration = Duration::from_millis(200);
-/// Between two looks for answers that have to be looked for.
+/// Interval of polling for answers.
 const COLLECT: Duration = Duration::from_millis(250);
-/// Questions that are read at once to look for their answers.
+/// Page size when questions are read to poll for their answers.
 const COLLECTED: u32 = 1000;
-/// Answers to questions whose time is up are looked for a day longer, to be kept as late ones, and not as often.
+/// Time after the deadline during which answers are still polled for, less often, to be stored as late replies.
 const LATE: Duration = Duration::from_secs(24 * 3600);
-/// Answers looked for side by side, and how long one look may take.
-const SIDE_BY_SIDE: usize = 16;
+/// Concurrent polls of one tenant, and the time limit of one poll.
+const SIDE_BY_SIDE: usize = 4;
 const LOOKED_WITHIN: Duration = Duration::from_secs(5);
-/// Questions ended at once.
+/// Questions that are ended in one transaction.
 const EXPIRED: u32 = 500;
 
 impl Post {
-    /// Before anything is served: what the last house was at when it fell is nobody's now.
+    /// Releases the leases of attempts that a crashed server left. Called before the server accepts requests.
     pub async fn take_over(&self) -> Result<(), Fault> {
-        Ok(self.0.receipts.free_outgoing(self.0.timepiece.now()).await?)
+        Ok(self.0.receipts.free_outgoing().await?)
     }
 
-    /// The loops of this plane, until the house closes.
+    /// Runs the background loops until shutdown.
     pub async fn run(&self) -> Result<(), Fault> {
         tokio::join!(
             self.keep_sending(),
@@ -48,8 +48,8 @@ impl Post {
         Ok(())
     }
 
-    /// Begins a loop after the ones before it. Reads that are made at the same moment each take a reader and a
-    /// thread of their own, which a quiet house can do without.
+    /// Starts a loop after the ones before it. Simultaneous reads each take a database reader and a thread, which an
+    /// idle server does not need.
     async fn in_turn(&self, place: u32, running: impl Future<Output = ()>) {
         tokio::select! {
             () = self.0.closing.cancelled() => {}
@@ -57,15 +57,20 @@ impl Post {
         }
     }
 
-    /// An agent or connector that is removed takes the questions put to it along; whoever waits is told to look.
+    /// Wakes waiting callers after roster changes: removing an agent or connector also ends its questions.
     async fn keep_watching(&self) {
         let mut roster = self.0.relay.watch_roster();
         loop {
-            tokio::select! {
+            let changed = tokio::select! {
                 () = self.0.closing.cancelled() => return,
-                changed = roster.changed() => if !changed { return },
+                changed = roster.changed() => changed,
+            };
+            match changed {
+                Some(RosterChange::Tenant(tenant)) => self.0.waiting.tell_tenant(&tenant),
+                Some(RosterChange::Bot(_)) => {}
+                Some(RosterChange::Anything) => self.0.waiting.tell_all(),
+                None => return,
             }
-            self.0.waiting.tell_all();
         }
     }
 
@@ -75,7 +80,7 @@ impl Post {
                 match self.set_alarms_again().await {
                     Ok(()) => self.0.alarms.notified().await,
                     Err(fault) => {
-                        tracing::error!(%fault, "could not set the alarms of scheduled wakes again");
+                        tracing::error!(%fault, "could not restore the alarms of scheduled wakes");
                         self.0.timepiece.after(TROUBLE).await;
                     }
                 }
@@ -92,47 +97,63 @@ impl Post {
             let next = match self.send_due().await {
                 Ok(next) => next,
                 Err(fault) => {
-                    tracing::error!(%fault, "could not send what is due");
-                    Some(self.0.timepiece.now() + TROUBLE)
+                    tracing::error!(%fault, "could not send due deliveries");
+                    Some(TROUBLE)
                 }
             };
-            self.pause_until(next, &self.0.nudge).await;
+            self.pause(next, &self.0.nudge).await;
         }
     }
 
-    /// Begins everything that is due, as far as there are hands, and says when the next is.
-    async fn send_due(&self) -> Result<Option<Moment>, Fault> {
-        loop {
-            let hand = tokio::select! {
-                // What is not begun stays due for the next house.
-                () = self.0.closing.cancelled() => return Ok(None),
-                hand = Arc::clone(&self.0.hands).acquire_owned() => hand,
+    /// Starts all due deliveries, up to the limits, and returns the time until the next one. A tenant without a running
+    /// attempt may always start one. An attempt that ends wakes this loop.
+    async fn send_due(&self) -> Result<Option<Duration>, Fault> {
+        // What is not started stays due for the next start of the server.
+        while !self.0.closing.is_cancelled() {
+            let hand = Arc::clone(&self.0.hands).try_acquire_owned().ok();
+            let (turns, waiting) = match hand {
+                Some(_) => (self.0.busy.in_turn(), self.0.busy.full()),
+                None => (vec![self.0.busy.any()], self.0.busy.any()),
             };
-            let Ok(hand) = hand else { return Ok(None) };
-            let Some(outgoing) = self.claim().await? else {
-                return Ok(self.0.receipts.next_outgoing(&self.0.busy.full()).await?);
+            let Some(outgoing) = self.claim(turns).await? else {
+                let asked = self.0.timepiece.instant();
+                let next = self.0.receipts.next_outgoing(&waiting).await?;
+                return Ok(next.map(|left| (asked + left).since(self.0.timepiece.instant())));
             };
-            // A question may be held open by its receiver for as long as it is open, and there are only so many.
-            let place = (outgoing.receipt.verb != Verb::Exchange)
-                .then(|| (hand, self.0.busy.enter(&outgoing.receipt.tenant)));
+            let tenant = &outgoing.receipt.tenant;
+            let hand = hand.filter(|_| self.0.busy.has_any(tenant));
+            // Questions do not count: a receiver may hold its response until the deadline, and open questions have a
+            // limit of their own.
+            let place = (outgoing.receipt.verb != Verb::Exchange).then(|| (hand, self.0.busy.enter(tenant)));
             let post = self.clone();
-            // Tracked, so that the closing house waits for an attempt whose end would otherwise be unknown.
+            // Tracked, so that shutdown waits for the attempt. Its result would be unknown otherwise.
             self.0.tasks.spawn(async move {
-                if let Err(fault) = post.attempt_promised(outgoing, Begun::Perhaps).await {
+                if let Err(fault) = post.attempt_again(outgoing).await {
                     tracing::error!(%fault, "could not record an attempt: it will be made again");
                 }
                 drop(place);
                 post.0.nudge.notify_one();
             });
         }
+        Ok(None)
     }
 
-    /// The next delivery to be made, of whoever has the fewest under way: one tenant's slow receivers keep its
-    /// own deliveries waiting and nobody else's.
-    async fn claim(&self) -> Result<Option<Outgoing>, Fault> {
+    /// One more attempt at a due delivery. A full inbox only postpones it, because it was accepted.
+    async fn attempt_again(&self, outgoing: Outgoing) -> Result<(), Fault> {
+        let key = outgoing.receipt.key;
+        if self.attempt_promised(outgoing, Begun::Perhaps).await? == Attempt::InboxFull {
+            let until = self.0.timepiece.now() + FULL_PAUSE;
+            self.0.receipts.hold(key, until).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims the next delivery, preferring the tenants with the fewest running attempts. Slow receivers of one tenant
+    /// delay only its own deliveries.
+    async fn claim(&self, turns: Vec<Vec<TenantId>>) -> Result<Option<Outgoing>, Fault> {
         let now = self.0.timepiece.now();
-        for busier in self.0.busy.in_turn() {
-            let due = self.0.receipts.claim_outgoing(now, now + LEASE, &busier, 1).await?;
+        for busier in turns {
+            let due = self.0.receipts.claim_outgoing(now + LEASE, &busier, 1).await?;
             if let Some(outgoing) = due.into_iter().next() {
                 return Ok(Some(outgoing));
             }
@@ -140,40 +161,69 @@ impl Post {
         Ok(None)
     }
 
-    /// Ends questions whose time is up.
+    /// Ends questions past their deadline.
     async fn keep_ending(&self) {
         while !self.0.closing.is_cancelled() {
             let next = match self.end_due().await {
                 Ok(next) => next,
                 Err(fault) => {
-                    tracing::error!(%fault, "could not end questions whose time is up");
-                    Some(self.0.timepiece.now() + TROUBLE)
+                    tracing::error!(%fault, "could not end questions past their deadline");
+                    Some(TROUBLE)
                 }
             };
-            self.pause_until(next, &self.0.asked).await;
+            self.pause(next, &self.0.asked).await;
         }
     }
 
-    pub(crate) async fn end_due(&self) -> Result<Option<Moment>, Fault> {
+    /// Ends due questions, and returns the time until the next deadline.
+    pub(crate) async fn end_due(&self) -> Result<Option<Duration>, Fault> {
+        self.end_begun().await?;
         loop {
-            let ended = self.0.exchanges.expire(self.0.timepiece.now(), EXPIRED).await?;
+            let writing = self.0.writing.going_on(self.0.timepiece.instant());
+            let ended = self.0.exchanges.expire(self.0.timepiece.now(), EXPIRED, writing).await?;
             if ended.is_empty() {
-                return Ok(self.0.exchanges.next_deadline().await?);
+                let asked = self.0.timepiece.instant();
+                let deadline = self.0.exchanges.next_deadline().await?;
+                let now = self.0.timepiece.instant();
+                let deadline = deadline.map(|left| (asked + left).since(now));
+                let turn = self.0.writing.next_end(now);
+                return Ok(deadline.into_iter().chain(turn).min());
             }
             for (tenant, correlation) in &ended {
-                self.0.metrics.timed_out();
                 self.0.waiting.tell(tenant, correlation);
                 if let Err(fault) = self.take_back(tenant, correlation).await {
-                    tracing::error!(%fault, "could not take a question back that nobody waits for");
+                    tracing::error!(%fault, "could not recall a timed-out question from the agent's inbox");
                 }
             }
         }
     }
 
-    /// An agent that slept through a question is not given it when it wakes: a turn costs money, and nobody
-    /// waits for its answer.
+    /// Answers questions with the part of an answer that was shown, if the agent's turn is over.
+    async fn end_begun(&self) -> Result<(), Fault> {
+        for ((instance, chat), (tenant, correlation)) in self.0.writing.over(self.0.timepiece.instant()) {
+            let now = self.0.timepiece.now();
+            if self.0.exchanges.answer_with_begun(&tenant, &correlation, now).await? {
+                self.0.metrics.answered(Answered::First);
+                self.0.waiting.tell(&tenant, &correlation);
+            }
+            self.0.writing.forget(&instance, &chat);
+        }
+        Ok(())
+    }
+
+    /// Removes a timed-out question from the agent's inbox. The agent's turn would cost money, and nobody waits for the
+    /// answer.
     async fn take_back(&self, tenant: &TenantId, correlation: &CorrelationId) -> Result<(), Fault> {
         let Some(exchange) = self.0.exchanges.exchange(tenant, correlation).await? else { return Ok(()) };
+        if let (Some(instance), Some(chat)) = (&exchange.instance, &exchange.chat) {
+            self.0.writing.forget(instance, chat);
+        }
+        if exchange.state == ExchangeState::Answered {
+            // At the deadline, the shown part of the answer became the answer.
+            self.0.metrics.answered(Answered::First);
+            return Ok(());
+        }
+        self.0.metrics.timed_out();
         let Some(instance) = &exchange.instance else { return Ok(()) };
         for receipt in self.0.receipts.receipts_of(Some(tenant), None, &exchange.dispatch).await? {
             if let Some(entry) = &receipt.entry {
@@ -183,75 +233,84 @@ impl Post {
         Ok(())
     }
 
-    /// Looks for answers where they have to be looked for. Nothing is remembered of it: after a restart the
-    /// open questions are on record.
+    /// Polls connectors for answers. It keeps no state: after a restart the open questions are read from the ledger.
     async fn keep_collecting(&self) {
-        let mut late_ones = self.0.timepiece.now();
+        let mut late_ones = self.0.timepiece.instant();
         while !self.0.closing.is_cancelled() {
-            let now = self.0.timepiece.now();
+            let now = self.0.timepiece.instant();
             let looked = match now >= late_ones {
                 true => {
                     late_ones = now + LOOK;
-                    self.collect_late(now).await
+                    self.collect_late(self.0.timepiece.now()).await
                 }
                 false => Ok(()),
             };
             let next = match looked.and(self.collect().await) {
                 Ok(0) => None,
-                Ok(_) => Some(self.0.timepiece.now() + COLLECT),
+                Ok(_) => Some(COLLECT),
                 Err(fault) => {
                     tracing::error!(%fault, "could not look for answers");
-                    Some(self.0.timepiece.now() + TROUBLE)
+                    Some(TROUBLE)
                 }
             };
-            self.pause_until(next, &self.0.collecting).await;
+            self.pause(next, &self.0.collecting).await;
         }
     }
 
-    /// How many questions are open whose answer may have to be looked for.
+    /// Polls for answers to open questions, and returns their number.
     async fn collect(&self) -> Result<usize, Fault> {
-        let (mut after, mut open) = (None, 0);
-        // All of them, or one tenant's many would keep another's answer from being found.
+        let (mut after, mut open) = (None, Vec::new());
+        // All pages, so that many questions of one tenant do not hide those of another.
         while !self.0.closing.is_cancelled() {
             let page = self.0.exchanges.uncollected(after, COLLECTED).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(*last);
-            open += page.len();
-            self.look_for_all(&page).await;
+            open.extend(page.into_iter().map(|(_, exchange)| exchange));
         }
-        Ok(open)
+        let count = open.len();
+        self.look_for_all(&self.0.looks, open);
+        Ok(count)
     }
 
-    /// An answer that nobody waits for any more is still told with the receipt.
+    /// Polls for late answers, which are stored with the receipt.
     async fn collect_late(&self, now: Moment) -> Result<(), Fault> {
-        let mut after = None;
+        let (mut after, mut late) = (None, Vec::new());
         while !self.0.closing.is_cancelled() {
             let page = self.0.exchanges.overdue(now - LATE, after, COLLECTED).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(*last);
-            self.look_for_all(&page).await;
+            late.extend(page.into_iter().map(|(_, exchange)| exchange));
         }
+        self.look_for_all(&self.0.late_looks, late);
         Ok(())
     }
 
-    async fn look_for_all(&self, questions: &[(i64, Exchange)]) {
-        let looks = async |(_, exchange): &(i64, Exchange)| {
-            if let Err(fault) = self.look_for(exchange).await {
-                tracing::error!(%fault, "could not look for an answer");
+    /// Starts one polling round per tenant. The rounds run concurrently, so slow folders delay only their own tenant.
+    fn look_for_all(&self, rounds: &TenantRounds, questions: Vec<Exchange>) {
+        let questions = questions.into_iter().map(|exchange| (exchange.tenant.clone(), exchange)).collect();
+        let post = self.clone();
+        rounds.start(&self.0.tasks, questions, SIDE_BY_SIDE, move |exchange| {
+            let post = post.clone();
+            async move {
+                if post.0.closing.is_cancelled() {
+                    return;
+                }
+                if let Err(fault) = post.look_for(&exchange).await {
+                    tracing::error!(%fault, "could not look for an answer");
+                }
             }
-        };
-        futures_util::stream::iter(questions).for_each_concurrent(SIDE_BY_SIDE, looks).await;
+        });
     }
 
     async fn look_for(&self, exchange: &Exchange) -> Result<(), Fault> {
         let Some(connector) = self.connector_of(exchange).await? else { return Ok(()) };
         let look = connector.collect(&exchange.agent, &exchange.dispatch, &exchange.correlation);
-        // A folder that hangs is looked into another time. What was found is kept in any case.
+        // A poll of a hanging folder is given up and repeated later. An answer that was found is always stored.
         let Ok(found) = self.0.timepiece.within(LOOKED_WITHIN, look).await else { return Ok(()) };
         match found {
             Ok(Some(answer)) => {
                 self.take_answer(exchange, answer).await?;
-                // Last, so that a house that falls here tells of it twice and not never.
+                // Last, so that a crash before this repeats the answer instead of losing it.
                 Ok(self.0.exchanges.stop_looking(&exchange.tenant, &exchange.correlation).await?)
             }
             Ok(None) => Ok(()),
@@ -262,12 +321,12 @@ impl Post {
         }
     }
 
-    async fn pause_until(&self, next: Option<Moment>, nudge: &tokio::sync::Notify) {
-        let look = self.0.timepiece.now() + LOOK;
+    /// Waits for `next`, at most until the next regular read of the ledger, or until nudged.
+    async fn pause(&self, next: Option<Duration>, nudge: &tokio::sync::Notify) {
         tokio::select! {
             () = self.0.closing.cancelled() => {}
             () = nudge.notified() => {}
-            () = self.0.timepiece.until(next.map_or(look, |next| next.min(look))) => {}
+            () = self.0.timepiece.after(next.map_or(LOOK, |next| next.min(LOOK))) => {}
         }
     }
 }

@@ -1,47 +1,53 @@
-//! The handle of this plane.
+//! `Post`: the shared handle, its parts, and shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clock::Clock;
 use errand::Errand;
-use ledger::{Connectors, Exchanges, Receipts};
+use ledger::{Connectors, Exchanges, Receipts, Usage};
 use posthouse_time::Timepiece;
+use posthouse_wire::TenantId;
 use relay::Relay;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vault::Stamps;
+use vault::WebhookSigner;
 
-use crate::busy::Busy;
 use crate::connector::memory::Memory;
 use crate::directory::Known;
-use crate::scheduled::{BELL, Ringer};
+use crate::scheduled::{TARGET, WakeTarget};
+use crate::tenant_limit::TenantLimit;
+use crate::tenant_rounds::TenantRounds;
+use crate::tenant_turns::TenantTurns;
 use crate::waiting::Waiting;
+use crate::writing::Writing;
 use crate::{Config, Metrics};
 
-/// How long a closing post waits for attempts under way.
+/// Time that shutdown waits for running attempts.
 const CLOSED_WITHIN: Duration = Duration::from_secs(6);
 
-/// Attempts made side by side at what is still to be sent.
+/// The largest number of concurrent retries on this server. One running attempt per tenant does not count, so that
+/// other tenants cannot block a tenant completely.
 const HANDS: usize = 128;
 
-/// What the post is built from. It holds stamps, never the vault.
+/// The dependencies of the post. It gets `WebhookSigner` to sign with, never the vault itself.
 pub struct Parts {
     pub config: Config,
     pub receipts: Arc<dyn Receipts>,
     pub exchanges: Arc<dyn Exchanges>,
     pub connectors: Arc<dyn Connectors>,
+    pub usage: Arc<dyn Usage>,
     pub relay: Relay,
     pub clock: Clock,
-    pub stamps: Stamps,
+    pub webhook_signer: WebhookSigner,
     pub errand: Errand,
-    /// The one address of the house: answers are sent there.
+    /// The public URL of the server. Reply URLs begin with it.
     pub public_url: String,
     pub timepiece: Timepiece,
 }
 
-/// Programs writing to agents; a handle to share.
+/// The post: programs send messages, wakes and questions to agents. A cheap handle to clone.
 #[derive(Clone)]
 pub struct Post(pub(crate) Arc<Inner>);
 
@@ -50,52 +56,64 @@ pub(crate) struct Inner {
     pub receipts: Arc<dyn Receipts>,
     pub exchanges: Arc<dyn Exchanges>,
     pub connectors: Arc<dyn Connectors>,
+    pub usage: Arc<dyn Usage>,
     pub relay: Relay,
     pub clock: Clock,
-    pub stamps: Stamps,
+    pub webhook_signer: WebhookSigner,
     pub errand: Errand,
     pub public_url: String,
     pub timepiece: Timepiece,
     pub metrics: Arc<Metrics>,
     pub known: Known,
-    /// What outlasts the connectors that are made anew with every change.
+    pub turns: TenantTurns,
+    /// State that outlives the connectors, which are rebuilt often.
     pub memory: Memory,
     pub waiting: Waiting,
-    /// Who makes attempts at what is still to be sent; so many side by side.
+    /// Agents that are writing the answer to a question.
+    pub writing: Writing,
+    /// Permits for concurrent retries.
     pub hands: Arc<Semaphore>,
-    pub busy: Busy,
-    /// Something is to be sent again, sooner than was thought.
+    pub busy: TenantLimit,
+    /// Polling rounds for answers to open questions, and to questions past their deadline.
+    pub looks: TenantRounds,
+    pub late_looks: TenantRounds,
+    /// Wakes the sending loop: a delivery is due sooner than expected.
     pub nudge: Notify,
-    /// A question was put, whose time may be up before that of others.
+    /// Wakes the timeout loop: a new question may have the earliest deadline.
     pub asked: Notify,
-    /// The clock could not be told of a scheduled wake.
+    /// Wakes the alarm loop: an alarm of a scheduled wake could not be set.
     pub alarms: Notify,
-    /// A question was put whose answer may have to be looked for.
+    /// Wakes the polling loop: a new question may need its answer collected.
     pub collecting: Notify,
     pub tasks: TaskTracker,
     pub closing: CancellationToken,
 }
 
 impl Post {
-    /// Hangs its own bell in the clock.
+    /// Creates the post and registers it with the clock for scheduled wakes.
     pub fn new(parts: Parts) -> Self {
         let post = Self(Arc::new(Inner {
             config: parts.config,
             receipts: parts.receipts,
             exchanges: parts.exchanges,
             connectors: parts.connectors,
+            usage: parts.usage,
             relay: parts.relay,
             clock: parts.clock,
-            stamps: parts.stamps,
+            webhook_signer: parts.webhook_signer,
             errand: parts.errand,
             public_url: parts.public_url,
             timepiece: parts.timepiece,
             metrics: Arc::default(),
             known: Known::default(),
+            turns: TenantTurns::default(),
             memory: Memory::default(),
             waiting: Waiting::default(),
+            writing: Writing::default(),
             hands: Arc::new(Semaphore::new(HANDS)),
-            busy: Busy::default(),
+            busy: TenantLimit::default(),
+            looks: TenantRounds::default(),
+            late_looks: TenantRounds::default(),
             nudge: Notify::new(),
             asked: Notify::new(),
             alarms: Notify::new(),
@@ -103,16 +121,16 @@ impl Post {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         }));
-        post.0.clock.hang(BELL, Arc::new(Ringer(Arc::downgrade(&post.0))));
+        post.0.clock.register(TARGET, Arc::new(WakeTarget(Arc::downgrade(&post.0))));
         post
     }
 
-    /// Begins nothing more and lets attempts under way end.
+    /// Starts nothing more and waits for running attempts.
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
         if self.0.timepiece.within(CLOSED_WITHIN, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("closed with deliveries under way");
+            tracing::warn!("closed while deliveries were still running: their result is unknown");
         }
     }
 
@@ -120,14 +138,13 @@ impl Post {
         &self.0.metrics
     }
 
-    /// The records: connectors, other names, who may write to whom. Changes are followed by
-    /// [`Post::changed`].
+    /// The stored connectors, aliases and permissions. Call [`Post::changed`] after a change.
     pub fn connectors(&self) -> &Arc<dyn Connectors> {
         &self.0.connectors
     }
 
-    /// Says that connectors, other names or rights were changed.
-    pub fn changed(&self) {
-        self.0.relay.roster_changed();
+    /// Announces that connectors, aliases or permissions of a tenant have changed.
+    pub fn changed(&self, tenant: &TenantId) {
+        self.0.relay.tenant_changed(tenant);
     }
 }

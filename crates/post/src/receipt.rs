@@ -1,20 +1,20 @@
-//! What became of what was sent, as it is told.
+//! Receipts: reading them, and converting stored results to the contract's receipts.
 
 use ledger::{Digest, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Verb};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 use posthouse_wire::{DispatchId, TenantId};
 
-use crate::wish::{Handed, Listing, Told};
+use crate::requests::{Handed, Listing, ReceiptWithReplies};
 use crate::{Caller, Fault, Post, Refused};
 
 /// Receipts on one page.
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
 
-/// The contract's receipt of a delivery that was made before.
+/// The contract's receipt for a delivery that was made before.
 pub(crate) fn handed(first: &Receipt) -> Result<Handed, Refused> {
-    // A wake that could send nothing was answered all the same, and is again.
+    // A wake that had nothing to send got a receipt the first time, and gets it again.
     let answered = first.verb == Verb::Wake && first.answer.is_some();
     if first.state == ReceiptState::Failed && first.entry.is_none() && !answered {
         return Err(Refused::Failed(failure(first)));
@@ -25,7 +25,7 @@ pub(crate) fn handed(first: &Receipt) -> Result<Handed, Refused> {
     })
 }
 
-/// What the sender was told. Where an entry carries the delivery it follows from the record.
+/// The receipt that the sender got. For an inbox entry it is derived from the record.
 pub(crate) fn delivered(of: &Receipt) -> DeliveryReceipt {
     if let Some(known) = of.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()) {
         return known;
@@ -39,7 +39,7 @@ pub(crate) fn delivered(of: &Receipt) -> DeliveryReceipt {
     }
 }
 
-/// What the sender of a wake was told, or would be.
+/// The receipt that the sender of a wake got, or would get now.
 pub(crate) fn woken(of: &Receipt) -> WakeReceipt {
     if let Some(known) = of.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()) {
         return known;
@@ -47,9 +47,9 @@ pub(crate) fn woken(of: &Receipt) -> WakeReceipt {
     if let (ReceiptState::Scheduled, Some(at)) = (of.state, of.due) {
         return scheduled(of.accepted_at, at);
     }
-    // The house fell while it was waited for: what is known by now is told.
+    // The server crashed while the wake waited, so the answer is derived from the record.
     let woken = of.acknowledged_at.is_some();
-    let unknown = "what the wake came to was not waited for".to_owned();
+    let unknown = "the server stopped before the result of the wake was known".to_owned();
     WakeReceipt {
         woken_at: of.acknowledged_at.unwrap_or(of.accepted_at).millis(),
         woken,
@@ -59,7 +59,7 @@ pub(crate) fn woken(of: &Receipt) -> WakeReceipt {
     }
 }
 
-/// The answer to a wake whose time has not come.
+/// The receipt of a scheduled wake.
 pub(crate) fn scheduled(now: Moment, at: Moment) -> WakeReceipt {
     WakeReceipt {
         woken_at: now.millis(),
@@ -70,7 +70,7 @@ pub(crate) fn scheduled(now: Moment, at: Moment) -> WakeReceipt {
     }
 }
 
-/// The answer while a delivery waits for its next attempt.
+/// The receipt of a delivery that waits for its next attempt.
 pub(crate) fn queued(accepted: Moment) -> Handed {
     Handed::Delivered(DeliveryReceipt {
         delivered_at: accepted.millis(),
@@ -85,23 +85,23 @@ pub(crate) fn answer(handed: &Handed) -> String {
         Handed::Delivered(receipt) => serde_json::to_string(receipt),
         Handed::Woken(receipt) => serde_json::to_string(receipt),
     };
-    written.expect("a receipt holds texts, flags and numbers")
+    written.expect("a receipt contains only strings, booleans and numbers")
 }
 
-/// A failure as it is kept.
+/// A failure in its stored form.
 pub(crate) fn error(failed: &DeliveryFailed) -> String {
-    serde_json::to_string(failed).expect("a failure holds texts and numbers")
+    serde_json::to_string(failed).expect("a failure contains only strings and numbers")
 }
 
-/// A failure as it was kept.
+/// The stored failure of a receipt.
 pub fn failure(of: &Receipt) -> DeliveryFailed {
     let kept = of.error.as_deref().unwrap_or_default();
     serde_json::from_str(kept).unwrap_or_else(|_| DeliveryFailed::new(&of.agent, Cause::Network, kept))
 }
 
 impl Post {
-    /// Those that this caller may know of, newest first.
-    pub async fn receipts(&self, by: &Caller, listing: Listing) -> Result<Vec<Told>, Refused> {
+    /// The receipts that this caller may see, newest first.
+    pub async fn receipts(&self, by: &Caller, listing: Listing) -> Result<Vec<ReceiptWithReplies>, Refused> {
         let filter = ReceiptFilter {
             tenant: Some(by.tenant.clone()),
             sent_by: by.instance().cloned(),
@@ -110,7 +110,7 @@ impl Post {
         self.told(filter, listing).await
     }
 
-    /// Where a receipt of this caller's stands in the list.
+    /// The list position of a receipt of this caller.
     pub(crate) async fn place_of(
         &self,
         by: &Caller,
@@ -120,29 +120,37 @@ impl Post {
         Ok(self.0.receipts.receipt(&by.tenant, dispatch, digest).await?.map(|receipt| receipt.key))
     }
 
-    /// Everything that one dispatch of this caller's reached.
-    pub async fn receipt(&self, by: &Caller, dispatch: &DispatchId) -> Result<Vec<Told>, Refused> {
-        // To another agent of the tenant they do not exist.
+    /// All receipts of one dispatch of this caller.
+    pub async fn receipt(
+        &self,
+        by: &Caller,
+        dispatch: &DispatchId,
+    ) -> Result<Vec<ReceiptWithReplies>, Refused> {
+        // Other agents of the tenant do not see them.
         let receipts = self.0.receipts.receipts_of(Some(&by.tenant), by.instance(), dispatch).await?;
         self.with_replies(receipts).await
     }
 
-    /// Everybody's, for the operator.
+    /// Receipts of all tenants or of one, for the operator.
     pub async fn all_receipts(
         &self,
         tenant: Option<&TenantId>,
         listing: Listing,
-    ) -> Result<Vec<Told>, Refused> {
+    ) -> Result<Vec<ReceiptWithReplies>, Refused> {
         self.told(ReceiptFilter { tenant: tenant.cloned(), ..ReceiptFilter::default() }, listing).await
     }
 
-    /// Whosever, for the operator.
-    pub async fn any_receipt(&self, dispatch: &DispatchId) -> Result<Vec<Told>, Refused> {
+    /// All receipts of a dispatch id in any tenant, for the operator.
+    pub async fn any_receipt(&self, dispatch: &DispatchId) -> Result<Vec<ReceiptWithReplies>, Refused> {
         let receipts = self.0.receipts.receipts_of(None, None, dispatch).await?;
         self.with_replies(receipts).await
     }
 
-    async fn told(&self, filter: ReceiptFilter, listing: Listing) -> Result<Vec<Told>, Refused> {
+    async fn told(
+        &self,
+        filter: ReceiptFilter,
+        listing: Listing,
+    ) -> Result<Vec<ReceiptWithReplies>, Refused> {
         let Listing { agent, state, before, limit } = listing;
         let filter = ReceiptFilter { agent, state, ..filter };
         let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
@@ -150,18 +158,18 @@ impl Post {
         Ok(self.tell(receipts).await?)
     }
 
-    async fn with_replies(&self, receipts: Vec<Receipt>) -> Result<Vec<Told>, Refused> {
+    async fn with_replies(&self, receipts: Vec<Receipt>) -> Result<Vec<ReceiptWithReplies>, Refused> {
         if receipts.is_empty() {
             return Err(Refused::Absent);
         }
         Ok(self.tell(receipts).await?)
     }
 
-    async fn tell(&self, receipts: Vec<Receipt>) -> Result<Vec<Told>, Fault> {
+    async fn tell(&self, receipts: Vec<Receipt>) -> Result<Vec<ReceiptWithReplies>, Fault> {
         let mut told = Vec::with_capacity(receipts.len());
         for receipt in receipts {
             let replies = self.0.receipts.replies(receipt.key).await?;
-            told.push(Told { receipt, replies });
+            told.push(ReceiptWithReplies { receipt, replies });
         }
         Ok(told)
     }

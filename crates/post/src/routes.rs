@@ -1,4 +1,4 @@
-//! The post's door: everything under `/v1`, and the document that describes it.
+//! HTTP routes of the post: `/v1/*` and `/openapi.json`.
 
 mod agents;
 mod envelope;
@@ -15,12 +15,14 @@ mod tests;
 use std::future::Future;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use relay::RequestControl;
 
 use self::fields::Fields;
 use self::problem::Problem;
@@ -29,22 +31,21 @@ use crate::{Caller, Fault, Post, openapi};
 
 pub use receipts::told;
 
-/// The largest body: a text of the greatest length, with every byte of it written as an escape of six,
-/// and its envelope.
+/// The largest request body: the longest text with every byte as a six-byte JSON escape, plus the envelope.
 const LARGEST_BODY: usize = 6 * LONGEST_TEXT + 64 * 1024;
 
-/// One thing that can be asked of this door.
+/// One operation of the API.
 pub struct Operation {
     pub method: &'static str,
-    /// As the router and the description both write it.
+    /// In the syntax that router and OpenAPI share.
     pub path: &'static str,
-    /// Whether it asks for a credential; what does not is open to whoever knows its path.
+    /// Whether it requires a credential.
     pub credential: bool,
     mount: fn() -> MethodRouter<Door>,
 }
 
-/// Everything that can be asked here. The router is built from this list, the description is checked
-/// against it, and so is whoever has to know every operation there is.
+/// All operations. The router is built from this list. Tests check the OpenAPI document and the access matrix
+/// against it.
 pub const OPERATIONS: &[Operation] = &[
     Operation::asking("POST", "/v1/notify", || post(notify::notify)),
     Operation::asking("POST", "/v1/deliver", || post(notify::deliver)),
@@ -70,7 +71,7 @@ impl Operation {
     }
 }
 
-/// Everything under `/v1`, and its description.
+/// The router for `/v1/*` and `/openapi.json`.
 pub fn routes(post: &Post) -> Router {
     let mounted = OPERATIONS
         .iter()
@@ -81,7 +82,7 @@ pub fn routes(post: &Post) -> Router {
         .with_state(Door::new(post))
 }
 
-/// What stands behind every path.
+/// The state shared by all handlers.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub post: Post,
@@ -96,26 +97,24 @@ impl Door {
         Self { post: post.clone(), description }
     }
 
-    /// Who asks, by the head of the request.
-    async fn admit(&self, headers: &HeaderMap, address: Option<relay::Caller>) -> Result<Caller, Problem> {
-        Ok(self.post.caller(headers, address).await?)
-    }
-
-    /// Who asks, without a body.
+    /// Authenticates the caller by the head of the request.
     async fn asked(&self, head: &Parts) -> Result<Caller, Problem> {
-        self.admit(&head.headers, head.extensions.get().copied()).await
+        let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
+        RequestControl::proven(&head.extensions, caller.client.as_str(), Some(&caller.tenant))
+            .map_err(|full| Problem::over_limit(&full))?;
+        Ok(caller)
     }
 
-    /// Who asks, and for what. The body is read first, since whoever is cut off while sending it never hears
-    /// why; it is parsed last, since a stranger is to learn nothing about it.
+    /// Authenticates the caller, then reads the body. The body of an unknown caller is not read.
     async fn told(&self, request: Request) -> Result<(Caller, HeaderMap, Fields), Problem> {
-        let (headers, address, body) = taken(request).await?;
-        let caller = self.admit(&headers, address).await?;
-        Ok((caller, headers, Fields::read(&body)?))
+        let (head, body) = request.into_parts();
+        let caller = self.asked(&head).await?;
+        let body = taken(body).await?;
+        Ok((caller, head.headers, Fields::read(&body)?))
     }
 
-    /// Sees work through even when whoever asked for it hangs up, which would otherwise end it between a
-    /// commit and what must follow it.
+    /// Completes work even if the client disconnects. Otherwise the work could stop between a commit and the steps that
+    /// must follow it.
     async fn to_the_end<T, R, F>(&self, work: impl FnOnce(Post) -> F) -> Result<T, Problem>
     where
         T: Send + 'static,
@@ -126,23 +125,20 @@ impl Door {
             Ok(done) => done.map_err(Into::into),
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // Nobody cancels it, so the runtime itself is going.
+                // The task is never cancelled, so the runtime is shutting down.
                 Err(_) => Err(Problem::unavailable(&Fault::from(ledger::Fault::Closed))),
             },
         }
     }
 }
 
-/// The request's head and its whole body, or why not.
-async fn taken(request: Request) -> Result<(HeaderMap, Option<relay::Caller>, Bytes), Problem> {
-    let (parts, body) = request.into_parts();
-    let address = parts.extensions.get().copied();
-    match axum::body::to_bytes(body, LARGEST_BODY).await {
-        Ok(body) => Ok((parts.headers, address, body)),
-        Err(_) => Err(Problem::new(
+/// Reads the whole body of a request.
+async fn taken(body: Body) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|_| {
+        Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_long",
-            format!("the body is longer than {LARGEST_BODY} bytes, or did not arrive whole"),
-        )),
-    }
+            format!("the body is longer than {LARGEST_BODY} bytes, or incomplete"),
+        )
+    })
 }

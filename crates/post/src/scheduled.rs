@@ -1,40 +1,40 @@
-//! Wakes that were asked for a later time: the clock rings, and the post makes them.
+//! Scheduled wakes: alarms in the clock, and sending the wake when the alarm fires.
 
 use std::sync::Weak;
 
 use async_trait::async_trait;
-use clock::{Alarm, Bell, Rung};
+use clock::{Alarm, FireOutcome, FireTarget};
 use ledger::{Arm, Attempted, Receipt, ReceiptFilter, ReceiptKey, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use posthouse_wire::cron::Fired;
 use posthouse_wire::delivery::DeliveryFailed;
 
-use crate::dispatch::{Begun, LEASE};
+use crate::dispatch::{Attempt, Begun, LEASE};
 use crate::post::Inner;
 use crate::{Fault, Post, receipt};
 
-/// Scheduled wakes read at once.
+/// Page size when scheduled wakes are read.
 const PAGE: u32 = 1000;
 
-/// The name of our bell.
-pub(crate) const BELL: &str = "post";
+/// The name under which the post is registered in the clock.
+pub(crate) const TARGET: &str = "post";
 
 impl Post {
-    /// False when the tenant has too many.
+    /// Sets the alarm of a scheduled wake. False if the tenant has too many.
     pub(crate) async fn set_alarm(
         &self,
         tenant: &TenantId,
         key: ReceiptKey,
         at: Moment,
     ) -> Result<bool, Fault> {
-        let alarm = Alarm { bell: BELL, tenant: tenant.clone(), job: key.0.to_string().into(), at };
+        let alarm = Alarm { target: TARGET, tenant: tenant.clone(), job: key.0.to_string().into(), at };
         Ok(self.0.clock.set_alarm(alarm).await?)
     }
 }
 
 impl Post {
-    /// After a start: whoever was promised a wake may have been promised it before the clock heard of it.
+    /// Sets all alarms again. The server may have crashed after a wake was accepted and before its alarm was set.
     pub(crate) async fn set_alarms_again(&self) -> Result<(), Fault> {
         let filter = ReceiptFilter { state: Some(ReceiptState::Scheduled), ..ReceiptFilter::default() };
         let mut before = None;
@@ -43,11 +43,12 @@ impl Post {
             let Some(last) = page.last() else { return Ok(()) };
             before = Some(last.key);
             for Receipt { tenant, key, due, agent, .. } in &page {
-                // The same alarm again changes nothing. One that does not fit any more is not kept waiting for
-                // ever.
+                // Setting the same alarm again changes nothing. A wake over the limit fails instead of waiting
+                // forever.
                 let due = due.unwrap_or(self.0.timepiece.now());
                 if !self.set_alarm(tenant, *key, due).await? {
-                    let failed = DeliveryFailed::client_validation(agent, "too many wakes are scheduled");
+                    let failed =
+                        DeliveryFailed::client_validation(agent, "the tenant has too many scheduled wakes");
                     let error = receipt::error(&failed);
                     self.0.receipts.attempted(*key, Attempted::Failed { error, answer: None }).await?;
                 }
@@ -56,41 +57,56 @@ impl Post {
     }
 }
 
-/// The post as the clock knows it: not a handle, or neither would ever go.
-pub(crate) struct Ringer(pub Weak<Inner>);
+/// The post as the clock's target. A weak reference, because the post holds the clock.
+pub(crate) struct WakeTarget(pub Weak<Inner>);
 
 #[async_trait]
-impl Bell for Ringer {
-    async fn ring(&self, arm: &Arm) -> Rung {
+impl FireTarget for WakeTarget {
+    async fn fire(&self, arm: &Arm) -> FireOutcome {
         match self.0.upgrade() {
-            Some(inner) => Post(inner).rung(arm).await,
-            None => Rung::Unheard { why: "the post is closed".to_owned(), nothing_was_sent: true },
+            Some(inner) => Post(inner).outcome(arm).await,
+            None => FireOutcome::Unheard { why: "the post is closed".to_owned(), nothing_was_sent: true },
         }
     }
 
     fn host(&self, arm: &Arm) -> String {
-        format!("{BELL}/{}", arm.tenant)
+        format!("{TARGET}/{}", arm.tenant)
     }
 }
 
 impl Post {
-    /// Taken as soon as what came of it is on record, whatever that is: a wake that failed is not made again.
-    async fn rung(&self, arm: &Arm) -> Rung {
+    /// Makes a due wake. The alarm is done once the result is recorded, also for a failed wake, which is not repeated.
+    /// With a full inbox the wake stays scheduled, and the clock fires again.
+    async fn outcome(&self, arm: &Arm) -> FireOutcome {
         let Ok(key) = arm.job.as_str().parse() else {
-            return Rung::Taken { status: 404, fired: Fired::Accepted };
+            return FireOutcome::Taken { status: 404, fired: Fired::Accepted };
         };
         let now = self.0.timepiece.now();
-        let rung = match self.0.receipts.bring_up(ReceiptKey(key), now, now + LEASE).await {
+        let outcome = match self.0.receipts.bring_up(ReceiptKey(key), now + LEASE).await {
             Ok(Some(outgoing)) => self.attempt_promised(outgoing, Begun::Never).await,
-            // Made before, by a ring whose end the clock did not hear of.
-            Ok(None) => Ok(()),
+            // Made before, by an alarm whose result did not reach the clock.
+            Ok(None) => Ok(Attempt::Recorded),
             Err(fault) => Err(fault.into()),
         };
-        match rung {
-            Ok(()) => Rung::Taken { status: 200, fired: Fired::Accepted },
+        let outcome = match outcome {
+            Ok(Attempt::InboxFull) => {
+                // The same due time, so that the clock keeps and retries the same alarm.
+                let put_off = Attempted::PutOff { due: Moment::from_millis(arm.fire_at.due_ms()) };
+                let put_off = self.0.receipts.attempted(ReceiptKey(key), put_off).await;
+                put_off.map(|()| Attempt::InboxFull).map_err(Fault::from)
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(Attempt::Recorded) => FireOutcome::Taken { status: 200, fired: Fired::Accepted },
+            // The clock retries with growing pauses, because the agent may never come back.
+            Ok(Attempt::InboxFull) => FireOutcome::Refused { status: 429, retry_after: None },
             Err(fault) => {
-                tracing::error!(%fault, "could not make a scheduled wake");
-                Rung::Unheard { why: "the house could not make it".to_owned(), nothing_was_sent: true }
+                tracing::error!(%fault, "could not send a scheduled wake");
+                FireOutcome::Unheard {
+                    why: "the server could not send the wake".to_owned(),
+                    nothing_was_sent: true,
+                }
             }
         }
     }

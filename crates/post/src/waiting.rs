@@ -4,11 +4,11 @@ use dashmap::DashMap;
 use posthouse_wire::{CorrelationId, TenantId};
 use tokio::sync::watch;
 
-/// By question; a word says only that the record has changed.
+/// Notification channels by question. A notification only means that the record may have changed.
 #[derive(Default)]
 pub(crate) struct Waiting(DashMap<(TenantId, CorrelationId), watch::Sender<u64>>);
 
-/// One caller's place.
+/// One waiting caller.
 pub(crate) struct Place<'a> {
     waiting: &'a Waiting,
     question: (TenantId, CorrelationId),
@@ -22,9 +22,15 @@ impl Waiting {
         Place { waiting: self, question, told: Some(told) }
     }
 
-    /// Something changed that may have ended any of them.
+    /// Notifies all waiting callers.
     pub fn tell_all(&self) {
         self.0.iter().for_each(|waiting| waiting.send_modify(|times| *times += 1));
+    }
+
+    /// Notifies all waiting callers of this tenant.
+    pub fn tell_tenant(&self, tenant: &TenantId) {
+        let theirs = self.0.iter().filter(|waiting| waiting.key().0 == *tenant);
+        theirs.for_each(|waiting| waiting.send_modify(|times| *times += 1));
     }
 
     pub fn tell(&self, tenant: &TenantId, correlation: &CorrelationId) {
@@ -42,8 +48,7 @@ impl Place<'_> {
             None => false,
         };
         if !heard {
-            // The place is kept as long as somebody sits in it, so this does not come to pass; whoever
-            // waits has a deadline all the same.
+            // Unreachable: the sender lives as long as any receiver. Callers have a deadline anyway.
             std::future::pending::<()>().await;
         }
     }

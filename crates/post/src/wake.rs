@@ -1,4 +1,4 @@
-//! Getting an agent's attention, and saying honestly whether we got it.
+//! `wake`: interrupt an agent now or at a given time, and report whether it was woken.
 
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{WakeOpts, When};
@@ -6,20 +6,20 @@ use posthouse_wire::delivery::{WakeOpts, When};
 use crate::deliver::{checked_id, with_failures};
 use crate::exchange::{check_text, unknown};
 use crate::item::{Item, Sending};
-use crate::wish::{Dispatched, Handed, LONGEST_WAIT, Wake, Woken};
+use crate::requests::{Dispatched, Handed, LONGEST_WAIT, Wake, Woken};
 use crate::{Caller, Post, Refused};
 
-/// How far ahead a wake may be scheduled: a year.
+/// The longest time ahead that a wake may be scheduled: a year.
 const FURTHEST: std::time::Duration = std::time::Duration::from_secs(366 * 24 * 3600);
 
 impl Post {
-    pub async fn wake(&self, by: &Caller, wish: Wake) -> Result<Woken, Refused> {
-        let Wake { agent, context, when, session_id, connectors, from, dispatch_id, wait } = wish;
+    pub async fn wake(&self, by: &Caller, request: Wake) -> Result<Woken, Refused> {
+        let Wake { agent, context, when, session_id, connectors, from, dispatch_id, wait } = request;
         check_text("context", context.as_deref().unwrap_or_default())?;
         let now = self.0.timepiece.now();
         let dispatch = checked_id(dispatch_id, now)?;
-        let ways = self.find(by, &agent, true, connectors.as_deref()).await?;
-        if ways.is_empty() {
+        let paths = self.find(by, &agent, true, connectors.as_deref()).await?;
+        if paths.is_empty() {
             return Err(Refused::Failed(unknown(&agent)));
         }
         let sending = Sending::by(by, from, dispatch.clone(), now);
@@ -29,22 +29,22 @@ impl Post {
         let dispatched = match due(when, now)? {
             None => {
                 let wait = wait.map(|wait| wait.min(LONGEST_WAIT));
-                self.dispatch(&ways, &sending, &item, wait).await?
+                self.dispatch(&paths, &sending, &item, wait).await?
             }
             Some(at) => {
-                let mut dispatched = Vec::with_capacity(ways.len());
-                for way in &ways {
-                    let outcome = self.hold_back(way, &sending, &item, at).await;
+                let mut dispatched = Vec::with_capacity(paths.len());
+                for path in &paths {
+                    let outcome = self.hold_back(path, &sending, &item, at).await;
                     if let Err(Refused::Fault(fault)) = &outcome {
-                        tracing::error!(%fault, connector = way.name(), "could not schedule by one way");
+                        tracing::error!(%fault, connector = path.name(), "could not schedule a wake by one of its connectors");
                     }
-                    let connector = way.name().to_owned();
+                    let connector = path.name().to_owned();
                     dispatched.push(Dispatched { connector, outcome, wakes: true });
                 }
                 dispatched
             }
         };
-        // Woken if any connector woke it; otherwise the first that took it speaks for all.
+        // The receipt of a connector that woke the agent, otherwise the first receipt.
         let took = || {
             dispatched.iter().filter_map(|one| match &one.outcome {
                 Ok(Handed::Woken(receipt)) => Some(receipt),
@@ -57,12 +57,12 @@ impl Post {
     }
 }
 
-/// When it is to be made, if that is later than now.
+/// The time of a scheduled wake. `None` if it is due now.
 fn due(when: When, now: Moment) -> Result<Option<Moment>, Refused> {
     let When::At(ms) = when else { return Ok(None) };
     let at = Moment::from_millis(ms);
     if at > now + FURTHEST {
-        return Err(Refused::malformed("when", "lies more than a year ahead"));
+        return Err(Refused::malformed("when", "must be at most a year ahead"));
     }
     Ok(Some(at).filter(|at| *at > now))
 }

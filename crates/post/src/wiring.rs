@@ -1,4 +1,4 @@
-//! Connectors as the operator makes them.
+//! Connector administration: create, check and remove connectors of a tenant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,44 +13,45 @@ use serde_json::Value;
 use crate::connector::relay::RelayConnector;
 use crate::connector::settings::{self, Tools};
 use crate::connector::{AgentConnector, Capabilities, Undone};
-use crate::line::LINE;
+use crate::relay_path::RELAY;
 use crate::{Post, Refused, Unmade};
 
-/// How long a look at a connector may take: somebody waits for what it shows.
+/// Time limit of a health check, because an operator waits for its result.
 const LOOKED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a connector proves itself with; sealed as soon as it is made.
+/// Secrets of a connector. They are encrypted when the connector is created.
 #[derive(Clone, Default)]
 pub struct ConnectorSecrets {
     pub authorization: Option<Secret>,
     pub hmac_secret: Option<Secret>,
 }
 
-/// What is known of a connector.
+/// Health and description of a connector.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// Nothing where nobody looked, and it takes a look to tell.
+    /// `None` if no health check was made.
     pub healthy: Option<bool>,
-    /// Why it is not, for the operator.
+    /// Why it is not healthy, for the operator.
     pub why: Option<String>,
     pub capabilities: Capabilities,
-    /// Whom it claims, if somebody looked.
+    /// The agents that it lists. Empty if no health check was made.
     pub agents: Vec<AgentDescriptor>,
 }
 
 impl Post {
-    pub(crate) fn tools(&self, id: &ConnectorId) -> Tools<'_> {
+    pub(crate) fn tools(&self, tenant: &TenantId, id: &ConnectorId) -> Tools<'_> {
         Tools {
             id: id.clone(),
+            tenant: tenant.clone(),
             errand: self.0.errand.clone(),
-            stamps: self.0.stamps.clone(),
+            webhook_signer: self.0.webhook_signer.clone(),
             timepiece: self.0.timepiece.clone(),
             memory: self.0.memory.clone(),
             config: &self.0.config,
         }
     }
 
-    /// Makes a connector. One that is not healthy is refused, unless it shall be made all the same.
+    /// Creates a connector. An unhealthy one is refused unless `force` is set.
     pub async fn make_connector(
         &self,
         tenant: &TenantId,
@@ -63,17 +64,17 @@ impl Post {
         let malformed =
             |field: &str, why: &str| Unmade::Malformed { field: field.to_owned(), why: why.to_owned() };
         if !is_name(name) {
-            return Err(malformed("name", "is 1 to 64 letters, digits and `.`, `_`, `-`"));
+            return Err(malformed("name", "must be 1 to 64 letters, digits, `.`, `_` or `-`"));
         }
-        if name == LINE {
+        if name == RELAY {
             return Err(Unmade::Taken);
         }
         if kind != "webhook" && (secrets.authorization.is_some() || secrets.hmac_secret.is_some()) {
-            return Err(malformed("authorization", "and `hmac_secret` belong to a webhook"));
+            return Err(malformed("authorization", "and `hmac_secret` are allowed only for a webhook"));
         }
         let now = self.0.timepiece.now();
         let id = ConnectorId::mint(now.millis());
-        let connector = settings::build(kind, &settings, self.tools(&id))?;
+        let connector = settings::build(kind, &settings, self.tools(tenant, &id))?;
         if !force && let Err(why) = self.diagnose(&*connector).await {
             return Err(Unmade::Unhealthy(format!("{kind} `{name}`, {why}")));
         }
@@ -86,7 +87,7 @@ impl Post {
             created: now,
         };
         let ConnectorSecrets { authorization, hmac_secret } = &secrets;
-        let sealed = self.0.stamps.seal(&record.id, authorization.as_ref(), hmac_secret.as_ref());
+        let sealed = self.0.webhook_signer.seal(&record.id, authorization.as_ref(), hmac_secret.as_ref());
         let sealed = sealed.map_err(|why| match why {
             vault::Fault::Unfit(why) => {
                 malformed("authorization", &format!("or `hmac_secret` cannot be used: {why}"))
@@ -99,19 +100,19 @@ impl Post {
             Created::Taken => return Err(Unmade::Taken),
             Created::Unfit(why) => return Err(malformed("tenant", why)),
         }
-        self.changed();
-        tracing::info!(tenant.id = %tenant, connector = name, kind, "a connector was made");
+        self.changed(tenant);
+        tracing::info!(tenant.id = %tenant, connector = name, kind, "connector created");
         Ok(record)
     }
 
-    /// Which secrets it has; nobody is told what they are.
+    /// Which secrets a connector has, without their values.
     pub async fn connector_secrets(&self, of: &ConnectorId) -> Result<vault::Held, Refused> {
-        Ok(self.0.stamps.held(of).await?)
+        Ok(self.0.webhook_signer.held(of).await?)
     }
 
-    /// Looks at a connector, as making it would.
+    /// Runs the health check that creating the connector would run.
     pub async fn check_connector(&self, tenant: &TenantId, name: &str) -> Result<Health, Refused> {
-        let connector: Arc<dyn AgentConnector> = if name == LINE {
+        let connector: Arc<dyn AgentConnector> = if name == RELAY {
             Arc::new(RelayConnector::new(self, tenant))
         } else {
             let Some(record) = self.0.connectors.connector(tenant, name).await? else {
@@ -128,7 +129,7 @@ impl Post {
         })
     }
 
-    /// What can be told of a connector without a look at what it leads to: whether it can be opened at all.
+    /// Describes a connector without contacting its receivers: only whether it can be opened.
     pub fn glance_at_connector(&self, record: &ConnectorRecord) -> Health {
         let connector = self.stored(record);
         let why = connector.barred().map(str::to_owned);
@@ -142,19 +143,19 @@ impl Post {
 
     fn stored(&self, record: &ConnectorRecord) -> Arc<dyn AgentConnector> {
         let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
-        settings::rebuild(&record.kind, &settings, self.tools(&record.id))
+        settings::rebuild(&record.kind, &settings, self.tools(&record.tenant, &record.id))
     }
 
     async fn diagnose(&self, connector: &dyn AgentConnector) -> Result<(), String> {
         let found = self.0.timepiece.within(LOOKED_WITHIN, connector.diagnose()).await;
         found
-            .unwrap_or_else(|Late| Err(format!("nothing was found out within {} s", LOOKED_WITHIN.as_secs())))
+            .unwrap_or_else(|Late| Err(format!("the check did not end within {} s", LOOKED_WITHIN.as_secs())))
     }
 
-    /// False when there is none.
+    /// Removes a connector. False if there is none with this name.
     pub async fn remove_connector(&self, tenant: &TenantId, name: &str) -> Result<bool, Refused> {
         let removed = self.0.connectors.remove_connector(tenant, name).await?;
-        self.changed();
+        self.changed(tenant);
         Ok(removed == Removed::Gone)
     }
 }

@@ -1,11 +1,11 @@
-//! Runs a job every two minutes, also after it was switched off for a while: the house calls when the job
-//! is due. Start it with the variables that `posthouse agent create NAME --json` prints under `env`, those
-//! under `cron` in capitals (`CRON_PROVIDER=chronos`, `CRON_CHRONOS_PORTAL_URL=…`), and the client:
-//! `CRON_CHRONOS_CLIENT_ID`, `CRON_CHRONOS_CLIENT_SECRET`.
+//! Runs a job every two minutes, also after the agent was switched off for a while: the server calls when
+//! the job is due. Start it with the variables that `posthouse agent create NAME --json` prints under
+//! `env`, those under `cron` in capitals (`CRON_PROVIDER=chronos`, `CRON_CHRONOS_PORTAL_URL=…`), and the
+//! client: `CRON_CHRONOS_CLIENT_ID`, `CRON_CHRONOS_CLIENT_SECRET`.
 //!
-//! With `CRON_CHRONOS_DELIVER=socket` fires come down the agent's own line, so that a laptop will do. With
-//! `CRON_CHRONOS_CALLBACK_URL` (and feature `axum`) the house calls 127.0.0.1:8377 behind that address.
-//! With neither the jobs run by a ticker in this process.
+//! With `CRON_CHRONOS_DELIVER=socket`, fires arrive on the agent's own relay connection, so that it also
+//! works on a laptop. With `CRON_CHRONOS_CALLBACK_URL` (and feature `axum`), the server calls
+//! 127.0.0.1:8377 behind that URL. With neither, a ticker in this process runs the jobs.
 
 use posthouse_agent::cron::{Config, Cron, Run};
 use posthouse_agent::jobs::{JobStore, JsonFile, NewJob};

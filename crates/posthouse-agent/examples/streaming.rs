@@ -1,5 +1,6 @@
-//! Counts slowly while you watch the answer grow, and stops when you say so: an interrupt cancels the
-//! turn where it stands. Start it with the variables that `posthouse agent create NAME --json` prints.
+//! Counts slowly while you watch the answer grow, and stops when you tell it to: an interrupt cancels the
+//! turn at its current await point. Start it with the variables that `posthouse agent create NAME --json`
+//! prints.
 
 use std::time::Duration;
 
@@ -8,21 +9,21 @@ use posthouse_agent::{Agent, Conversation, Message, Settings, Turn, WebSocketTra
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let line = WebSocketTransport::new(Settings::from_env()?)?;
-    println!("listening; say a number; Ctrl-C stops");
+    println!("listening; send a number; stop with Ctrl-C");
     Agent::builder(line).on_message(count).run(termination()).await?;
     Ok(())
 }
 
 async fn count(message: Message, conversation: Conversation) -> Turn {
     let Ok(last) = message.text().trim().parse::<u32>() else {
-        conversation.reply("Say a number and I count up to it.").await?;
+        conversation.reply("Send a number and I count up to it.").await?;
         return Ok(());
     };
     conversation.typing().await?;
     let mut stream = conversation.stream();
     for number in 1..=last.min(1000) {
         stream.push(&format!("{number} ")).await?;
-        // A platform that cannot edit gets a message for every ten.
+        // A platform that cannot edit gets one message for every ten.
         if number % 10 == 0 && !conversation.descriptor().supports_edit {
             stream.segment().await?;
         }

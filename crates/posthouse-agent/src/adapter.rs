@@ -1,4 +1,4 @@
-//! What an author of agents works with: a function for messages, and a conversation to answer in.
+//! API for authors of agents: a function that handles messages, and a conversation to answer in.
 
 mod chunks;
 mod conversation;
@@ -23,12 +23,12 @@ use crate::cron::Cron;
 use crate::transport::{Fault, RelayTransport};
 use lanes::Lanes;
 
-/// What a turn ends with. An error is logged; the conversation goes on with its next message.
+/// Result of a turn. An error is logged, and the conversation goes on with its next message.
 pub type Turn = Result<(), Box<dyn Error + Send + Sync>>;
 
 type OnMessage = Arc<dyn Fn(Message, Conversation) -> BoxFuture<'static, Turn> + Send + Sync>;
 
-/// Somebody said something.
+/// A message to the agent, from a person or a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     pub event: Box<Event>,
@@ -36,27 +36,27 @@ pub struct Message {
 }
 
 impl Message {
-    /// What was said: a person's words, or a program's text as the program wrote it.
+    /// The text: a person's words, or a program's text as the program wrote it.
     pub fn text(&self) -> &str {
         let text = &self.event.text;
         self.posted().map_or(text.as_str(), |posted| posted.unwrap(text))
     }
 
-    /// There when a program brought it: whether it is context to absorb or a playbook to carry out, where
-    /// it comes from, and whether somebody waits for [`Conversation::answer`].
+    /// Set if a program sent the message. Says whether it is context to absorb or a playbook to carry out,
+    /// where it comes from, and whether the program waits for [`Conversation::answer`].
     pub fn posted(&self) -> Option<&Posted> {
         self.event.post.as_deref()
     }
 
-    /// The author's name, or else id, as the platform proved it.
+    /// The author's name, or the author's id if there is no name, as verified by the platform.
     pub fn author(&self) -> Option<&str> {
         let source = &self.event.source;
         source.user_name.as_deref().or(source.user_id.as_ref().map(|id| id.as_str()))
     }
 }
 
-/// An agent ready to run. Messages of one session are handled in order, one at a time; different sessions
-/// run side by side; an interrupt cancels exactly the turn it names.
+/// An agent that is ready to run. Messages of one session are handled in order, one at a time. Different
+/// sessions run in parallel. An interrupt cancels exactly the turn that it names.
 pub struct Agent {
     lanes: Arc<Lanes>,
     transport: Arc<dyn RelayTransport>,
@@ -65,7 +65,7 @@ pub struct Agent {
     cron: Option<Cron>,
 }
 
-/// Puts an [`Agent`] together.
+/// Builder for [`Agent`].
 pub struct AgentBuilder {
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
@@ -85,18 +85,18 @@ impl Agent {
         }
     }
 
-    /// Serves until `until` resolves, then stops cleanly: asks the house to keep what comes, lets the turns
-    /// under way finish, closes the line. An error means that the line ended by itself.
+    /// Serves until `until` resolves. It then asks the server to keep new messages, lets running turns
+    /// finish and closes the connection. An error means that the connection ended by itself.
     pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Fault> {
         let transport = &self.transport;
         transport.set_inbound_handler(Lanes::handler(&self.lanes, self.cron.clone()));
         if let Some(cron) = &self.cron {
             cron.start();
         }
-        // The first try may fail for many reasons that pass: the line keeps trying.
+        // The first attempt can fail for many temporary reasons, so the transport keeps trying.
         let serving = async {
             if let Err(fault) = transport.connect().await {
-                tracing::warn!("{fault}; the line keeps trying");
+                tracing::warn!("{fault}; still trying to connect");
             }
             transport.ended().await
         };
@@ -112,7 +112,7 @@ impl Agent {
         let turns = self.timepiece.within(self.grace, self.lanes.finished());
         let (turns, ()) = tokio::join!(turns, self.stop_cron());
         if turns.is_err() {
-            tracing::warn!("stopping although {} turns are still under way", self.lanes.turns());
+            tracing::warn!("stopping while {} turns are still running", self.lanes.turns());
         }
         transport.disconnect().await;
         Ok(())
@@ -126,33 +126,34 @@ impl Agent {
 }
 
 impl AgentBuilder {
-    /// The clock that pauses and streaming go by; the wall's unless said.
+    /// Clock for pauses and streaming. Default: the wall clock.
     pub fn timepiece(mut self, timepiece: Timepiece) -> Self {
         self.timepiece = timepiece;
         self
     }
 
-    /// How long turns may go on after the agent was asked to stop; 20 s unless said.
+    /// Time that running turns get to finish after the agent was asked to stop. Default: 20 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How many messages may be in the agent's hands at a time, 4096 unless said. Past that no more are
-    /// taken; the house keeps them.
+    /// Most messages that the agent holds at a time. Default: 4096. Beyond that it accepts none, and the
+    /// server keeps them.
     pub fn room(mut self, messages: usize) -> Self {
         self.room = messages.max(1);
         self
     }
 
-    /// Runs jobs beside the conversations: started and stopped with the agent, and handed the fires that
-    /// come down the line.
+    /// Runs cron jobs beside the conversations. They start and stop with the agent, and fires that arrive
+    /// on its connection are passed to them.
     pub fn cron(mut self, cron: Cron) -> Self {
         self.cron = Some(cron);
         self
     }
 
-    /// What to do with a message. Cancelled where it stands when the session is interrupted.
+    /// Sets the function that handles a message. It is cancelled at its current await point when the
+    /// session is interrupted.
     pub fn on_message<F, T>(self, on_message: F) -> Agent
     where
         F: Fn(Message, Conversation) -> T + Send + Sync + 'static,
@@ -171,7 +172,7 @@ impl AgentBuilder {
     }
 }
 
-/// Resolves when the process is asked to end: SIGTERM, or Ctrl-C.
+/// Resolves when the process is asked to stop by SIGTERM or Ctrl-C.
 pub async fn termination() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {

@@ -1,16 +1,17 @@
-//! Managed cron, the agent's side: jobs that run at their second, once, also on an agent that sleeps.
+//! Managed cron, the agent's side: each job runs once at its time, even if the agent sleeps until then.
 //!
-//! A [`Cron`] stands over a [`JobStore`](crate::jobs::JobStore) and a function for runs. Something has to
-//! tell it when: the portal, which is armed with every job's next run and calls ([`Trigger::Chronos`]), or
-//! a ticker in this process ([`Trigger::Ticker`]). [`Config::choose`] picks one by what is configured.
+//! A [`Cron`] works on a [`JobStore`](crate::jobs::JobStore) and a function for runs. A trigger tells it
+//! when a job is due: the portal, which is armed with every job's next run and calls the agent
+//! ([`Trigger::Chronos`]), or a ticker in this process ([`Trigger::Ticker`]). [`Config::choose`] picks one
+//! from the configuration.
 //!
-//! What holds whatever happens:
+//! Guarantees:
 //!
-//! - Cron never loses its trigger. While the portal does not hold what the jobs want, because it cannot be
-//!   reached or will not have us, the ticker runs here.
-//! - Both at once run nothing twice: whoever tells us, a fire is claimed in the store before it runs, and
-//!   the caller hears "accepted" only after the claim is on the disk.
-//! - A job's own text of its next run is what the portal is armed with, byte for byte.
+//! - Cron always has a trigger. While the portal does not hold the right arms, because it is unreachable or
+//!   refuses the agent, the local ticker runs.
+//! - Portal and ticker together run nothing twice: a fire is claimed in the store before it runs, and the
+//!   caller gets "accepted" only after the claim is on disk.
+//! - The portal is armed with the text of the next run from the job's record, byte for byte.
 //!
 //! ```no_run
 //! use posthouse_agent::cron::{Config, Cron};
@@ -29,6 +30,7 @@
 //! # }
 //! ```
 
+mod arm_request;
 mod chronos;
 mod config;
 mod fire;
@@ -43,7 +45,6 @@ mod route;
 mod runner;
 pub mod schedule;
 mod ticker;
-mod wish;
 
 pub use chronos::{Chronos, HandedKeys};
 pub use config::{Choice, Config};

@@ -1,4 +1,4 @@
-//! The client for calls to the house: bounded, without redirects, trusting what this machine trusts.
+//! HTTP client for calls to the server: bounded bodies, no redirects, the machine's trusted certificates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use bytes::BytesMut;
 use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// How much of an unexpected answer is shown.
+/// Characters of an unexpected answer that are shown.
 const SHOWN: usize = 200;
 
-/// A client for addresses like `url`. Made whole here, TLS provider and all: an agent's process may hold
-/// another default, or none. `tls` is trusted instead of what the machine trusts.
+/// A client for addresses like `url`. It names its TLS provider, because the agent's process may have
+/// another default, or none. `tls` replaces the machine's trusted certificates.
 pub(crate) fn client(
     url: &str,
     tls: Option<&Arc<rustls::ClientConfig>>,
@@ -23,7 +23,8 @@ pub(crate) fn client(
     };
     let built = reqwest::Client::builder()
         .user_agent(concat!("posthouse-agent/", env!("CARGO_PKG_VERSION")))
-        // Who is believed, and who gets our token, is decided by the address in the configuration alone.
+        // Without redirects, only the configured address decides which server is trusted and gets the
+        // token.
         .redirect(Policy::none())
         .timeout(patience)
         .tls_backend_preconfigured(tls.map_err(|fault| fault.to_string())?)
@@ -31,7 +32,7 @@ pub(crate) fn client(
     built.map_err(|fault| fault.to_string())
 }
 
-/// Why an answer's body is not there.
+/// Reason why the body of an answer is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unread {
     #[error("{0}")]
@@ -40,7 +41,7 @@ pub(crate) enum Unread {
     TooLong(usize),
 }
 
-/// An answer's body, if it is no longer than that.
+/// The body of an answer, if it has at most `longest` bytes.
 pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Result<BytesMut, Unread> {
     let mut body = BytesMut::new();
     while let Some(piece) = answer.chunk().await.map_err(|fault| Unread::Broken(in_words(fault)))? {
@@ -52,7 +53,7 @@ pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Resul
     Ok(body)
 }
 
-/// What went wrong underneath, which says more than "error sending request", and never the address.
+/// The innermost cause, which says more than "error sending request", and never contains the address.
 pub(crate) fn in_words(fault: reqwest::Error) -> String {
     if fault.is_timeout() {
         return "no answer in time".to_owned();
@@ -70,7 +71,7 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// What the machine trusts; nobody where no TLS is spoken, so that a machine without certificates will do.
+/// The machine's trusted certificates. Empty for plain HTTP, so that a machine without certificates works.
 fn trust(secure: bool) -> Result<rustls::ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =

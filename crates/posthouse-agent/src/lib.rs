@@ -1,22 +1,26 @@
-//! The agent's side of the house, for agents written in Rust.
+//! SDK for agents written in Rust: connects an agent to a Posthouse server.
 //!
-//! An agent dials out, says who it is, and from then on is brought what people said to it. It holds no
-//! platform credential and checks no platform's signature: what the house delivers is already verified.
+//! An agent opens a connection to the server, authenticates, and then receives the messages that are meant
+//! for it. It holds no platform credential and checks no platform's signature, because the server delivers
+//! only verified messages.
 //!
-//! - [`Agent`] is for authors: an `on_message` function, and a [`Conversation`] to answer in.
-//! - [`RelayTransport`] is the contract underneath; [`WebSocketTransport`] keeps a real line to a house,
-//!   [`MemoryConnector`] plays the house in an author's tests.
+//! - [`Agent`] is the API for authors: an `on_message` function, and a [`Conversation`] to answer in.
+//! - [`RelayTransport`] is the contract below it. [`WebSocketTransport`] keeps a real connection to a
+//!   server. [`MemoryConnector`] plays the server in an author's tests.
 //!
-//! What holds whatever happens to the line: an inbound entry is acknowledged only once the handler took
-//! it, and handled once however often it is brought; a request keeps its id over a redial, so the house
-//! can tell a repeat from a second wish; nothing but the house's own word ends the line for good.
+//! Guarantees, whatever happens to the connection:
+//!
+//! - An inbound entry is acknowledged only after the handler has accepted it. It is handled once, however
+//!   often the server delivers it.
+//! - A request keeps its id across reconnects, so that the server can tell a repeat from a second request.
+//! - The transport reconnects until the agent disconnects or the server has revoked its credential.
 //!
 //! ```no_run
 //! use posthouse_agent::{Agent, Settings, WebSocketTransport, termination};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let line = WebSocketTransport::new(Settings::from_env()?)?;
-//! Agent::builder(line)
+//! let transport = WebSocketTransport::new(Settings::from_env()?)?;
+//! Agent::builder(transport)
 //!     .on_message(|message, conversation| async move {
 //!         conversation.answer(&format!("You said: {}", message.text())).await?;
 //!         Ok(())
@@ -27,15 +31,15 @@
 //! # }
 //! ```
 //!
-//! Programs reach an agent as well, and [`Message::posted`] tells when one did. A program that asked a
-//! question waits for one call, [`Conversation::answer`]; everything else said to it is talk. To people, and
-//! to programs that did not ask, the same call is [`Conversation::reply`]. The other end of that wait, for
-//! programs written in Rust, is [`post::Client`].
+//! Programs also send messages to an agent; [`Message::posted`] is set on these. A program that asked a
+//! question waits for one call of [`Conversation::answer`]. Everything else that the agent sends to it is
+//! not the answer. For people, and for programs that did not ask, the same call is a
+//! [`Conversation::reply`]. [`post::Client`] is the other side: the client for programs written in Rust.
 //!
 //! ```no_run
 //! # use posthouse_agent::{Agent, MemoryConnector};
-//! # let line = MemoryConnector::new([]);
-//! let agent = Agent::builder(line).on_message(|message, conversation| async move {
+//! # let transport = MemoryConnector::new([]);
+//! let agent = Agent::builder(transport).on_message(|message, conversation| async move {
 //!     if message.posted().is_some_and(|posted| posted.expects_reply) {
 //!         conversation.say("let me look").await?;
 //!         conversation.answer("42").await?;
@@ -65,5 +69,5 @@ pub use transport::{
     Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Standing, Tag, WebSocketTransport,
 };
 
-/// The contracts as data, for the types that stand in this crate's signatures.
+/// The contracts as data. Re-exported because its types occur in this crate's signatures.
 pub use posthouse_wire as wire;

@@ -1,4 +1,4 @@
-//! A house without sockets, for authors' tests.
+//! In-memory server for authors' tests: a relay transport without sockets.
 
 mod post;
 
@@ -15,8 +15,8 @@ use crate::transport::{
     Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Seen, Sight, Tag,
 };
 
-/// Plays the house: brings events, records actions, answers them as told. Clones share one house; give
-/// one to the [`Agent`](crate::Agent) and keep one.
+/// Plays the server: delivers events, records actions, and answers them from a script. Clones share one
+/// server; give one to the [`Agent`](crate::Agent) and keep one.
 #[derive(Clone)]
 pub struct MemoryConnector(Arc<House>);
 
@@ -34,7 +34,7 @@ struct House {
 #[derive(Default)]
 struct Record {
     carried: Vec<Carried>,
-    /// How many of `carried` were already handed out by `next_action`.
+    /// Number of items of `carried` that `next_action` has already returned.
     read: usize,
     script: VecDeque<Outcome>,
     acknowledged: Vec<EntryId>,
@@ -42,7 +42,7 @@ struct Record {
     paused: bool,
 }
 
-/// An action that the agent asked for, and under which identity.
+/// An action that the agent asked for, and the identity it was tagged with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
     pub action: Action,
@@ -50,7 +50,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// The text it would show, if any.
+    /// The text that the action would show, if any.
     pub fn content(&self) -> Option<&str> {
         match &self.action {
             Action::Send { content, .. }
@@ -62,7 +62,7 @@ impl Carried {
 }
 
 impl MemoryConnector {
-    /// A house with these platforms; the first is the default one.
+    /// A server with these platforms. The first one is the default.
     pub fn new(platforms: impl IntoIterator<Item = Descriptor>) -> Self {
         let mut descriptors = Descriptors::default();
         for descriptor in platforms {
@@ -80,15 +80,15 @@ impl MemoryConnector {
         }))
     }
 
-    /// Brings an event under a new entry id, once somebody serves. Returns when the agent took or declined
-    /// it.
+    /// Delivers an event under a new entry id, once a handler is set. Returns when the agent has accepted
+    /// or declined it.
     pub async fn deliver(&self, event: Event) -> Result<EntryId, Declined> {
         let entry = self.new_entry();
         self.deliver_as(event, entry.clone()).await?;
         Ok(entry)
     }
 
-    /// Brings an event under this entry id. A repeat is acknowledged and handled no more.
+    /// Delivers an event under this entry id. A repeat is acknowledged but not handled.
     pub async fn deliver_as(&self, event: Event, entry: EntryId) -> Result<(), Declined> {
         let handler = self.handler().await;
         let sight = self.0.seen.lock().meet(&entry);
@@ -118,12 +118,12 @@ impl MemoryConnector {
         self.handler().await.interrupted(session_key, chat_id);
     }
 
-    /// Answers the next unanswered action with `outcome`; scripted answers are used in order.
+    /// Answers the next action with `outcome` instead of the default. Scripted outcomes are used in order.
     pub fn answers(&self, outcome: Outcome) {
         self.0.record.lock().script.push_back(outcome);
     }
 
-    /// The next action that nobody read yet, in order; waits for it.
+    /// Waits for the next action that was not read yet, and returns it.
     pub async fn next_action(&self) -> Carried {
         self.eventually(|record| {
             let carried = record.carried.get(record.read).cloned()?;
@@ -147,7 +147,7 @@ impl MemoryConnector {
         self.0.record.lock().interrupts.clone()
     }
 
-    /// Whether the agent asked to be brought nothing more.
+    /// Whether the agent asked the server to deliver nothing more.
     pub fn paused(&self) -> bool {
         self.0.record.lock().paused
     }

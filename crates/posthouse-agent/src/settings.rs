@@ -1,4 +1,4 @@
-//! How to reach the house, and as whom.
+//! Settings of the relay connection: address, credential, identities, window.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use crate::Fault;
 
-/// The window an agent asks for, and the most that a house grants.
+/// Window that an agent asks for by default; below it, the largest that a server grants.
 const WINDOW: u16 = 32;
 const WIDEST_WINDOW: u16 = 64;
 
-/// One identity that the agent fronts: a platform, and the bot it speaks as there.
+/// One identity of the agent: a platform, and the agent's bot there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub platform: Platform,
-    /// May be empty: "the only one there is".
+    /// May be empty, which means the only bot on that platform.
     pub bot_id: BotId,
 }
 
@@ -27,13 +27,13 @@ impl Identity {
         Self { platform: platform.into(), bot_id: bot_id.into() }
     }
 
-    /// What an agent without configured platforms says: whatever the house knows as its only identity.
+    /// The identity of an agent without configured platforms: the server picks the only one it knows.
     pub fn whatever_is_there() -> Self {
         Self::new("relay", "")
     }
 }
 
-/// What a [`WebSocketTransport`](crate::WebSocketTransport) is made from.
+/// Settings of a [`WebSocketTransport`](crate::WebSocketTransport).
 #[derive(Clone)]
 pub struct Settings {
     url: String,
@@ -59,20 +59,20 @@ impl Settings {
         }
     }
 
-    /// Takes the fires of managed cron down this line, so that nobody needs to be able to call the agent.
+    /// Receives cron fires on this connection, so that the agent needs no reachable URL.
     #[must_use]
     pub fn taking_fires(mut self) -> Self {
         self.fires = true;
         self
     }
 
-    /// From the variables that `posthouse agent create` prints: `GATEWAY_RELAY_URL`, `_ID`, `_SECRET`,
+    /// Reads the variables that `posthouse agent create` prints: `GATEWAY_RELAY_URL`, `_ID`, `_SECRET`,
     /// `_PLATFORMS` (`a,b`) and `_BOT_IDS` (`{"a":{"botId":"…"}}`).
     pub fn from_env() -> Result<Self, Fault> {
         Self::from_vars(|name| std::env::var(name).ok())
     }
 
-    /// The same, asking `var` for each variable.
+    /// Like [`from_env`](Self::from_env), but asks `var` for each variable.
     pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, Fault> {
         let set = |name: &'static str| {
             var(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -95,8 +95,8 @@ impl Settings {
         Ok(Self::new(url, gateway, secret).fronting(identities))
     }
 
-    /// Which identities to say hello for; the first the house accepts is the default one. None means
-    /// [`Identity::whatever_is_there`].
+    /// Sets the identities to announce. The first one that the server accepts is the default. An empty list
+    /// means [`Identity::whatever_is_there`].
     pub fn fronting(mut self, identities: impl IntoIterator<Item = Identity>) -> Self {
         self.identities = identities.into_iter().collect();
         if self.identities.is_empty() {
@@ -105,13 +105,13 @@ impl Settings {
         self
     }
 
-    /// How many unacknowledged entries the house may have under way to us: 32 unless said, 1 to 64.
+    /// Most unacknowledged entries that the server may have sent to the agent: 1 to 64. Default: 32.
     pub fn window(mut self, entries: u16) -> Self {
         self.window = entries.clamp(1, WIDEST_WINDOW);
         self
     }
 
-    /// Trusts by `config` instead of what the machine trusts.
+    /// Uses `config` instead of the machine's trusted certificates.
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
         self.tls = Some(config);
         self
@@ -122,7 +122,7 @@ impl Settings {
     }
 }
 
-/// Says where and as whom, never with what.
+/// Shows the address and the identities, never the secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")

@@ -1,10 +1,10 @@
-//! What we show the house: a token of our own, or one that a client credential is exchanged for.
+//! Access tokens for the server: a given one, or one that a client credential is exchanged for.
 
 use std::fmt;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::Secret;
 use reqwest::Client;
 use serde::Deserialize;
@@ -14,16 +14,16 @@ use crate::https::{self, shown};
 
 /// A token that ends sooner than this is not used any more.
 const MARGIN: Duration = Duration::from_secs(120);
-/// A grant that does not say how long it lasts.
+/// Lifetime in seconds of a grant that does not state one.
 const UNSAID: u64 = 900;
 const LONGEST: usize = 64 << 10;
 
-/// How an agent or a program proves to the house who it is.
+/// Credential with which an agent or a program authenticates to the server.
 #[derive(Clone)]
 pub enum Credential {
-    /// A client's id and secret, exchanged for tokens that last a while.
+    /// A client's id and secret, exchanged for tokens with a limited lifetime.
     Client { id: String, secret: Secret },
-    /// An access token that somebody else keeps fresh.
+    /// An access token that the caller keeps fresh.
     Token(Secret),
 }
 
@@ -31,21 +31,21 @@ pub(crate) struct Tokens {
     url: String,
     credential: Credential,
     timepiece: Timepiece,
-    /// Locked while one is fetched, so that a burst of calls fetches one.
+    /// Locked while a token is fetched, so that a burst of calls fetches only one.
     held: Mutex<Option<Held>>,
 }
 
 struct Held {
     token: Secret,
-    until: Moment,
+    until: Instant,
 }
 
-/// Why there is no token to try.
+/// Reason why there is no token.
 #[derive(Debug)]
 pub(crate) enum NoToken {
-    /// Nobody answered, or not to the end.
+    /// No answer, or an incomplete one.
     Unreachable(String),
-    /// A wrong secret can be put right while we run, so even this may pass.
+    /// May be temporary too: a wrong secret can be corrected while the agent runs.
     Refused {
         status: u16,
         body: BytesMut,
@@ -60,7 +60,7 @@ impl fmt::Display for NoToken {
             NoToken::Refused { status, body } => {
                 write!(f, "no access token: {status}: {}", shown(&String::from_utf8_lossy(body)))
             }
-            NoToken::Malformed => f.write_str("no access token: the answer holds none"),
+            NoToken::Malformed => f.write_str("no access token: the server's answer contains none"),
         }
     }
 }
@@ -76,14 +76,14 @@ impl Tokens {
         Self { url, credential, timepiece, held: Mutex::default() }
     }
 
-    /// A token to try.
+    /// A token to try, fetched if necessary.
     pub(crate) async fn current(&self, client: &Client) -> Result<Secret, NoToken> {
         let (id, secret) = match &self.credential {
             Credential::Token(token) => return Ok(token.clone()),
             Credential::Client { id, secret } => (id, secret),
         };
         let mut held = self.held.lock().await;
-        if let Some(held) = held.as_ref().filter(|held| self.timepiece.now() < held.until) {
+        if let Some(held) = held.as_ref().filter(|held| self.timepiece.instant() < held.until) {
             return Ok(held.token.clone());
         }
         let fresh = self.fetch(client, id, secret).await?;
@@ -92,7 +92,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// A token to try after the house would not have `spent`; nothing if there is no other to be had.
+    /// A token to try after the server refused `spent`. `None` if there is no other.
     pub(crate) async fn instead_of(
         &self,
         spent: &Secret,
@@ -103,7 +103,7 @@ impl Tokens {
         }
         {
             let mut held = self.held.lock().await;
-            // Somebody else may have been refused before us and brought a new one.
+            // Another caller may have been refused earlier and fetched a new token; that one is kept.
             if held.as_ref().is_some_and(|held| held.token.matches(spent.expose())) {
                 *held = None;
             }
@@ -112,7 +112,7 @@ impl Tokens {
     }
 
     async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<Held, NoToken> {
-        let asked = self.timepiece.now();
+        let asked = self.timepiece.instant();
         let form =
             [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", secret.expose())];
         let answer = client.post(&self.url).form(&form).send().await;

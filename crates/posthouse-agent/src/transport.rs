@@ -1,10 +1,10 @@
-//! The line between an agent and its house, as a contract of eight verbs and a few more.
+//! Relay transport: the trait for the connection between an agent and its server.
 
 mod backoff;
+mod connection;
 mod dial;
 mod hands;
 mod keeper;
-mod line;
 mod requests;
 mod seen;
 mod socket;
@@ -24,70 +24,72 @@ pub(crate) use backoff::jittered;
 pub(crate) use seen::{Seen, Sight};
 pub use websocket::WebSocketTransport;
 
-/// Carries events in and actions out. The first eight methods are the founding contract's own; the rest
-/// is what an adapter needs to live well on top of it.
+/// Carries events in and actions out. The first eight methods are those of the original contract; the
+/// adapter needs the others.
 #[async_trait]
 pub trait RelayTransport: Send + Sync {
-    /// Opens the line and returns once the house described itself. An error tells how the first try went;
-    /// the line keeps trying until [`disconnect`](Self::disconnect).
+    /// Opens the connection and returns after the server has sent its first descriptor. An error describes
+    /// the first attempt only; the transport keeps trying until [`disconnect`](Self::disconnect).
     async fn connect(&self) -> Result<(), Fault>;
 
-    /// Closes the line for good: what still waits for an answer is told so.
+    /// Closes the connection for good. Requests that still wait for an answer fail.
     async fn disconnect(&self);
 
-    /// What the house said about the first identity it accepted. Waits for it, if need be.
+    /// The descriptor of the first identity that the server accepted. Waits for it if necessary.
     async fn handshake(&self) -> Result<Descriptor, Fault>;
 
-    /// Says who takes what comes in. What comes before that waits.
+    /// Sets the receiver of deliveries. Deliveries that arrive earlier wait.
     fn set_inbound_handler(&self, handler: Arc<dyn InboundHandler>);
 
-    /// Has `action` carried out. Always answers: with what happened, or with why nobody knows.
+    /// Asks the server to carry out `action`. Always returns: with the result, or with the reason why the
+    /// result is unknown.
     async fn send_outbound(&self, action: Action, tag: &Tag) -> Outcome;
 
     /// Asks for a chat's name and kind.
     async fn get_chat_info(&self, chat_id: &ChatId, tag: &Tag) -> Result<ChatInfo, Fault>;
 
-    /// Asks the house to stop the turn of `session_key`, wherever it runs. Never kept for later: false
-    /// when there was no line to say it on.
+    /// Asks the server to stop the turn of `session_key`, wherever it runs. The request is not stored for
+    /// later: the result is false if there was no connection.
     async fn send_interrupt(&self, session_key: &SessionKey, reason: Option<&str>) -> bool;
 
-    /// Acts on a capability that the house keeps for a session. `action` is an [`Action::FollowUp`]; it
-    /// names the session and the kind, and holds no credential.
+    /// Uses a capability that the server stores for a session. `action` is an [`Action::FollowUp`]. It
+    /// names the session and the kind of capability and holds no credential.
     async fn send_follow_up(&self, action: Action) -> Outcome;
 
-    /// Everything the house described so far.
+    /// All descriptors that the server has sent so far.
     fn descriptors(&self) -> Arc<Descriptors>;
 
-    /// Asks the house to bring nothing more, and waits for its word. The line stays open, so that turns
-    /// under way can still answer.
+    /// Asks the server to deliver nothing more and waits for its confirmation. The connection stays open,
+    /// so that running turns can still answer.
     async fn pause(&self) {}
 
-    /// Returns when the line is down and will not come back by itself: revoked, or disconnected.
+    /// Returns when the connection is down and will not come back by itself: revoked, or disconnected.
     async fn ended(&self) -> Fault {
         std::future::pending().await
     }
 }
 
-/// Takes what comes in, one after the other, in the order it came.
+/// Receiver of deliveries: one after the other, in the order of arrival.
 #[async_trait]
 pub trait InboundHandler: Send + Sync {
-    /// `Ok` means "taken": the house is told and forgets the entry. So return quickly, having seen to it
-    /// that the turn will run; a house that waits too long brings the entry again.
+    /// `Ok` means accepted: the server gets the acknowledgement and deletes the entry. Return quickly, once
+    /// it is certain that the turn will run. A server that waits too long delivers the entry again.
     async fn inbound(&self, inbound: Inbound) -> Result<(), Declined>;
 
-    /// Stop exactly this session's turn. Unknown keys are none of our business.
+    /// Stops exactly this session's turn. Unknown keys are ignored.
     fn interrupted(&self, session_key: &SessionKey, chat_id: &ChatId);
 
-    /// A job is due; only for agents that said they take fires down the line
-    /// ([`Settings::taking_fires`](crate::Settings::taking_fires)). Answers as a fire endpoint would.
+    /// A cron job is due. Called only for agents that receive fires on their connection
+    /// ([`Settings::taking_fires`](crate::Settings::taking_fires)). The result is what a fire endpoint
+    /// would answer.
     async fn fired(&self, fire: FireBody) -> (u16, Fired) {
-        tracing::debug!(job.id = %fire.job_id, "let go a fire that nobody waits for");
+        tracing::debug!(job.id = %fire.job_id, "ignored a cron fire: this handler runs no jobs");
         (200, Fired::Gone)
     }
 
-    /// A verified webhook handed on whole. Few agents want them; by default they are taken and dropped.
+    /// A verified webhook, passed on unchanged. Few agents need it; by default it is accepted and dropped.
     async fn forwarded(&self, forward: Forward) -> Result<(), Declined> {
-        tracing::debug!(platform = %forward.platform, "dropped a forwarded webhook that nobody asked for");
+        tracing::debug!(platform = %forward.platform, "dropped a forwarded webhook: this handler does not use them");
         Ok(())
     }
 }
@@ -96,22 +98,23 @@ pub trait InboundHandler: Send + Sync {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inbound {
     pub event: Box<Event>,
-    /// The house's name for it; acknowledged under this name, and repeats are known by it.
+    /// The server's id of the entry. It is acknowledged under this id, and repeats are recognized by it.
     pub entry: Option<EntryId>,
 }
 
-/// The handler would not take it. The house keeps it and brings it again.
+/// The handler did not accept the delivery. The server keeps it and delivers it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declined;
 
-/// Under which identity an action goes out. Untagged, the house goes by its own record of the chat.
+/// Identity under which an action is carried out. Without a tag, the server uses its own record of the
+/// chat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
     pub platform: Option<Platform>,
     pub bot_id: Option<BotId>,
 }
 
-/// What the house said its platforms can do, in the order it said so.
+/// Descriptors of the server's platforms, in the order in which they arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Descriptors(Vec<Arc<Descriptor>>);
 
@@ -120,12 +123,12 @@ impl Descriptors {
         self.0.iter().find(|known| known.platform == *platform)
     }
 
-    /// The one of the default identity.
+    /// The descriptor of the default identity.
     pub fn first(&self) -> Option<&Arc<Descriptor>> {
         self.0.first()
     }
 
-    /// A newer word about a platform replaces the older in its place.
+    /// Adds a descriptor. A newer one for the same platform replaces the older one in its position.
     pub fn learn(&mut self, descriptor: Descriptor) {
         match self.0.iter_mut().find(|known| known.platform == descriptor.platform) {
             Some(known) => *known = Arc::new(descriptor),
@@ -134,23 +137,23 @@ impl Descriptors {
     }
 }
 
-/// How the line stands.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Never opened, or disconnected.
     Closed,
     Dialing,
-    /// The house accepted us.
+    /// The server has accepted the agent.
     Live,
-    /// The last try failed or the line fell; the next try is due.
+    /// The last attempt failed or the connection was lost. The next attempt is scheduled.
     Waiting,
-    /// Asleep by our own wish; the house keeps what comes and may wake us.
+    /// Closed at the agent's own request. The server keeps new messages and may wake the agent.
     Dormant,
-    /// The house took our credential back.
+    /// The server has revoked the agent's credential.
     Revoked,
 }
 
-/// Why there is no line.
+/// Reason why there is no connection.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("{0} is not set")]
@@ -159,25 +162,25 @@ pub enum Fault {
     Unreadable(&'static str, String),
     #[error("relay address {0:?} cannot be dialed: {1}")]
     Address(String, &'static str),
-    #[error("could not reach the house: {0}")]
+    #[error("cannot reach the server: {0}")]
     Unreachable(String),
-    #[error("the house refused our credential")]
+    #[error("the server refused the agent's credential; check GATEWAY_RELAY_ID and GATEWAY_RELAY_SECRET")]
     Refused,
-    #[error("the house accepted none of our identities")]
+    #[error("the server accepted none of the agent's identities; check its platforms and bot ids")]
     NoIdentity,
-    #[error("another process holds our place at the house")]
+    #[error("another process is connected as this agent")]
     Superseded,
-    #[error("the line fell: {0}")]
+    #[error("the relay connection was lost: {0}")]
     Fell(String),
-    #[error("our credential was revoked")]
+    #[error("the agent's credential was revoked")]
     Revoked,
-    #[error("the line is closed")]
+    #[error("the relay connection is closed")]
     Closed,
-    #[error("the house could not tell: {0}")]
+    #[error("the server did not return the chat's information: {0}")]
     Untold(String),
 }
 
-/// The same words: a `main` that returns the fault prints it this way, and its reader is a person.
+/// Same text as `Display`, because a `main` that returns the fault prints it with `Debug`.
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

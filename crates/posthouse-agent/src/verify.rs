@@ -1,11 +1,11 @@
-//! Checking that a fire comes from the portal, before anything else of it is looked at.
+//! Verification of cron fires: checks that a fire comes from the portal, before anything in it is used.
 //!
-//! A [`FireVerifier`] answers with what vouches for a fire, or with nothing. It never says which check
-//! failed: whoever presents a wrong proof learns only that it is wrong. [`verifier`] chooses by what the
-//! configuration holds: the address of a key set, or a public key itself.
+//! A [`FireVerifier`] returns what the proof says, or `None`. It never says which check failed, so that a
+//! caller with a wrong proof learns nothing. [`verifier`] chooses by the configuration: the URL of a key
+//! set, or a public key itself.
 //!
-//! What a token must say is judged by [`judge`], which knows no network and no clock. It accepts nothing
-//! that a stock agent would refuse.
+//! [`judge`] checks the claims of a token, without network or clock. It accepts nothing that a stock agent
+//! would refuse.
 
 mod fetch;
 mod judge;
@@ -33,11 +33,11 @@ pub use portal::PortalJwt;
 /// Decides whether a fire is genuine.
 #[async_trait]
 pub trait FireVerifier: Send + Sync {
-    /// What vouches for the fire that came with these headers and this body; nothing for any wrong one.
+    /// The verified content of the proof for these headers and this body. `None` for any wrong proof.
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified>;
 }
 
-/// A genuine fire, and what its proof says of it.
+/// A genuine fire, with the content of its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     pub proof: Proof,
@@ -49,14 +49,14 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Whether the proof was made for this fire. A verifier has asked already of every body that it could
-    /// read; who reads more tolerantly asks again.
+    /// Whether the proof is for this fire. A verifier has already checked every body that it could parse. A
+    /// caller with a more tolerant parser checks again.
     pub fn is_for(&self, job: &JobId, fire_at: Option<&FireAt>) -> bool {
         self.is_for_texts(job.as_str(), fire_at.map(FireAt::text))
     }
 
-    /// A proof that names no job or no time leaves that open, as a stock portal's does. One that names
-    /// them is good for nothing else, and not for a body that keeps the time to itself either.
+    /// A proof that names no job or no time leaves that open, as a stock portal's does. A proof that names
+    /// them is valid only for them, and not for a body without a time.
     fn is_for_texts(&self, job: &str, fire_at: Option<&str>) -> bool {
         let job = self.job.as_ref().is_none_or(|bound| bound.as_str() == Some(job));
         let time = self.fire_at.as_ref().is_none_or(|bound| fire_at.is_some() && bound.as_str() == fire_at);
@@ -73,8 +73,8 @@ impl Verified {
         }
     }
 
-    /// Refuses a body that this proof is not for. What cannot be read, or names no job, runs nothing and
-    /// is for the caller to complain about.
+    /// Refuses a body that this proof is not for. A body that cannot be parsed or names no job runs
+    /// nothing; the caller reports it.
     fn bound_to(self, body: &[u8]) -> Option<Self> {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let Some(job) = body["job_id"].as_str() else { return Some(self) };
@@ -82,16 +82,16 @@ impl Verified {
     }
 }
 
-/// What a token must be made out to.
+/// Expected claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// `agent:{instance}`. Empty refuses everything.
+    /// `agent:{instance}`. An empty audience refuses everything.
     pub audience: String,
-    /// The portal's address, byte for byte; nothing asks for none.
+    /// The portal's URL, byte for byte. `None` disables the check.
     pub issuer: Option<String>,
 }
 
-/// The verifier for a configured key source: the address of a key set, or else a public key in PEM.
+/// The verifier for a configured key source: the URL of a key set, otherwise a public key in PEM.
 pub fn verifier(
     key_source: &str,
     expected: Expected,
@@ -103,7 +103,7 @@ pub fn verifier(
     Ok(Arc::new(PinnedKey::new(key_source, expected, timepiece)?))
 }
 
-/// The token of a request. The word before it is matched as stock matches it.
+/// The token of a request. The scheme is matched as stock matches it.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     Some(value.strip_prefix("Bearer ")?.trim())

@@ -1,10 +1,10 @@
-//! A point in time, to the millisecond.
+//! `Moment`: a wall clock time in milliseconds.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Milliseconds since the Unix epoch, in UTC: how times are kept in the ledger and compared.
+/// Milliseconds since the Unix epoch, in UTC. The ledger stores and compares times in this form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Moment(i64);
 
@@ -21,12 +21,12 @@ impl Moment {
         self.0
     }
 
-    /// Whole seconds, rounded down: what tokens and signatures count in.
+    /// Whole seconds, rounded down: the unit of tokens and signatures.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// Time since `earlier`; zero if `earlier` is in the future.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,4 +1,4 @@
-//! A length of time as people write it in a configuration.
+//! `Span`: a duration as written in the configuration, such as `15m`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no length of time: write a number and ms, s, m, h or d");
+        let wrong = || format!("`{text}` is not a duration: write a number followed by ms, s, m, h or d");
         let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(digits);
         let factor = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
@@ -35,7 +35,7 @@ impl FromStr for Span {
     }
 }
 
-/// In the largest unit that says it exactly.
+/// Uses the largest unit that is exact.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);

@@ -1,99 +1,127 @@
-//! The clock that loops wait on.
+//! `Timepiece`: current time and timers, from the system or driven by hand in tests.
 
 use std::future::Future;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::Moment;
+use crate::{Instant, Moment};
 
-/// Tells the time and wakes sleepers. Cloning shares the same clock.
+/// A source of time and timers. Clones share the same clock.
+///
+/// It has two readings. [`now`](Timepiece::now) is the wall clock: the time that people and other machines use,
+/// which may step forward or back. [`instant`](Timepiece::instant) is the monotonic clock: every duration is
+/// measured with it.
 #[derive(Clone, Debug)]
 pub struct Timepiece(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Wall,
-    Wound(watch::Sender<Moment>),
+    System,
+    ByHand(watch::Sender<Hands>),
 }
 
-/// The answer of [`Timepiece::within`] when the time ran out first.
+/// Readings of both clocks of a timepiece driven by hand.
+#[derive(Clone, Copy, Debug)]
+struct Hands {
+    wall: Moment,
+    monotonic: Instant,
+}
+
+/// Error of [`Timepiece::within`]: the time limit was reached first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late;
 
 impl Timepiece {
-    /// The machine's own clock.
+    /// The clocks of the system.
     pub fn wall() -> Self {
-        Self(Kind::Wall)
+        Self(Kind::System)
     }
 
-    /// Stands at `start` until somebody winds it.
+    /// A timepiece driven by hand. It stays at `start` until [`wind`](Timepiece::wind) or
+    /// [`set`](Timepiece::set) is called.
     pub fn wound(start: Moment) -> Self {
-        Self(Kind::Wound(watch::Sender::new(start)))
+        Self(Kind::ByHand(watch::Sender::new(Hands { wall: start, monotonic: Instant::default() })))
     }
 
+    /// The wall clock.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system clock")]
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Kind::Wall => {
+            Kind::System => {
                 let since_epoch = std::time::SystemTime::now()
                     .duration_since(std::time::UNIX_EPOCH)
                     .unwrap_or(Duration::ZERO);
                 Moment::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
             }
-            Kind::Wound(hand) => *hand.borrow(),
+            Kind::ByHand(hands) => hands.borrow().wall,
         }
     }
 
-    /// Moves a wound clock forward and wakes whoever waited for a moment now past.
+    /// The monotonic clock.
+    pub fn instant(&self) -> Instant {
+        match &self.0 {
+            Kind::System => Instant::from_origin(system_instant().duration_since(*ORIGIN)),
+            Kind::ByHand(hands) => hands.borrow().monotonic,
+        }
+    }
+
+    /// Moves both clocks of a timepiece driven by hand forward, and wakes all waiters whose time has come.
     ///
     /// # Panics
-    /// On the wall's clock, which nobody winds.
+    /// On the system's clocks, which cannot be driven by hand.
     pub fn wind(&self, by: Duration) {
-        match &self.0 {
-            Kind::Wall => panic!("only a clock made by Timepiece::wound can be wound"),
-            Kind::Wound(hand) => hand.send_modify(|now| *now = *now + by),
-        }
+        self.hands().send_modify(|hands| {
+            hands.wall = hands.wall + by;
+            hands.monotonic = hands.monotonic + by;
+        });
     }
 
-    /// Sets a wound clock, forward or back, as a time server or an operator would.
+    /// Sets the wall clock only, forward or back, as a time server or an operator would. The monotonic clock
+    /// does not change.
     ///
     /// # Panics
-    /// On the wall's clock, as [`Timepiece::wind`] does.
+    /// On the system's clocks, as [`Timepiece::wind`] does.
     pub fn set(&self, now: Moment) {
+        self.hands().send_modify(|hands| hands.wall = now);
+    }
+
+    fn hands(&self) -> &watch::Sender<Hands> {
         match &self.0 {
-            Kind::Wall => panic!("only a clock made by Timepiece::wound can be set"),
-            Kind::Wound(hand) => drop(hand.send_replace(now)),
+            Kind::System => panic!("only a clock made by Timepiece::wound can be wound or set"),
+            Kind::ByHand(hands) => hands,
         }
     }
 
-    /// Returns once `due` is reached, never before it by this clock, and soon after a step of the clock
-    /// or a suspended machine's return has brought it past `due`.
+    /// Returns once the wall clock has reached `due`, never before. It also returns soon after the wall clock was
+    /// set past `due`, or after a suspended machine resumes past `due`. Use it for times that people named. An
+    /// internal deadline is an [`Instant`] and waits with [`sleep_until`](Timepiece::sleep_until).
     pub async fn until(&self, due: Moment) {
         match &self.0 {
-            // Asked again after every sleep, since the wall clock may have been set back meanwhile.
-            Kind::Wall => {
+            // Checked again after every sleep, since the wall clock may have been set back meanwhile.
+            Kind::System => {
                 while !due.since(self.now()).is_zero() {
                     sleep_towards(due, due.since(self.now())).await;
                 }
             }
-            Kind::Wound(hand) => {
-                let mut hand = hand.subscribe();
-                while *hand.borrow_and_update() < due {
-                    if hand.changed().await.is_err() {
-                        return;
-                    }
-                }
-            }
+            Kind::ByHand(hands) => wait_for(hands, |hands| hands.wall >= due).await,
         }
     }
 
-    /// Returns after `pause` has passed. On the wall this follows the monotonic clock, so that a step
-    /// of the wall clock neither shortens nor stretches it.
+    /// Returns once the monotonic clock has reached `due`.
+    pub async fn sleep_until(&self, due: Instant) {
+        match &self.0 {
+            Kind::System => tokio::time::sleep(due.since(self.instant())).await,
+            Kind::ByHand(hands) => wait_for(hands, |hands| hands.monotonic >= due).await,
+        }
+    }
+
+    /// Returns after `pause` on the monotonic clock. A step of the wall clock neither shortens nor extends it.
     pub async fn after(&self, pause: Duration) {
         match &self.0 {
-            Kind::Wall => tokio::time::sleep(pause).await,
-            Kind::Wound(_) => self.until(self.now() + pause).await,
+            Kind::System => tokio::time::sleep(pause).await,
+            Kind::ByHand(_) => self.sleep_until(self.instant() + pause).await,
         }
     }
 
@@ -107,22 +135,46 @@ impl Timepiece {
     }
 }
 
-/// Some sleep, at most until `due`.
+/// Origin of the system's monotonic clock, so that its readings fit into our [`Instant`].
+static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(system_instant);
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system clock")]
+fn system_instant() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+async fn wait_for(hands: &watch::Sender<Hands>, reached: impl Fn(&Hands) -> bool) {
+    // Waiting cannot fail: the waiting timepiece keeps the sender alive.
+    let _ = hands.subscribe().wait_for(reached).await;
+}
+
+/// Sleeps for some time, at most until `due`.
 #[cfg(target_os = "linux")]
 async fn sleep_towards(due: Moment, left: Duration) {
-    // Short waits are not worth a timer of the kernel's own: nothing steps in between that the next look
-    // at the clock would not show.
-    if left <= Duration::from_millis(500) || crate::alarm::until(due).await.is_err() {
-        tokio::time::sleep(left.min(GLANCE)).await;
+    // A short wait does not need a kernel timer: the next check of the clock notices a step soon enough.
+    if left <= Duration::from_millis(500) {
+        return tokio::time::sleep(left).await;
+    }
+    // The kernel timer uses the kernel's clock. The time that this process sees may differ from it (a preloaded
+    // library, a time namespace), so the clock is also checked from time to time.
+    tokio::select! {
+        rung = crate::alarm::until(due) => if rung.is_err() {
+            tokio::time::sleep(left.min(GLANCE)).await;
+        },
+        () = tokio::time::sleep(left.min(LONGEST_WITHOUT_A_LOOK)) => {}
     }
 }
+
+/// Longest sleep that relies on the kernel timer alone.
+#[cfg(target_os = "linux")]
+const LONGEST_WITHOUT_A_LOOK: Duration = Duration::from_secs(60);
 
 #[cfg(not(target_os = "linux"))]
 async fn sleep_towards(_: Moment, left: Duration) {
     tokio::time::sleep(left.min(GLANCE)).await;
 }
 
-/// How long a sleep may go without a look at the wall clock where nobody tells of its steps.
+/// Longest sleep without checking the wall clock where the system does not report its steps.
 const GLANCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -159,6 +211,40 @@ mod tests {
         soon.await.unwrap();
         assert!(!late.is_finished());
         assert_eq!(clock.now(), Moment::from_seconds(4_600));
+    }
+
+    #[tokio::test]
+    async fn a_step_of_the_wall_clock_moves_no_duration() {
+        let clock = Timepiece::wound(Moment::from_seconds(1_000));
+        let start = clock.instant();
+        let waiting = tokio::spawn({
+            let clock = clock.clone();
+            async move {
+                clock
+                    .within(Duration::from_secs(60), clock.sleep_until(start + Duration::from_secs(30)))
+                    .await
+            }
+        });
+        tokio::task::yield_now().await;
+        clock.set(Moment::from_seconds(999_999));
+        clock.set(Moment::from_seconds(5));
+        assert_eq!(clock.instant(), start);
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished());
+        clock.wind(Duration::from_secs(30));
+        assert_eq!(waiting.await.unwrap(), Ok(()));
+        assert_eq!(clock.now(), Moment::from_seconds(35));
+        assert_eq!(clock.instant().since(start), Duration::from_secs(30));
+    }
+
+    #[tokio::test]
+    async fn the_monotonic_clock_is_waited_for_and_never_left_early() {
+        let system = Timepiece::wall();
+        let due = system.instant() + Duration::from_millis(20);
+        system.sleep_until(due).await;
+        assert!(system.instant() >= due);
     }
 
     #[tokio::test]

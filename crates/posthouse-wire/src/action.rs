@@ -1,4 +1,4 @@
-//! What an agent asks to be done, and what became of it.
+//! Outbound actions of agents, such as sending a message, and their results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use crate::id::{CapabilityKind, ChatId, CorrelationId, MessageId, ScopeId, SessionKey, ThreadId, UserId};
 use crate::lenient::{field, object, object_or_default, or_default};
 
-/// An outbound action (relay contract section 11.2). Ops that this house does not carry out are kept
-/// by name, so that they can be refused by name.
+/// An outbound action (relay contract section 11.2). An op that this server does not support keeps its name, so
+/// that the refusal can name it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Send {
@@ -36,14 +36,14 @@ pub enum Action {
     GetChatInfo {
         chat_id: ChatId,
     },
-    /// An op we do not know, or one of ours without a field it needs.
+    /// An unknown op, or a known one without a required field.
     Unsupported {
         op: String,
         missing: Option<&'static str>,
     },
 }
 
-/// Hints that ride with an action. None of them is trusted.
+/// Hints that accompany an action. None of them is trusted.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -57,20 +57,23 @@ pub struct Metadata {
     pub thread_id: Option<ThreadId>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub notify: Option<bool>,
-    /// The question that this is the answer to, where a program asked one.
+    /// Set by stock agents on the first message of an answer that they edit while they write it.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub expect_edits: Option<bool>,
+    /// Correlation id of the program's question that this answers.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<CorrelationId>,
 }
 
 impl Metadata {
-    /// The scope under whichever of its names the peer wrote.
+    /// The scope, under either of its two names.
     pub fn scope(&self) -> Option<&ScopeId> {
         self.scope_id.as_ref().or(self.guild_id.as_ref())
     }
 }
 
 impl Action {
-    /// The ops that [`Action`] can carry out, for `supported_ops`.
+    /// The ops that [`Action`] supports, for `supported_ops`.
     pub const OPS: [&'static str; 5] = ["send", "edit", "typing", "follow_up", "get_chat_info"];
 
     pub fn op(&self) -> &str {
@@ -84,7 +87,7 @@ impl Action {
         }
     }
 
-    /// The chat it names; a follow-up names a session instead.
+    /// The chat that the action names. A follow-up names a session instead.
     pub fn chat_id(&self) -> Option<&ChatId> {
         match self {
             Action::Send { chat_id, .. }
@@ -105,7 +108,7 @@ impl Action {
         }
     }
 
-    /// Reads an action object; wrong types of optional fields read as absent.
+    /// Reads an action object. An optional field of a wrong type reads as absent.
     pub fn read(raw: &RawValue) -> Action {
         let text = Some(raw.get()).filter(|text| text.starts_with('{'));
         let read: ActionAsRead<'_> = match text.map(serde_json::from_str) {
@@ -175,7 +178,7 @@ struct ActionAsRead<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// Written by agents: the same object that [`Action::read`] reads.
+/// Used by SDK agents. Writes the object that [`Action::read`] reads.
 impl Serialize for Action {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
@@ -212,7 +215,7 @@ impl Serialize for Action {
     }
 }
 
-/// The `result` of an `outbound_result` frame: what happened, not what was hoped.
+/// The `result` of an `outbound_result` frame. It reports only what has really happened.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
@@ -228,7 +231,7 @@ pub struct Outcome {
     pub chat_info: Option<ChatInfo>,
 }
 
-/// What `get_chat_info` tells.
+/// Answer to `get_chat_info`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatInfo {
     pub name: String,
@@ -253,7 +256,8 @@ impl Outcome {
         Self { error: Some(error.into()), ..Self::default() }
     }
 
-    /// The one answer to every destination that our records do not allow, whoever owns it.
+    /// The same answer for every destination that the stored records do not allow, so that it does not reveal who
+    /// owns the destination.
     pub fn egress_declined(platform: &str) -> Self {
         Self {
             code: Some("egress_declined".to_owned()),

@@ -1,10 +1,10 @@
-//! Where a connector is found: every address that follows from the one URL an operator configures.
+//! Addresses of the relay: all URLs that follow from the one URL that an operator configures.
 
-/// The addresses below one configured relay URL (relay contract section 2). Pure text work: nothing is
-/// resolved and nothing is checked, a URL that cannot be dialed fails when it is dialed.
+/// The addresses below one configured relay URL (relay contract section 2). They are derived as text only: nothing is
+/// resolved or checked, and a wrong URL fails when it is dialed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The socket, `ws` or `wss`.
+    /// URL of the socket, `ws` or `wss`.
     pub dial: String,
     pub provision: String,
     pub policy: String,
@@ -13,8 +13,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Takes `http`, `https`, `ws` and `wss`, with or without a trailing `/relay`; a base path is kept.
-    /// A text without one of these schemes keeps whatever stands before its path.
+    /// Accepts `http`, `https`, `ws` and `wss`, with or without a trailing `/relay`. A base path is kept. A text
+    /// without one of these schemes stays as it is before the path.
     pub fn of(configured: &str) -> Self {
         let base = configured.trim().trim_end_matches('/');
         let base = base.strip_suffix("/relay").unwrap_or(base);
@@ -30,7 +30,7 @@ impl Addresses {
         }
     }
 
-    /// The HTTP address of another path of the same house, such as `/manage/status`.
+    /// HTTP URL of another path on the same server, such as `/manage/status`.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.root)
     }

@@ -1,5 +1,6 @@
-//! Managed cron as data: what an agent asks of the portal, what the portal asks of the agent, and the
-//! proofs between them.
+//! Managed cron as data: arm requests of agents, fires to agents, and the signatures of both.
+//!
+//! The contract calls the server "portal".
 
 mod fire;
 mod fire_at;

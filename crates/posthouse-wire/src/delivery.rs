@@ -1,4 +1,4 @@
-//! What programs hand to an agent, and what they hear about it (agent connector contract, 1.0).
+//! Deliveries of programs to agents, and their receipts (agent connector contract, 1.0).
 
 mod fault;
 mod payload;
@@ -14,25 +14,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient::or_default;
 
-/// What rides beside an event that a program brought (`post` on the event): our SDK reads it, stock
-/// agents ignore it.
+/// Details of an event that came from a program (`post` on the event). The SDK reads it, stock agents ignore it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Posted {
     pub kind: Kind,
     /// Absent for a wake, which has no envelope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
-    /// Somebody waits for an answer under the meta's correlation id.
+    /// A program waits for an answer with the correlation id in `meta`.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub expects_reply: bool,
-    /// What the event's text begins with for agents that cannot read this object. An agent that can takes
-    /// it off again.
+    /// Prefix of the event's text for agents that cannot read this object. An agent that can removes it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub preamble: Option<String>,
 }
 
 impl Posted {
-    /// The text as the program wrote it, out of the event's.
+    /// The program's text: the text of the event without the preamble.
     pub fn unwrap<'t>(&self, text: &'t str) -> &'t str {
         self.preamble.as_deref().and_then(|preamble| text.strip_prefix(preamble)).unwrap_or(text)
     }

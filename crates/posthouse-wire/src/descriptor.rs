@@ -1,15 +1,15 @@
-//! What a platform can do, told once at the handshake.
+//! Capability descriptor of a platform, sent once at the handshake.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::Platform;
 
-/// The version of the contract that this house speaks.
+/// Version of the contract that this server implements.
 pub const CONTRACT_VERSION: u32 = 1;
 
-/// The capability descriptor (relay contract section 8). All nine required fields are always written:
-/// a missing one kills a stock reader.
+/// The capability descriptor (relay contract section 8). All nine required fields are always written, because a
+/// missing one crashes a stock reader.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Descriptor {
     pub contract_version: u32,
@@ -25,11 +25,17 @@ pub struct Descriptor {
     pub platform_hint: String,
     pub pii_safe: bool,
     pub supports_context: bool,
+    /// Scheduled posts can be continued in the channel itself, without a thread. Stock agents read it since 0.20.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub supports_inchannel_continuable: bool,
+    /// The agent may send layout hints in `metadata.format_hints`. Stock agents read it since 0.20.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub supports_block_formatting: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supported_ops: Vec<String>,
 }
 
-/// How a platform counts the length of a text.
+/// Unit in which a platform counts the length of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LenUnit {
@@ -54,10 +60,10 @@ impl LenUnit {
 pub struct Incomplete(pub &'static str);
 
 impl Descriptor {
-    /// The length limit a peer assumes when told none that makes sense.
+    /// Length limit that a peer assumes when the given one is not a positive number.
     pub const DEFAULT_LENGTH: u32 = 4096;
 
-    /// A descriptor with the contract's defaults for all that is optional.
+    /// A descriptor with the contract's defaults for all optional fields.
     pub fn new(platform: impl Into<Platform>, label: &str) -> Self {
         Self {
             contract_version: CONTRACT_VERSION,
@@ -73,12 +79,14 @@ impl Descriptor {
             platform_hint: String::new(),
             pii_safe: false,
             supports_context: false,
+            supports_inchannel_continuable: false,
+            supports_block_formatting: false,
             supported_ops: Vec::new(),
         }
     }
 
-    /// Reads a descriptor object the way the contract's own client does: required fields must be there,
-    /// optional ones and senseless values take their defaults, the rest is ignored.
+    /// Reads a descriptor object as the contract's own client does. Required fields must be present. Missing optional
+    /// fields and invalid values get their defaults. Unknown fields are ignored.
     pub fn read(value: &Value) -> Result<Self, Incomplete> {
         let required = |name: &'static str| value.get(name).ok_or(Incomplete(name));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -106,6 +114,8 @@ impl Descriptor {
             platform_hint: optional_text("platform_hint").unwrap_or_default().to_owned(),
             pii_safe: optional_flag("pii_safe"),
             supports_context: optional_flag("supports_context"),
+            supports_inchannel_continuable: optional_flag("supports_inchannel_continuable"),
+            supports_block_formatting: optional_flag("supports_block_formatting"),
             supported_ops: value
                 .get("supported_ops")
                 .and_then(Value::as_array)
@@ -114,12 +124,20 @@ impl Descriptor {
         })
     }
 
+    /// Whether an agent may use this op. An empty list means the first four ops of the contract.
+    pub fn supports_op(&self, op: &str) -> bool {
+        if self.supported_ops.is_empty() {
+            return ["send", "edit", "typing", "follow_up"].contains(&op);
+        }
+        self.supported_ops.iter().any(|supported| supported == op)
+    }
+
     pub fn supports_code_blocks(&self) -> bool {
         !matches!(self.markdown_dialect.as_str(), "" | "plain")
     }
 }
 
-/// Zero, negative and garbage mean the default.
+/// Reads a length. Zero, negative and invalid values mean the default.
 fn length(value: &Value) -> u32 {
     let number = match value {
         Value::Number(number) => number.as_f64(),
@@ -128,7 +146,7 @@ fn length(value: &Value) -> u32 {
         _ => None,
     };
     match number {
-        // Truncated like the peer truncates; out of range saturates.
+        // Truncated as the peer does; a value out of range saturates.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

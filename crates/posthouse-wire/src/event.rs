@@ -1,4 +1,4 @@
-//! What an agent is told: a normalized event and where it came from.
+//! Normalized inbound events: message, source, attachments, nearby messages and quotes.
 
 mod deliverable;
 mod source;
@@ -12,7 +12,7 @@ use crate::delivery::Posted;
 use crate::id::{BotId, MessageId, UserId};
 use crate::lenient::{each, each_object, object_or_default, or_default, words};
 
-/// One inbound event, as it stands in an `inbound` frame (relay contract section 9.1).
+/// One inbound event, as in an `inbound` frame (relay contract section 9.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 pub struct Event {
     #[serde(default, deserialize_with = "or_default")]
@@ -25,30 +25,30 @@ pub struct Event {
     pub message_id: Option<MessageId>,
     #[serde(default, deserialize_with = "or_default")]
     pub reply_to_message_id: Option<MessageId>,
-    /// Handles that the agent can open; never a platform's own address.
+    /// URLs that the agent can open; never the platform's own.
     #[serde(default, deserialize_with = "each")]
     pub media_urls: Vec<String>,
     #[serde(default, deserialize_with = "each_object", skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<Media>,
-    /// Read-only lines said nearby, oldest first. They trigger nothing.
+    /// Nearby messages for context, oldest first. They trigger nothing.
     #[serde(default, deserialize_with = "each_object", skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<ContextLine>,
     #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Quoted>,
-    /// Which bot identity brought it: a field of its own, since a tenant is not a bot.
+    /// The bot that received it. A separate field, because one tenant can have several bots.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub bot_id: Option<BotId>,
-    /// When the house took it, RFC 3339.
+    /// Time when the server accepted it, in RFC 3339.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub received_at: Option<String>,
-    /// There when a program brought it.
+    /// Present if the event came from a program.
     #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "Option::is_none")]
     pub post: Option<Box<Posted>>,
 }
 
 impl Event {
-    /// The command that the text begins with, as gateways read it: `/Stop@MyBot now` is `stop`. Nothing for
-    /// other texts and for what looks like a path.
+    /// The command at the start of the text, read as gateways do: `/Stop@MyBot now` is `stop`. `None` for other
+    /// texts, and for a text that looks like a path.
     pub fn command(&self) -> Option<String> {
         let word = self.text.strip_prefix('/')?.split_whitespace().next().unwrap_or_default();
         let name = word.split('@').next().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Event {
     }
 }
 
-/// What kind of message it is. Peers read any other word as `text`, and so do we.
+/// Type of a message. Any other word reads as `text`, as it does for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageType {
@@ -73,7 +73,7 @@ pub enum MessageType {
     Text,
 }
 
-/// An attachment, described. `url` equals one of the event's `media_urls`.
+/// Description of an attachment. `url` equals one of the event's `media_urls`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Media {
@@ -101,7 +101,7 @@ pub struct ContextLine {
     pub source: Speaker,
 }
 
-/// Who said a nearby message.
+/// Author of a nearby message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Speaker {
@@ -111,7 +111,7 @@ pub struct Speaker {
     pub user_id: Option<UserId>,
 }
 
-/// What was quoted, as far as the platform's own delivery told.
+/// The quoted message, as far as the platform's event contains it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Quoted {

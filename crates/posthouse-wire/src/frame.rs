@@ -1,4 +1,6 @@
-//! The frames of the relay socket (contract sections 5 and 6): one JSON object a line.
+//! Frames of the relay socket (contract sections 5 and 6): one JSON object per line.
+//!
+//! The contract calls the agent's side "gateway" and the server's side "connector".
 
 mod lines;
 mod read;
@@ -16,11 +18,11 @@ use crate::event::Event;
 use crate::id::{BotId, ChatId, EntryId, Platform, RequestId, SessionKey};
 use crate::passthrough::Forward;
 
-/// What a gateway says to its connector.
+/// Frame from a gateway (agent) to its connector (server).
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromGateway {
     Hello(Hello),
-    /// "The handler took it": the end of the connector's responsibility.
+    /// The agent's handler has accepted the entry. The connector's responsibility ends here.
     InboundAck {
         entry: EntryId,
     },
@@ -30,7 +32,7 @@ pub enum FromGateway {
         reason: Option<String>,
     },
     GoingIdle,
-    /// What became of a `cron_fire`, as a fire endpoint would answer it. Additive.
+    /// Answer to a `cron_fire`, as a fire endpoint would give it. Extension of the contract.
     CronFired {
         request_id: RequestId,
         status: u16,
@@ -38,27 +40,27 @@ pub enum FromGateway {
     },
 }
 
-/// One identity that a gateway fronts, told once per identity and socket.
+/// One bot identity of a gateway, sent once per identity and socket.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hello {
     pub platform: Platform,
     #[serde(rename = "botId")]
     pub bot_id: BotId,
-    /// Names the SDK; stock gateways send none. Additive.
+    /// Name of the SDK; stock gateways send none. Extension of the contract.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// How many unacknowledged entries this agent takes at a time. Additive.
+    /// Number of unacknowledged entries that this agent accepts at a time. Extension of the contract.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u16>,
-    /// Whether this agent takes fires down the socket. Additive.
+    /// Whether this agent accepts cron fires over the socket. Extension of the contract.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fires: bool,
-    /// Set when the gateway told its commands, which only newer ones do.
+    /// Whether the gateway sent its command manifest, which only newer gateways do.
     #[serde(skip)]
     pub has_command_manifest: bool,
 }
 
-/// A request to act.
+/// A request for an action.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outbound {
     #[serde(rename = "requestId")]
@@ -70,7 +72,7 @@ pub struct Outbound {
     pub bot_id: Option<BotId>,
 }
 
-/// What a connector says to a gateway.
+/// Frame from a connector (server) to a gateway (agent).
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToGateway {
     Descriptor(Box<Descriptor>),
@@ -91,7 +93,7 @@ pub enum ToGateway {
         entry: Option<EntryId>,
     },
     GoingIdleAck,
-    /// A job is due, for an agent that takes fires down its socket. Additive.
+    /// A cron job is due. Only for an agent that accepts fires over the socket. Extension of the contract.
     CronFire {
         request_id: RequestId,
         fire: FireBody,
@@ -99,12 +101,12 @@ pub enum ToGateway {
 }
 
 impl FromGateway {
-    /// Reads one line, mending what can be mended.
+    /// Reads one line. Broken encodings are repaired where possible.
     pub fn read(line: &[u8]) -> Result<Self, Unread> {
         read::from_gateway(line)
     }
 
-    /// The frame as one line with its terminator.
+    /// Writes the frame as one line with its line break.
     pub fn line(&self) -> String {
         match self {
             FromGateway::Hello(hello) => line("hello", hello),
@@ -122,12 +124,12 @@ impl FromGateway {
 }
 
 impl ToGateway {
-    /// Reads one line, mending what can be mended.
+    /// Reads one line. Broken encodings are repaired where possible.
     pub fn read(line: &[u8]) -> Result<Self, Unread> {
         read::to_gateway(line)
     }
 
-    /// The frame as one line with its terminator.
+    /// Writes the frame as one line with its line break.
     pub fn line(&self) -> String {
         match self {
             ToGateway::Descriptor(descriptor) => line("descriptor", &Described { descriptor }),
@@ -147,10 +149,10 @@ impl ToGateway {
     }
 }
 
-/// An `inbound` line around an event that is already JSON, as the inbox keeps it.
+/// Builds an `inbound` line around an event that is already JSON, as stored in the inbox.
 pub fn inbound_line(event: &RawValue, entry: &EntryId) -> String {
     let mut line = line("inbound", &Inbound { event, entry: Some(entry) });
-    // Raw JSON may be spread over lines; inside it a line break can only be white space.
+    // Raw JSON may span several lines. A line break in JSON is always white space.
     if line[..line.len() - 1].contains('\n') {
         line = line.replace('\n', " ");
         line.push('\n');
@@ -158,17 +160,17 @@ pub fn inbound_line(event: &RawValue, entry: &EntryId) -> String {
     line
 }
 
-/// As [`inbound_line`], around an event that was written a moment ago by this very process: one line of
-/// JSON for certain, and not read again to see whether it is. Nothing when it is not even text.
+/// Like [`inbound_line`], for an event that this process has just serialized. The event must be one line of JSON; it is
+/// not parsed again. `None` if it is not UTF-8.
 pub fn inbound_line_around(event: &[u8], entry: &EntryId) -> Option<String> {
-    let entry = serde_json::to_string(entry).expect("an id is a text");
+    let entry = serde_json::to_string(entry).expect("an id is a string");
     let parts: [&[u8]; 5] =
         [b"{\"type\":\"inbound\",\"event\":", event, b",\"bufferId\":", entry.as_bytes(), b"}\n"];
     String::from_utf8(parts.concat()).ok()
 }
 
-/// Writes the body's own object after the type. Flattening would do the same through a buffer per field,
-/// and every message of every agent passes here.
+/// Writes the type, followed by the fields of the body. Serde's `flatten` would buffer every field, which is too slow
+/// for code that every message passes through.
 fn line(kind: &'static str, body: &impl Serialize) -> String {
     let mut line = Vec::with_capacity(256);
     line.extend_from_slice(b"{\"type\":\"");
@@ -176,7 +178,7 @@ fn line(kind: &'static str, body: &impl Serialize) -> String {
     line.push(b'"');
     let opening = line.len();
     serde_json::to_writer(&mut line, body)
-        .expect("frames hold only texts, flags, numbers and raw JSON, which always serialize");
+        .expect("frames contain only strings, flags, numbers and raw JSON, which always serialize");
     if line.len() == opening + 2 {
         line.truncate(opening);
         line.push(b'}');

@@ -1,4 +1,4 @@
-//! Typed names: a bare `String` is a text, never an id.
+//! Id types. A plain `String` is never used as an id.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -90,55 +90,57 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Whose: the organisation that owns agents.
+    /// Tenant: the owner of agents.
     TenantId;
     /// One agent of a tenant, the unit of delivery: `inst_…`.
     InstanceId;
-    /// One credential of an instance, as its holder names itself when dialing.
+    /// One credential of an instance: the name that the agent presents when it connects.
     GatewayId;
     /// A chat platform by its wire name, such as `telegram`.
     Platform;
-    /// A platform identity that we hold the secrets of (`botId` on the wire).
+    /// A bot: an account on a platform whose secrets the server holds (`botId` on the wire).
     BotId;
     /// A conversation on a platform.
     ChatId;
-    /// A person on a platform, as the platform proved it.
+    /// A person on a platform, as verified by the platform.
     UserId;
-    /// Server, guild or workspace that holds chats.
+    /// Server, guild or workspace that contains chats.
     ScopeId;
     /// A thread or topic inside a chat.
     ThreadId;
     /// One message on a platform.
     MessageId;
-    /// The agent's own handle of one conversation. Never a proof, never unique across tenants.
+    /// The agent's own key of one conversation. It proves nothing and is not unique across tenants.
     SessionKey;
-    /// The agent's name for one outbound request.
+    /// The agent's id of one outbound request.
     RequestId;
-    /// What a capability is for, such as `discord.interaction_token`.
+    /// Kind of a capability, such as `discord.interaction_token`.
     CapabilityKind;
-    /// The platform's own word for "this is the same event again".
+    /// The platform's key by which a repeated event is recognised.
     DedupKey;
-    /// One kept inbound: `ent_…`, `bufferId` on the wire. Opaque to the agent.
+    /// One inbox entry: `ent_…`, `bufferId` on the wire. Opaque to the agent.
     EntryId;
-    /// One outbound: `act_…`.
+    /// One outbound action: `act_…`.
     ActionId;
-    /// A job as its agent calls it; unique inside one instance only.
+    /// The agent's id of a cron job. Unique only within one instance.
     JobId;
-    /// One arm of a job, from provision to its end: `sch_…`. Opaque to the agent.
+    /// One arm of a job: `sch_…`. Opaque to the agent.
     ScheduleId;
-    /// Who presents a bearer: `agent:{instance}`, `tenant:{tenant}`, or the name that bootstrap logins share.
+    /// Client of a bearer token: `agent:{instance}`, `tenant:{tenant}`, or the common name of bootstrap logins.
     ClientId;
-    /// One login and the refresh tokens that follow from it (`sid`): `log_…`.
+    /// One login with its refresh tokens (`sid`): `log_…`.
     LoginId;
-    /// One emission of a program, shared by everything that it reaches.
+    /// One dispatch of a program, the same for all its recipients.
     DispatchId;
-    /// What ties an answer to its question.
+    /// Links an answer to its question.
     CorrelationId;
-    /// One configured way to agents that do not dial in: `con_…`.
+    /// One configured connector to agents that do not connect by themselves: `con_…`.
     ConnectorId;
+    /// One person's invitation to the web chat page: `inv_…`.
+    InvitationId;
 }
 
-/// The name that an event without one reads as; such an event is not deliverable.
+/// Platform of an event that names none. Such an event is not deliverable.
 impl Default for Platform {
     fn default() -> Self {
         Platform::new("")
@@ -217,8 +219,8 @@ impl ActionId {
     }
 }
 
-/// The rule for names that people choose: agents (which also must not look like an instance id),
-/// tenants and bots. Nothing in it needs quoting in a path, a shell or a session key.
+/// Rule for names that people choose: agents (which also must not look like an instance id), tenants and bots. No
+/// valid name needs quoting in a path, a shell or a session key.
 pub fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphanumeric())
@@ -226,7 +228,7 @@ pub fn is_name(text: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
-/// Bot ids are what platforms call their bots, so they may begin with any of their characters.
+/// Rule for bot ids. Platforms choose them, so they may begin with any of the allowed characters.
 pub fn is_bot_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
@@ -235,7 +237,7 @@ pub fn is_bot_id(text: &str) -> bool {
 
 fn minted(prefix: &str, now_ms: i64) -> String {
     let mut random = [0; 10];
-    // A generator of this process's own: a system call for every id would be felt on the hot path.
+    // A generator inside the process: one system call per id would be too slow on the hot path.
     aws_lc_rs::rand::fill(&mut random)
         .expect("the generator fails only when the system has no entropy at all");
     let millis = u64::try_from(now_ms).unwrap_or(0);
@@ -248,7 +250,7 @@ fn prefixed(prefix: &str, uuid: Uuid) -> String {
 
 fn unprefixed(prefix: &str, text: &str) -> Option<[u8; 16]> {
     let hex = text.strip_prefix(prefix)?;
-    // Only the one spelling that we write, so that two texts never name one entry.
+    // Accepts only the spelling that `prefixed` writes, so that two texts never name the same entry.
     if hex.len() != 32 || hex.bytes().any(|b| b.is_ascii_uppercase()) {
         return None;
     }

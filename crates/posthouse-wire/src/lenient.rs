@@ -1,5 +1,5 @@
-//! Reading what peers really send: numbers where texts belong, nulls where nothing belongs, and
-//! escapes that no JSON parser accepts.
+//! Tolerant JSON parsing of what peers really send: numbers and nulls in place of texts, and escapes that no JSON
+//! parser accepts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{self, DeserializeOwned, Visitor};
 use serde_json::value::RawValue;
 
-/// Takes a string or a number as an id's text.
+/// Accepts a string or a number as the text of an id.
 pub(crate) struct IdText;
 
 impl Visitor<'_> for IdText {
@@ -38,28 +38,28 @@ impl Visitor<'_> for IdText {
     }
 }
 
-/// A field that may be absent, null or of a wrong type: all three read as nothing.
+/// Reads a field. Absent, null and a wrong type all read as `None`.
 pub(crate) fn field<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
     raw.and_then(|raw| serde_json::from_str::<Option<T>>(raw.get()).ok().flatten())
 }
 
-/// Like [`field`] for objects: an array would also fill a struct, field by field.
+/// Like [`field`], for objects only. Serde would also read an array into a struct, field by field.
 pub(crate) fn object<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
     field(raw.filter(|raw| raw.get().starts_with('{')))
 }
 
-/// For `#[serde(deserialize_with)]`: a wrong type reads as the default instead of failing the whole.
+/// For `#[serde(deserialize_with)]`: a wrong type reads as the default and does not fail the whole object.
 pub(crate) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: de::Deserializer<'de>,
     T: DeserializeOwned + Default,
 {
-    // Borrowed, not boxed: an event has two dozen such fields.
+    // Borrowed, not boxed, for speed: an event has two dozen such fields.
     let raw = <&RawValue as de::Deserialize>::deserialize(from)?;
     Ok(field(Some(raw)).unwrap_or_default())
 }
 
-/// Like [`or_default`] for objects.
+/// Like [`or_default`], for objects.
 pub(crate) fn object_or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: de::Deserializer<'de>,
@@ -69,7 +69,7 @@ where
     Ok(object(Some(raw)).unwrap_or_default())
 }
 
-/// Like [`each`] for lists of objects.
+/// Like [`each`], for lists of objects.
 pub(crate) fn each_object<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: de::Deserializer<'de>,
@@ -79,7 +79,7 @@ where
     Ok(items.iter().filter_map(|item| object(Some(item))).collect())
 }
 
-/// Like [`or_default`] for lists: items of a wrong type are left out, the others stay.
+/// Like [`or_default`], for lists. Items of a wrong type are left out.
 pub(crate) fn each<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: de::Deserializer<'de>,
@@ -89,7 +89,7 @@ where
     Ok(items.iter().filter_map(|item| field(Some(item))).collect())
 }
 
-/// A text that peers also write as a number.
+/// Reads a text that peers also write as a number.
 pub(crate) fn words<'de, D: de::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     struct Words(String);
     impl<'de> de::Deserialize<'de> for Words {
@@ -101,7 +101,7 @@ pub(crate) fn words<'de, D: de::Deserializer<'de>>(from: D) -> Result<String, D:
     Ok(field::<Words>(Some(&raw)).map_or_else(String::new, |words| words.0))
 }
 
-/// An id whose number zero means none, as peers read it; the text `"0"` is an id like any other.
+/// Reads an id. The number zero means none, as for peers; the text `"0"` is a normal id.
 pub(crate) fn nonzero<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: de::Deserializer<'de>,
@@ -111,9 +111,8 @@ where
     Ok(if raw.get() == "0" { None } else { field(Some(&raw)) })
 }
 
-/// Mends what Python's encoder may write and no strict parser reads: lone surrogate escapes become
-/// U+FFFD, `NaN` and the infinities become `null`, bytes that are not UTF-8 become U+FFFD.
-/// Returns nothing when there was nothing to mend.
+/// Repairs text that Python's encoder may write and a strict parser rejects. Lone surrogate escapes and bytes that are
+/// not UTF-8 become U+FFFD. `NaN` and the infinities become `null`. Returns `None` if nothing was repaired.
 pub(crate) fn repaired(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let lossy = matches!(text, Cow::Owned(_));
@@ -139,8 +138,8 @@ pub(crate) fn repaired(line: &[u8]) -> Option<String> {
                         changed = true;
                     }
                     Some(_) => at += 6,
-                    // Another escape: its second byte is ASCII in valid JSON; step over a whole
-                    // character so that a stray backslash cannot cut one in two.
+                    // Another escape. Its second byte is ASCII in valid JSON, but a stray backslash may precede
+                    // any character, so step over a whole one.
                     None => at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
                 }
             }
@@ -163,7 +162,7 @@ pub(crate) fn repaired(line: &[u8]) -> Option<String> {
     })
 }
 
-/// The code unit of a `\uXXXX` escape that starts at `at`.
+/// Code unit of the `\uXXXX` escape that starts at `at`.
 fn escape_unit(bytes: &[u8], at: usize) -> Option<u16> {
     let escape = bytes.get(at..at + 6)?;
     if &escape[..2] != b"\\u" || !escape[2..].iter().all(u8::is_ascii_hexdigit) {

@@ -1,7 +1,7 @@
-//! The contracts as data: what travels between agents, the house and programs.
+//! The contracts as data: messages between agents, the server and programs.
 //!
-//! No IO, no clock, no `async`. Reading is tolerant (unknown fields and types are ignored, odd encodings
-//! mended), writing is strict: what these types serialize to is never of a type that a stock peer dies of.
+//! No IO, no clock, no `async`. Reading is tolerant: unknown fields and types are ignored, and broken encodings
+//! are repaired. Writing is strict: no value is ever written with a type that crashes a stock peer.
 
 pub mod action;
 pub mod address;
@@ -23,7 +23,7 @@ pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
-    EntryId, GatewayId, InstanceId, JobId, LoginId, MessageId, Platform, RequestId, ScheduleId, ScopeId,
-    SessionKey, TenantId, ThreadId, UserId,
+    EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform, RequestId, ScheduleId,
+    ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
 pub use secret::Secret;

@@ -1,4 +1,4 @@
-//! Verified webhooks handed on whole (relay contract section 15).
+//! Verified webhook requests that are forwarded whole to the agent (relay contract section 15).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::id::{BotId, Platform};
 use crate::lenient::{each, or_default, words};
 
-/// A request whose sender waits for no answer of the agent's: already verified, already sanitized.
+/// A forwarded request, already verified and sanitized. Its sender does not wait for an answer of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forward {
     #[serde(default, deserialize_with = "or_default")]
@@ -28,12 +28,12 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// The sanitized bytes; none when they are not base64.
+    /// The sanitized bytes; empty if they are not valid base64.
     pub fn body(&self) -> Vec<u8> {
         STANDARD.decode(&self.body_b64).unwrap_or_default()
     }
 
-    /// The text that [`Forward::body_b64`] holds for these bytes.
+    /// Encodes bytes for [`Forward::body_b64`].
     pub fn encoded(body: &[u8]) -> String {
         STANDARD.encode(body)
     }
@@ -47,7 +47,7 @@ fn bot<'de, D: Deserializer<'de>>(from: D) -> Result<BotId, D::Error> {
     words(from).map(BotId::from)
 }
 
-/// Pairs only; a value may be a number.
+/// Reads headers: only pairs count, and a value may be a number.
 fn headers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
     #[derive(Deserialize)]
     struct Header(#[serde(deserialize_with = "words")] String, #[serde(deserialize_with = "words")] String);

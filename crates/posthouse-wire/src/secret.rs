@@ -1,11 +1,11 @@
-//! A text that must not be seen.
+//! `Secret`: a text that cannot be printed or serialized by accident.
 
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// A token, password or key. It has no `Debug`, no `Display` and no `Serialize`, so a struct that holds
-/// one cannot print it by accident; its memory is wiped when it is dropped.
+/// A token, password or key. It has no `Debug`, no `Display` and no `Serialize`, so a struct that contains one cannot
+/// print it by accident. Its memory is wiped on drop.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
@@ -14,12 +14,12 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself, for the one call that needs it.
+    /// Returns the text, for the one call that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Compares in time that depends on the lengths alone.
+    /// Compares in time that depends only on the lengths.
     pub fn matches(&self, presented: &str) -> bool {
         self.0.as_bytes().ct_eq(presented.as_bytes()).into()
     }

@@ -1,12 +1,14 @@
-//! Session keys as gateways compute them (relay contract section 10), so that follow-ups and interrupts
-//! find the conversation they name. A key is a lookup handle inside one instance, never a proof.
+//! Session keys, computed as gateways do (relay contract section 10).
+//!
+//! Follow-ups and interrupts name their conversation by such a key. A key is only for lookups within one instance;
+//! it proves nothing.
 
 use std::borrow::Cow;
 
 use crate::event::Source;
 use crate::id::{Platform, SessionKey, ThreadId};
 
-/// The platform names that a stock gateway knows; any other becomes [`UNKNOWN_PLATFORM`] in its keys.
+/// Platform names that every stock gateway knows. Any other becomes [`UNKNOWN_PLATFORM`] in its keys.
 pub const KNOWN_PLATFORMS: [&str; 32] = [
     "api_server",
     "bluebubbles",
@@ -42,17 +44,20 @@ pub const KNOWN_PLATFORMS: [&str; 32] = [
     "yuanbao",
 ];
 
-/// What a platform that the gateway cannot name is called in its keys.
+/// Platform names that gateways since 0.20 know in addition to [`KNOWN_PLATFORMS`].
+pub const KNOWN_SINCE_0_20: [&str; 2] = ["a2a", "buzz"];
+
+/// Name in the keys for a platform that the gateway does not know.
 pub const UNKNOWN_PLATFORM: &str = "relay";
 
-/// A gateway's session settings, as far as they enter its keys.
+/// Session settings of a gateway that affect its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Outside threads, everyone in a group has a session of their own.
+    /// Outside threads, each person in a group has a separate session.
     pub group_sessions_per_user: bool,
-    /// Inside threads too; counts only together with the former.
+    /// The same inside threads. Has an effect only together with `group_sessions_per_user`.
     pub thread_sessions_per_user: bool,
-    /// The profile of a gateway that hosts several. The key of a running turn never has one.
+    /// The profile, for a gateway that hosts several. The key of a running turn never contains one.
     pub profile: Option<String>,
 }
 
@@ -62,33 +67,39 @@ impl Default for Options {
     }
 }
 
-/// An id that has no folded form. A stock gateway dies of it, so it must never be sent one.
+/// An id that cannot be normalized for a session key. It crashes a stock gateway, so it must never be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} cannot be folded into a session key")]
+#[error("{0} cannot be normalized for a session key")]
 pub struct Unkeyable(pub &'static str);
 
-/// The key of a stock gateway, version 0.19.0.
+/// Key of a stock gateway, version 0.19.0.
 pub fn stock(source: &Source, options: &Options) -> Result<SessionKey, Unkeyable> {
     let parts = Parts::stock(source)?;
     Ok(parts.key(options.profile.as_deref(), parts.per_user(options)).into())
 }
 
-/// The key of later gateways, by the published algorithm.
+/// Key of a stock gateway, version 0.20.5.
+pub fn stock_0_20(source: &Source, options: &Options) -> Result<SessionKey, Unkeyable> {
+    let parts = Parts { main_profile: "main", ..Parts::newer(source)? };
+    Ok(parts.key(options.profile.as_deref(), parts.per_user(options)).into())
+}
+
+/// Key of gateways later than 0.20.5, by the published algorithm.
 pub fn newer(source: &Source, options: &Options) -> Result<SessionKey, Unkeyable> {
     let parts = Parts::newer(source)?;
     Ok(parts.key(options.profile.as_deref(), parts.per_user(options)).into())
 }
 
-/// Every key that the gateway may have computed for `source`, the stock default first: nothing on the
-/// wire tells a gateway's generation or settings. Empty when the source has no key at all.
+/// Every key that the gateway may have computed for `source`, the stock default first. There are several, because
+/// nothing on the wire tells the gateway's version or settings. Empty if the source has no key at all.
 pub fn plausible(source: &Source) -> Vec<SessionKey> {
     let mut keys = Vec::new();
     gather(source, &mut keys);
     keys.into_iter().map(SessionKey::from).collect()
 }
 
-/// What [`plausible`] gives, and the keys under which a gateway files the same event when it reads it out
-/// of a forwarded request (section 15): as a channel or direct message of a platform it has no name for.
+/// The keys of [`plausible`], and the keys that a gateway uses if it reads the same event from a forwarded request
+/// (section 15): there it is a channel or direct message of an unknown platform.
 pub fn plausible_of_interaction(source: &Source) -> Vec<SessionKey> {
     let direct = source.chat_type == "dm";
     let forwarded = Source {
@@ -112,6 +123,7 @@ pub fn plausible_of_interaction(source: &Source) -> Vec<SessionKey> {
 
 fn gather(source: &Source, keys: &mut Vec<String>) {
     let own_thread = own_thread(source);
+    // Gateways of 0.20 differ from later ones only for a profile named `main`: they use the key without a profile.
     let generations = [Parts::stock(source), Parts::newer(source)];
     let mut add = |parts: &Parts<'_>| {
         let usual = parts.per_user(&Options::default());
@@ -132,19 +144,20 @@ fn gather(source: &Source, keys: &mut Vec<String>) {
     }
 }
 
-/// Later gateways make every top-level direct message of this platform a thread of its own.
+/// Later gateways treat every top-level message of this platform as a separate thread, in direct conversations and in
+/// groups. Their operator can turn that off, so it is only one of the possible keys.
 fn own_thread(source: &Source) -> Option<ThreadId> {
-    let top_level = source.chat_type == "dm" && source.thread_id.as_ref().is_none_or(ThreadId::is_empty);
+    let top_level = source.thread_id.as_ref().is_none_or(ThreadId::is_empty);
     let message = source.message_id.as_ref().filter(|message| !message.is_empty())?;
-    (top_level && known(&source.platform) == SCOPED_PLATFORM).then(|| ThreadId::new(message))
+    (top_level && known(&source.platform, &[]) == SCOPED_PLATFORM).then(|| ThreadId::new(message))
 }
 
-/// The one platform whose workspaces later gateways tell apart in the key.
+/// The only platform for which later gateways include the workspace in the key.
 const SCOPED_PLATFORM: &str = "slack";
-/// The one platform whose ids gateways fold.
+/// The only platform whose ids gateways normalize.
 const FOLDED_PLATFORM: &str = "whatsapp";
 
-/// What enters a key, each part empty or present.
+/// Parts of a key.
 struct Parts<'a> {
     platform: &'static str,
     chat_type: &'a str,
@@ -152,13 +165,13 @@ struct Parts<'a> {
     chat: Option<Cow<'a, str>>,
     thread: Option<&'a str>,
     who: Option<Cow<'a, str>>,
-    /// How a profile that is itself named `main` is told from having none.
+    /// Text for a profile named `main`, which may have to differ from having no profile.
     main_profile: &'static str,
 }
 
 impl<'a> Parts<'a> {
     fn stock(source: &'a Source) -> Result<Self, Unkeyable> {
-        let platform = known(&source.platform);
+        let platform = known(&source.platform, &[]);
         let direct = source.chat_type == "dm";
         let mut chat = present(&source.chat_id).map(Cow::Borrowed);
         let mut who = present(&source.user_id_alt).or(present(&source.user_id)).map(Cow::Borrowed);
@@ -167,7 +180,7 @@ impl<'a> Parts<'a> {
                 chat =
                     Some(folded(id).ok_or(Unkeyable("chat_id"))?).filter(|id| !id.is_empty()).map(Cow::Owned);
             }
-            // In a direct message the person matters only where the chat has no name.
+            // In a direct message the person is used only if there is no chat id.
             if !(direct && chat.is_some())
                 && let Some(id) = &who
             {
@@ -189,6 +202,7 @@ impl<'a> Parts<'a> {
     fn newer(source: &'a Source) -> Result<Self, Unkeyable> {
         let mut parts = Self::stock(source)?;
         parts.main_profile = "main~";
+        parts.platform = known(&source.platform, &KNOWN_SINCE_0_20);
         if parts.platform == SCOPED_PLATFORM {
             parts.scope = present(&source.scope_id);
         }
@@ -206,7 +220,7 @@ impl<'a> Parts<'a> {
         options.group_sessions_per_user && (self.thread.is_none() || options.thread_sessions_per_user)
     }
 
-    /// Parts are joined unescaped; an absent one is left out with its colon.
+    /// Joins the parts without escaping. An absent part is left out with its colon.
     fn key(&self, profile: Option<&str>, per_user: bool) -> String {
         let direct = self.chat_type == "dm";
         let (chat, who) = (self.chat.as_deref(), self.who.as_deref());
@@ -233,14 +247,15 @@ fn present<T: AsRef<str>>(id: &Option<T>) -> Option<&str> {
     id.as_ref().map(AsRef::as_ref).filter(|text| !text.is_empty())
 }
 
-/// The platform under the name that the gateway has for it.
-fn known(platform: &Platform) -> &'static str {
+/// The gateway's name for a platform. `added` contains names that its version knows in addition to the common ones.
+fn known(platform: &Platform, added: &[&'static str]) -> &'static str {
     let name = platform.as_str().trim().to_lowercase();
-    KNOWN_PLATFORMS.iter().find(|known| **known == name).copied().unwrap_or(UNKNOWN_PLATFORM)
+    let mut names = KNOWN_PLATFORMS.iter().chain(added);
+    names.find(|known| **known == name).copied().unwrap_or(UNKNOWN_PLATFORM)
 }
 
-/// The bare number or name in a messenger id, twice over as gateways do it. Empty when nothing is left
-/// after the first step; nothing when what is left holds a character that the gateway refuses.
+/// Normalizes a messenger id to its bare number or name. Gateways apply the step twice, and so does this. Empty if
+/// nothing is left after the first step. `None` if the result is empty or has a character that the gateway refuses.
 fn folded(id: &str) -> Option<String> {
     let once = fold_step(id);
     if once.is_empty() {

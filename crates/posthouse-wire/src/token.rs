@@ -9,7 +9,7 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::id::GatewayId;
 use crate::secret::Secret;
 
-/// Written without padding, read with or without, and with whatever the last character's spare bits hold.
+/// Written without padding. Read with or without padding, and with any spare bits in the last character.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -18,21 +18,21 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// What a presented token turned out to be.
+/// Result of verifying a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Good(GatewayId),
-    /// Signed by the right secret, and only the time is wrong.
+    /// Signed with the right secret, but expired.
     Expired {
         gateway: GatewayId,
         late_seconds: i64,
     },
-    /// Malformed, unknown or signed by another secret. One variant on purpose: telling these apart would
-    /// tell a stranger which gateways exist.
+    /// Malformed, unknown or signed with another secret. One variant on purpose: telling these apart would reveal
+    /// which gateways exist.
     Refused,
 }
 
-/// Makes the token that a gateway presents when it dials. A life of zero or less means that it never ends.
+/// Makes the token that a gateway presents when it connects. With a `ttl_seconds` of zero or less it never expires.
 pub fn mint(gateway: &GatewayId, secret: &Secret, ttl_seconds: i64, now_s: i64) -> String {
     let expires = if ttl_seconds > 0 { now_s.saturating_add(ttl_seconds) } else { 0 };
     let signed = format!("{gateway}:{expires}");
@@ -40,14 +40,15 @@ pub fn mint(gateway: &GatewayId, secret: &Secret, ttl_seconds: i64, now_s: i64) 
     BASE64.encode(format!("{signed}:{signature}"))
 }
 
-/// Whose token this says it is, so that the right secrets can be looked up. Proves nothing.
+/// The gateway that the token claims to be from, for looking up its secrets. The claim is not verified.
 pub fn claimed_gateway(token: &str) -> Option<GatewayId> {
     Claim::read(token).map(|claim| claim.gateway)
 }
 
-/// Judges a token against every secret of the gateway that it claims, empty ones left out.
+/// Verifies a token with all secrets of the gateway that it claims, except empty ones.
 ///
-/// The work is the same for an unknown gateway (no secrets) and does not stop at the secret that matched.
+/// To hide which gateways exist, the work is the same for an unknown gateway (no secrets), and it does not stop at the
+/// secret that matches.
 pub fn verify<'a>(token: &str, secrets: impl IntoIterator<Item = &'a Secret>, now_s: i64) -> Verdict {
     let Some(claim) = Claim::read(token) else { return Verdict::Refused };
     let signed = format!("{}:{}", claim.gateway, claim.expires);
@@ -61,12 +62,12 @@ pub fn verify<'a>(token: &str, secrets: impl IntoIterator<Item = &'a Secret>, no
     Verdict::Good(claim.gateway)
 }
 
-/// Signs a body the way the retired HTTP delivery did (`x-relay-signature`).
+/// Signs a body as the retired HTTP delivery did (`x-relay-signature`).
 pub fn sign_delivery(key: &Secret, timestamp: i64, body: &[u8]) -> String {
     hex::encode(tag(key.expose(), &delivery_text(timestamp, body)))
 }
 
-/// Checks such a signature; `timestamp` and `signature` are header values as they came.
+/// Verifies a signature of the retired HTTP delivery. `timestamp` and `signature` are the raw header values.
 pub fn verify_delivery<'a>(
     keys: impl IntoIterator<Item = &'a Secret>,
     timestamp: Option<&str>,
@@ -82,7 +83,7 @@ pub fn verify_delivery<'a>(
         && signed_by_any(keys, &delivery_text(timestamp, body), &signature)
 }
 
-/// A token taken apart, nothing of it believed.
+/// A parsed token, not verified.
 struct Claim {
     gateway: GatewayId,
     expires: i64,
@@ -91,10 +92,10 @@ struct Claim {
 
 impl Claim {
     fn read(token: &str) -> Option<Self> {
-        // Peers use either alphabet. Characters of neither are refused, though stock verifiers skip them.
+        // Peers use either alphabet. Other characters are refused, although stock verifiers skip them.
         let url_safe = token.replace('+', "-").replace('/', "_");
         let text = String::from_utf8(BASE64.decode(url_safe).ok()?).ok()?;
-        // From the right: the gateway's name may itself hold colons.
+        // Split from the right, because the gateway's name may contain colons.
         let (rest, signature) = text.rsplit_once(':')?;
         let (gateway, expires) = rest.rsplit_once(':')?;
         Some(Self {
@@ -105,7 +106,7 @@ impl Claim {
     }
 }
 
-/// The signed text is rebuilt from the number, so any spelling of it verifies.
+/// Reads a number. The signed text is rebuilt from the number, so any spelling of it verifies.
 fn number(text: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
@@ -133,7 +134,7 @@ fn signed_by_any<'a>(
         tried = true;
     }
     if !tried {
-        // The answer is known; the time it takes must not say why.
+        // The result is already known. This keeps the time the same as for a known gateway.
         std::hint::black_box(tag("no secret", message).ct_eq(signature));
     }
     matched.into()

@@ -1,10 +1,9 @@
-//! `posthouse bench relay`: what a message costs, measured on this machine in one run; `bench clock` (in
-//! `clock`): what an armed job and its fire cost; `bench post` (in `post`): what telling an agent something
-//! costs beside it.
+//! Benchmarks: `posthouse bench relay` measures messages; `bench clock` (in `clock`) measures armed jobs
+//! and their fires; `bench post` (in `post`) compares messages of programs with messages from a platform.
 //!
-//! The house runs in a process of its own, the platform and the agents in this one, all on loopback.
-//! Machines differ, so the figures stand beside what the same machine does without a house (`floor`)
-//! and beside the bars the house was built to; a missed bar is printed, a lost message is an error.
+//! The server runs in a process of its own; the platform and the agents run in this one, all on loopback.
+//! Machines differ, so each figure is compared with what the same machine does without a server (`floor`),
+//! and with a target. A missed target is printed; a lost message is an error.
 
 mod agents;
 mod clock;
@@ -14,6 +13,7 @@ mod floor;
 mod idle;
 mod load;
 mod machine;
+mod neighbours;
 mod pace;
 mod peak;
 mod post;
@@ -35,34 +35,35 @@ pub use clock::{ClockArgs, clock};
 pub use post::{PostArgs, post};
 use report::Report;
 
-/// What is measured, and how long.
+/// Options of `bench relay`.
 #[derive(Args, Clone, Debug)]
 pub struct RelayArgs {
     /// How long each load lasts
     #[arg(long, value_name = "SECONDS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Connections that post at once, each waiting for its answer before it posts again
+    /// Connections that post at the same time; each waits for its answer before it posts again
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     posters: u32,
-    /// Agents on the line during a load
+    /// Connected agents during a load
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     agents: u32,
-    /// Agents on the line with nothing to do
+    /// Connected agents that have nothing to do
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     idle: u32,
-    /// Messages kept for an agent that is away
+    /// Messages stored for an agent that is not connected
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     drain: u32,
-    /// Agents enrolled in the larger of two houses
+    /// Agents enrolled on the larger of two servers
     #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     instances: u32,
-    /// Measures only this; may be given several times
+    /// Measure only this part; can be repeated
     #[arg(long, value_name = "PART", value_enum)]
     only: Vec<Part>,
-    /// The folder whose disk is measured; a folder of this run is made in it and removed [default: the system's for temporary files]
+    /// Folder on the disk to measure; a temporary folder is created in it and removed [default: the
+    /// system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Prints JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -71,16 +72,18 @@ pub struct RelayArgs {
 enum Part {
     /// This disk's fdatasync, and a bare WebSocket echo
     Floor,
-    /// As many messages as go through
+    /// As many messages as the server can handle
     Peak,
-    /// A thousand messages a second: how long each takes
+    /// A thousand messages a second: the latency of each
     Pace,
     /// Memory and CPU of agents that have nothing to do
     Idle,
-    /// An agent that comes back to a full inbox
+    /// An agent that reconnects to a full inbox
     Drain,
-    /// The same load in a small house and in a large one
+    /// The same load on a small server and on a large one
     Tenants,
+    /// Messages of one tenant while another tenant floods the server
+    Neighbours,
     /// From exec to ready
     Start,
 }
@@ -91,18 +94,18 @@ impl RelayArgs {
     }
 }
 
-/// Measures and prints. An error means that nothing can be said, or that a message was lost or repeated.
+/// Measures and prints. An error means that there is no result, or that a message was lost or repeated.
 pub async fn relay(args: RelayArgs) -> anyhow::Result<()> {
     unless_stopped(measure(&args)).await
 }
 
 async fn unless_stopped(measure: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    // Everything this run started ends with the future that is dropped here.
+    // Dropping this future ends everything that the run started.
     tokio::select! {
         measured = measure => measured,
         stopped = crate::house::termination() => {
             stopped?;
-            bail!("stopped before the end");
+            bail!("interrupted");
         }
     }
 }
@@ -128,7 +131,7 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
         peak::measure(&ground, args, &mut report).await.context("peak")?;
     }
     if args.wants(Part::Drain) {
-        said(&format!("drain: {} messages kept for an agent that is away", args.drain));
+        said(&format!("drain: {} messages stored for an agent that is not connected", args.drain));
         drain::measure(&ground, args, &mut report).await.context("drain")?;
     }
     if args.wants(Part::Idle) {
@@ -139,6 +142,10 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
         said(&format!("tenants: {} enrolled against {}", args.instances, args.agents));
         tenants::measure(&ground, args, &mut report).await.context("tenants")?;
     }
+    if args.wants(Part::Neighbours) {
+        said("neighbours: one tenant's messages while another floods by notify, junk, big answers and wakes");
+        neighbours::measure(&ground, args, &mut report).await.context("neighbours")?;
+    }
     report.compare();
     if args.json {
         report.print_json()
@@ -148,7 +155,7 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Progress is for whoever waits; the figures alone go to standard output.
+/// Progress goes to standard error; standard output has only the figures.
 fn said(words: &str) {
     eprintln!("bench: {words}");
 }

@@ -1,5 +1,6 @@
-//! The command line: one binary for the house, its operator and whoever tries it out.
+//! Command line of the `posthouse` binary: the server, its administration, and commands to try it out.
 
+mod access;
 mod agent;
 mod alias;
 mod ask;
@@ -15,7 +16,7 @@ mod job;
 mod logging;
 mod message;
 mod notify;
-mod paper;
+mod output;
 mod questions;
 mod reach;
 mod receipt;
@@ -38,16 +39,15 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use client::Client;
-use paper::Paper;
+use output::Output;
 use reach::Reach;
 
 use crate::{bench, house, up};
 
-/// The command line as it was typed, for those who rewrite it.
+/// The command line as it was typed, for functions that rewrite it.
 type Words = Vec<OsString>;
 
-/// The door of an agent: people, time and programs reach it through here, and it acts on the world
-/// without holding a credential.
+/// A durable gateway between AI agents and the people, schedules and programs that talk to them.
 #[derive(Parser)]
 #[command(
     name = "posthouse",
@@ -55,7 +55,7 @@ type Words = Vec<OsString>;
     propagate_version = true,
     disable_help_subcommand = true,
     after_help = "Examples:\n  \
-        posthouse up                                   a house, a page and somebody to talk to\n  \
+        posthouse up                                   a server with a chat page and a sample agent\n  \
         posthouse init /srv/post && posthouse serve --dir /srv/post\n  \
         posthouse --dir /srv/post tenant create acme\n  \
         posthouse --dir /srv/post bot create telegram --token-file token\n  \
@@ -64,8 +64,8 @@ type Words = Vec<OsString>;
 struct Cli {
     #[command(flatten)]
     reach: Reach,
-    /// Answer in JSON
-    #[arg(long, global = true)]
+    /// Print JSON
+    #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
     #[command(subcommand)]
     command: Command,
@@ -73,139 +73,144 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Makes a house if there is none, serves it with the web chat, and lets a sample agent dial in
+    /// Creates a server folder if there is none, serves it with the web chat, and connects a sample agent
     #[command(
         after_help = "Examples:\n  posthouse up\n  posthouse up --dir ~/post --listen 127.0.0.1:8000\n\n\
-        The folder is --dir, or ./posthouse-data."
+        The server folder is --dir, by default ./posthouse-data."
     )]
     Up {
-        /// Where to listen, instead of what the configuration says
+        /// Address to listen on, instead of the one in the configuration
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
-    /// Makes a house: posthouse.toml, vault.key and admin.token in a new folder
+    /// Creates a server folder with posthouse.toml, vault.key and admin.token
     #[command(after_help = "Example:\n  posthouse init /srv/post")]
     Init {
-        /// Its folder, which is made if it is not there
+        /// The server folder; created if it does not exist
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Serves a house; prints one line with its URL when it is ready
+    /// Runs the server; prints one line with its URL when it is ready
     #[command(
         after_help = "Examples:\n  posthouse serve --config /srv/post/posthouse.toml\n  posthouse serve --dir /srv/post"
     )]
     Serve {
         #[command(flatten)]
         file: settings::File,
+        /// Address to listen on, instead of the one in the configuration
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
     },
-    /// Shows or checks the settings of a house
+    /// Shows or checks the settings of the server
     #[command(subcommand)]
     Config(settings::Command),
-    /// Tenants: whose agents
+    /// Tenants: the owners of agents
     #[command(subcommand)]
     Tenant(tenant::Command),
-    /// Agents and the credentials they dial in with
+    /// Agents and the credentials they connect with
     #[command(subcommand)]
     Agent(agent::Command),
-    /// Clients: what programs present for an agent or a tenant, and agents' logins
+    /// Clients: credentials of programs, for one agent or a whole tenant, and logins of agents
     #[command(subcommand)]
     Client(credential::Command),
-    /// Bots: identities on chat platforms
+    /// Bots: accounts on chat platforms
     #[command(subcommand)]
     Bot(bot::Command),
-    /// Routes: which agent a bot's events go to
+    /// Access: who may write to a bot
+    #[command(subcommand)]
+    Access(access::Command),
+    /// Routes: which agent gets the events of a bot
     #[command(subcommand)]
     Route(route::Command),
-    /// Tells an agent something, through every connector that knows it
+    /// Sends a message to an agent, through every connector that knows it
     #[command(
-        after_help = "Prints the dispatch id, and what every connector made of it. Exit code 4: nobody knows the \
+        after_help = "Prints the dispatch id, and the result of every connector. Exit code 4: unknown \
         agent.\n\nExamples:\n  \
         posthouse notify heron \"the build is green\" --tenant acme\n  \
         make 2>&1 | tail -n 20 | posthouse notify heron --event-type build --client-id tenant:ten_… --client-secret-file secret\n  \
         posthouse notify heron@deploys \"look at this now\" --tenant acme"
     )]
     Notify(notify::Notify),
-    /// Gets an agent's attention, now or at a time
+    /// Wakes an agent, now or at a given time
     #[command(
-        after_help = "Prints whether it was really woken. A text that is piped in is read only where `-` stands for it. Exit \
-        code 4: nobody knows the agent.\n\nExamples:\n  \
+        after_help = "Prints whether the agent was woken. Piped text is read only if TEXT is `-`. Exit \
+        code 4: unknown agent.\n\nExamples:\n  \
         posthouse wake heron --tenant acme --wait 10\n  \
         tail -n 20 deploy.log | posthouse wake heron - --tenant acme\n  \
         posthouse wake heron@deploys \"the window opens\" --tenant acme --when +5m"
     )]
     Wake(notify::Wake),
-    /// Asks an agent, waits, and prints its answer
-    #[command(
-        after_help = "Exit code 3: nobody answered in time. Exit code 4: nobody knows the agent.\n\nExamples:\n  \
+    /// Asks an agent a question, waits, and prints its answer
+    #[command(after_help = "Exit code 3: no answer in time. Exit code 4: unknown agent.\n\nExamples:\n  \
         posthouse ask heron \"may I deploy?\" --tenant acme --timeout 60\n  \
         git diff | posthouse ask heron --tenant acme > review.md\n  \
-        posthouse ask --attach release-7 --tenant acme"
-    )]
+        posthouse ask --attach release-7 --tenant acme")]
     Ask(exchange::Ask),
-    /// What became of what programs sent
+    /// Receipts: how far the messages of programs have come
     #[command(subcommand)]
     Receipt(receipt::Command),
-    /// What became of what programs asked
+    /// Exchanges: questions of programs and their state
     #[command(subcommand)]
     Exchange(questions::Command),
-    /// Connectors: ways to agents that do not dial in
+    /// Connectors: ways to agents that do not connect by WebSocket
     #[command(subcommand)]
     Connector(connector::Command),
     /// Aliases: other names for agents
     #[command(subcommand)]
     Alias(alias::Command),
-    /// What waits for agents, and what was given up on
+    /// Inboxes: unread entries of agents, and dead letters
     #[command(subcommand)]
     Inbox(inbox::Command),
-    /// Jobs that agents have armed, and what became of their fires
+    /// Cron jobs that agents have armed, and the history of their fires
     #[command(subcommand)]
     Job(job::Command),
-    /// The keys that fire tokens are signed with
+    /// The keys that sign fire tokens
     #[command(subcommand)]
     SigningKey(signing::Keys),
-    /// The secret that an outside scheduler signs its calls with
+    /// The secret with which an external scheduler signs its calls
     #[command(subcommand)]
     SchedulerSecret(signing::Schedulers),
-    /// The story of one message
+    /// Traces of messages: every step of one message
     #[command(subcommand)]
     Message(message::Command),
-    /// What the operator did: every change that was asked for with the admin token
+    /// Audit log: every change that was requested with the admin token
     #[command(subcommand)]
     Audit(audit::Command),
-    /// People who may use the web chat from elsewhere
+    /// Invitations to the chat page
     #[command(subcommand)]
     Invite(invite::Command),
-    /// Writes a consistent copy of a running house's ledger; the vault key is not in it
+    /// Writes a consistent copy of the ledger of a running server; it does not contain the vault key
     #[command(after_help = "Example:\n  posthouse --dir /srv/post backup /backups/post-monday.db")]
     Backup {
-        /// A file on the house's machine that is not there yet
+        /// A file on the machine of the server; it must not exist yet
         file: PathBuf,
     },
-    /// Plays a chat platform on loopback, for trying things out
+    /// Plays a chat platform on loopback, for tests and for trying things out
     #[command(subcommand)]
     StandIn(stand_in::Command),
-    /// Measures the house on this machine
+    /// Measures the performance of the server on this machine
     #[command(subcommand)]
     Bench(Bench),
-    /// Prints completions for a shell
+    /// Prints a completion script for a shell
     #[command(after_help = "Example:\n  posthouse completions bash > /etc/bash_completion.d/posthouse")]
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Messages in, durable, pushed, acknowledged; printed as ratios to what this machine can do bare
+    /// Messages received, stored, delivered and acknowledged; printed as ratios to the bare speed of this
+    /// machine
     Relay(bench::RelayArgs),
-    /// Jobs armed, held and fired on time; printed as ratios to what this machine can do bare
+    /// Jobs armed, held and fired on time; printed as ratios to the bare speed of this machine
     Clock(bench::ClockArgs),
-    /// Programs telling agents something, with a receipt; printed as ratios to messages from a platform
+    /// Messages of programs to agents, with a receipt; printed as ratios to messages from a platform
     Post(bench::PostArgs),
 }
 
-/// A failure that scripts tell from others by its exit code.
+/// A failure with its own exit code, for scripts.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 struct Exit {
@@ -213,12 +218,12 @@ struct Exit {
     words: String,
 }
 
-/// Reads the command line and does as it says.
+/// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse_from(bot::with_secrets_named(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too, and are no errors.
+            // Clap reports help and version as errors too; both have exit code 0.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -234,28 +239,28 @@ pub fn run() -> ExitCode {
 
 impl Cli {
     fn act(self) -> anyhow::Result<()> {
-        let paper = Paper { json: self.json };
+        let output = Output { json: self.json };
         match self.command {
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "posthouse", &mut script);
-                paper.text(&String::from_utf8_lossy(&script))
+                output.text(&String::from_utf8_lossy(&script))
             }
-            Command::Config(command) => command.act(&paper, &self.reach),
+            Command::Config(command) => command.act(&output, &self.reach),
             command => {
                 let mut threads = tokio::runtime::Builder::new_multi_thread();
                 threads
                     .enable_all()
                     .build()
-                    .context("cannot start")?
-                    .block_on(command.act(&paper, &self.reach))
+                    .context("cannot start the async runtime")?
+                    .block_on(command.act(&output, &self.reach))
             }
         }
     }
 }
 
 impl Command {
-    async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         match self {
             Command::Up { listen } => {
                 let dir = reach.dir_or_default();
@@ -264,34 +269,36 @@ impl Command {
             }
             Command::Init { folder } => {
                 house::init(&folder).await?;
-                made(paper, &folder)
+                made(output, &folder)
             }
-            Command::Serve { file } => {
-                let config = file.load(reach)?;
+            Command::Serve { file, listen } => {
+                let mut config = file.load(reach)?;
+                config.server.listen = listen.unwrap_or(config.server.listen);
                 logging::start(&config.log)?;
                 house::serve(config, house::Options { announce: true }).await
             }
-            Command::Tenant(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Agent(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Client(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Bot(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Route(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Notify(notify) => notify.act(paper, reach).await,
-            Command::Wake(wake) => wake.act(paper, reach).await,
-            Command::Ask(ask) => ask.act(paper, reach).await,
-            Command::Receipt(command) => command.act(paper, reach).await,
-            Command::Exchange(command) => command.act(paper, reach).await,
-            Command::Connector(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Alias(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Inbox(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Job(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::SigningKey(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::SchedulerSecret(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Message(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Audit(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Invite(command) => command.act(paper, &Client::new(reach)?).await,
-            Command::Backup { file } => backup(paper, &Client::new(reach)?, &file).await,
-            Command::StandIn(command) => command.act(paper).await,
+            Command::Tenant(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Agent(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Client(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Bot(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Access(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Route(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Notify(notify) => notify.act(output, reach).await,
+            Command::Wake(wake) => wake.act(output, reach).await,
+            Command::Ask(ask) => ask.act(output, reach).await,
+            Command::Receipt(command) => command.act(output, reach).await,
+            Command::Exchange(command) => command.act(output, reach).await,
+            Command::Connector(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Alias(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Inbox(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Job(command) => command.act(output, &Client::new(reach)?).await,
+            Command::SigningKey(command) => command.act(output, &Client::new(reach)?).await,
+            Command::SchedulerSecret(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Message(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Audit(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Invite(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Backup { file } => backup(output, &Client::new(reach)?, &file).await,
+            Command::StandIn(command) => command.act(output).await,
             Command::Bench(Bench::Relay(args)) => bench::relay(args).await,
             Command::Bench(Bench::Clock(args)) => bench::clock(args).await,
             Command::Bench(Bench::Post(args)) => bench::post(args).await,
@@ -300,24 +307,24 @@ impl Command {
     }
 }
 
-fn made(paper: &Paper, folder: &Path) -> anyhow::Result<()> {
-    if paper.json {
-        return paper.value(&serde_json::json!({ "dir": folder }));
+fn made(output: &Output, folder: &Path) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(&serde_json::json!({ "dir": folder }));
     }
     let shown = folder.display();
-    paper.text(&format!(
-        "made a house in {shown}\n\n\
-         \x20 {shown}/posthouse.toml   its settings\n\
-         \x20 {shown}/vault.key        opens what is sealed: keep a copy apart from the backups\n\
-         \x20 {shown}/admin.token      lets you in as its operator\n\n\
+    output.text(&format!(
+        "created a server folder in {shown}\n\n\
+         \x20 {shown}/posthouse.toml   settings\n\
+         \x20 {shown}/vault.key        decrypts the stored secrets: keep a copy apart from the backups\n\
+         \x20 {shown}/admin.token      credential of the operator\n\n\
          Start it with `posthouse serve --dir {shown}`.\n"
     ))
 }
 
-async fn backup(paper: &Paper, client: &Client, file: &Path) -> anyhow::Result<()> {
-    // Meant from here; the house may stand elsewhere.
+async fn backup(output: &Output, client: &Client, file: &Path) -> anyhow::Result<()> {
+    // The path is relative to the directory of this process; the server may run in another one.
     let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
     let body = serde_json::json!({ "path": path });
     let answer = client.post(&["backup"], &[], &body).await?;
-    paper.done(&answer, &format!("wrote {}", path.display()))
+    output.done(&answer, &format!("wrote {}", path.display()))
 }

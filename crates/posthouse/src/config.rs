@@ -1,7 +1,7 @@
-//! The house's settings: `posthouse.toml`, then the environment.
+//! Server settings: `posthouse.toml`, overridden by environment variables.
 //!
-//! The file describes the house alone (listeners, storage, limits, platform addresses). Tenants, agents,
-//! bots and routes live in the ledger: no fact has two homes.
+//! The file holds settings of the server only (listeners, storage, limits, platform addresses). Tenants,
+//! agents, bots and routes are in the ledger. No setting is in both places.
 
 mod catalog;
 mod cidrs;
@@ -21,11 +21,13 @@ use posthouse_time::Span;
 use posthouse_wire::Secret;
 use serde::{Deserialize, Serialize};
 
+use crate::key_files::read_key_file;
+
 pub use fault::Fault;
 pub use printing::{FRESH, example};
 pub use reading::Origin;
 
-/// Everything that can be set, each plane's part as its own struct.
+/// All settings. Each plane has its own struct.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -39,7 +41,7 @@ pub struct Config {
     pub errand: Errand,
     pub metrics: Metrics,
     pub log: Log,
-    /// Where each value that is not a default came from.
+    /// Origin of each value that is not a default.
     #[serde(skip)]
     origins: reading::Origins,
 }
@@ -48,22 +50,35 @@ pub struct Config {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Where the house listens. Default 127.0.0.1:7678.
+    /// Address that the server listens on. Default 127.0.0.1:7678.
     pub listen: SocketAddr,
-    /// The one address that is handed out, without a trailing slash; its path is what everything is
-    /// mounted under. Default http:// and the listener.
+    /// The public URL of the server, without a trailing slash. All paths are mounted below its path.
+    /// Default http:// and the listener.
     pub public_url: Option<String>,
-    /// Whose `X-Forwarded-*` counts. Default nobody's.
+    /// Proxies whose `X-Forwarded-*` headers are trusted. Default none.
     #[serde(with = "cidrs")]
     pub trusted_proxies: Vec<Cidr>,
-    /// Certificate files, when the house itself speaks TLS. Default none.
+    /// Certificate files, if the server itself terminates TLS. Default none.
     pub tls: Option<Tls>,
-    /// Connections held at once; further ones are closed at once. Default 15000.
+    /// Maximum number of connections; further ones get 503. One tenant may hold three quarters of them. The
+    /// limit of open files may allow fewer. Default 15000.
     pub max_connections: usize,
-    /// How long a request's headers may take. Default 10s.
+    /// Additional connections for health, administration and 503 answers. Default 64.
+    pub reserved_connections: usize,
+    /// Connections of one address (IPv6: one /64) before authentication; at most a quarter of all. Default
+    /// 512.
+    pub max_connections_per_address: usize,
+    /// Connections of one credential, agent, bot or invitation; at most half of all. Default 1024.
+    pub max_connections_per_principal: usize,
+    /// Timeout for the headers of a request. Default 10s.
     pub header_timeout: Span,
-    /// How long a request's body may take. Default 15s.
+    /// Timeout for the body of a request. Default 15s.
     pub body_timeout: Span,
+    /// How long a peer may read nothing before its connection is closed. Default 30s.
+    pub write_timeout: Span,
+    /// Memory for unfinished request bodies in bytes, in all. One address may use an eighth of it, one
+    /// principal a quarter. Default 67108864.
+    pub unfinished_body_bytes: usize,
 }
 
 /// `[server.tls]`
@@ -82,15 +97,18 @@ pub struct Tls {
 pub struct Storage {
     /// The folder of the ledger. Default the folder of the configuration file.
     pub dir: PathBuf,
+    /// Storage limit of one tenant in bytes: unread messages, receipts, questions and chat rooms.
+    /// `posthouse tenant set` sets another limit for one tenant. Default 4294967296.
+    pub tenant_bytes: i64,
 }
 
 /// `[vault]`
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vault {
-    /// The file that holds the vault's keys, the current one first. Default vault.key.
+    /// The file with the vault's keys, the current one first. Default vault.key.
     pub key_file: PathBuf,
-    /// The text of such a file, from the environment alone.
+    /// The text of such a file. It can only be set by the environment.
     #[serde(skip)]
     pub key: Option<Secret>,
 }
@@ -99,14 +117,14 @@ pub struct Vault {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Errand {
-    /// Private addresses that URLs named by others may lead to. Default none.
+    /// Private addresses that the server may call when others name the URL. Default none.
     #[serde(with = "cidrs")]
     pub allow_cidrs: Vec<Cidr>,
-    /// Whether such URLs may be plain http. Default false.
+    /// Whether such URLs may use plain http. Default false.
     pub allow_http: bool,
-    /// For the lookup, the connection and the TLS handshake together. Default 3s.
+    /// Timeout for DNS lookup, connection and TLS handshake together. Default 3s.
     pub connect_timeout: Span,
-    /// For one call from start to end. Default 10s.
+    /// Timeout for one call from start to end. Default 10s.
     pub timeout: Span,
 }
 
@@ -114,7 +132,7 @@ pub struct Errand {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
-    /// Whether /metrics answers without the admin token. Default false.
+    /// Whether /metrics works without the admin token. Default false.
     pub open: bool,
 }
 
@@ -122,9 +140,9 @@ pub struct Metrics {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// Lines for people, or JSON for programs. Default text.
+    /// Text for people, or JSON for programs. Default text.
     pub format: LogFormat,
-    /// The least grave line that is written; also takes filters such as `info,relay=debug`. Default info.
+    /// The lowest level that is logged, or filters such as `info,relay=debug`. Default info.
     pub level: String,
 }
 
@@ -144,15 +162,20 @@ impl Default for Server {
             trusted_proxies: Vec::new(),
             tls: None,
             max_connections: 15_000,
+            reserved_connections: 64,
+            max_connections_per_address: 512,
+            max_connections_per_principal: 1024,
             header_timeout: Span::seconds(10),
             body_timeout: Span::seconds(15),
+            write_timeout: Span::seconds(30),
+            unfinished_body_bytes: 64 << 20,
         }
     }
 }
 
 impl Default for Storage {
     fn default() -> Self {
-        Self { dir: PathBuf::from(".") }
+        Self { dir: PathBuf::from("."), tenant_bytes: ledger::TENANT_BYTES }
     }
 }
 
@@ -180,12 +203,12 @@ impl Default for Log {
 }
 
 impl Config {
-    /// Reads the file, then the process's environment over it, and checks the whole.
+    /// Reads the file, then the environment over it, and checks the result.
     pub fn load(file: &Path) -> Result<Self, Fault> {
         reading::read(file, std::env::vars_os())
     }
 
-    /// Relations between settings that must hold, in words.
+    /// Checks relations between settings.
     pub fn check(&self) -> Result<(), String> {
         if let Some(url) = &self.server.public_url {
             is_base_url(url).map_err(|why| format!("server.public_url {why}"))?;
@@ -197,17 +220,25 @@ impl Config {
         {
             return Err("server.tls needs both cert and key".to_owned());
         }
-        if self.server.max_connections == 0 {
-            return Err("server.max_connections must be at least 1".to_owned());
+        for (name, number) in [
+            ("server.max_connections", self.server.max_connections),
+            ("server.reserved_connections", self.server.reserved_connections),
+            ("server.max_connections_per_address", self.server.max_connections_per_address),
+            ("server.max_connections_per_principal", self.server.max_connections_per_principal),
+        ] {
+            if number == 0 {
+                return Err(format!("{name} must be at least 1"));
+            }
         }
         for (name, span) in [
             ("server.header_timeout", self.server.header_timeout),
             ("server.body_timeout", self.server.body_timeout),
+            ("server.write_timeout", self.server.write_timeout),
             ("errand.connect_timeout", self.errand.connect_timeout),
             ("errand.timeout", self.errand.timeout),
         ] {
             if span.0.is_zero() {
-                return Err(format!("{name} must be longer than nothing"));
+                return Err(format!("{name} must be longer than 0s"));
             }
         }
         if self.errand.connect_timeout > self.errand.timeout {
@@ -225,24 +256,23 @@ impl Config {
         &self.storage.dir
     }
 
-    /// The vault's keys: from the environment, else from their file.
-    pub fn vault_key(&self) -> anyhow::Result<Secret> {
+    /// The vault's keys, from the environment or from their file. The second value is a warning about
+    /// permissions that are too wide.
+    pub fn vault_key(&self) -> anyhow::Result<(Secret, Option<String>)> {
         if let Some(key) = &self.vault.key {
-            return Ok(key.clone());
+            return Ok((key.clone(), None));
         }
-        let file = &self.vault.key_file;
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read the vault key {}", file.display()))?;
-        Ok(Secret::new(text))
+        let read = read_key_file(&self.vault.key_file).context("the vault key cannot be used")?;
+        Ok((Secret::new(read.text), read.warning))
     }
 
-    /// The one address that is handed out, given where the house really listens.
+    /// The public URL, given the address that the server really listens on.
     pub fn public_url(&self, at: SocketAddr) -> String {
         self.server.public_url.clone().unwrap_or_else(|| self.listening_url(at))
     }
 
-    /// Where an operator on this machine finds the house. The public address may lead through somebody's
-    /// proxy, or nowhere yet; only a certificate makes it necessary, since that is for its name.
+    /// The URL for commands on this machine. The public URL may lead through a proxy, or not work yet. It
+    /// is used only with TLS, because the certificate is for its name.
     pub fn local_url(&self, at: SocketAddr) -> String {
         match self.server.tls {
             Some(_) => self.public_url(at),
@@ -251,7 +281,7 @@ impl Config {
     }
 
     fn listening_url(&self, at: SocketAddr) -> String {
-        // Listening everywhere is no place to call; this machine is.
+        // The unspecified address cannot be called; the loopback address can.
         let ip = match at.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -261,7 +291,7 @@ impl Config {
         format!("{scheme}://{}", SocketAddr::new(ip, at.port()))
     }
 
-    /// The path that everything is mounted under; empty at the root.
+    /// The path that everything is mounted below; empty at the root.
     pub fn prefix(&self) -> String {
         let url = self.server.public_url.as_deref().unwrap_or_default();
         let rest = url.split_once("://").map_or("", |(_, rest)| rest);
@@ -278,14 +308,14 @@ impl Config {
         }
     }
 
-    /// Lets errands reach this machine, for a house that somebody tries out.
+    /// Lets errands reach this machine, for a server that somebody tries out.
     pub fn allow_loopback_errands(&mut self) {
         self.errand.allow_cidrs.extend(Cidr::loopback());
         self.errand.allow_http = true;
     }
 }
 
-/// An address that paths are appended to.
+/// Checks a URL that paths are appended to.
 fn is_base_url(url: &str) -> Result<(), &'static str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let rest = rest.ok_or("must begin with http:// or https://")?;
@@ -299,7 +329,7 @@ fn is_base_url(url: &str) -> Result<(), &'static str> {
         || rest.contains(char::is_whitespace)
         || rest.contains("//")
     {
-        return Err("must be scheme, host, port and path alone");
+        return Err("must consist of scheme, host, port and path only");
     }
     Ok(())
 }

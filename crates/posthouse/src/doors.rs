@@ -1,95 +1,162 @@
-//! Every mount, in one place.
+//! HTTP entry point: every path of the server, request bodies, and answers to panics and overload.
+
+mod body;
+mod budget;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use bytes::{Bytes, BytesMut};
-use console::AdminToken;
+use console::AdminDoor;
 use futures_util::FutureExt;
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
+use relay::RequestControl;
 use tower::ServiceExt;
 
+pub use self::body::BodyLimits;
+use self::body::{BodyFault, RequestBody, RequestState};
+pub use self::budget::ByteBudget;
+use self::budget::NoRoom;
 use crate::house::Health;
+use crate::server::PeerConnection;
 
-/// What stands behind the doors that belong to the house itself.
+/// State of the server's own handlers: health and metrics.
 #[derive(Clone)]
 pub struct Porter {
     pub health: Health,
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
-    pub admin: AdminToken,
+    pub admin: AdminDoor,
 }
 
-/// The largest body that any door takes, which is the post's: a text of 256 KiB whose every byte is written as an
-/// escape of six, and what stands around it. Each other door takes less.
-const LARGEST_BODY: usize = 6 * 256 * 1024 + 64 * 1024;
-
-/// Everything that can be asked of this house. Clones are cheap.
+/// All HTTP paths of this server. Clones are cheap.
 #[derive(Clone)]
 pub struct Doors {
     mounts: Router,
-    body_within: Duration,
+    prefix: Arc<str>,
+    bodies: BodyLimits,
 }
 
-/// Everything under the path of the public address.
+/// Everything below the path of the public URL. With `page`, one of the planes answers at `/` itself.
 pub fn open(
     prefix: &str,
     planes: impl IntoIterator<Item = Router>,
     porter: Porter,
-    body_within: Duration,
+    page: bool,
+    bodies: BodyLimits,
 ) -> Doors {
     let own = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(porter);
+    let own = if page { own } else { own.route("/", get(without_page)) };
     let mounts = planes.into_iter().fold(own, Router::merge);
     let mounts = if prefix.is_empty() { mounts } else { Router::new().nest(prefix, mounts) };
-    Doors { mounts, body_within }
+    Doors { mounts, prefix: prefix.into(), bodies }
 }
 
 impl Doors {
-    /// Answers, whatever comes. Around the router and not layers of it: those would be cloned and boxed
-    /// anew for every request.
-    pub async fn answer(self, request: http::Request<Incoming>) -> Result<Response, Infallible> {
-        let answer = AssertUnwindSafe(self.pass_on(request)).catch_unwind().await;
-        // A panic is a bug of ours; its words stay in the log.
-        Ok(answer.unwrap_or_else(|_| turned_away(StatusCode::INTERNAL_SERVER_ERROR)))
+    /// Answers every request, whatever it is. This wraps the router instead of being a layer of it, because
+    /// layers are cloned and boxed for every request.
+    pub async fn answer(
+        self,
+        request: http::Request<Incoming>,
+        address: IpAddr,
+        connection: Arc<PeerConnection>,
+    ) -> Result<Response, Infallible> {
+        let answer = if connection.begins(address) {
+            let passed = self.pass_on(request, address, Arc::clone(&connection));
+            // A panic is a bug of ours; its message appears only in the log.
+            AssertUnwindSafe(passed).catch_unwind().await.unwrap_or_else(|_| broken())
+        } else {
+            at_capacity()
+        };
+        connection.ended();
+        Ok(answer)
     }
 
-    /// Reads the body before anything else runs, so that a sender of one byte a second holds a timer and
-    /// nothing more.
-    async fn pass_on(self, request: http::Request<Incoming>) -> Response {
-        let (parts, body) = request.into_parts();
-        let body = match tokio::time::timeout(self.body_within, read(body)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(status)) => return turned_away(status),
-            Err(_) => return turned_away(StatusCode::REQUEST_TIMEOUT),
+    /// The handler decides from the head of the request whether it reads the body.
+    async fn pass_on(
+        self,
+        request: http::Request<Incoming>,
+        address: IpAddr,
+        connection: Arc<PeerConnection>,
+    ) -> Response {
+        let (mut parts, body) = request.into_parts();
+        if connection.is_at_capacity() && !self.is_always_served(parts.uri.path()) {
+            return at_capacity();
+        }
+        let state = RequestState::new(address, connection);
+        let control: Arc<RequestState> = Arc::clone(&state);
+        parts.extensions.insert(RequestControl::new(control));
+        let has_body = !body.is_end_stream();
+        let body = if has_body {
+            Body::new(RequestBody::new(body, Arc::clone(&state), &self.bodies))
+        } else {
+            Body::empty()
         };
-        let Ok(answer) = self.mounts.oneshot(Request::from_parts(parts, Body::from(body))).await;
+        let Ok(answer) = self.mounts.oneshot(Request::from_parts(parts, body)).await;
+        // A handler only knows that the body did not arrive; the reason is known here.
+        let mut answer = state.fault().map_or(answer, turned_away);
+        if has_body && !state.is_whole() {
+            // The unread rest of the body would be parsed as the next request.
+            answer.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
+        }
         answer
+    }
+
+    /// Paths that are served even if no connection is free: health, administration, and the relay's socket,
+    /// which reports it by its own close code.
+    fn is_always_served(&self, path: &str) -> bool {
+        path.strip_prefix(&*self.prefix).is_some_and(|path| {
+            matches!(path, "/healthz" | "/readyz" | "/metrics" | "/relay") || path.starts_with("/admin/")
+        })
     }
 }
 
-/// What is said before any door was reached, or after one broke.
-fn turned_away(status: StatusCode) -> Response {
-    let (code, detail) = match status {
-        StatusCode::PAYLOAD_TOO_LARGE => ("too_long", "the body is longer than any door takes"),
-        StatusCode::REQUEST_TIMEOUT => ("too_slow", "the body took too long"),
-        StatusCode::BAD_REQUEST => ("malformed_body", "the body broke off or cannot be read"),
-        _ => ("fault", "the house broke over this request: its log says how"),
+/// The answer on a connection for which there is no room.
+fn at_capacity() -> Response {
+    let detail = "the server has no free connection: try again later";
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "at_capacity", detail);
+    response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("5"));
+    response.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
+    response
+}
+
+/// The answer if the body did not arrive completely.
+fn turned_away(fault: BodyFault) -> Response {
+    let (status, code) = match fault {
+        BodyFault::TooSlow => (StatusCode::REQUEST_TIMEOUT, "too_slow"),
+        BodyFault::BrokenOff => (StatusCode::BAD_REQUEST, "malformed_body"),
+        BodyFault::NoRoom(NoRoom::OfSender) => (StatusCode::TOO_MANY_REQUESTS, "too_many_unfinished_bodies"),
+        BodyFault::NoRoom(NoRoom::OfServer) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+        BodyFault::OverLimit => (StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"),
     };
+    let mut response = problem(status, code, &fault.to_string());
+    if matches!(fault, BodyFault::NoRoom(_) | BodyFault::OverLimit) {
+        response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// The answer after a panic.
+fn broken() -> Response {
+    problem(StatusCode::INTERNAL_SERVER_ERROR, "fault", "internal error: see the log of the server")
+}
+
+fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
     let body = serde_json::json!({
         "type": "about:blank",
         "title": status.canonical_reason(),
@@ -100,12 +167,21 @@ fn turned_away(status: StatusCode) -> Response {
     (status, [(CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
 }
 
-/// Alive: the process answers.
+/// The page at `/` if the chat page is switched off.
+async fn without_page() -> Html<&'static str> {
+    Html(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Posthouse</title>\
+         <h1>Posthouse</h1><p>This is a Posthouse server. Its chat page is switched off; its operator can turn it on \
+         with the setting <code>platforms.web.page</code>.</p></html>",
+    )
+}
+
+/// Liveness: the process answers.
 async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Ready: the ledger answers and no loop has fallen.
+/// Readiness: the ledger works and no loop has failed.
 async fn readyz(State(porter): State<Porter>) -> Response {
     match porter.health.check().await {
         Ok(()) => "ready\n".into_response(),
@@ -114,40 +190,15 @@ async fn readyz(State(porter): State<Porter>) -> Response {
 }
 
 async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
-    if !porter.metrics_open && !porter.admin.admits_request(request.headers()) {
-        return console::unauthorized();
+    if !porter.metrics_open
+        && let Err(refusal) = porter.admin.admit(request.headers(), request.extensions()).await
+    {
+        return refusal;
     }
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &porter.metrics) {
         Ok(()) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
             .into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
-}
-
-/// The body, or why not. One that is too long is read on for a while and forgotten: a sender that is
-/// cut off in the middle of it would never see the answer.
-async fn read(mut body: Incoming) -> Result<Bytes, StatusCode> {
-    // Nearly every body comes in one piece, which is then passed on as it is.
-    let (mut first, mut whole, mut length) = (Bytes::new(), BytesMut::new(), 0);
-    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let Ok(chunk) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
-        length += chunk.len();
-        if length > 8 * LARGEST_BODY {
-            break;
-        }
-        if first.is_empty() {
-            first = chunk;
-        } else if length <= LARGEST_BODY {
-            if whole.is_empty() {
-                whole.extend_from_slice(&first);
-            }
-            whole.extend_from_slice(&chunk);
-        }
-    }
-    match length {
-        _ if length > LARGEST_BODY => Err(StatusCode::PAYLOAD_TOO_LARGE),
-        _ if whole.is_empty() => Ok(first),
-        _ => Ok(whole.freeze()),
     }
 }

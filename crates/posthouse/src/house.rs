@@ -1,22 +1,24 @@
-//! The wiring: constructs, in order, and hands each plane only what it may hold.
+//! Wiring of the server: builds all planes in order and gives each only what it may hold; `init`, start and
+//! shutdown.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use bus::Bus;
 use clock::Clock;
-use console::AdminToken;
+use console::{AdminDoor, AdminToken};
 use edge::Edge;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
 use edge::web::{self, Web};
 use errand::Errand;
-use ledger::{Ledger, Place};
+use ledger::{Ledger, Location};
 use parking_lot::Mutex;
 use post::Post;
 use posthouse_time::Timepiece;
@@ -28,28 +30,30 @@ use tokio_util::sync::CancellationToken;
 use vault::{Keys, Vault};
 
 use crate::config::Config;
-use crate::newcomers::Newcomers;
-use crate::ways_out::WaysOut;
+use crate::egress_router::EgressRouter;
+use crate::key_files::{self, Disk, SystemDisk};
+use crate::web_enrolment::WebEnrolment;
 use crate::{doors, server};
 
-/// What else a caller wants of a house.
+/// Options of `serve`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Print one line with the address when ready.
+    /// Print one line with the URL when the server is ready.
     pub announce: bool,
 }
 
-/// The name of the fact that holds the admin token's hash.
+/// Name of the stored value with the hash of the admin token.
 const ADMIN: &str = "admin.token";
-/// Everything is said and done within this, or left undone.
+/// Limit of a graceful shutdown. What is not finished by then is abandoned.
 const CLOSE_WITHIN: Duration = Duration::from_secs(9);
-/// Between two rounds of forgetting what is past its keeping.
+/// Interval of deleting expired rows.
 const PRUNE_EVERY: Duration = Duration::from_secs(30);
 
-/// A house that is open.
+/// A running server.
 pub struct House {
     pub relay: Relay,
     pub edge: Edge,
+    pub web: Arc<Web>,
     clock: Clock,
     post: Post,
     pub url: String,
@@ -59,7 +63,7 @@ pub struct House {
     url_file: PathBuf,
 }
 
-/// Serves until a signal says to stop.
+/// Serves until SIGINT or SIGTERM.
 pub async fn serve(config: Config, options: Options) -> anyhow::Result<()> {
     let house = House::open(config).await?;
     if options.announce {
@@ -75,20 +79,23 @@ impl House {
         let timepiece = Timepiece::wall();
         let folder = config.storage_dir().to_owned();
         if !folder.exists() {
-            bail!("{} does not exist: make a house with `posthouse init DIR`", folder.display());
+            bail!("{} does not exist: create it with `posthouse init DIR`", folder.display());
         }
-        let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
-        let keys = Keys::read(&config.vault_key()?)?;
+        let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
+        ledger.set_default_tenant_limit(config.storage.tenant_bytes);
+        let (key, warning) = config.vault_key()?;
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        let keys = Keys::read(&key)?;
         let vault =
             Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
         let admin = match ledger.house().fact(ADMIN).await? {
             Some(hash) => AdminToken::from_hash(hash),
-            None => bail!("{} has no admin token: it was not made by `posthouse init`", folder.display()),
+            None => bail!("{} has no admin token: create the folder with `posthouse init`", folder.display()),
         };
 
-        let listener = TcpListener::bind(config.server.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}", config.server.listen))?;
+        let listener = listen(config.server.listen).await?;
         let address = listener.local_addr()?;
         let url = config.public_url(address);
 
@@ -105,6 +112,7 @@ impl House {
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
+        let admin = AdminDoor::new(admin, relay.clone());
         let signer = vault.signer(config.clock.signing).await?;
         let clock = Clock::new(clock::Parts {
             config: config.clock.clone(),
@@ -120,17 +128,19 @@ impl House {
             receipts: ledger.receipts(),
             exchanges: ledger.exchanges(),
             connectors: ledger.connectors(),
+            usage: ledger.usage(),
             relay: relay.clone(),
             clock: clock.clone(),
-            stamps: vault.stamps(&signer),
+            webhook_signer: vault.webhook_signer(&signer),
             errand: errand.clone(),
             public_url: url.clone(),
             timepiece: timepiece.clone(),
         });
         post.take_over().await?;
-        let web = Arc::new(Web::new(ledger.rooms(), timepiece.clone()));
+        let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), timepiece.clone()));
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
+            access: ledger.access(),
             vault,
             relay: relay.clone(),
             timepiece: timepiece.clone(),
@@ -146,7 +156,10 @@ impl House {
         clock.metrics().register(&mut metrics);
         post.metrics().register(&mut metrics);
         let mut planes = vec![
-            relay::routes(&relay, Arc::new(WaysOut { edge: edge.clone(), post: post.clone() })),
+            relay::routes(
+                &relay,
+                Arc::new(EgressRouter { edge: edge.clone(), post: post.clone(), usage: ledger.usage() }),
+            ),
             edge::routes(&edge),
             clock::routes(&clock),
             post::routes(&post),
@@ -157,13 +170,14 @@ impl House {
                 post: post.clone(),
                 admin: admin.clone(),
                 audit: ledger.audit(),
+                usage: ledger.usage(),
                 public_url: url.clone(),
                 built_in: if config.platforms.web.enabled { vec![web::NAME.into()] } else { Vec::new() },
                 guests: config
                     .platforms
                     .web
-                    .enabled
-                    .then(|| console::Guests { web: Arc::clone(&web), rooms: ledger.rooms() }),
+                    .serves_page()
+                    .then(|| console::Guests { web: Arc::clone(&web), invitations: ledger.invitations() }),
                 timepiece: timepiece.clone(),
                 wake_url: Arc::new(move |url| {
                     errand.check(url).map(drop).map_err(|refusal| refusal.to_string())
@@ -171,13 +185,14 @@ impl House {
                 backup: backup(&ledger),
             }),
         ];
-        if config.platforms.web.enabled {
+        if config.platforms.web.serves_page() {
             planes.push(web::routes(web::Chat {
-                web,
+                web: Arc::clone(&web),
                 intake: edge.intake().clone(),
                 bots: edge.bots().clone(),
                 relay: relay.clone(),
-                enrol: Arc::new(Newcomers { relay: relay.clone(), url: url.clone() }),
+                enrol: Arc::new(WebEnrolment { relay: relay.clone(), url: url.clone() }),
+                audit: ledger.audit(),
                 metrics: Arc::clone(edge.metrics()),
                 public_url: url.as_str().into(),
                 closing: stop.clone(),
@@ -192,11 +207,22 @@ impl House {
                 metrics_open: config.metrics.open,
                 admin,
             },
-            config.server.body_timeout.0,
+            config.platforms.web.serves_page(),
+            doors::BodyLimits {
+                within: config.server.body_timeout.0,
+                unfinished: doors::ByteBudget::new(config.server.unfinished_body_bytes),
+                timepiece: timepiece.clone(),
+            },
         );
+        let max_connections = connections(config.server.max_connections);
         let settings = server::Settings {
-            max_connections: config.server.max_connections,
+            max_connections,
+            reserved_connections: config.server.reserved_connections,
+            max_connections_per_address: config.server.max_connections_per_address,
+            max_connections_per_principal: config.server.max_connections_per_principal,
             header_timeout: config.server.header_timeout.0,
+            write_timeout: config.server.write_timeout.0,
+            timepiece: timepiece.clone(),
             trusted_proxies: config.server.trusted_proxies.clone(),
             tls: config.server.tls.as_ref().map(|tls| server::tls(&tls.cert, &tls.key)).transpose()?,
         };
@@ -236,16 +262,16 @@ impl House {
         });
 
         let url_file = folder.join("house.url");
-        write_private(&url_file, &format!("{}\n", config.local_url(address)), true)?;
-        tracing::info!(listen = %address, dir = %folder.display(), "the house is open at {url}");
-        Ok(Self { relay, edge, clock, post, url, stop, serving, ledger, url_file })
+        write_url(&url_file, &config.local_url(address))?;
+        tracing::info!(listen = %address, dir = %folder.display(), "the server is ready at {url}");
+        Ok(Self { relay, edge, web, clock, post, url, stop, serving, ledger, url_file })
     }
 
-    /// Stops accepting, drains, acknowledgements first, closes every socket with 1012.
+    /// Stops accepting, drains (acknowledgements first), and closes every socket with 1012.
     pub async fn close(self) {
-        tracing::info!("the house is closing");
+        tracing::info!("the server is shutting down");
         let closing = async {
-            // First, so that no loop that ends now is taken for a fallen one.
+            // First, so that a loop that ends now does not count as failed.
             self.stop.cancel();
             self.edge.close();
             self.post.close().await;
@@ -254,12 +280,41 @@ impl House {
             let _ = self.serving.await;
         };
         if tokio::time::timeout(CLOSE_WITHIN, closing).await.is_err() {
-            tracing::warn!("something was still under way when the house closed");
+            tracing::warn!("some work was unfinished when the server shut down");
         }
         let _ = fs::remove_file(&self.url_file);
-        // The last handle: what was accepted is committed before this returns.
+        // The last handle: everything accepted is committed before this returns.
         drop(self.ledger);
     }
+}
+
+/// Maximum number of connections under the limit of open files.
+fn connections(wanted: usize) -> usize {
+    let open_files = server::raise_limit();
+    let connections = server::connections_within(open_files, wanted);
+    let limit = open_files.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+    if connections < wanted {
+        tracing::warn!(
+            open_files = limit,
+            connections,
+            wanted,
+            "the limit of open files allows fewer connections than server.max_connections: raise it (ulimit -n)"
+        );
+    } else {
+        tracing::info!(open_files = limit, connections, "limits of open files and connections");
+    }
+    connections
+}
+
+/// Binds the listener. The error says what to do if another program uses the address.
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow!(
+            "cannot listen on {address}: address already in use; stop the program that listens there, or choose \
+             another address with --listen"
+        ),
+        _ => anyhow!("cannot listen on {address}: {error}"),
+    })
 }
 
 fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
@@ -271,7 +326,7 @@ fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<
     platforms
 }
 
-/// A copy of the ledger, for whoever may ask for one.
+/// Backup function for the admin API.
 fn backup(ledger: &Ledger) -> console::Backup {
     let house = ledger.house();
     Arc::new(move |to| {
@@ -291,7 +346,7 @@ async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) ->
     }
 }
 
-/// Whether the house can do its work, in words when it cannot.
+/// Health of the server, with the reason if it is not ready.
 #[derive(Clone)]
 pub struct Health {
     ledger: Arc<dyn ledger::House>,
@@ -305,12 +360,15 @@ impl Health {
 
     pub async fn check(&self) -> Result<(), String> {
         if let Some((name, why)) = self.fallen.lock().first() {
-            return Err(format!("the {name} loop has fallen: {why}"));
+            return Err(format!("the {name} loop has failed: {why}"));
+        }
+        if let Some(fault) = self.ledger.refusal() {
+            return Err(format!("the disk refuses writes: {fault}"));
         }
         self.ledger.fact(ADMIN).await.map(drop).map_err(|fault| fault.to_string())
     }
 
-    /// Runs a loop until the house closes; a fallen one shows in health and is started again.
+    /// Runs a loop until shutdown. A failed loop shows in the health and is restarted.
     fn keep_up<F>(&self, name: &'static str, stop: &CancellationToken, start: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
@@ -324,11 +382,11 @@ impl Health {
                     return;
                 }
                 let why = match ended {
-                    Ok(Ok(())) => "it ended by itself".to_owned(),
+                    Ok(Ok(())) => "it ended unexpectedly".to_owned(),
                     Ok(Err(why)) => why,
                     Err(_) => "it panicked".to_owned(),
                 };
-                tracing::error!(name, why, "a loop has fallen and is started again");
+                tracing::error!(name, why, "a loop has failed and is restarted");
                 fallen.lock().push((name, why));
                 tokio::select! {
                     () = stop.cancelled() => return,
@@ -341,34 +399,79 @@ impl Health {
     }
 }
 
-/// Makes a house: its folder, its configuration, its vault key and its admin token.
-pub async fn init(dir: &Path) -> anyhow::Result<()> {
-    if dir.join("posthouse.toml").exists() {
-        bail!("{} already holds a house", dir.display());
-    }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let token = Secret::new(format!("pha_{}", vault::random_hex(32)?.expose()));
-    write_private(&dir.join("vault.key"), Keys::generate()?.expose(), false)?;
-    write_private(&dir.join("admin.token"), &format!("{}\n", token.expose()), false)?;
-    let ledger = Ledger::open(Place::Folder(dir.to_owned()), Timepiece::wall()).await?;
-    ledger.house().set_fact(ADMIN, &AdminToken::hash(&token)).await?;
-    drop(ledger);
-    // Last, so that a folder that holds it is whole.
-    write_private(&dir.join("posthouse.toml"), crate::config::FRESH, false)
+/// Creates a server folder: configuration, vault key and admin token. They survive power loss once this
+/// returns. If it fails, it leaves nothing behind.
+pub async fn init(dir: &Path) -> anyhow::Result<Made> {
+    init_on(dir, &SystemDisk).await
 }
 
-/// A file that only its owner can read.
-fn write_private(path: &Path, text: &str, replace: bool) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    if replace {
-        options.create(true).truncate(true)
-    } else {
-        options.create_new(true)
+async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<Made> {
+    if dir.join("posthouse.toml").exists() {
+        bail!("{} is already a server folder", dir.display());
+    }
+    let mut made = Made::default();
+    match fill(dir, disk, &mut made).await {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            made.remove();
+            Err(error)
+        }
+    }
+}
+
+/// The files that [`init`] itself created. Another process may be running `init` in the same folder.
+#[derive(Default)]
+pub struct Made {
+    files: Vec<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl Made {
+    /// Removes the files, and the folder if it is empty then.
+    pub fn remove(self) {
+        for file in self.files {
+            let _ = fs::remove_file(file);
+        }
+        if let Some(folder) = self.folder {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    fn write(&mut self, path: PathBuf, text: &str, disk: &dyn Disk) -> anyhow::Result<()> {
+        key_files::write_durably(&path, text, disk)?;
+        self.files.push(path);
+        Ok(())
+    }
+}
+
+/// Files that a running server creates besides those of `init`.
+const OPENED: [&str; 5] = ["ledger.db", "ledger.db-wal", "ledger.db-shm", "house.lock", "house.url"];
+
+async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut Made) -> anyhow::Result<()> {
+    if key_files::create_folder_durably(dir, disk)? {
+        made.folder = Some(dir.to_owned());
+    }
+    let token = Secret::new(format!("pha_{}", vault::random_hex(32)?.expose()));
+    // First, because only one process can create it: the second one fails here.
+    made.write(dir.join("vault.key"), Keys::generate()?.expose(), disk)?;
+    made.write(dir.join("admin.token"), &format!("{}\n", token.expose()), disk)?;
+    let opened =
+        OPENED.map(|name| dir.join(name)).into_iter().filter(|path| !path.exists()).collect::<Vec<_>>();
+    let ledger = Ledger::open(Location::Folder(dir.to_owned()), Timepiece::wall()).await?;
+    made.files.extend(opened);
+    ledger.house().set_fact(ADMIN, &AdminToken::hash(&token)).await?;
+    drop(ledger);
+    // Last, so that a folder that contains it is complete.
+    made.write(dir.join("posthouse.toml"), crate::config::FRESH, disk)
+}
+
+/// Writes the URL for commands on this machine. It is rewritten at every start, so it is not synced.
+fn write_url(path: &Path, url: &str) -> anyhow::Result<()> {
+    let write = || {
+        let mut file = OpenOptions::new().write(true).mode(0o600).create(true).truncate(true).open(path)?;
+        file.write_all(format!("{url}\n").as_bytes())
     };
-    let mut file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// SIGINT or SIGTERM.
@@ -380,4 +483,52 @@ pub async fn termination() -> anyhow::Result<()> {
         _ = terminate.recv() => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_files::tests::Recorder;
+
+    /// Another process that ran `init` in the same folder a moment earlier.
+    struct Rival(PathBuf);
+
+    impl Disk for Rival {
+        fn sync_file(&self, _path: &Path, _file: &fs::File) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_folder(&self, _folder: &Path) -> std::io::Result<()> {
+            ["vault.key", "admin.token", "ledger.db", "house.lock"]
+                .iter()
+                .try_for_each(|name| fs::write(self.0.join(name), "the rival's"))
+        }
+    }
+
+    #[tokio::test]
+    async fn two_processes_that_make_one_house_leave_the_first_s_keys_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("new");
+        assert!(init_on(&dir, &Rival(dir.clone())).await.is_err());
+        for name in ["vault.key", "admin.token", "ledger.db", "house.lock"] {
+            assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), "the rival's", "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn init_syncs_every_key_file_and_its_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("house");
+        let recorder = Recorder::default();
+        init_on(&dir, &recorder).await.unwrap();
+        let synced = recorder.0.lock().clone();
+        for name in ["vault.key", "admin.token", "posthouse.toml"] {
+            let length = fs::metadata(dir.join(name)).unwrap().len();
+            let whole = synced.iter().position(|call| *call == format!("file {name} with {length} bytes"));
+            let whole = whole.unwrap_or_else(|| panic!("{name} was not synced whole: {synced:?}"));
+            let named = synced[whole..].iter().any(|call| call.starts_with("folder") && call.contains(name));
+            assert!(named, "the folder was not synced after {name}: {synced:?}");
+        }
+        assert_eq!(synced[0], "folder with house", "the name of the new folder itself");
+    }
 }

@@ -1,14 +1,16 @@
-//! The binary: one house, its command line and its wiring.
+//! The `posthouse` binary: command line, wiring and benchmarks.
 
 mod bench;
 mod cli;
 mod config;
 mod doors;
+mod egress_router;
+mod hardening;
 mod house;
-mod newcomers;
+mod key_files;
 mod server;
 mod up;
-mod ways_out;
+mod web_enrolment;
 
 use std::process::ExitCode;
 
@@ -16,12 +18,16 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: nothing may depend on which provider a feature happened to switch on.
+    // First of all, so that the crypto provider does not depend on which cargo features are on.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         eprintln!("posthouse: another crypto provider was installed first");
         return ExitCode::FAILURE;
     }
-    // What this house writes is its owner's alone: the ledger holds what people said.
+    if let Err(error) = hardening::forbid_dumps() {
+        eprintln!("posthouse: cannot switch off core dumps: {error}");
+        return ExitCode::FAILURE;
+    }
+    // Files of the server are private to its user, because the ledger contains messages of people.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     cli::run()
 }

@@ -1,4 +1,8 @@
-//! The listener: who may connect, how slowly, and how many.
+//! HTTP listener: accepting, TLS, connection limits and timeouts.
+
+mod open_files;
+mod places;
+mod stream;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -6,10 +10,12 @@ use std::time::Duration;
 
 use errand::Cidr;
 use http::HeaderMap;
+use http::header::UPGRADE;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use relay::{Caller, LastWord, Speaking};
+use posthouse_time::Timepiece;
+use relay::{Caller, FinalReply, FinalReplyStream, MessageMeter};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,53 +23,76 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::open_files::SpareFiles;
+pub use self::open_files::{connections_within, raise_limit};
+pub use self::places::{PeerConnection, PlaceLimits, Places};
+use self::stream::PeerStream;
+pub use self::stream::{Timer, timer};
 use crate::doors::Doors;
 
-/// How a listener behaves.
+/// Settings of the listener.
 #[derive(Clone)]
 pub struct Settings {
     pub max_connections: usize,
-    /// For the TLS handshake, and for the headers of each request.
+    /// Additional connections for health and administration, and for 503 answers.
+    pub reserved_connections: usize,
+    /// Connections of one address before authentication.
+    pub max_connections_per_address: usize,
+    /// Connections of one credential, bot or agent.
+    pub max_connections_per_principal: usize,
+    /// For the TLS handshake, for the head of each request, and for the pause between two requests.
     pub header_timeout: Duration,
+    /// For a write that makes no progress.
+    pub write_timeout: Duration,
+    pub timepiece: Timepiece,
     pub trusted_proxies: Vec<Cidr>,
     pub tls: Option<TlsAcceptor>,
 }
 
-/// How long requests under way have to finish once the house closes.
+/// How long running requests may take to finish when the server shuts down.
 const GRACE: Duration = Duration::from_secs(3);
+/// Most bytes read ahead on one connection, and therefore the longest head of a request.
+const READ_BUFFER: usize = 64 * 1024;
+/// A shorter timeout for the head of a request on a reserved connection.
+const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause before the next accept if not even a spare file helped.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two log lines about failing accepts.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves `doors` until `stop`, then lets requests under way finish.
+/// Serves `doors` until `stop`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop: CancellationToken) {
-    let connections = Arc::new(Semaphore::new(settings.max_connections));
-    // HTTP/1.1 alone. Whoever also takes HTTP/2 waits for a connection's first bytes without limit, and
-    // an idle one has none either: a stranger could hold every place for ever.
-    let mut http = Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+    let entrance = Entrance::new(settings);
     let under_way = TaskTracker::new();
-    let settings = Arc::new(settings);
+    let (mut spare, mut complained) = (SpareFiles::new(), None);
     loop {
         let (stream, peer) = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, most likely: give others time to close.
-                    tracing::warn!(%error, "could not accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    let now = entrance.settings.timepiece.instant();
+                    if complained.is_none_or(|last| now.since(last) >= COMPLAIN_EVERY) {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        complained = Some(now);
+                    }
+                    let waits = SpareFiles::is_needed(&error);
+                    if !(waits && spare.turn_one_away(&listener).await) {
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                     continue;
                 }
             },
         };
-        // More than allowed: closed at once, before it costs anything.
-        let Ok(place) = Arc::clone(&connections).try_acquire_owned() else { continue };
+        // Not even the reserve has room: close the connection at once, before it costs anything.
+        let Some(guest) = entrance.admit(peer, &stop) else { continue };
         let _ = stream.set_nodelay(true);
-        let guest = Guest { peer, place, settings: Arc::clone(&settings), stop: stop.clone() };
-        let (doors, http) = (doors.clone(), http.clone());
+        let (doors, http) = (doors.clone(), entrance.http(&guest).clone());
         under_way.spawn(async move {
             match guest.settings.tls.clone() {
                 None => guest.serve(stream, doors, &http).await,
                 Some(tls) => {
-                    let handshake = tokio::time::timeout(guest.settings.header_timeout, tls.accept(stream));
+                    let handshake = tokio::time::timeout(guest.header_timeout(), tls.accept(stream));
                     if let Ok(Ok(stream)) = handshake.await {
                         guest.serve(stream, doors, &http).await;
                     }
@@ -76,32 +105,115 @@ pub async fn serve(listener: TcpListener, doors: Doors, settings: Settings, stop
     let _ = tokio::time::timeout(GRACE, under_way.wait()).await;
 }
 
-/// Somebody who was let in.
+/// Admission of connections.
+struct Entrance {
+    settings: Arc<Settings>,
+    connections: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
+    places: Arc<Places>,
+    /// Connections in the reserve.
+    reserved: Arc<Places>,
+    http: Builder,
+    reserved_http: Builder,
+}
+
+impl Entrance {
+    fn new(settings: Settings) -> Self {
+        let Settings { max_connections, reserved_connections, .. } = settings;
+        let places = PlaceLimits::of(
+            max_connections,
+            settings.max_connections_per_address,
+            settings.max_connections_per_principal,
+        );
+        let reserved = PlaceLimits {
+            per_address: reserved_connections.div_ceil(4),
+            per_principal: reserved_connections,
+            per_tenant: reserved_connections,
+        };
+        // HTTP/1.1 only. A server that also speaks HTTP/2 waits for the first bytes of a connection without
+        // a timeout, and has none for an idle one: a stranger could hold every connection for ever.
+        let mut http = Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(settings.header_timeout).max_buf_size(READ_BUFFER);
+        let mut reserved_http = http.clone();
+        reserved_http
+            .header_read_timeout(settings.header_timeout.min(RESERVED_HEADER_TIMEOUT))
+            .keep_alive(false);
+        Self {
+            connections: Arc::new(Semaphore::new(max_connections)),
+            reserve: Arc::new(Semaphore::new(reserved_connections)),
+            places: Places::new(places),
+            reserved: Places::new(reserved),
+            settings: Arc::new(settings),
+            http,
+            reserved_http,
+        }
+    }
+
+    /// A place among all connections, otherwise one in the reserve, otherwise none.
+    fn admit(&self, peer: SocketAddr, stop: &CancellationToken) -> Option<Guest> {
+        let is_proxy = self.settings.trusted_proxies.iter().any(|cidr| cidr.contains(peer.ip()));
+        let guest = |place: OwnedSemaphorePermit, connection| Guest {
+            peer,
+            place,
+            connection,
+            settings: Arc::clone(&self.settings),
+            stop: stop.clone(),
+        };
+        if let Ok(place) = Arc::clone(&self.connections).try_acquire_owned() {
+            let connection = PeerConnection::new(&self.places, false, is_proxy);
+            if is_proxy || connection.counts_against(peer.ip()) {
+                return Some(guest(place, connection));
+            }
+        }
+        let place = Arc::clone(&self.reserve).try_acquire_owned().ok()?;
+        let connection = PeerConnection::new(&self.reserved, true, is_proxy);
+        (is_proxy || connection.counts_against(peer.ip())).then(|| guest(place, connection))
+    }
+
+    fn http(&self, guest: &Guest) -> &Builder {
+        if guest.connection.is_at_capacity() { &self.reserved_http } else { &self.http }
+    }
+}
+
+/// An admitted connection.
 struct Guest {
     peer: SocketAddr,
     place: OwnedSemaphorePermit,
+    connection: Arc<PeerConnection>,
     settings: Arc<Settings>,
     stop: CancellationToken,
 }
 
 impl Guest {
+    /// Timeout for the head of a request; shorter in the reserve.
+    fn header_timeout(&self) -> Duration {
+        let timeout = self.settings.header_timeout;
+        if self.connection.is_at_capacity() { timeout.min(RESERVED_HEADER_TIMEOUT) } else { timeout }
+    }
+
     async fn serve<S>(self, stream: S, doors: Doors, http: &Builder)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Guest { peer, place, settings, stop } = self;
-        let last_word = LastWord::default();
-        // A socket outlives the request that opened it, and keeps its place as long.
-        let stream = Speaking::new(stream, last_word.clone(), place);
+        let Guest { peer, place, connection, settings, stop } = self;
+        let final_reply = FinalReply::default();
+        let meter = MessageMeter::default();
+        let stream =
+            PeerStream::new(stream, settings.timepiece.clone(), settings.write_timeout, meter.clone());
+        // A WebSocket outlives the request that opened it, and keeps its place until it closes.
+        let stream = FinalReplyStream::new(stream, final_reply.clone(), (place, Arc::clone(&connection)));
         let service = service_fn(move |mut request| {
-            let caller = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
-            request.extensions_mut().insert(Caller(caller));
-            request.extensions_mut().insert(last_word.clone());
-            doors.clone().answer(request)
+            let address = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
+            request.extensions_mut().insert(Caller(address));
+            request.extensions_mut().insert(final_reply.clone());
+            if request.headers().contains_key(UPGRADE) {
+                request.extensions_mut().insert(meter.clone());
+            }
+            doors.clone().answer(request, address, Arc::clone(&connection))
         });
         let serving = http.serve_connection(TokioIo::new(stream), service);
         let mut serving = std::pin::pin!(serving.with_upgrades());
-        // A peer's broken connection is the peer's business.
+        // A connection that the peer broke is not an error of ours.
         tokio::select! {
             _ = serving.as_mut() => return,
             () = stop.cancelled() => serving.as_mut().graceful_shutdown(),
@@ -110,8 +222,8 @@ impl Guest {
     }
 }
 
-/// Who calls: the peer, or whom a trusted proxy says it called for. The list is read from its end, so
-/// that nobody can put a name in front of the one our own proxy wrote.
+/// Address of the client: the peer, or the client that a trusted proxy names. The header is read from its
+/// end, so that a client cannot put an address in front of the one that our own proxy wrote.
 fn caller(peer: IpAddr, headers: &HeaderMap, trusted: &[Cidr]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|cidr| cidr.contains(address));
     if !is_trusted(peer) {
@@ -134,19 +246,20 @@ fn caller(peer: IpAddr, headers: &HeaderMap, trusted: &[Cidr]) -> IpAddr {
     caller
 }
 
-/// Certificate and key from PEM files.
+/// Reads certificate and key from PEM files.
 pub fn tls(cert: &std::path::Path, key: &std::path::Path) -> anyhow::Result<TlsAcceptor> {
     use anyhow::Context;
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let chain = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| format!("certificate {}", cert.display()))?;
-    let key = PrivateKeyDer::from_pem_file(key).with_context(|| format!("private key {}", key.display()))?;
+        .with_context(|| format!("cannot read the certificate {}", cert.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("cannot read the private key {}", key.display()))?;
     let mut config = rustls::ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .context("the certificate and its key do not fit together")?;
+        .context("the certificate and its private key do not match")?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

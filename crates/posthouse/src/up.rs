@@ -1,37 +1,57 @@
-//! The whole house in one command: its folder, its page, and somebody to talk to.
+//! `posthouse up`: server folder, chat page and sample agent in one command.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use edge::web::{self, NewInvitation, Person};
+use ledger::Tenant;
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
-use posthouse_wire::Platform;
+use posthouse_wire::{Platform, TenantId};
 use relay::{Enrolment, Relay};
 
 use crate::config::Config;
 use crate::house::{self, House};
 
-/// Whose agents are those made by `up` and on the page.
+/// Tenant of the agents that `up` creates, and of those created on its chat page.
 pub const TENANT: &str = "home";
 const SAMPLE: &str = "sample";
 
-/// Makes a house if there is none, opens it, and lets a sample agent dial in over the real socket.
+/// Creates a server folder if there is none, starts the server, and connects a sample agent over a real
+/// socket.
 pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> {
-    if !dir.join("posthouse.toml").exists() {
-        house::init(&dir).await?;
-    }
+    let made = match dir.join("posthouse.toml").exists() {
+        true => None,
+        false => Some(house::init(&dir).await?),
+    };
     let mut config = Config::load(&dir.join("posthouse.toml"))?;
     if let Some(listen) = listen {
         config.server.listen = listen;
     }
-    // Somebody trying things out has their agents' wake URLs on this machine.
+    // A person who tries things out has the wake URLs of their agents on this machine.
     config.allow_loopback_errands();
-    let house = House::open(config).await?;
-    let line = sample_line(&house.relay, &house.url).await?;
+    config.platforms.web.page = true;
+    let house = match House::open(config).await {
+        Ok(house) => house,
+        Err(error) => {
+            // A failed start leaves no new folder behind, unless another process is using it by now.
+            let in_use = |cause: &(dyn std::error::Error + 'static)| {
+                matches!(cause.downcast_ref(), Some(ledger::Fault::InUse(_)))
+            };
+            if let Some(made) = made.filter(|_| !error.chain().any(in_use)) {
+                made.remove();
+            }
+            return Err(error);
+        }
+    };
+    let tenant = tenant(&house.relay).await?;
+    let line = sample_line(&house.relay, &tenant.id, &house.url).await?;
+    let secret = house.web.invite_starter(starter(&tenant)?).await?;
 
     println!("posthouse is ready at {}", house.url);
     println!();
-    println!("  Talk to the sample agent:  {}/chat", house.url);
+    println!("  Talk to the sample agent:  {}", web::link(&house.url, &secret));
+    println!("                             (this link works once; every start prints a new one)");
     println!(
         "  Ask it from a program:     posthouse --dir {} ask sample \"are you there?\" --tenant {TENANT}",
         dir.display()
@@ -52,24 +72,34 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     house::termination().await?;
     stop.cancel();
     if let Ok(Err(fault)) = sample.await {
-        tracing::warn!(%fault, "the sample agent did not leave in good order");
+        tracing::warn!(%fault, "the sample agent did not disconnect cleanly");
     }
     house.close().await;
     Ok(())
 }
 
-/// The sample agent's line: the agent is made the first time, its secret renewed every time, since the
-/// house itself cannot read the old one.
-async fn sample_line(relay: &Relay, url: &str) -> anyhow::Result<WebSocketTransport> {
+/// The tenant of everything that `up` creates.
+async fn tenant(relay: &Relay) -> anyhow::Result<Tenant> {
     relay.create_tenant(TENANT).await??;
-    let tenant = relay.roster().tenant(TENANT).await?.context("the tenant that was just made")?;
-    let (gateway, secret) = match relay.roster().instance_named(&tenant.id, SAMPLE).await? {
+    relay.roster().tenant(TENANT).await?.context("the new tenant is missing")
+}
+
+/// The person who runs `up` owns its tenant.
+fn starter(tenant: &Tenant) -> anyhow::Result<NewInvitation> {
+    let person = Person::read("owner").context("the name is not valid")?;
+    Ok(NewInvitation { tenant: tenant.id.clone(), agents: None, person, owner: true })
+}
+
+/// Connection of the sample agent. The agent is created at the first start. Its secret is replaced at every
+/// start, because the server cannot read the old one.
+async fn sample_line(relay: &Relay, tenant: &TenantId, url: &str) -> anyhow::Result<WebSocketTransport> {
+    let (gateway, secret) = match relay.roster().instance_named(tenant, SAMPLE).await? {
         None => {
             let enrolled = relay
                 .enrol(Enrolment {
                     tenant: TENANT.to_owned(),
                     name: SAMPLE.to_owned(),
-                    built_in: vec![Platform::new(edge::web::NAME)],
+                    built_in: vec![Platform::new(web::NAME)],
                     ..Enrolment::default()
                 })
                 .await??;
@@ -80,8 +110,7 @@ async fn sample_line(relay: &Relay, url: &str) -> anyhow::Result<WebSocketTransp
             let good = held.into_iter().find(|(_, _, revoked)| revoked.is_none());
             let (gateway, ..) =
                 good.context("the sample agent's credential was revoked: remove the agent first")?;
-            let secret =
-                relay.rotate(&gateway, &instance.id).await?.context("a credential that is still good")?;
+            let secret = relay.rotate(&gateway, &instance.id).await?.context("the credential was revoked")?;
             (gateway, secret)
         }
     };

@@ -1,4 +1,4 @@
-//! The relay's settings.
+//! Settings of the relay.
 
 use posthouse_time::Span;
 use serde::{Deserialize, Serialize};
@@ -7,33 +7,32 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How long a stock agent is left alone after it dialed in: it drops what reaches it earlier. Default 4s.
+    /// Time after connecting in which a stock agent gets no messages, because it drops earlier ones. Default 4s.
     pub settle: Span,
-    /// How long an agent may sit on an entry before its socket counts as bad. A stock agent that is told
-    /// /stop in the middle of a turn acknowledges only after its own 30 s, so stay above that. Default 45s.
+    /// Time for an agent to acknowledge an entry before its socket is closed. A stock agent that gets /stop in the
+    /// middle of a turn acknowledges only after its own 30 s, so keep this above 30s. Default 45s.
     pub ack_lease: Span,
-    /// How often an idle socket is pinged. Default 30s.
+    /// Interval of pings on an idle socket. Default 30s.
     pub ping_every: Span,
-    /// How long a peer may be silent before its socket is dropped. Default 90s.
+    /// Time without any message or pong after which a socket is closed. Default 90s.
     pub silent_after: Span,
-    /// How long a socket may stay without an accepted hello. Default 25s.
+    /// Time within which a socket needs an accepted hello. Default 25s.
     pub hello_within: Span,
-    /// When a request is answered at the latest, done or not. Default 25s.
+    /// Time within which every request of an agent is answered, finished or not. Default 25s.
     pub answer_within: Span,
-    /// How long a superseded socket without requests is kept. Default 60s.
-    pub standby: Span,
-    /// How far past its expiry a token is still good at the door. Default 60s.
+    /// Time after its expiry for which an upgrade token is still accepted. Default 60s.
     pub token_leeway: Span,
-    /// How long an access token is good. Stock agents renew theirs two minutes before its end, so no less
-    /// than 15m. Default 1h.
+    /// Lifetime of an access token, at least 15m. Stock agents renew theirs two minutes before it expires.
+    /// Default 1h.
     pub access_token: Span,
-    /// The least time between two pokes of one agent's wake URL. Default 60s.
+    /// Shortest time between two calls of one agent's wake URL. Default 60s.
     pub wake_cooldown: Span,
-    /// The longest time between two pokes, after backing off. Default 15m.
+    /// Longest time between two calls of a wake URL, after backing off. Default 15m.
     pub wake_at_most: Span,
-    /// Entries kept for one agent; past it the oldest are dropped and counted. Default 10000.
+    /// Maximum number of entries in one agent's inbox; further ones are refused. One person or chat can fill at most
+    /// a quarter of it, one program's credential three quarters. Default 10000.
     pub inbox_entries: i64,
-    /// Bytes kept for one agent, likewise. Default 256 MiB.
+    /// Maximum number of bytes in one agent's inbox, with the same shares. Default 256 MiB.
     pub inbox_bytes: i64,
 }
 
@@ -46,7 +45,6 @@ impl Default for Config {
             silent_after: Span::seconds(90),
             hello_within: Span::seconds(25),
             answer_within: Span::seconds(25),
-            standby: Span::seconds(60),
             token_leeway: Span::seconds(60),
             access_token: Span::seconds(3600),
             wake_cooldown: Span::seconds(60),
@@ -58,7 +56,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Relations between settings that must hold, in words.
+    /// Checks relations between settings. The error text names the violated one.
     pub fn check(&self) -> Result<(), String> {
         if self.silent_after <= self.ping_every {
             return Err("relay.silent_after must be longer than relay.ping_every".to_owned());
@@ -88,7 +86,7 @@ mod tests {
         let ours = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors");
         let folder = std::env::var("POSTHOUSE_VECTORS").unwrap_or_else(|_| ours.to_owned());
         let read = |folder: &str| std::fs::read_to_string(format!("{folder}/stock_habits.json"));
-        // A truth of our own, which other collections need not have.
+        // This file is specific to this project; other vector collections may lack it.
         let text = read(&folder).or_else(|_| read(ours)).unwrap();
         let habits: serde_json::Value = serde_json::from_str(&text).unwrap();
         let lease = Config::default().ack_lease.0.as_secs_f64();

@@ -1,28 +1,56 @@
-//! The way out of the relay: who carries an action to its platform.
+//! Egress: the trait that carries out agents' actions on a platform.
 
 use async_trait::async_trait;
 use ledger::Identity;
-use posthouse_time::Moment;
+use posthouse_time::{Instant, Moment};
 use posthouse_wire::{Action, ActionId, Descriptor, InstanceId, Outcome, TenantId};
 
-/// An action that has passed the relay's guards and may be carried out.
+use crate::stream_cursor::without_cursor;
+
+/// An action that has passed the relay's permission checks and may be carried out.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub id: ActionId,
     pub tenant: TenantId,
     pub instance: InstanceId,
-    /// The one identity whose credentials may be used for it.
+    /// The only identity whose credentials may be used for it.
     pub on: Identity,
     pub action: Action,
-    /// The agent is answered then, whatever happened.
-    pub deadline: Moment,
+    /// True for the answer that ends the agent's turn in this chat.
+    pub ends_turn: bool,
+    /// The cursor at the end of this agent's unfinished texts. Empty if it has none.
+    pub stream_cursor: String,
+    /// The agent gets a result at this time at the latest, whatever happened.
+    pub deadline: Instant,
 }
 
-/// What became of an order.
+impl Order {
+    /// The text without its cursor, if the agent is still writing it. Otherwise `None`.
+    pub fn unfinished(&self) -> Option<&str> {
+        match &self.action {
+            Action::Send { content, .. } | Action::Edit { content, .. } => {
+                without_cursor(content, &self.stream_cursor)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same order without a cursor at the end of its text.
+    pub fn without_cursor(mut self) -> Self {
+        if let Some(length) = self.unfinished().map(str::len)
+            && let Action::Send { content, .. } | Action::Edit { content, .. } = &mut self.action
+        {
+            content.truncate(length);
+        }
+        self
+    }
+}
+
+/// Result of an order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
     pub outcome: Outcome,
-    /// When the platform was first called, if it was.
+    /// Time of the first call to the platform, if there was one.
     pub posted: Option<Moment>,
 }
 
@@ -32,26 +60,25 @@ impl From<Outcome> for Carried {
     }
 }
 
-/// Carries actions to platforms. Implemented by the edge, by post for its own conversations, and by a
+/// Carries out actions. Implemented by the edge for platforms, by the post for its own conversations, and by a
 /// recorder in the relay's tests.
 #[async_trait]
 pub trait Egress: Send + Sync {
-    /// What the identity's platform can do; nothing for a platform this house does not speak.
+    /// The features of the identity's platform. `None` for a platform that this server does not support.
     async fn descriptor(&self, of: &Identity) -> Option<Descriptor>;
-    /// The house's own conversations: every agent has them, and they do not count when an agent says
-    /// hello for "its only bot".
+    /// Whether the identity is a built-in conversation. Every agent has them, so they do not count when an agent
+    /// sends a hello for "its only bot".
     fn is_built_in(&self, identity: &Identity) -> bool;
-    /// The house's own conversation that every agent has without a route to it; counts last in "its only
-    /// bot".
+    /// The built-in conversation that every agent has without a route. It counts last for "its only bot".
     fn everyones(&self) -> Option<Identity> {
         None
     }
-    /// Whether an action that was begun, and whose end nobody knows, may be carried out once more: where a
-    /// repeat does no harm, losing it would.
+    /// Whether an action with unknown outcome may be carried out again. True where a repetition is harmless and a
+    /// loss is not.
     fn may_repeat(&self, identity: &Identity) -> bool {
         let _ = identity;
         false
     }
-    /// Does it, once, and says honestly how it went. Dropped at the deadline.
+    /// Carries out the order once and returns its true outcome. The future is dropped at the deadline.
     async fn carry(&self, order: Order) -> Carried;
 }

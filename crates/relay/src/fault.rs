@@ -1,4 +1,6 @@
-/// A fault of ours while serving agents.
+//! Errors of the relay.
+
+/// An internal error while serving agents.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! What the clock asks of the line: who has dialed in, wake this body, and a fire down the socket.
+//! Cron fires over relay connections, and notification of connecting agents. Used by the clock.
 
 use std::time::Duration;
 
@@ -10,28 +10,27 @@ use tokio::sync::oneshot;
 
 use crate::Relay;
 
-/// Fires that wait for their answer.
+/// Fires that wait for an answer.
 pub(crate) type Fires = DashMap<RequestId, (InstanceId, oneshot::Sender<Said>)>;
 
-/// What an agent said to a fire down its socket.
+/// An agent's answer to a fire over its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     Answer {
         status: u16,
         fired: Fired,
     },
-    /// Nobody is there who takes fires: nothing was sent.
+    /// No connected socket accepts fires. Nothing was sent.
     Nobody,
-    /// It was sent, and nothing came back in time.
+    /// The fire was sent, and no answer came in time.
     Nothing,
 }
 
-/// Tells who has dialed in, here or on another node.
+/// Receives the agents that connect, on this node or another.
 pub struct Arrivals(Listener);
 
 impl Arrivals {
-    /// The next agent to dial in; nothing when the house is gone. Those missed by a slow listener are
-    /// not told later.
+    /// The next agent that connects. `None` when the bus was dropped. A slow listener may miss agents.
     pub async fn next(&mut self) -> Option<InstanceId> {
         loop {
             match self.0.hear().await {
@@ -48,8 +47,8 @@ impl Relay {
         Arrivals(self.0.bus.listen())
     }
 
-    /// Hands a fire to the agent's live socket, if it takes them, and waits for the answer. Never kept:
-    /// whoever asks decides when to try again.
+    /// Sends a fire to the agent's live socket, if it accepts fires, and waits for the answer. The fire is never
+    /// stored: the caller decides when to try again.
     pub async fn fire(&self, instance: &InstanceId, fire: FireBody, within: Duration) -> Said {
         let request_id = RequestId::mint(self.0.timepiece.now().millis());
         let (answer, said) = oneshot::channel();
@@ -67,11 +66,17 @@ impl Relay {
     }
 
     fn offer_fire(&self, instance: &InstanceId, line: String) -> bool {
-        let Some(desk) = self.0.desks.get(instance).map(|desk| desk.clone()) else { return false };
-        let mut state = desk.state.lock();
-        let live = state.seats.iter_mut().find(|seat| seat.role == crate::desk::Role::Live && !seat.idle);
+        let Some(connections) = self.0.connections.get(instance).map(|connections| connections.clone())
+        else {
+            return false;
+        };
+        let mut state = connections.state.lock();
+        let live = state
+            .seats
+            .iter_mut()
+            .find(|seat| seat.role == crate::agent_connections::Role::Live && !seat.idle);
         match live.filter(|seat| seat.takes_fires) {
-            Some(seat) => seat.stop(line),
+            Some(seat) => seat.send_now(line),
             None => false,
         }
     }

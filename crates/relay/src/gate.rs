@@ -1,42 +1,79 @@
-//! May this pass in?
+//! Gate: whether an incoming event is for the agent.
 
-use ledger::{Appended, NewReceipt};
+use ledger::{Full, NewReceipt, Sender};
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, Event};
 
-/// An event at the gate, with what is known of it besides.
+/// An incoming event with its metadata, before it is admitted.
 #[derive(Clone)]
 pub struct Entrant {
     pub event: Event,
-    /// The id that its entry gets, where the event itself names it.
+    /// The id for its entry, if the event itself determines it.
     pub id: Option<EntryId>,
-    /// The platform's own word for "the same again".
+    /// Key by which the platform's repetition of the same event is recognized.
     pub dedup: DedupKey,
-    /// Meant for us, which in a crowd is what makes it a turn.
+    /// Addressed to the bot. In a group, only addressed events are turns.
     pub addressed: bool,
-    /// What the platform calls the event's attachments; kept beside it and handed to nobody.
+    /// The platform's references to the attachments. Stored beside the event and never given to agents.
     pub references: Vec<String>,
-    /// When it came through the door.
+    /// Time of receipt.
     pub accepted: Moment,
-    /// The receipt that a program was promised, kept in the same commit.
+    /// The receipt promised to a program, stored in the same commit.
     pub receipt: Option<Box<NewReceipt>>,
+    /// Rule that applies if the text is exactly `/stop`.
+    pub stop: StopRule,
 }
 
-/// What became of an event at the gate.
+/// Handling of a message that is exactly `/stop`, chosen by its platform (relay contract section 13). It becomes an
+/// interrupt only while a turn of its session may be running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StopRule {
+    /// Always delivered as text.
+    #[default]
+    Text,
+    /// An interrupt for SDK agents, and for sockets whose typing shows that they honour one. Text for others.
+    InterruptIfTyping,
+    /// An interrupt: every agent honours one on this platform.
+    Interrupt,
+}
+
+/// Result of admitting an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    Kept(Appended),
-    /// Not for this agent to see; the reason is for counters.
+    Kept(EntryId),
+    /// The same event came before. This is its first entry.
+    Known(EntryId),
+    /// The inbox has no room for it. Nothing was stored, and the same event may be sent again.
+    Full(Full),
+    /// Not for this agent. The reason is a metric label.
     Refused(&'static str),
 }
 
-/// Where many people talk among themselves, an event is a turn only when it is meant for us.
+impl Admission {
+    /// The entry that holds the event, if one does.
+    pub fn entry(&self) -> Option<&EntryId> {
+        match self {
+            Admission::Kept(entry) | Admission::Known(entry) => Some(entry),
+            Admission::Full(_) | Admission::Refused(_) => None,
+        }
+    }
+}
+
+/// Chat types with several people, where an event is a turn only when it is addressed to the bot.
 fn is_crowd(chat_type: &str) -> bool {
     matches!(chat_type, "group" | "thread" | "forum" | "room")
 }
 
 impl Entrant {
-    /// Why it is not let in, if it is not.
+    /// The sender whose share of the inbox it counts against.
+    pub(crate) fn sender(&self) -> Option<Sender> {
+        match &self.receipt {
+            Some(receipt) => Some(Sender::Program(receipt.sender.clone())),
+            None => self.event.source.user_id.as_ref().map(|user| Sender::Person(user.to_string())),
+        }
+    }
+
+    /// The reason for refusing it, if it is refused.
     pub fn refusal(&self) -> Option<&'static str> {
         refusal(&self.event, self.addressed)
     }
@@ -46,7 +83,7 @@ fn refusal(event: &Event, addressed: bool) -> Option<&'static str> {
     if is_crowd(&event.source.chat_type) && !addressed {
         return Some("not_addressed");
     }
-    // Whatever would kill a stock reader must not lie in its inbox.
+    // An event that would crash a stock agent's reader must not get into its inbox.
     event.deliverable().err().map(|_| "undeliverable")
 }
 

@@ -1,15 +1,14 @@
-//! Stop exactly one turn.
+//! Interrupts: stopping exactly one turn of an agent.
 
 use bus::Word;
 use posthouse_wire::{ChatId, InstanceId, SessionKey, Source, ToGateway, session_key};
 use vault::Holder;
 
-use crate::desk::Role;
 use crate::{Fault, Relay};
 
 impl Relay {
-    /// A gateway asks for a stop. The key is looked up among its own instance's sessions; an unknown
-    /// one is ignored, whoever else may know it.
+    /// Handles a stop requested by a gateway. The key is looked up among the sessions of its own instance. An unknown
+    /// key is ignored, even if another instance has it.
     pub(crate) async fn interrupt_from(&self, holder: &Holder, key: SessionKey) -> Result<(), Fault> {
         if let Some((_, chat)) = self.0.roster.chat_of_session(&holder.instance, &key).await? {
             self.tell_stop(&holder.instance, &key, &chat);
@@ -17,8 +16,8 @@ impl Relay {
         Ok(())
     }
 
-    /// A person asks for a stop on their platform. Keys the agent does not know are harmless, so when
-    /// its generation is unknown every plausible one is sent.
+    /// Handles a stop requested by a person on their platform. Unknown keys are harmless to an agent, so every
+    /// plausible key is sent when its generation is unknown.
     pub fn interrupt(&self, instance: &InstanceId, source: &Source) {
         let Some(chat) = &source.chat_id else { return };
         for key in session_key::plausible(source) {
@@ -34,13 +33,27 @@ impl Relay {
         });
     }
 
-    /// Sends the stop down the seat that runs the session, if it is here. Never kept: a stop that comes
-    /// late would end the wrong turn.
+    /// Sends the stop to the sockets that got the chat's last entries, whatever their roles. A key does not tell which
+    /// session of its chat it means, but an agent ignores unknown keys. The stop is never stored: a late stop would end
+    /// the wrong turn.
     pub(crate) fn stop_turn(&self, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
-        let Some(desk) = self.0.desks.get(instance).map(|desk| desk.clone()) else { return };
+        let Some(connections) = self.0.connections.get(instance).map(|connections| connections.clone())
+        else {
+            return;
+        };
         let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };
-        if let Some(live) = desk.state.lock().seats.iter_mut().find(|seat| seat.role == Role::Live) {
-            let _ = live.stop(frame.line());
+        let mut state = connections.state.lock();
+        let mut sockets = state.turns.sockets(chat);
+        sockets.retain(|socket| state.seats.iter().any(|seat| seat.socket == *socket));
+        if sockets.is_empty() {
+            sockets.extend(state.live().map(|live| live.socket));
+        }
+        for socket in sockets {
+            if let Some(seat) = state.seat(socket)
+                && seat.send_now(frame.line())
+            {
+                state.turns.interrupted(chat);
+            }
         }
     }
 }

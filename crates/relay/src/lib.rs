@@ -1,49 +1,67 @@
-//! Agents on the line.
+//! Relay connections of agents: authentication, inbox, delivery, acknowledgement, actions, wake calls.
 //!
-//! An agent dials in with a gateway credential and says hello for the identities it fronts. What is
-//! kept for it is handed over oldest first and forgotten only when it acknowledges; what it asks to be
-//! done is checked against our records and answered once.
+//! An agent opens a WebSocket with a gateway credential and sends a hello for each identity that it serves. Its inbox
+//! entries are delivered oldest first, and each stays stored until the agent acknowledges it. Every action that the
+//! agent requests is checked against the server's records and answered once.
 //!
-//! Invariants: tenant and instance come from the stored record of the credential, never from a frame;
-//! every lookup by session key also names the instance; nothing is acknowledged before its commit.
+//! Invariants: tenant and instance come from the stored record of the credential, never from a frame; every lookup by
+//! session key also names the instance; nothing is acknowledged before its commit.
 
+mod ack_waiters;
 mod actions;
+mod agent_connections;
 mod auth;
 mod clients;
 mod config;
-mod desk;
 mod egress;
 mod enrol;
+mod fair_queue;
 mod fault;
+mod final_reply;
 mod fires;
+mod frame_rate_limit;
+mod full_inboxes;
 mod gate;
+mod generation;
 mod inbox;
 mod interrupt;
-mod last_word;
+mod long_lines;
+mod message_meter;
 mod metrics;
 mod oauth;
 mod program;
+mod refresh_log;
 mod relay;
-mod rouse;
+mod request_limits;
+mod roster_versions;
 mod route;
 mod routes;
 mod seats;
 mod socket;
-mod taken;
+mod stop;
+mod stream_cursor;
+mod turns;
+mod wake_calls;
 
-pub use auth::{Caller, bearer};
+pub use auth::{Caller, bearer, network};
 pub use config::Config;
 pub use egress::{Carried, Egress, Order};
-pub use enrol::{Enrolled, Enrolment, NotEnrolled};
+pub use enrol::{Enrolled, Enrolment, HttpSecrets, NotEnrolled};
 pub use fault::Fault;
+pub use final_reply::{FinalReply, FinalReplyStream};
 pub use fires::{Arrivals, Said};
-pub use gate::{Admission, Entrant};
-pub use last_word::{LastWord, Speaking};
+pub use gate::{Admission, Entrant, StopRule};
+pub use generation::Proof;
+pub use message_meter::MessageMeter;
 pub use metrics::Metrics;
 pub use oauth::LOGIN_SCOPE;
 pub use program::{Presented, Program};
-pub use relay::{Parts, Relay, RosterWatch};
-pub use route::Bearings;
+pub use relay::{Parts, Relay};
+pub use request_limits::{OverLimit, RequestControl, RequestLimits};
+pub use roster_versions::{RosterChange, RosterWatch};
+pub use route::{Bearings, Routed};
 pub use routes::routes;
-pub use seats::Presence;
-pub use vault::{BOOTSTRAP_CLIENT, Login};
+pub use seats::{Connection, Presence};
+pub use stop::STOP;
+pub use stream_cursor::STOCK_CURSOR;
+pub use vault::{BOOTSTRAP_CLIENT, EndedCredentials, Login, WhichCredentials};

@@ -1,5 +1,6 @@
-//! What the relay counts. Labels come from closed sets; none names a tenant.
+//! Metrics of the relay. Labels come from closed sets; none names a tenant.
 
+use ledger::Full;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,7 +18,7 @@ pub(crate) struct Done {
     pub success: &'static str,
 }
 
-/// The relay's families.
+/// Metric families of the relay.
 #[derive(Default)]
 pub struct Metrics {
     pub(crate) sockets: Gauge,
@@ -25,7 +26,7 @@ pub struct Metrics {
     pub(crate) entries_kept: Counter,
     pub(crate) entries_acknowledged: Counter,
     pub(crate) entries_dead: Counter,
-    pub(crate) entries_dropped: Counter,
+    entries_refused: Family<Why, Counter>,
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
     pub(crate) tokens: Family<Why, Counter>,
@@ -46,14 +47,18 @@ impl Metrics {
         );
         registry.register(
             "posthouse_relay_entries_acknowledged",
-            "Entries taken by agents",
+            "Entries acknowledged by agents",
             self.entries_acknowledged.clone(),
         );
-        registry.register("posthouse_relay_entries_dead", "Entries given up on", self.entries_dead.clone());
         registry.register(
-            "posthouse_relay_entries_dropped",
-            "Entries dropped from inboxes that were full or old",
-            self.entries_dropped.clone(),
+            "posthouse_relay_entries_dead",
+            "Entries that became dead letters",
+            self.entries_dead.clone(),
+        );
+        registry.register(
+            "posthouse_relay_entries_refused",
+            "Entries that were not kept because the inbox, or the sender's share of it, was full",
+            self.entries_refused.clone(),
         );
         registry.register(
             "posthouse_relay_actions",
@@ -66,5 +71,14 @@ impl Metrics {
             "Credentials exchanged for tokens, by result",
             self.tokens.clone(),
         );
+    }
+
+    pub(crate) fn entries_refused(&self, full: Full) {
+        let why = match full {
+            Full::Inbox => "inbox",
+            Full::Share => "share",
+            Full::Tenant => "tenant",
+        };
+        self.entries_refused.get_or_create(&Why { why }).inc();
     }
 }

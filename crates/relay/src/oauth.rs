@@ -1,6 +1,9 @@
-//! Tokens for credentials: `/oauth/token` for clients (RFC 6749, client credentials), `/api/oauth/token`
-//! for stock agents with a planted login (cron contract section 1.1).
+//! OAuth token endpoints.
+//!
+//! `/oauth/token` serves clients (RFC 6749, client credentials). `/api/oauth/token` serves stock agents with a
+//! bootstrap login (cron contract section 1.1).
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -15,22 +18,24 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHEN
 use http::{HeaderMap, StatusCode};
 use posthouse_wire::Secret;
 use serde_json::{Value, json};
-use vault::{BOOTSTRAP_CLIENT, Refreshed};
+use vault::{BOOTSTRAP_CLIENT, Login, Refreshed};
 
-use crate::auth::Caller;
+use crate::auth::{Caller, authorization};
 use crate::metrics::Why;
 use crate::{Fault, Relay};
 
-/// The largest body that is read.
+/// Largest request body in bytes.
 const LARGEST_BODY: usize = 16 * 1024;
-/// Where a stock agent puts its refresh token.
+/// Maximum number of form fields. A request needs four; unknown ones are ignored, up to this number.
+const MOST_FIELDS: usize = 64;
+/// Header in which a stock agent sends its refresh token.
 const REFRESH_TOKEN: &str = "x-nous-refresh-token";
-/// What a login is good for. A stock agent takes one without the vendor's scope for no key to a model.
+/// Scope of a login. Because it lacks the vendor's scope, a stock agent does not take the login for a model API key.
 pub const LOGIN_SCOPE: &str = "cron";
 
 type Fields = Result<Form<Vec<(String, String)>>, FormRejection>;
 
-/// Both doors.
+/// Routes of both endpoints.
 pub(crate) fn routes(relay: &Relay) -> Router {
     Router::new()
         .route("/oauth/token", post(exchange))
@@ -39,19 +44,21 @@ pub(crate) fn routes(relay: &Relay) -> Router {
         .with_state(relay.clone())
 }
 
-/// What is answered instead of a token. A stock agent throws its credentials away at `invalid_grant` and
-/// `refresh_token_reused`, so those two are said only when nothing could help any more.
+/// Error responses of the token endpoints. A stock agent deletes its credentials on `invalid_grant` and
+/// `refresh_token_reused`, so those two are sent only when the credentials can never work again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum TokenError {
     Malformed(&'static str),
     TooLarge,
     UnknownGrantType,
     WrongClient,
     WrongGrant,
     Reused,
-    /// Too many refusals from there.
+    /// Too many refusals from this address.
     Barred,
-    /// A fault of ours.
+    /// The login is used in too many places at once.
+    PutOff,
+    /// An internal error.
     Unavailable,
 }
 
@@ -60,24 +67,12 @@ async fn exchange(
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
     fields: Fields,
-) -> Result<Response, Refusal> {
-    let form = Asked::read(fields)?;
-    let (client, secret) = form.credential(&headers)?;
-    form.grant_type("client_credentials")?;
+) -> Result<Response, TokenError> {
     let address = caller.map(|Extension(caller)| caller.0);
-    let granted = match relay.0.keyring.client(&client, secret.expose()).await.map_err(unavailable)? {
-        Some(client) => relay.0.keyring.grant_access(&client.client).await.map_err(unavailable)?,
-        None => None,
-    };
-    let Some(grant) = granted else {
-        return Err(relay.turned_away(address, Refusal::WrongClient).await);
-    };
-    relay.count_token("granted");
-    Ok(answer(json!({
-        "access_token": grant.access_token.expose(),
-        "token_type": "Bearer",
-        "expires_in": grant.expires_in.as_secs(),
-    })))
+    match relay.exchange_client(&headers, fields).await {
+        Ok(answer) => Ok(answer),
+        Err(refusal) => Err(relay.turned_away(address, refusal).await),
+    }
 }
 
 async fn refresh(
@@ -85,50 +80,115 @@ async fn refresh(
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
     fields: Fields,
-) -> Result<Response, Refusal> {
-    let form = Asked::read(fields)?;
-    form.grant_type("refresh_token")?;
-    let client = form.get("client_id").ok_or(Refusal::Malformed("client_id is missing"))?;
-    // Looked at before the token: no answer to somebody else's client tells whether a token is good.
-    if client != BOOTSTRAP_CLIENT {
-        return Err(Refusal::WrongClient);
-    }
-    let presented = headers.get(REFRESH_TOKEN).and_then(|value| value.to_str().ok());
-    let presented =
-        presented.ok_or(Refusal::Malformed("the refresh token goes into the header x-nous-refresh-token"))?;
+) -> Result<Response, TokenError> {
     let address = caller.map(|Extension(caller)| caller.0);
-    match relay.0.keyring.refresh(presented, client).await.map_err(unavailable)? {
-        Refreshed::Granted(login) => {
-            relay.count_token("granted");
-            Ok(answer(json!({
-                "access_token": login.access.access_token.expose(),
-                "refresh_token": login.refresh_token.expose(),
-                "token_type": "Bearer",
-                "expires_in": login.access.expires_in.as_secs(),
-                "scope": LOGIN_SCOPE,
-            })))
-        }
-        Refreshed::Reused(login) => {
-            // The login goes on for whoever holds its latest token; an operator who did not copy the file
-            // about will want to end it.
-            tracing::warn!(login.id = %login, "a refresh token that was exchanged before was presented again");
-            Err(relay.turned_away(address, Refusal::Reused).await)
-        }
-        Refreshed::Refused => Err(relay.turned_away(address, Refusal::WrongGrant).await),
+    match relay.exchange_refresh_token(&headers, fields, address).await {
+        Ok(answer) => Ok(answer),
+        Err(refusal) => Err(relay.turned_away(address, refusal).await),
     }
 }
 
 impl Relay {
-    /// A refusal that counts against the address it goes to: guessing gets slower, then stops.
-    async fn turned_away(&self, address: Option<IpAddr>, refusal: Refusal) -> Refusal {
-        let why = if refusal == Refusal::Reused { "reused" } else { "refused" };
-        if self.slowed_down(address, why).await { refusal } else { Refusal::Barred }
+    async fn exchange_client(&self, headers: &HeaderMap, fields: Fields) -> Result<Response, TokenError> {
+        let form = TokenForm::read(fields)?;
+        let (client, secret) = form.credential(headers)?;
+        form.grant_type("client_credentials")?;
+        let keyring = &self.0.keyring;
+        let granted = match keyring.client(&client, secret.expose()).await.map_err(unavailable)? {
+            Some(client) => keyring.grant_access(&client.client).await.map_err(unavailable)?,
+            None => None,
+        };
+        let grant = granted.ok_or(TokenError::WrongClient)?;
+        self.count_token("granted");
+        Ok(answer(json!({
+            "access_token": grant.access_token.expose(),
+            "token_type": "Bearer",
+            "expires_in": grant.expires_in.as_secs(),
+        })))
     }
 
-    /// Counts one more refusal of somebody there, and waits as long as that shall take. False, and at
-    /// once, when there were too many.
-    pub(crate) async fn slowed_down(&self, address: Option<IpAddr>, why: &'static str) -> bool {
-        let pause = self.0.refusals.pause(None, address, self.0.timepiece.now());
+    async fn exchange_refresh_token(
+        &self,
+        headers: &HeaderMap,
+        fields: Fields,
+        address: Option<IpAddr>,
+    ) -> Result<Response, TokenError> {
+        let form = TokenForm::read(fields)?;
+        form.grant_type("refresh_token")?;
+        let client = form.get("client_id").ok_or(TokenError::Malformed("client_id is missing"))?;
+        // Checked before the token, so that no response to a wrong client reveals whether a token is valid.
+        if client != BOOTSTRAP_CLIENT {
+            return Err(TokenError::WrongClient);
+        }
+        let presented = headers.get(REFRESH_TOKEN).and_then(|value| value.to_str().ok());
+        let presented = presented
+            .ok_or(TokenError::Malformed("send the refresh token in the header x-nous-refresh-token"))?;
+        match self.0.keyring.refresh(presented, client, address).await.map_err(unavailable)? {
+            Refreshed::Granted(login) => Ok(self.refreshed(&login)),
+            Refreshed::Forked(login, record) => {
+                tracing::warn!(
+                    login.id = %record.login,
+                    instance.id = %record.instance,
+                    lines = record.lines,
+                    address = address.map(tracing::field::display),
+                    addresses = record.addresses.join(", "),
+                    "a login is used in {} places at once because its file was copied; end it with `posthouse client revoke {}` \
+                     unless that is intended",
+                    record.lines,
+                    record.login,
+                );
+                Ok(self.refreshed(&login))
+            }
+            Refreshed::Full(record) => {
+                if self.0.refresh_log.is_due(&record.login, self.0.timepiece.instant()) {
+                    tracing::warn!(
+                        login.id = %record.login,
+                        instance.id = %record.instance,
+                        lines = record.lines,
+                        address = address.map(tracing::field::display),
+                        addresses = record.addresses.join(", "),
+                        "refused a refresh for now: the login is used in too many places at once",
+                    );
+                }
+                Err(TokenError::PutOff)
+            }
+            Refreshed::Reused(login) => {
+                // The login stays valid for the holder of its latest token. An operator who did not copy the file
+                // will want to end it.
+                tracing::warn!(login.id = %login, address = address.map(tracing::field::display), "a refresh token was presented again after it had been exchanged");
+                Err(TokenError::Reused)
+            }
+            Refreshed::Refused => Err(TokenError::WrongGrant),
+        }
+    }
+
+    fn refreshed(&self, login: &Login) -> Response {
+        self.count_token("granted");
+        answer(json!({
+            "access_token": login.access.access_token.expose(),
+            "refresh_token": login.refresh_token.expose(),
+            "token_type": "Bearer",
+            "expires_in": login.access.expires_in.as_secs(),
+            "scope": LOGIN_SCOPE,
+        }))
+    }
+
+    /// Counts a refusal against the client's address, so that guessing and sending malformed requests get slower and
+    /// then stop. An internal error counts against nobody.
+    async fn turned_away(&self, address: Option<IpAddr>, refusal: TokenError) -> TokenError {
+        let why = match refusal {
+            TokenError::Unavailable => return refusal,
+            TokenError::Reused => "reused",
+            TokenError::PutOff => "put_off",
+            _ => "refused",
+        };
+        if self.slow_down(address, why).await { refusal } else { TokenError::Barred }
+    }
+
+    /// Counts one more refusal of this address and waits for the resulting delay. Returns false, without delay, when
+    /// there were too many.
+    pub async fn slow_down(&self, address: Option<IpAddr>, why: &'static str) -> bool {
+        let pause = self.0.refusals.pause(None, address, self.0.timepiece.instant());
         self.count_token(if pause.is_some() { why } else { "barred" });
         self.0.timepiece.after(pause.unwrap_or_default()).await;
         pause.is_some()
@@ -139,53 +199,58 @@ impl Relay {
     }
 }
 
-/// A form, each name at most once.
-struct Asked(Vec<(String, Secret)>);
+/// A form in which each name occurs at most once.
+struct TokenForm(HashMap<String, Secret>);
 
-impl Asked {
-    fn read(fields: Fields) -> Result<Self, Refusal> {
+impl TokenForm {
+    fn read(fields: Fields) -> Result<Self, TokenError> {
         let Form(fields) = fields.map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge,
-            _ => Refusal::Malformed("the body is no application/x-www-form-urlencoded form"),
+            StatusCode::PAYLOAD_TOO_LARGE => TokenError::TooLarge,
+            _ => TokenError::Malformed("the body must be an application/x-www-form-urlencoded form"),
         })?;
-        let mut read: Vec<(String, Secret)> = Vec::with_capacity(fields.len());
+        if fields.len() > MOST_FIELDS {
+            return Err(TokenError::Malformed("the form has more than 64 fields"));
+        }
+        let mut read = HashMap::with_capacity(fields.len());
         for (name, value) in fields {
-            if read.iter().any(|(known, _)| *known == name) {
-                return Err(Refusal::Malformed("a field stands there twice"));
+            if read.insert(name, Secret::new(value)).is_some() {
+                return Err(TokenError::Malformed("a field occurs twice"));
             }
-            read.push((name, Secret::new(value)));
         }
         Ok(Self(read))
     }
 
-    /// An empty field is none.
+    /// The value of a field. An empty field counts as missing.
     fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.expose())
-            .filter(|v| !v.is_empty())
+        self.0.get(name).map(Secret::expose).filter(|value| !value.is_empty())
     }
 
-    fn grant_type(&self, expected: &str) -> Result<(), Refusal> {
+    fn grant_type(&self, expected: &str) -> Result<(), TokenError> {
         match self.get("grant_type") {
             Some(found) if found == expected => Ok(()),
-            Some(_) => Err(Refusal::UnknownGrantType),
-            None => Err(Refusal::Malformed("grant_type is missing")),
+            Some(_) => Err(TokenError::UnknownGrantType),
+            None => Err(TokenError::Malformed("grant_type is missing")),
         }
     }
 
-    /// From HTTP Basic or from the form, and not from both.
-    fn credential(&self, headers: &HeaderMap) -> Result<(String, Secret), Refusal> {
+    /// The client credential, from HTTP Basic or from the form, but not from both.
+    fn credential(&self, headers: &HeaderMap) -> Result<(String, Secret), TokenError> {
         let named = (self.get("client_id"), self.get("client_secret"));
-        match (headers.get(AUTHORIZATION), named) {
+        if headers.contains_key(AUTHORIZATION) && authorization(headers).is_none() {
+            return Err(TokenError::Malformed("there is more than one Authorization header"));
+        }
+        match (authorization(headers), named) {
             (None, (Some(client), Some(secret))) => Ok((client.to_owned(), Secret::new(secret))),
-            (None, _) => Err(Refusal::WrongClient),
-            (Some(_), (_, Some(_))) => Err(Refusal::Malformed("the client proves itself in two ways")),
+            (None, _) => Err(TokenError::WrongClient),
+            (Some(_), (_, Some(_))) => Err(TokenError::Malformed(
+                "send the client secret in the form or in the Authorization header, not in both",
+            )),
             (Some(header), (named, None)) => {
-                let (client, secret) = header.to_str().ok().and_then(basic).ok_or(Refusal::WrongClient)?;
+                let (client, secret) = header.to_str().ok().and_then(basic).ok_or(TokenError::WrongClient)?;
                 match named {
-                    Some(named) if named != client => Err(Refusal::Malformed("two clients are named")),
+                    Some(named) if named != client => Err(TokenError::Malformed(
+                        "client_id differs from the client in the Authorization header",
+                    )),
                     _ => Ok((client, secret)),
                 }
             }
@@ -193,8 +258,8 @@ impl Asked {
     }
 }
 
-/// The two parts of a Basic header. Our client ids hold a colon, our secrets do not; whoever follows the
-/// RFC to the letter writes that colon as `%3A`.
+/// The client id and secret of a Basic header. Client ids contain a colon, secrets do not. Clients that follow the RFC
+/// strictly encode that colon as `%3A`.
 pub(crate) fn basic(header: &str) -> Option<(String, Secret)> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -205,54 +270,56 @@ pub(crate) fn basic(header: &str) -> Option<(String, Secret)> {
     Some((client.replace("%3A", ":").replace("%3a", ":"), Secret::new(secret)))
 }
 
-fn unavailable(fault: vault::Fault) -> Refusal {
+fn unavailable(fault: vault::Fault) -> TokenError {
     let fault = Fault::from(fault);
     tracing::error!(%fault, "could not exchange a credential");
-    Refusal::Unavailable
+    TokenError::Unavailable
 }
 
-/// RFC 6749 wants both headers with everything that holds a token.
+/// RFC 6749 requires both headers on every response with a token.
 fn answer(body: Value) -> Response {
     ([(CACHE_CONTROL, "no-store"), (PRAGMA, "no-cache")], Json(body)).into_response()
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for TokenError {
     fn into_response(self) -> Response {
         const LATER: Duration = Duration::from_secs(60);
         let (status, error, description) = match self {
-            Refusal::Malformed(why) => (StatusCode::BAD_REQUEST, "invalid_request", why),
-            Refusal::TooLarge => {
+            TokenError::Malformed(why) => (StatusCode::BAD_REQUEST, "invalid_request", why),
+            TokenError::TooLarge => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request", "the body is larger than 16 KiB")
             }
-            Refusal::UnknownGrantType => {
-                (StatusCode::BAD_REQUEST, "unsupported_grant_type", "this door does not know that grant")
-            }
-            Refusal::WrongClient => {
+            TokenError::UnknownGrantType => (
+                StatusCode::BAD_REQUEST,
+                "unsupported_grant_type",
+                "this endpoint does not support that grant_type",
+            ),
+            TokenError::WrongClient => {
                 (StatusCode::UNAUTHORIZED, "invalid_client", "the client is unknown or its secret is wrong")
             }
-            Refusal::WrongGrant => (
+            TokenError::WrongGrant => (
                 StatusCode::BAD_REQUEST,
                 "invalid_grant",
                 "the refresh token is unknown or its login has ended",
             ),
-            Refusal::Reused => {
-                (StatusCode::BAD_REQUEST, "refresh_token_reused", "the refresh token was exchanged before")
+            TokenError::Reused => {
+                (StatusCode::BAD_REQUEST, "refresh_token_reused", "the refresh token was already exchanged")
             }
-            Refusal::Barred => {
-                (StatusCode::TOO_MANY_REQUESTS, "slow_down", "too many refusals: try again later")
+            TokenError::Barred => {
+                (StatusCode::TOO_MANY_REQUESTS, "slow_down", "too many failed attempts: try again later")
             }
-            Refusal::Unavailable => (
+            TokenError::PutOff | TokenError::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "temporarily_unavailable",
-                "the house cannot do this now: try again later",
+                "the server cannot do this now: try again later",
             ),
         };
         let mut response = answer(json!({ "error": error, "error_description": description }));
         *response.status_mut() = status;
-        if self == Refusal::WrongClient {
+        if self == TokenError::WrongClient {
             response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Basic"));
         }
-        if self == Refusal::Barred {
+        if self == TokenError::Barred {
             response.headers_mut().insert(RETRY_AFTER, LATER.as_secs().into());
         }
         response

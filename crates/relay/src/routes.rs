@@ -1,4 +1,4 @@
-//! The relay's doors: `/relay`, and those where credentials are exchanged for tokens.
+//! HTTP routes of the relay: `/relay` for agents' WebSockets, and the token endpoints.
 
 use std::sync::Arc;
 
@@ -7,15 +7,20 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
+use posthouse_time::Timepiece;
 
 use crate::auth::{Caller, Verdict};
+use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
 use crate::seats::UNAUTHORIZED;
-use crate::{Egress, LastWord, Relay, oauth, socket};
+use crate::{Egress, FinalReply, MessageMeter, Relay, RequestControl, oauth, socket};
 
-/// The largest message taken. A stock agent sends each line as one message, so this is past the longest
-/// line: one that is merely too long is read and refused in words (contract section 4).
+/// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
+/// that is merely too long is still read, and gets an error result (contract section 4).
 const LARGEST: usize = 8 * 1024 * 1024;
+
+/// Close code and reason when the server has no room for the connection.
+const TRY_AGAIN_LATER: (u16, &str) = (1013, "try again later");
 
 #[derive(Clone)]
 struct Door {
@@ -23,7 +28,7 @@ struct Door {
     egress: Arc<dyn Egress>,
 }
 
-/// The socket's door, and the tokens'. Built last, from the relay and from what carries its actions.
+/// Builds the routes, from the relay and the egress that carries out its actions.
 pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
     Router::new()
         .route("/relay", get(dial))
@@ -34,22 +39,29 @@ pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
 async fn dial(
     State(door): State<Door>,
     caller: Option<Extension<Caller>>,
-    last_word: Option<Extension<LastWord>>,
+    final_reply: Option<Extension<FinalReply>>,
+    control: Option<Extension<RequestControl>>,
+    meter: Option<Extension<MessageMeter>>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
+    let control = control.map(|Extension(control)| control);
+    let final_reply = final_reply.map(|Extension(final_reply)| final_reply);
+    if control.as_ref().is_some_and(|control| !control.has_room()) {
+        return no_room(&door, final_reply, upgrade);
+    }
     let caller = caller.map(|Extension(caller)| caller);
     let verdict = match door.relay.judge(&headers, caller).await {
         Ok(verdict) => verdict,
         Err(fault) => {
-            tracing::error!(%fault, "could not judge a dial");
+            tracing::error!(%fault, "could not authenticate a connecting agent");
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
     };
-    // The buffers are what an idle socket weighs; the codec's own default is 128 KiB a socket.
+    // The buffers determine the memory of an idle socket. The codec's default is 128 KiB per socket.
     let upgrade = upgrade
-        .read_buffer_size(2048)
-        // Only a threshold: frames fed together leave in one write, and an idle socket holds nothing.
+        .read_buffer_size(READ_AT_ONCE)
+        // This is only a threshold: frames fed together are sent in one write, and an idle socket buffers nothing.
         .write_buffer_size(32 * 1024)
         .max_write_buffer_size(8 * 1024 * 1024)
         .max_message_size(LARGEST)
@@ -57,29 +69,50 @@ async fn dial(
     let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
     match verdict {
         Verdict::Welcome(holder) => {
+            let principal = format!("agent:{}", holder.instance);
+            if control.is_some_and(|control| control.allows(&principal, Some(&holder.tenant)).is_err()) {
+                return no_room(&door, final_reply, upgrade);
+            }
             let Door { relay, egress } = door;
-            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream))
+            let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
+            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, meter))
         }
         Verdict::Refused { reason, pause } => {
             refused(reason);
             let timepiece = door.relay.0.timepiece.clone();
-            // Before the answer, for which a stock agent waits ten seconds; between it and the close it
-            // would already have said hello.
+            // The delay comes before the response, for which a stock agent waits ten seconds. Between response
+            // and close, the agent would already send its hello.
             timepiece.after(pause).await;
-            // 101, and 4401 in the same breath: the only refusal that a stock agent understands (section 3.2).
-            let said =
-                last_word.map(|Extension(last_word)| last_word.close(UNAUTHORIZED.0, reason)).is_some();
-            upgrade.on_upgrade(move |mut stream| async move {
-                if said {
-                    socket::await_goodbye(&mut stream, &timepiece).await;
-                } else {
-                    socket::say_goodbye(&mut stream, &timepiece, UNAUTHORIZED.0, reason).await;
-                }
-            })
+            // 101 and 4401 in one write: the only refusal that a stock agent understands (contract section 3.2).
+            closed(timepiece, final_reply, upgrade, UNAUTHORIZED.0, reason)
         }
         Verdict::Barred => {
             refused("barred");
             StatusCode::TOO_MANY_REQUESTS.into_response()
         }
     }
+}
+
+/// Refuses a connection because the server has no room. The agent connects again later.
+fn no_room(door: &Door, final_reply: Option<FinalReply>, upgrade: WebSocketUpgrade) -> Response {
+    door.relay.0.metrics.dials_refused.get_or_create(&Why { why: "no_room" }).inc();
+    closed(door.relay.0.timepiece.clone(), final_reply, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1)
+}
+
+/// Accepts the upgrade and closes, in one write if possible.
+fn closed(
+    timepiece: Timepiece,
+    final_reply: Option<FinalReply>,
+    upgrade: WebSocketUpgrade,
+    code: u16,
+    reason: &'static str,
+) -> Response {
+    let said = final_reply.map(|final_reply| final_reply.close(code, reason)).is_some();
+    upgrade.on_upgrade(move |mut stream| async move {
+        if said {
+            socket::await_goodbye(&mut stream, &timepiece).await;
+        } else {
+            socket::say_goodbye(&mut stream, &timepiece, code, reason).await;
+        }
+    })
 }

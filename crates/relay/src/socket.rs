@@ -1,7 +1,8 @@
-//! One live connection. Its task owns the stream; the rest of the house asks.
+//! One relay connection: the task that owns an agent's WebSocket. Other code reaches it through its seat.
 
 mod delivery;
 mod hello;
+mod reading;
 mod writing;
 
 use std::sync::Arc;
@@ -10,28 +11,26 @@ use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use futures_util::FutureExt;
 use ledger::Identity;
-use posthouse_time::Moment;
-use posthouse_wire::frame::{Lines, Unread};
-use posthouse_wire::{FromGateway, Outcome, ToGateway};
+use posthouse_time::{Instant, Timepiece};
+use posthouse_wire::frame::Lines;
+use posthouse_wire::{Action, FromGateway, ToGateway};
 use tokio::sync::Notify;
 use vault::Holder;
 
 use crate::actions::Asking;
-use crate::desk::{Desk, Line, Orders, Role};
+use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
 use crate::fires::Said;
-use crate::{Egress, Relay};
+use crate::generation::Proof;
+use crate::{Egress, MessageMeter, Relay};
 use delivery::Delivery;
-use writing::broken;
+use reading::Backlog;
 pub(crate) use writing::{await_goodbye, say_goodbye};
 
-/// The longest line taken from an agent.
-const LONGEST_LINE: usize = 4 * 1024 * 1024;
-/// Messages heard at a time before anything else has its turn.
-const PACK: usize = 64;
-/// How long a closing house waits for acknowledgements and answers in flight.
+/// Time limit at shutdown for acknowledgements and results in flight.
 const FAREWELL: Duration = Duration::from_secs(3);
+/// Payload of the ping that follows a stop.
+const STOP_PING: &[u8] = b"stop";
 
 pub(crate) struct Socket {
     id: u64,
@@ -40,71 +39,83 @@ pub(crate) struct Socket {
     holder: Holder,
     stream: WebSocket,
     lines: Lines,
-    desk: Arc<Desk>,
-    /// Rings when the desk has orders for this socket.
-    bell: Arc<Notify>,
+    connections: Arc<AgentConnections>,
+    /// Notified when there are orders for this socket.
+    orders_ready: Arc<Notify>,
+    /// The gateway version that its hellos have proved so far.
+    proof: Proof,
     /// Set with the first accepted hello.
     seated: Option<Box<Seated>>,
-    opened: Moment,
-    /// When anything was last heard from the peer, and when we last asked.
-    heard: Moment,
-    pinged: Moment,
-    /// When it last asked for something; a standby without requests is closed.
-    asked: Moment,
+    opened: Instant,
+    /// Times of the last message from the peer and of our last ping.
+    heard: Instant,
+    pinged: Instant,
+    /// Last time at which nothing was read from the peer because its own backlog was full.
+    unheard: Instant,
+    /// Data that was read and is not processed yet, if any.
+    backlog: Option<Box<Backlog>>,
+    /// Nothing is read before this time.
+    reads_from: Instant,
+    meter: MessageMeter,
 }
 
-/// What a socket is once it is live.
+/// State of a socket after its first accepted hello.
 struct Seated {
-    /// As this task last knew it; the desk has the truth.
+    /// The role that this task last saw. The state in `agent_connections` is authoritative.
     role: Role,
-    /// The pairs it said hello for, the first being its default.
+    /// The identities it sent a hello for. The first is its default.
     advertised: Vec<Identity>,
-    /// It announced our SDK.
-    is_ours: bool,
     delivery: Delivery,
 }
 
-/// What the stream gave: nothing when it has ended.
+/// Result of a read. `None` when the stream has ended.
 type Received = Option<Result<Message, axum::Error>>;
 
-/// How a connection ends.
+/// Reason for the end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Ending {
-    /// The peer went, or the line broke.
+    /// The peer closed, or the connection broke.
     Gone,
-    /// We close it.
+    /// The server closes it.
     Close { code: u16, reason: &'static str },
 }
 
 use Ending::{Close, Gone};
 
-/// Not an `async fn`, which would keep room for its arguments beside the socket for as long as it lives.
+/// Serves one connection. Not an `async fn`: its future would keep space for the arguments for its whole life.
 pub(crate) fn serve(
     relay: Relay,
     egress: Arc<dyn Egress>,
     holder: Holder,
     stream: WebSocket,
+    meter: MessageMeter,
 ) -> impl Future<Output = ()> + Send {
-    let now = relay.0.timepiece.now();
+    let now = relay.0.timepiece.instant();
     let id = relay.0.sockets.fetch_add(1, Ordering::Relaxed);
     relay.0.metrics.sockets.inc();
-    // Tracked, so that the closing house waits for the goodbye.
+    // Tracked, so that shutdown waits for the closing handshake.
     let tracked = relay.0.tasks.token();
-    let bell = Arc::new(Notify::new());
+    let orders_ready = Arc::new(Notify::new());
+    let connections = relay.arrive(&holder, id, Arc::clone(&egress), Arc::clone(&orders_ready));
+    meter.joins(&connections.meter);
     let mut socket = Socket {
         id,
-        desk: relay.arrive(&holder, id, Arc::clone(&bell)),
+        connections,
+        meter,
         relay,
         egress,
         holder,
         stream,
-        lines: Lines::new(LONGEST_LINE),
-        bell,
+        lines: Lines::new(reading::LONGEST_LINE),
+        orders_ready,
+        proof: Proof::default(),
         seated: None,
         opened: now,
         heard: now,
         pinged: now,
-        asked: now,
+        unheard: now,
+        backlog: None,
+        reads_from: now,
     };
     async move {
         let ending = socket.run().await;
@@ -117,28 +128,36 @@ impl Socket {
     async fn run(&mut self) -> Ending {
         let closing = self.relay.0.closing.clone();
         let timepiece = self.relay.0.timepiece.clone();
-        let bell = Arc::clone(&self.bell);
-        let mut farewell: Option<Moment> = None;
+        let orders_ready = Arc::clone(&self.orders_ready);
+        let mut farewell: Option<Instant> = None;
         loop {
             if let Some(until) = farewell
-                && (self.has_nothing_in_flight() || timepiece.now() >= until)
+                && (self.has_nothing_in_flight() || timepiece.instant() >= until)
             {
-                return Close { code: 1012, reason: "the house is closing" };
+                return Close { code: 1012, reason: "the server is shutting down" };
             }
-            let due = self.next_timer().min(farewell.unwrap_or(Moment::from_millis(i64::MAX)));
-            // In this order, since the further down one is, the more it costs to begin waiting for it;
-            // what is due does not wait behind a peer that never stops talking.
+            let now = timepiece.instant();
+            let due = self.next_timer().min(farewell.unwrap_or(Instant::NEVER));
+            let looks = if self.reads_from > now { due.min(self.reads_from) } else { due };
+            let goes_on = if self.backlog.is_none() { Instant::NEVER } else { self.goes_on() };
+            // The branches are ordered by the cost of starting to wait for them. Due timers come first, so that
+            // a peer that sends without pause cannot delay them.
             let step = tokio::select! {
                 biased;
-                () = std::future::ready(()), if timepiece.now() >= due => Box::pin(self.tick()).await,
-                () = bell.notified() => Box::pin(self.heed()).await,
-                () = progress(&mut self.seated) => Ok(()),
+                () = std::future::ready(()), if now >= due => Box::pin(self.tick()).await,
+                () = orders_ready.notified() => Box::pin(self.heed()).await,
+                () = progress(&mut self.seated, &timepiece) => Ok(()),
                 () = closing.cancelled(), if farewell.is_none() => {
-                    farewell = Some(timepiece.now() + FAREWELL);
+                    farewell = Some(timepiece.instant() + FAREWELL);
                     Ok(())
                 }
-                message = self.stream.recv() => Box::pin(self.messages(message)).await,
-                () = timepiece.until(due) => Box::pin(self.tick()).await,
+                message = self.stream.recv(), if self.reads(now) => {
+                    Box::pin(self.messages(message)).await
+                }
+                () = timepiece.sleep_until(goes_on), if self.backlog.is_some() => {
+                    Box::pin(self.work_on()).await
+                }
+                () = timepiece.sleep_until(looks) => Box::pin(self.tick()).await,
             };
             self.start_committing();
             let step = match step {
@@ -151,47 +170,8 @@ impl Socket {
         }
     }
 
-    fn now(&self) -> Moment {
-        self.relay.0.timepiece.now()
-    }
-
-    /// What was received, and what else lies there already: acknowledgements come in packs, and what
-    /// follows from them is done once for a pack.
-    async fn messages(&mut self, received: Received) -> Result<(), Ending> {
-        self.message(received).await?;
-        for _ in 1..PACK {
-            let Some(received) = self.stream.recv().now_or_never() else { break };
-            self.message(received).await?;
-        }
-        Ok(())
-    }
-
-    async fn message(&mut self, received: Received) -> Result<(), Ending> {
-        self.heard = self.now();
-        let bytes: Bytes = match received.ok_or(Gone)?.map_err(broken)? {
-            Message::Text(text) => text.into(),
-            Message::Binary(bytes) => bytes,
-            Message::Ping(_) => return Ok(()),
-            Message::Pong(_) => return self.ponged().await,
-            Message::Close(_) => return Err(Gone),
-        };
-        // One line at a time: a message of a million tiny lines must not become a million frames at once.
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (mut frame, mut weight) = (Err(Unread::Ignored), 0);
-            self.lines
-                .push(piece, |line| (frame, weight) = (FromGateway::read(line), line.len()))
-                .map_err(|_| Close { code: 1009, reason: "line too long" })?;
-            match frame {
-                Ok(frame) => self.frame(frame, weight).await?,
-                Err(Unread::Answerable { request_id }) => {
-                    let result = Outcome::failed("malformed request: no readable action");
-                    self.send(&ToGateway::OutboundResult { request_id, result }.line()).await?;
-                }
-                // Unknown types and noise are ignored and the socket stays (contract section 5).
-                Err(Unread::Ignored) => {}
-            }
-        }
-        Ok(())
+    fn now(&self) -> Instant {
+        self.relay.0.timepiece.instant()
     }
 
     async fn frame(&mut self, frame: FromGateway, weight: usize) -> Result<(), Ending> {
@@ -202,26 +182,29 @@ impl Socket {
                 Ok(())
             }
             FromGateway::Outbound(outbound) => {
-                self.asked = self.now();
                 let asking = Asking {
                     socket: self.id,
-                    desk: &self.desk,
+                    connections: &self.connections,
                     holder: &self.holder,
                     advertised: self.seated.as_ref().map_or(&[][..], |seated| &seated.advertised),
-                    is_ours: self.seated.as_ref().is_some_and(|seated| seated.is_ours),
+                    proof: self.proof,
                     egress: &self.egress,
                     weight,
                 };
                 let request_id = outbound.request_id.clone();
+                let types = matches!(outbound.action, Action::Typing { .. });
                 match self.relay.act(asking, outbound) {
-                    // Said by this task itself: a peer that asks faster than it reads holds up only itself.
+                    // Sent by this task itself, so that a peer that asks faster than it reads delays only itself.
                     Some(result) => self.send(&ToGateway::OutboundResult { request_id, result }.line()).await,
-                    None => Ok(()),
+                    None => {
+                        self.works(types);
+                        Ok(())
+                    }
                 }
             }
             FromGateway::Interrupt { session_key, .. } => {
                 if let Err(fault) = self.relay.interrupt_from(&self.holder, session_key).await {
-                    tracing::error!(%fault, "could not look up a session to stop");
+                    tracing::error!(%fault, "could not look up the session to stop");
                 }
                 Ok(())
             }
@@ -233,85 +216,91 @@ impl Socket {
         }
     }
 
-    /// From now on nothing is delivered live; what was begun is already on the wire, since this task
-    /// writes in order. The flag is durable before the answer.
+    /// Stops live delivery. Earlier frames are already on the wire, because this task writes in order. The flag is
+    /// stored before the answer is sent.
     async fn go_idle(&mut self) -> Result<(), Ending> {
         if let Some(seated) = &mut self.seated {
             seated.delivery.idle = true;
         }
-        if self.relay.go_idle(&self.desk, self.id) {
+        if self.relay.go_idle(&self.connections, self.id) {
             let (roster, instance) = (&self.relay.0.roster, &self.holder.instance);
             let mut noted = roster.set_idle(instance, true).await;
-            // It may have come back by another socket while this was being written.
-            if !self.desk.state.lock().idle {
+            // The agent may have come back on another socket during the write.
+            if !self.connections.state.lock().idle {
                 noted = roster.set_idle(instance, false).await;
             }
             if let Err(fault) = noted {
-                tracing::error!(%fault, "could not note that an agent is going idle");
+                tracing::error!(%fault, "could not record that an agent is going idle");
                 return Err(Close { code: 1011, reason: "try again" });
             }
         }
         self.send(&ToGateway::GoingIdleAck.line()).await
     }
 
-    /// The bell has rung: does what the desk has for this socket.
+    /// Carries out the orders for this socket, after a notification.
     async fn heed(&mut self) -> Result<(), Ending> {
-        let Some(Orders { role, mut lines, close }) = self.desk.state.lock().orders(self.id) else {
+        let Some(Orders { role, mut lines, close }) = self.connections.state.lock().orders(self.id) else {
             return Ok(());
         };
         if let Some((code, reason)) = close {
             return Err(Close { code, reason });
         }
+        let stops = lines.iter().any(|line| matches!(line, QueuedFrame::Immediate(_)));
         while let Some(line) = lines.pop_front() {
-            let (Line::Result(text) | Line::Stop(text)) = &line;
+            let (QueuedFrame::Result(text) | QueuedFrame::Immediate(text)) = &line;
             if let Err(ending) = self.send(text).await {
                 lines.push_front(line);
-                self.desk.state.lock().put_back(self.id, lines);
+                self.connections.state.lock().put_back(self.id, lines);
                 return Err(ending);
             }
+        }
+        if stops {
+            // A pong to this ping proves that the stops before it have arrived.
+            self.ping_with(Bytes::from_static(STOP_PING)).await?;
         }
         self.change_role(role).await
     }
 
-    /// Whatever is due: a ping, a lease that ran out, a silent peer, a socket that never said hello.
+    /// Handles due timers: a ping, an expired lease, a silent peer, a socket without a hello.
     async fn tick(&mut self) -> Result<(), Ending> {
         let (now, config) = (self.now(), self.relay.0.config.clone());
-        if now >= self.heard + config.silent_after.0 {
+        if self.has_read_ahead() {
+            self.unheard = now;
+        }
+        if now >= self.silent_at() {
             return Err(Close { code: 1001, reason: "silent" });
         }
-        let Some(seated) = &self.seated else {
+        if self.seated.is_none() {
             if now >= self.opened + config.hello_within.0 {
                 return Err(Close { code: 1008, reason: "no usable identity" });
             }
             return self.ping_if_due(now).await;
-        };
-        if seated.role == Role::Standby && now >= self.asked + config.standby.0 {
-            return Err(Close { code: 4409, reason: "superseded" });
         }
         self.check_lease(now).await?;
         self.ping_if_due(now).await
     }
 
-    async fn ping_if_due(&mut self, now: Moment) -> Result<(), Ending> {
+    async fn ping_if_due(&mut self, now: Instant) -> Result<(), Ending> {
         if now >= self.next_ping() {
             self.ping().await?;
         }
         Ok(())
     }
 
-    fn next_ping(&self) -> Moment {
+    fn next_ping(&self) -> Instant {
         self.pinged.max(self.heard) + self.relay.0.config.ping_every.0
     }
 
-    fn next_timer(&self) -> Moment {
+    fn silent_at(&self) -> Instant {
+        self.heard.max(self.unheard) + self.relay.0.config.silent_after.0
+    }
+
+    fn next_timer(&self) -> Instant {
         let config = &self.relay.0.config;
-        let mut due = self.next_ping().min(self.heard + config.silent_after.0);
+        let mut due = self.next_ping().min(self.silent_at());
         match &self.seated {
             None => due = due.min(self.opened + config.hello_within.0),
             Some(seated) => {
-                if seated.role == Role::Standby {
-                    due = due.min(self.asked + config.standby.0);
-                }
                 if let Some(delivery) = seated.delivery.next_timer(config) {
                     due = due.min(delivery);
                 }
@@ -323,29 +312,37 @@ impl Socket {
     fn has_nothing_in_flight(&self) -> bool {
         self.seated.as_ref().is_none_or(|seated| {
             seated.delivery.has_nothing_in_flight()
-                && !self.desk.state.lock().running.keys().any(|(gateway, _)| *gateway == self.holder.gateway)
+                && !self
+                    .connections
+                    .state
+                    .lock()
+                    .running
+                    .keys()
+                    .any(|(gateway, _)| *gateway == self.holder.gateway)
         })
     }
 
     async fn leave(&mut self, ending: Ending) {
         if let Some(seated) = self.seated.take() {
-            // Our own shutdown never counts against an entry.
+            // A shutdown of the server never counts against an entry.
             let counts = ending == Gone && !self.relay.0.closing.is_cancelled();
             let lost = if counts { seated.delivery.unanswered() } else { None };
             self.finish_acknowledging(seated.delivery).await;
-            // The entry is set back before another socket can be handed it.
+            // The setback is recorded before another socket can get the entry.
             if let Some(entry) = lost {
                 self.set_back(&entry, ledger::Setback::Loss).await;
             }
             let (instance, gateway) = (&self.holder.instance, &self.holder.gateway);
             match &ending {
-                Gone => tracing::info!(instance.id = %instance, gateway.id = %gateway, "an agent hung up"),
+                Gone => {
+                    tracing::info!(instance.id = %instance, gateway.id = %gateway, "an agent has disconnected");
+                }
                 Close { code, reason } => {
-                    tracing::info!(instance.id = %instance, gateway.id = %gateway, code, "an agent's socket is closed: {reason}");
+                    tracing::info!(instance.id = %instance, gateway.id = %gateway, code, "closing an agent's socket: {reason}");
                 }
             }
         }
-        self.relay.stand(&self.desk, self.id);
+        self.relay.stand(&self.connections, self.id);
         let timepiece = self.relay.0.timepiece.clone();
         match ending {
             Close { code, reason } => say_goodbye(&mut self.stream, &timepiece, code, reason).await,
@@ -355,10 +352,10 @@ impl Socket {
     }
 }
 
-/// Completes when a commit or a read of this socket's delivery does; never, when there is none.
-async fn progress(seated: &mut Option<Box<Seated>>) {
+/// Completes when a commit or read of this socket's delivery completes. Never completes without one.
+async fn progress(seated: &mut Option<Box<Seated>>, timepiece: &Timepiece) {
     match seated {
-        Some(seated) => seated.delivery.progress().await,
+        Some(seated) => seated.delivery.progress(timepiece).await,
         None => std::future::pending().await,
     }
 }
@@ -367,7 +364,9 @@ async fn progress(seated: &mut Option<Box<Seated>>) {
 mod tests {
     use super::*;
 
-    fn weight_of<F: Future>(_: impl Fn(Relay, Arc<dyn Egress>, Holder, WebSocket) -> F) -> usize {
+    fn weight_of<F: Future>(
+        _: impl Fn(Relay, Arc<dyn Egress>, Holder, WebSocket, MessageMeter) -> F,
+    ) -> usize {
         size_of::<F>()
     }
 

@@ -1,5 +1,5 @@
 //! Plays Telegram until interrupted: `cargo run -p stand-ins --example telegram -- 42:secret@posty_bot`.
-//! The first line printed is the base URL; open it in a browser.
+//! The first line of output is the base URL; open it in a browser.
 
 use stand_ins::telegram::{Bot, Settings, serve};
 

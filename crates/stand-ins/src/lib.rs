@@ -1,12 +1,13 @@
-//! The chat platforms, played on loopback.
+//! Stand-ins: chat platforms played on loopback.
 //!
-//! A stand-in checks what the platform would check (tokens, lengths, dialects, rate limits), keeps what
-//! was said, and misbehaves on demand: it repeats, reorders, hangs up, answers late or not at all. It is
-//! the judge of `edge`, so it shares no line with it and depends on none of the house's crates.
+//! A stand-in checks what the platform would check (tokens, lengths, dialects, rate limits), records what
+//! was said, and misbehaves on demand: it repeats, reorders, closes connections, answers late or not at
+//! all. Tests judge `edge` with it, so it shares no code with `edge` and depends on no other crate of this
+//! project.
 //!
 //! Invariants:
-//! - The transcript holds what took effect on the platform, in order, and nothing else; what was turned
-//!   away is kept apart.
+//! - The transcript holds what took effect on the platform, in order, and nothing else. Refused calls are
+//!   recorded separately.
 //! - No bot token appears in anything a stand-in reports.
 //! - Memory is bounded: the oldest rows make room for new ones.
 //! - It listens on loopback and delivers webhooks to loopback only.

@@ -1,8 +1,8 @@
-//! The Telegram Bot API.
+//! Stand-in for the Telegram Bot API.
 //!
-//! [`Telegram::start`] plays it in process; [`serve`] does so for a command line. People's side is
-//! scripted with [`Telegram::inject`], misbehaviour with [`Telegram::fault`], and what bots did is read
-//! from [`Telegram::transcript`]. The same controls are open over HTTP under `/_stand-in/`.
+//! [`Telegram::start`] runs it in the process; [`serve`] runs it for a command line. [`Telegram::inject`]
+//! scripts what people do, [`Telegram::fault`] scripts misbehaviour, and [`Telegram::transcript`] shows
+//! what bots did. The same controls are available over HTTP under `/_stand-in/`.
 
 mod answer;
 mod control;
@@ -52,7 +52,7 @@ pub async fn serve(listen: SocketAddr, settings: Settings) -> io::Result<Telegra
 }
 
 impl Telegram {
-    /// Binds `settings.listen` and answers from then on.
+    /// Binds `settings.listen` and starts to answer.
     ///
     /// # Errors
     /// When the address cannot be bound, or is not on loopback.
@@ -67,22 +67,22 @@ impl Telegram {
         Ok(Telegram { shared, address })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:<port>`, without a trailing slash: the API base URL to give to the house.
+    /// `http://127.0.0.1:<port>`, without a trailing slash: the API base URL for the server under test.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A person does something. See [`Injection`].
+    /// Makes a person do something. See [`Injection`].
     ///
     /// # Errors
-    /// Says in words why it cannot happen: no such bot, no such message, nothing said.
+    /// The reason why it is impossible: unknown bot, unknown message, or no content.
     pub fn inject(&self, injection: Injection) -> Result<Injected, String> {
         self.shared.inject(injection)
     }
@@ -93,57 +93,57 @@ impl Telegram {
         self.shared.transcript(filter)
     }
 
-    /// Calls that were turned away, by checks, limits or faults, oldest first.
+    /// Calls that were refused, by checks, limits or faults, oldest first.
     #[must_use]
     pub fn refusals(&self, filter: &Filter) -> Vec<Row> {
         self.shared.refusals(filter)
     }
 
-    /// Makes something go wrong from now on; returns the fault's id.
+    /// Adds a fault and returns its id.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.shared.world.lock().faults.add(fault)
     }
 
-    /// All faults since they were last cleared, and how often they struck.
+    /// All faults since they were last cleared, and how often each was applied.
     #[must_use]
     pub fn faults(&self) -> Vec<Standing> {
         self.shared.world.lock().faults.list()
     }
 
-    /// How often this fault struck.
+    /// Number of times this fault was applied.
     #[must_use]
     pub fn struck(&self, fault: u64) -> u64 {
         self.shared.world.lock().faults.struck(fault)
     }
 
-    /// No more faults; hanging calls go on, held deliveries go out.
+    /// Removes all faults. Hanging calls continue, held deliveries are sent.
     pub fn clear_faults(&self) {
         self.shared.clear_faults();
     }
 
-    /// Calls that hang go on now.
+    /// Lets hanging calls continue.
     pub fn release(&self) {
         self.shared.release();
     }
 
-    /// How many calls hang.
+    /// Number of hanging calls.
     #[must_use]
     pub fn hanging(&self) -> usize {
         self.shared.hanging()
     }
 
-    /// What became of updates, of one bot or of all.
+    /// State of the updates of one bot or of all.
     #[must_use]
     pub fn deliveries(&self, bot: Option<i64>) -> Deliveries {
         self.shared.world.lock().deliveries(bot)
     }
 
-    /// Keeps a file for `getFile`; returns its id, for use in a raw update.
+    /// Stores a file for `getFile` and returns its id, for use in a raw update.
     pub fn add_file(&self, name: &str, content: impl Into<Bytes>) -> String {
         self.shared.world.lock().files.add(name, content.into())
     }
 
-    /// Forgets chats, messages, rows, faults and pending updates. Bots, webhooks and the count of updates
+    /// Deletes chats, messages, rows, faults and pending updates. Bots, webhooks and the update counter
     /// stay.
     pub fn reset(&self) {
         self.shared.reset();
@@ -157,7 +157,7 @@ impl Telegram {
         self.shared.wait(wait, within).await
     }
 
-    /// Waits until `check` holds, asking again whenever something happened. False when the time is up.
+    /// Waits until `check` holds, and checks again after every change. False when the time is up.
     pub async fn until(&self, within: Duration, check: impl Fn(&Telegram) -> bool) -> bool {
         let mut end = std::pin::pin!(tokio::time::sleep(within));
         loop {
@@ -173,7 +173,7 @@ impl Telegram {
         }
     }
 
-    /// Ends every connection and waits until all is quiet. The address is free afterwards.
+    /// Ends every connection and waits until all tasks have ended. The address is free afterwards.
     pub async fn stop(self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();

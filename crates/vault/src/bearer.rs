@@ -1,81 +1,163 @@
-//! Whom an access token stands for, remembered for a few seconds.
+//! Owners of access tokens, cached for a few seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use ledger::{AccessRecord, TokenHash};
 use moka::sync::Cache;
-use posthouse_time::Moment;
+use posthouse_time::{Instant, Moment};
 use posthouse_wire::{ClientId, LoginId, TenantId};
 
 use crate::Fault;
 use crate::keyring::Keyring;
 use crate::tokens::hash;
 
-/// Whom a bearer stands for, by our own record of it.
+/// Owner of an access token, according to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     pub client: ClientId,
     pub tenant: TenantId,
-    /// The login it was granted to; nothing when the client itself asked for it.
+    /// The login it was granted to. `None` when it was granted to the client itself.
     pub login: Option<LoginId>,
     pub expires: Moment,
 }
 
-/// How long an answer of the ledger is taken for still true. A revocation on this node is heard at
-/// once, one on another node within this.
+/// Lifetime of a cache entry. A revocation on this node takes effect at once, one on another node within this time.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// What the ledger said lately. Shared by all keyrings of one vault.
+/// Cache of recent answers of the ledger. Shared by all keyrings of one vault.
 #[derive(Clone)]
 pub(crate) struct Bearers {
-    /// Counts revocations. Answers are remembered under the count at which they were asked for: what was
-    /// read before a revocation cannot be found after it.
-    version: Arc<AtomicU64>,
-    known: Cache<(u64, TokenHash), (Bearer, Moment)>,
+    revocations: Arc<Revocations>,
+    known: Cache<TokenHash, Remembered>,
+}
+
+#[derive(Clone)]
+struct Remembered {
+    bearer: Bearer,
+    read: Instant,
+    /// Number of revocations before the ledger was read.
+    revocations: u64,
+}
+
+/// Owner whose tokens were revoked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Whose {
+    Tenant(TenantId),
+    Client(ClientId),
+    Login(LoginId),
+}
+
+/// Number of the last revocation per owner. A cache entry that was read before it is invalid.
+#[derive(Default)]
+struct Revocations {
+    count: AtomicU64,
+    /// Cache entries read before this revocation are invalid for every owner.
+    floor: AtomicU64,
+    last: DashMap<Whose, u64>,
+}
+
+/// Maximum number of owners whose last revocation is kept. Beyond it, a revocation invalidates all entries.
+const MOST: usize = 100_000;
+
+impl Revocations {
+    fn note(&self, whose: Option<Whose>) {
+        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        match whose {
+            Some(whose) if self.last.len() < MOST => drop(self.last.insert(whose, number)),
+            _ => self.raise_floor(number),
+        }
+    }
+
+    /// Raises the floor first, so that a concurrent reader finds either the floor or the owner's entry. Revocations
+    /// after this one stay: without them, entries read between the two would become valid again.
+    fn raise_floor(&self, number: u64) {
+        self.floor.fetch_max(number, Ordering::SeqCst);
+        self.last.retain(|_, last| *last > number);
+    }
+
+    fn since(&self, read_after: u64, bearer: &Bearer) -> bool {
+        let after = |whose: Whose| self.last.get(&whose).is_some_and(|last| *last > read_after);
+        after(Whose::Tenant(bearer.tenant.clone()))
+            || after(Whose::Client(bearer.client.clone()))
+            || bearer.login.clone().is_some_and(|login| after(Whose::Login(login)))
+            || self.floor.load(Ordering::SeqCst) > read_after
+    }
 }
 
 impl Bearers {
     pub fn new() -> Self {
         let known = Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build();
-        Self { version: Arc::default(), known }
+        Self { revocations: Arc::default(), known }
     }
 
-    fn version(&self) -> u64 {
-        self.version.load(Ordering::SeqCst)
+    fn get(&self, token: TokenHash, now: Moment, instant: Instant) -> Option<Bearer> {
+        let Remembered { bearer, read, revocations } = self.known.get(&token)?;
+        let is_fresh = instant.since(read) < REMEMBERED && bearer.expires > now;
+        (is_fresh && !self.revocations.since(revocations, &bearer)).then_some(bearer)
     }
 
-    fn get(&self, version: u64, token: TokenHash, now: Moment) -> Option<Bearer> {
-        let (bearer, read) = self.known.get(&(version, token))?;
-        (now.since(read) < REMEMBERED && bearer.expires > now).then_some(bearer)
+    /// Invalidates the cached tokens of one owner.
+    pub fn forget(&self, whose: Whose) {
+        self.revocations.note(Some(whose));
     }
 
-    pub fn forget(&self) {
-        self.version.fetch_add(1, Ordering::SeqCst);
+    pub fn forget_all(&self) {
+        self.revocations.note(None);
         self.known.invalidate_all();
     }
 }
 
 impl Keyring {
-    /// Who presents this access token. Nothing when it is unknown, expired or revoked.
+    /// Returns the owner of this access token, or `None` when it is unknown, expired or revoked.
     pub async fn bearer(&self, access_token: &str) -> Result<Option<Bearer>, Fault> {
-        let (token, now) = (hash(access_token), self.timepiece.now());
-        let version = self.bearers.version();
-        if let Some(known) = self.bearers.get(version, token, now) {
+        let (token, now, instant) = (hash(access_token), self.timepiece.now(), self.timepiece.instant());
+        if let Some(known) = self.bearers.get(token, now, instant) {
             return Ok(Some(known));
         }
+        // The count is taken before the ledger is read, so that a revocation during the read counts as later.
+        let revocations = self.bearers.revocations.count.load(Ordering::SeqCst);
         let Some(AccessRecord { client, tenant, login, expires }) = self.tokens.bearer(token, now).await?
         else {
             return Ok(None);
         };
         let bearer = Bearer { client, tenant, login, expires };
-        self.bearers.known.insert((version, token), (bearer.clone(), now));
+        let remembered = Remembered { bearer: bearer.clone(), read: instant, revocations };
+        self.bearers.known.insert(token, remembered);
         Ok(Some(bearer))
     }
 
-    /// Says that tokens may have ended by other hands, such as with the agent they stood for.
+    /// Invalidates the cached tokens of a tenant after other code ended them, for example by deleting their agent.
+    pub fn forget_bearers_of(&self, tenant: &TenantId) {
+        self.bearers.forget(Whose::Tenant(tenant.clone()));
+    }
+
+    /// Invalidates all cached tokens after other code may have ended any of them.
     pub fn forget_bearers(&self) {
-        self.bearers.forget();
+        self.bearers.forget_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revocation_that_comes_while_all_are_forgotten_is_not_forgotten() {
+        let revocations = Revocations::default();
+        // A revocation of all owners has taken its number, but has not raised the floor yet.
+        let everybody = revocations.count.fetch_add(1, Ordering::SeqCst) + 1;
+        let bearer = Bearer {
+            client: "agent:inst_1".into(),
+            tenant: "ten_1".into(),
+            login: None,
+            expires: Moment::default(),
+        };
+        revocations.note(Some(Whose::Client(bearer.client.clone())));
+        revocations.raise_floor(everybody);
+        assert!(revocations.since(everybody, &bearer), "what was read between the two is not believed");
+        assert!(!revocations.since(everybody + 1, &bearer));
     }
 }

@@ -1,4 +1,5 @@
-//! Short-lived credentials that rode in on an event: bound to its session, redeemed by name, lapsed.
+//! Capabilities: short-lived credentials that arrive inside an event. They are bound to its session, redeemed by
+//! kind, and expire.
 
 use std::time::Duration;
 
@@ -7,32 +8,32 @@ use posthouse_wire::{CapabilityKind, InstanceId, Secret, SessionKey, TenantId};
 
 use crate::{Fault, Vault};
 
-/// A capability as the edge took it out of an event.
+/// A capability that the edge extracted from an event.
 #[derive(Clone)]
 pub struct Captured {
     pub kind: CapabilityKind,
     pub value: Secret,
-    /// How long the platform honours it; nothing when it does not say.
+    /// Time for which the platform accepts it. `None` when the platform does not say.
     pub lifetime: Option<Duration>,
     pub uses: Uses,
 }
 
-/// What a redemption gives.
+/// Result of redeeming a capability.
 pub enum Redemption {
     Granted(Granted),
-    /// Never bound, lapsed, used up, or bound by another tenant. One variant on purpose: telling these
-    /// apart would tell a stranger what exists.
+    /// Never bound, expired, used up, or bound by another tenant. One variant on purpose: telling these
+    /// apart would reveal what exists.
     Nothing,
 }
 
-/// One use of a capability, already taken.
+/// One use of a capability, already counted.
 pub struct Granted {
     id: i64,
     pub value: Secret,
 }
 
 impl Vault {
-    /// Binds what was captured to every key its session may be known by. The newest of a kind wins.
+    /// Binds the capabilities to every session key of the event. The newest of a kind replaces older ones.
     pub async fn bind(
         &self,
         tenant: &TenantId,
@@ -58,7 +59,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Takes one use, inside the caller's own tenant and instance only.
+    /// Takes one use of a capability, within the caller's own tenant and instance only.
     pub async fn redeem(
         &self,
         tenant: &TenantId,
@@ -72,7 +73,7 @@ impl Vault {
         Ok(Redemption::Granted(Granted { id, value }))
     }
 
-    /// For a call that surely did nothing. One whose end is unknown stays used.
+    /// Returns a use after a call that certainly had no effect. After a call with unknown outcome the use stays taken.
     pub async fn give_back(&self, granted: Granted) -> Result<(), Fault> {
         Ok(self.records.give_back(granted.id).await?)
     }
@@ -82,8 +83,8 @@ fn context(instance: &InstanceId, kind: &CapabilityKind) -> String {
     format!("capability/{instance}/{kind}")
 }
 
-/// A minute short of the platform's own lifetime, or a tenth where that is less: a use must not be
-/// granted that dies on its way.
+/// The platform's lifetime minus a minute, or minus a tenth if that is less. The margin prevents granting a use
+/// that expires before it reaches the platform.
 fn with_margin(lifetime: Duration) -> Duration {
     lifetime.saturating_sub((lifetime / 10).min(Duration::from_secs(60)))
 }

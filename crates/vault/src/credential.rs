@@ -1,12 +1,13 @@
-//! What the house holds for its bots: tokens and signing secrets.
+//! Secrets of bots: tokens and signing secrets.
 
 use std::collections::HashMap;
 
+use ledger::Sealed;
 use posthouse_wire::{BotId, Platform, Secret};
 
 use crate::{Fault, Vault};
 
-/// One bot's secrets by name. It cannot be printed.
+/// One bot's secrets by name. The type has no `Debug` output.
 #[derive(Clone, Default)]
 pub struct Credentials(HashMap<String, Secret>);
 
@@ -29,16 +30,29 @@ impl Credentials {
 }
 
 impl Vault {
-    /// Keeps every secret of `credentials` for this bot, replacing those of the same name.
+    /// Seals every secret of `credentials` for this bot. Stores nothing.
+    pub fn seal_credentials(
+        &self,
+        platform: &Platform,
+        bot: &BotId,
+        credentials: &Credentials,
+    ) -> Result<Vec<(String, Sealed)>, Fault> {
+        let seal = |(name, secret): (&str, &Secret)| {
+            let sealed = self.keys.seal(&context(platform, bot, name), secret.expose().as_bytes())?;
+            Ok((name.to_owned(), sealed))
+        };
+        credentials.iter().map(seal).collect()
+    }
+
+    /// Stores every secret of `credentials` for this bot and replaces those of the same name.
     pub async fn keep(
         &self,
         platform: &Platform,
         bot: &BotId,
         credentials: &Credentials,
     ) -> Result<(), Fault> {
-        for (name, secret) in credentials.iter() {
-            let sealed = self.keys.seal(&context(platform, bot, name), secret.expose().as_bytes())?;
-            self.records.put_credential(platform, bot, name, sealed).await?;
+        for (name, sealed) in self.seal_credentials(platform, bot, credentials)? {
+            self.records.put_credential(platform, bot, &name, sealed).await?;
         }
         Ok(())
     }

@@ -1,17 +1,19 @@
-/// A fault of ours. No variant holds a sealed or opened value.
+//! Errors of the vault.
+
+/// An internal error. No variant contains a sealed or opened value.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
-    #[error("the vault key does not fit this ledger: it was sealed under key {0}")]
+    #[error("the vault key does not fit this ledger, which was sealed under key {0}")]
     WrongKey(String),
     #[error("the vault key is unreadable: {0}")]
     BadKey(&'static str),
-    #[error("a sealed value does not open: it was altered or moved")]
+    #[error("a sealed value cannot be decrypted: it was altered or moved")]
     Broken,
-    #[error("no random numbers to be had")]
+    #[error("the system's random number generator failed")]
     NoRandom,
-    #[error("nothing was signed: {0}")]
+    #[error("could not sign: {0}")]
     Unsigned(&'static str),
-    /// Something that was to be kept could never be used.
+    /// The value to be stored is not usable.
     #[error("{0}")]
     Unfit(&'static str),
     #[error(transparent)]

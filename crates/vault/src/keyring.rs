@@ -1,9 +1,9 @@
-//! Secrets that agents present: issue, check, rotate, revoke. What is sealed never comes out again.
+//! Credentials that agents present: issue, check, rotate, revoke. Sealed secrets are never returned.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{GatewayRecord, Tokens, VaultRecords};
+use ledger::{GatewayRecord, Sealed, Tokens, VaultRecords};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::token::{self, Verdict};
 use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
@@ -12,22 +12,22 @@ use crate::Fault;
 use crate::bearer::Bearers;
 use crate::seal::{Keys, random_hex};
 
-/// How long a rotated secret stays good beside its successor.
+/// Time for which a rotated secret stays valid beside its successor.
 pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
-/// Everything that agents and programs present, without the power to read it.
+/// Issues and checks the credentials of agents and programs, and never reveals them.
 #[derive(Clone)]
 pub struct Keyring {
     pub(crate) records: Arc<dyn VaultRecords>,
     pub(crate) tokens: Arc<dyn Tokens>,
     pub(crate) bearers: Bearers,
-    /// How long an access token lives.
+    /// Lifetime of an access token.
     pub(crate) access: Duration,
     pub(crate) keys: Arc<Keys>,
     pub(crate) timepiece: Timepiece,
 }
 
-/// Whom a credential stands for, by our own record of it.
+/// Owner of a credential, according to the ledger and not to the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub gateway: GatewayId,
@@ -35,44 +35,50 @@ pub struct Holder {
     pub tenant: TenantId,
 }
 
-/// What a presented token is worth.
+/// Result of checking a presented token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Good(Holder),
-    /// The signature is right and only the time is wrong, by `late_seconds`.
+    /// The signature is valid, but the token expired `late_seconds` ago.
     Expired {
         holder: Holder,
         late_seconds: i64,
     },
-    /// Unknown, revoked or wrong. One variant on purpose.
+    /// Unknown, revoked or wrong. One variant on purpose, so that callers cannot reveal which.
     Refused,
 }
 
 impl Keyring {
-    /// Makes a credential, or gives an existing one of the same instance a new secret; the old one
-    /// stays good for a day. Nothing when the id is another instance's or was revoked. This is the one
-    /// time the secret is seen.
-    pub async fn issue(&self, gateway: &GatewayId, to: &InstanceId) -> Result<Option<Secret>, Fault> {
+    /// Generates a secret for a gateway, with its sealed form for the ledger. Stores nothing.
+    pub fn draft_gateway_secret(&self, gateway: &GatewayId) -> Result<(Secret, Sealed), Fault> {
         let secret = random_hex(32)?;
         let sealed = self.keys.seal(&context(gateway), secret.expose().as_bytes())?;
+        Ok((secret, sealed))
+    }
+
+    /// Creates a credential, or gives an existing one of the same instance a new secret; the old secret stays
+    /// valid for a day. Returns `None` when the id belongs to another instance or was revoked. The secret is
+    /// returned only here.
+    pub async fn issue(&self, gateway: &GatewayId, to: &InstanceId) -> Result<Option<Secret>, Fault> {
+        let (secret, sealed) = self.draft_gateway_secret(gateway)?;
         let now = self.timepiece.now();
         let issued = self.records.issue(gateway, to, sealed, now, now + OVERLAP).await?;
         Ok(issued.then_some(secret))
     }
 
-    /// Ends a credential for good. False when there was none.
+    /// Revokes a credential permanently. Returns false when there was none.
     pub async fn revoke(&self, gateway: &GatewayId) -> Result<bool, Fault> {
         Ok(self.records.revoke(gateway, self.timepiece.now()).await?)
     }
 
-    /// The credentials of one instance: id, when made, when revoked.
+    /// The credentials of one instance: id, time of creation, time of revocation.
     pub async fn of(&self, instance: &InstanceId) -> Result<Vec<(GatewayId, Moment, Option<Moment>)>, Fault> {
         let records = self.records.gateways(instance).await?;
         Ok(records.into_iter().map(|record| (record.gateway, record.created, record.revoked)).collect())
     }
 
-    /// Judges an upgrade token. An unknown gateway costs the same work as a known one, so that time
-    /// tells nothing.
+    /// Checks an upgrade token. An unknown gateway costs the same work as a known one, so that response times
+    /// reveal nothing.
     pub async fn judge(&self, token: &str) -> Result<Standing, Fault> {
         let now = self.timepiece.now();
         let record = match token::claimed_gateway(token) {

@@ -1,10 +1,11 @@
-//! Secrets: the only code that can open a sealed value.
+//! Sealed secrets: the only code that can decrypt one.
 //!
-//! Values are sealed with AES-256-GCM under a key that lies outside the database, bound to the place
-//! they belong to, with the key's id beside the blob. Only `edge` is handed the [`Vault`]; the relay
-//! gets a [`Keyring`], which answers whether a credential is good and never what it is, the clock a
-//! [`Signer`], which signs and never shows what with, and the post its [`Stamps`], which make the headers of
-//! one webhook's bytes.
+//! Values are encrypted with AES-256-GCM under a key that is stored outside the database. Each value is bound to
+//! its owner and name, and the key's id is stored beside it. Each plane gets only what it needs:
+//! - `edge` gets the [`Vault`];
+//! - the relay gets a [`Keyring`], which checks credentials and never reveals them;
+//! - the clock gets a [`Signer`], which signs and never reveals its keys;
+//! - the post gets [`WebhookSigner`], which make the headers for the body of one webhook.
 
 mod bearer;
 mod capability;
@@ -13,8 +14,8 @@ mod fault;
 mod keyring;
 mod seal;
 mod signer;
-mod stamps;
 mod tokens;
+mod webhook_signer;
 
 use std::sync::Arc;
 
@@ -28,13 +29,13 @@ pub use capability::{Captured, Granted, Redemption};
 pub use credential::Credentials;
 pub use fault::Fault;
 pub use keyring::{Holder, Keyring, Standing};
-pub use ledger::{ClientRecord, LoginRecord, Owner};
+pub use ledger::{ClientRecord, EndedCredentials, LoginRecord, Owner, WhichCredentials};
 pub use seal::{Keys, random_hex};
 pub use signer::{Algorithm, Jwks, KeyStanding, SchedulerStanding, Signer};
-pub use stamps::{Held, Stamps};
-pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, Client, Login, Refreshed, SHORTEST_ACCESS};
+pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, Client, HttpDraft, Login, Refreshed, SHORTEST_ACCESS};
+pub use webhook_signer::{Held, WebhookSigner};
 
-/// The whole vault: bots' credentials and captured capabilities.
+/// The whole vault: credentials of bots and captured capabilities.
 #[derive(Clone)]
 pub struct Vault {
     records: Arc<dyn VaultRecords>,
@@ -44,12 +45,11 @@ pub struct Vault {
     timepiece: Timepiece,
 }
 
-/// The name of the fact that proves which key this ledger was sealed with.
+/// Name of the ledger fact that proves which key this ledger was sealed with.
 const PROOF: &str = "vault.proof";
 
 impl Vault {
-    /// Opens the vault. A key that cannot open what was sealed here before is refused now, not at the
-    /// first message.
+    /// Opens the vault. A key that does not fit the sealed values is refused here, not at the first message.
     pub async fn unlock(
         keys: Keys,
         records: Arc<dyn VaultRecords>,
@@ -61,14 +61,14 @@ impl Vault {
         let proved = proof.map(|proof| keys.check_proof(&proof)).transpose()?;
         let vault = Self { records, tokens, bearers: Bearers::new(), keys: Arc::new(keys), timepiece };
         vault.reseal().await?;
-        // Last, and even if nothing was sealed anew: from here on the older keys may go.
+        // The proof comes last, and also when nothing was resealed: from here on the operator may remove older keys.
         if proved.as_deref() != Some(vault.keys.current_id()) {
             house.set_fact(PROOF, &vault.keys.proof()?).await?;
         }
         Ok(vault)
     }
 
-    /// What the relay may hold: secrets that agents present can be issued, checked and revoked.
+    /// The relay's part of the vault: it can issue, check and revoke the credentials that agents present.
     pub fn keyring(&self) -> Keyring {
         Keyring {
             records: Arc::clone(&self.records),
@@ -80,7 +80,7 @@ impl Vault {
         }
     }
 
-    /// Brings everything under the current key after a rotation.
+    /// Reseals every value that is still under an older key, after a key rotation.
     async fn reseal(&self) -> Result<(), Fault> {
         loop {
             let others = self.records.sealed_under_other_keys(self.keys.current_id(), 100).await?;

@@ -1,4 +1,4 @@
-//! Envelope encryption: AES-256-GCM, a random nonce per value, the value's place as associated data.
+//! Encryption of secrets: AES-256-GCM, a random nonce per value, the value's owner and name as associated data.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::Fault;
 
-/// The master keys: the current one first, older ones only to open what is not yet sealed anew.
+/// The master keys, current one first. Older keys only open values that are not yet resealed.
 pub struct Keys(Vec<Key>);
 
 struct Key {
@@ -18,12 +18,12 @@ struct Key {
     cipher: LessSafeKey,
 }
 
-/// What is sealed to prove that a key fits a ledger.
+/// Plaintext that is sealed to prove that a key fits a ledger.
 const PROOF: &[u8] = b"this ledger's vault";
 const PROOF_CONTEXT: &str = "proof";
 
 impl Keys {
-    /// A fresh key as the text of a key file.
+    /// Generates a key, as the text of a key file.
     pub fn generate() -> Result<Secret, Fault> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         fill(&mut *bytes)?;
@@ -31,7 +31,7 @@ impl Keys {
         Ok(Secret::new(format!("{}:{}\n", random_hex(4)?.expose(), encoded.as_str())))
     }
 
-    /// Reads a key file: one `id:base64` a line, the current key first.
+    /// Parses a key file: one `id:base64` per line, current key first.
     pub fn read(text: &Secret) -> Result<Self, Fault> {
         let mut keys: Vec<Key> = Vec::new();
         for line in text.expose().lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -40,7 +40,7 @@ impl Keys {
                 return Err(Fault::BadKey("a key has no id"));
             }
             if keys.iter().any(|key| key.id == id) {
-                // What was sealed under the second could never be opened.
+                // Values sealed under the second one could never be opened.
                 return Err(Fault::BadKey("two keys have the same id"));
             }
             let bytes =
@@ -50,7 +50,7 @@ impl Keys {
             keys.push(Key { id: id.to_owned(), cipher: LessSafeKey::new(unbound) });
         }
         if keys.is_empty() {
-            return Err(Fault::BadKey("it holds no key"));
+            return Err(Fault::BadKey("the key file contains no key"));
         }
         Ok(Self(keys))
     }
@@ -59,7 +59,7 @@ impl Keys {
         &self.0[0].id
     }
 
-    /// Seals `plain` for `context`: it opens there and nowhere else.
+    /// Seals `plain` for `context`. It opens only with the same context.
     pub(crate) fn seal(&self, context: &str, plain: &[u8]) -> Result<Sealed, Fault> {
         let key = &self.0[0];
         let mut nonce = [0_u8; NONCE_LEN];
@@ -97,7 +97,7 @@ impl Keys {
         Ok(body)
     }
 
-    /// As [`Keys::open`], for values that are texts.
+    /// Same as [`Keys::open`], for text.
     pub(crate) fn open_text(&self, context: &str, sealed: &Sealed) -> Result<Secret, Fault> {
         let plain = self.open(context, sealed)?;
         std::str::from_utf8(&plain).map(Secret::new).map_err(|_| Fault::Broken)
@@ -108,17 +108,17 @@ impl Keys {
         Ok(format!("{}:{}", sealed.key_id, STANDARD.encode(sealed.blob)))
     }
 
-    /// The id of the key that opens the proof.
+    /// Returns the id of the key that opens the proof.
     pub(crate) fn check_proof(&self, proof: &str) -> Result<String, Fault> {
         let (key_id, encoded) = proof.split_once(':').ok_or(Fault::Broken)?;
         let blob = STANDARD.decode(encoded).map_err(|_| Fault::Broken)?;
         let opened = self.open(PROOF_CONTEXT, &Sealed { key_id: key_id.to_owned(), blob });
-        // The right id over other bytes is a wrong key too.
+        // A key with the right id but other bytes is a wrong key too.
         opened.map(|_| key_id.to_owned()).map_err(|_| Fault::WrongKey(key_id.to_owned()))
     }
 }
 
-/// `bytes` random bytes as lower-case hex: how every secret of ours is made.
+/// `bytes` random bytes as lower-case hex. Every secret that the server makes comes from here.
 pub fn random_hex(bytes: usize) -> Result<Secret, Fault> {
     let mut raw = Zeroizing::new(vec![0_u8; bytes]);
     fill(&mut raw)?;

@@ -1,5 +1,6 @@
-//! The house's own keys: signs fire tokens, publishes what checks them, derives per-job keys, and knows
-//! what an outside scheduler signs with. No private key ever comes out.
+//! Signing keys of the server: fire tokens, the published key set (JWKS), per-job keys, scheduler secrets.
+//!
+//! No private key is ever returned.
 
 mod keep;
 mod pair;
@@ -22,54 +23,55 @@ use keep::Keep;
 pub use pair::Algorithm;
 pub use scheduler::SchedulerStanding;
 
-/// How long a key is published before it signs: two lives of a stock agent's key cache, so that no agent
-/// meets a token whose key it has not seen.
+/// Time for which a key is published before it signs: twice the lifetime of a stock agent's key cache, so that no
+/// agent gets a token whose key it has not seen.
 const PUBLISHED_BEFORE: Duration = Duration::from_secs(600);
-/// How long a key stays published after its successor began to sign: the longest life of a token, and
-/// five minutes for clocks that disagree.
+/// Time for which a key stays published after its successor began to sign: the longest lifetime of a token, plus
+/// five minutes of clock skew.
 const PUBLISHED_AFTER: Duration = Duration::from_secs(120 + 300);
 
-/// What the clock may hold. Made once and cloned: all clones know of a rotation at once. Another node
-/// learns of it by [`Signer::refresh`], for which it has the ten minutes before the new key signs.
+/// Signs with the server's keys. The clock's part of the vault. It is created once and cloned, so that all clones
+/// see a rotation at once. Another node sees it through [`Signer::refresh`], within the ten minutes before the new
+/// key signs.
 #[derive(Clone)]
 pub struct Signer(Arc<Bench>);
 
-/// What all clones of a signer share.
+/// State that all clones of a signer share.
 struct Bench {
     records: Arc<dyn VaultRecords>,
     keys: Arc<Keys>,
     timepiece: Timepiece,
     algorithm: Algorithm,
     keep: RwLock<Keep>,
-    /// One reads the records at a time, so that what was read earlier never replaces what was read later.
+    /// Held while reading the records, so that an earlier read never replaces a later one.
     reading: Mutex<()>,
 }
 
-/// The published keys, as they are served.
+/// The published keys (JSON Web Key Set), as they are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jwks {
     pub json: Bytes,
-    /// With its quotes, as the header wants it.
+    /// With quotes, as in the header.
     pub etag: String,
 }
 
-/// What an operator may know of a signing key.
+/// A signing key as shown to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyStanding {
     pub kid: String,
     pub algorithm: Algorithm,
     pub created: Moment,
     pub signs_from: Moment,
-    /// Nothing for the newest.
+    /// `None` for the newest key.
     pub published_until: Option<Moment>,
-    /// Whether it is the one that signs now.
+    /// Whether this key signs now.
     pub signing: bool,
 }
 
 impl Vault {
-    /// The house's own keys. The first ones are made here if there are none; the first signing key, by
-    /// `algorithm`, signs at once, since nobody holds an older set. Later ones come by
-    /// [`Signer::rotate`], so another algorithm in the configuration waits for that.
+    /// Opens the server's own keys, and creates the first ones if there are none. The first signing key uses
+    /// `algorithm` and signs at once, because nobody holds an older key set. Later keys come from
+    /// [`Signer::rotate`], so a changed `algorithm` takes effect at the next rotation.
     pub async fn signer(&self, algorithm: Algorithm) -> Result<Signer, Fault> {
         let (records, keys, now) = (&*self.records, &self.keys, self.timepiece.now());
         if records.house_keys(HouseKeyKind::Signing).await?.is_empty() {
@@ -79,7 +81,7 @@ impl Vault {
             let master = new_secret(keys, HouseKeyKind::CronMaster, now, &random_hex(32)?)?;
             records.begin_house_keys(master).await?;
         }
-        let keep = RwLock::new(Keep::read(records, keys, now).await?);
+        let keep = RwLock::new(Keep::read(records, keys, &self.timepiece).await?);
         let (records, keys, timepiece) =
             (Arc::clone(&self.records), Arc::clone(&self.keys), self.timepiece.clone());
         let reading = Mutex::default();
@@ -88,15 +90,16 @@ impl Vault {
 }
 
 impl Signer {
-    /// `claims` as a compact token under the key that is in force now.
+    /// Signs `claims` with the current key. Returns a compact JWT.
     pub fn sign<C: Serialize>(&self, claims: &C) -> Result<Secret, Fault> {
-        let claims = serde_json::to_vec(claims).map_err(|_| Fault::Unsigned("the claims are no JSON"))?;
-        // Cloned out, so that nobody waits behind a slow RSA signature.
+        let claims = serde_json::to_vec(claims)
+            .map_err(|_| Fault::Unsigned("the claims cannot be written as JSON"))?;
+        // The key is cloned out of the lock, so that nobody waits for a slow RSA signature.
         let pair = self.0.keep.read().in_force(self.0.timepiece.now());
-        pair.ok_or(Fault::Unsigned("the house has no key"))?.sign(&claims)
+        pair.ok_or(Fault::Unsigned("there is no signing key"))?.sign(&claims)
     }
 
-    /// The published keys, from memory. Those whose end has come drop out by the clock alone.
+    /// The published keys, from memory. Expired keys drop out without a read of the records.
     pub fn jwks(&self) -> Arc<Jwks> {
         let now = self.0.timepiece.now();
         if let Some(jwks) = self.0.keep.read().jwks_at(now) {
@@ -105,8 +108,8 @@ impl Signer {
         self.0.keep.write().publish(now)
     }
 
-    /// Makes a new signing key, of the configured algorithm if none is named. It is published now and
-    /// signs in ten minutes; `at_once` is for an emergency, when agents must fetch it on meeting it.
+    /// Creates a new signing key, of the configured algorithm unless one is named. It is published now and signs in
+    /// ten minutes. `at_once` is for emergencies: agents must then fetch the key when they first see it.
     pub async fn rotate(&self, algorithm: Option<Algorithm>, at_once: bool) -> Result<KeyStanding, Fault> {
         let now = self.0.timepiece.now();
         let signs_from = if at_once { now } else { now + PUBLISHED_BEFORE };
@@ -114,7 +117,7 @@ impl Signer {
         let kid = key.name.clone();
         self.0.records.succeed_house_key(key, signs_from + PUBLISHED_AFTER).await?;
         let standing = self.keys().await?.into_iter().find(|key| key.kid == kid);
-        standing.ok_or(Fault::Unsigned("the new key is gone"))
+        standing.ok_or(Fault::Unsigned("the new key was deleted meanwhile"))
     }
 
     /// The signing keys, newest first.
@@ -123,22 +126,22 @@ impl Signer {
         Ok(self.0.keep.read().standings(self.0.timepiece.now()))
     }
 
-    /// Reads the records again, for what another node changed, and forgets what has ended.
+    /// Reads the records again, for changes by another node, and drops keys that have ended.
     pub async fn refresh(&self) -> Result<(), Fault> {
         let _alone = self.0.reading.lock().await;
-        let keep = Keep::read(&*self.0.records, &self.0.keys, self.0.timepiece.now()).await?;
+        let keep = Keep::read(&*self.0.records, &self.0.keys, &self.0.timepiece).await?;
         *self.0.keep.write() = keep;
         Ok(())
     }
 
-    /// The key that an agent checks the fires of one job by, where it asked for one. The same job has the
-    /// same key always; keys of different jobs or agents tell nothing of one another.
+    /// The key with which an agent verifies the fires of one job, if it asked for one. A job always has the same key.
+    /// Keys of different jobs or agents reveal nothing about each other.
     pub fn cron_key(&self, instance: &InstanceId, job: &JobId) -> Secret {
         self.0.keep.read().cron_key(instance, job)
     }
 
-    /// What an answer to one question is known by. It follows from the question, so that nobody need keep it
-    /// for the day the question is put once more.
+    /// The token that identifies the answer to one question. It is derived from the question, so that it need not be
+    /// stored for a retry of the question.
     pub(crate) fn reply_token(&self, tenant: &TenantId, question: &DispatchId) -> Secret {
         self.0.keep.read().derived(["reply token", tenant.as_str(), question.as_str()])
     }

@@ -1,39 +1,49 @@
-//! Client credentials, bootstrap logins, and the tokens that both are exchanged for. All of them are
-//! opaque random strings, kept as hashes: none can be shown again, and revoking is immediate.
+//! Client credentials, bootstrap logins, access tokens and refresh tokens.
+//!
+//! All of them are opaque random strings that are stored as hashes. None can be shown again, and revocation takes
+//! effect immediately.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use ledger::{ClientRecord, LoginRecord, Owner, Pair, Renewal, TokenHash};
+use ledger::{
+    ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, WhichCredentials,
+};
 use posthouse_time::Moment;
-use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
+use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 
 use crate::Fault;
+use crate::bearer::Whose;
 use crate::keyring::{Keyring, OVERLAP};
 use crate::seal::random_hex;
 
-/// The client that a stock agent with a planted login says it is.
+/// The client id that a stock agent with a bootstrap login sends.
 pub const BOOTSTRAP_CLIENT: &str = "hermes-cli-vps";
-/// A stock agent refreshes two minutes before the end: a shorter life would make it refresh at every call.
+/// Shortest lifetime of an access token. A stock agent refreshes two minutes before the token expires, so a much
+/// shorter lifetime would make it refresh at every call.
 pub const SHORTEST_ACCESS: Duration = Duration::from_secs(15 * 60);
-/// Unless said otherwise.
+/// Default lifetime of an access token.
 pub(crate) const ACCESS: Duration = Duration::from_secs(3600);
-/// How long the operator may act for a tenant with one token.
+/// Lifetime of a token with which the operator acts for a tenant.
 const OPERATOR: Duration = Duration::from_secs(15 * 60);
-/// How long a refresh token that was just exchanged may be exchanged again: two processes of one agent
-/// read the same file and race.
+/// Time for which an exchanged refresh token may be exchanged again: two processes of one agent may read the same
+/// file and race.
 const RACE: Duration = Duration::from_secs(60);
+/// Time for which an unused refresh token stays valid after another token from the same exchange was used.
+const LAPSE: Duration = Duration::from_secs(24 * 3600);
 
-/// Whom a client credential stands for, by our own record of it.
+/// Owner of a client credential, according to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub client: ClientId,
     pub tenant: TenantId,
-    /// Nothing for a tenant's own client.
+    /// `None` for a tenant's own client.
     pub instance: Option<InstanceId>,
 }
 
-/// An access token, seen this once.
+/// A new access token. It cannot be shown again.
 #[derive(Clone)]
 pub struct AccessGrant {
     pub access_token: Secret,
@@ -41,7 +51,7 @@ pub struct AccessGrant {
     pub expires_in: Duration,
 }
 
-/// The tokens of a bootstrap login, seen this once.
+/// The tokens of a bootstrap login. They cannot be shown again.
 #[derive(Clone)]
 pub struct Login {
     pub login: LoginId,
@@ -51,60 +61,86 @@ pub struct Login {
     pub refresh_token: Secret,
 }
 
-/// What a refresh token is worth.
+/// New secrets of an agent's client and login, which cannot be shown again, and the record of them for the ledger.
+pub struct HttpDraft {
+    pub client_secret: Secret,
+    pub access: AccessGrant,
+    pub refresh_token: Secret,
+    pub credentials: HttpCredentials,
+}
+
+/// Result of presenting a refresh token.
 pub enum Refreshed {
     Granted(Login),
-    /// It was exchanged before, and not just now: somebody holds an old copy. The login goes on, since
-    /// whoever holds the latest one may well be its rightful agent.
+    /// Granted, but the login is now used in one more place: its file was copied.
+    Forked(Login, LoginRecord),
+    /// Refused for now: the login is used in the maximum number of places, or too many of its tokens are unused.
+    Full(LoginRecord),
+    /// The token was already exchanged, longer ago than a race explains: somebody holds an old copy. The login
+    /// stays valid, because the holder of the latest token may well be its rightful agent.
     Reused(LoginId),
-    /// Never given out, or its login has ended. One variant on purpose.
+    /// Never issued, or its login has ended. One variant on purpose, so that callers cannot reveal which.
     Refused,
 }
 
 impl Keyring {
-    /// The same keyring, granting access for this long, but never so short that agents refresh all the time.
+    /// Sets the lifetime of access tokens, at least [`SHORTEST_ACCESS`].
     pub fn granting_access_for(mut self, lifetime: Duration) -> Self {
         self.access = lifetime.max(SHORTEST_ACCESS);
         self
     }
 
-    /// Makes the owner's client, or gives it a further secret; the old one stays good for a day. One that
-    /// was revoked is good again with the new secret alone. Nothing when there is no such owner.
+    /// Generates secrets for an agent's client and login. Stores nothing.
+    pub fn draft_http_credentials(&self) -> Result<HttpDraft, Fault> {
+        let (client_secret, now) = (random("phs_")?, self.timepiece.now());
+        let (access, refresh_token, login_tokens) = self.pair()?;
+        let credentials = HttpCredentials {
+            client_secret: hash(client_secret.expose()),
+            overlap_until: now + OVERLAP,
+            login: LoginId::mint(now.millis()),
+            login_client: BOOTSTRAP_CLIENT.into(),
+            login_tokens,
+        };
+        Ok(HttpDraft { client_secret, access, refresh_token, credentials })
+    }
+
+    /// Creates the owner's client, or gives it another secret; the old secret stays valid for a day. A revoked
+    /// client becomes valid again, with the new secret only. Returns `None` when there is no such owner.
     pub async fn create_client(&self, owner: &Owner) -> Result<Option<(ClientId, Secret)>, Fault> {
         let (secret, now) = (random("phs_")?, self.timepiece.now());
         let made = self.tokens.create_client(owner, hash(secret.expose()), now, now + OVERLAP).await?;
         Ok(made.then(|| (owner.client(), secret)))
     }
 
-    /// Ends a client with its access tokens, at once. False when there is none.
+    /// Revokes a client and its access tokens at once. Returns false when there is none.
     pub async fn revoke_client(&self, client: &ClientId) -> Result<bool, Fault> {
         let known = self.tokens.revoke_client(client, self.timepiece.now()).await?;
-        self.bearers.forget();
+        self.bearers.forget(Whose::Client(client.clone()));
         Ok(known)
     }
 
-    /// All clients, or those of one tenant; revoked ones too.
+    /// All clients, or those of one tenant, including revoked ones.
     pub async fn clients(&self, of: Option<&TenantId>) -> Result<Vec<ClientRecord>, Fault> {
         Ok(self.tokens.clients(of).await?)
     }
 
-    /// Whose credential this is. It is found by the secret's hash, so that a name that exists costs the
-    /// same as one that does not.
+    /// Returns the owner of a client credential. The lookup uses the secret's hash, so that an existing client id
+    /// takes the same time as an unknown one.
     pub async fn client(&self, client: &str, secret: &str) -> Result<Option<Client>, Fault> {
         let found = self.tokens.client(&client.into(), hash(secret), self.timepiece.now()).await?;
         Ok(found.map(|ClientRecord { client, tenant, instance, .. }| Client { client, tenant, instance }))
     }
 
-    /// An access token for a client. Nothing when it was revoked meanwhile.
+    /// Issues an access token for a client. Returns `None` when it was revoked meanwhile.
     pub async fn grant_access(&self, client: &ClientId) -> Result<Option<AccessGrant>, Fault> {
         let grant = self.access_grant(self.access)?;
         let granted = self.tokens.grant(client, hash(grant.access_token.expose()), grant.expires).await?;
         Ok(granted.then_some(grant))
     }
 
-    /// An access token of a quarter of an hour by which the operator acts for a tenant, as the client
-    /// `operator:{tenant}`. Nothing when there is no such tenant. No such client exists, so it can neither
-    /// be exchanged nor revoked; it ends with the tenant.
+    /// Issues an access token for 15 minutes with which the operator acts for a tenant, as the client
+    /// `operator:{tenant}`. Returns `None` when there is no such tenant. No record of such a client exists, so the
+    /// token can be neither exchanged nor revoked; it ends with the tenant.
     pub async fn operator_access(&self, tenant: &TenantId) -> Result<Option<AccessGrant>, Fault> {
         let grant = self.access_grant(OPERATOR)?;
         let access = hash(grant.access_token.expose());
@@ -112,20 +148,23 @@ impl Keyring {
         Ok(granted.then_some(grant))
     }
 
-    /// Gives an agent its bootstrap login; one that it had ends at once. Nothing when there is no such agent.
+    /// Creates an agent's bootstrap login and ends its earlier one at once. Returns `None` when there is no such agent.
     pub async fn log_in(&self, instance: &InstanceId) -> Result<Option<Login>, Fault> {
         let now = self.timepiece.now();
         let (access, refresh_token, pair) = self.pair()?;
         let login = LoginId::mint(now.millis());
         let made = self.tokens.log_in(&login, &BOOTSTRAP_CLIENT.into(), instance, pair, now).await?;
-        self.bearers.forget();
+        // The id of the earlier login, which has ended, is not known here.
+        if let Some(record) = &made {
+            self.bearers.forget(Whose::Tenant(record.tenant.clone()));
+        }
         Ok(made.map(|record| login_of(record, access, refresh_token)))
     }
 
-    /// Ends a login with all its tokens, at once. False when there is none.
+    /// Ends a login and all its tokens at once. Returns false when there is none.
     pub async fn log_out(&self, login: &LoginId) -> Result<bool, Fault> {
         let known = self.tokens.log_out(login).await?;
-        self.bearers.forget();
+        self.bearers.forget(Whose::Login(login.clone()));
         Ok(known)
     }
 
@@ -134,15 +173,72 @@ impl Keyring {
         Ok(self.tokens.logins(of).await?)
     }
 
-    /// Exchanges a refresh token for a new pair. The old one may be exchanged again for a minute.
-    pub async fn refresh(&self, presented: &str, client: &str) -> Result<Refreshed, Fault> {
+    /// Exchanges a refresh token for a new pair of tokens. The old one may be exchanged again for a minute, and for
+    /// as long as no token from its exchange has been presented.
+    pub async fn refresh(
+        &self,
+        presented: &str,
+        client: &str,
+        address: Option<IpAddr>,
+    ) -> Result<Refreshed, Fault> {
         let now = self.timepiece.now();
         let (access, refresh_token, next) = self.pair()?;
-        Ok(match self.tokens.refresh(hash(presented), &client.into(), next, now, now - RACE).await? {
+        let request = RefreshRequest {
+            presented: hash(presented),
+            client: client.into(),
+            address: address.map(|address| address.to_string()),
+            next,
+            now,
+            honoured_since: now - RACE,
+            lapse_at: now + LAPSE,
+        };
+        Ok(match self.tokens.refresh(request).await? {
             Renewal::Granted(record) => Refreshed::Granted(login_of(record, access, refresh_token)),
+            Renewal::Forked(record) => {
+                Refreshed::Forked(login_of(record.clone(), access, refresh_token), record)
+            }
+            Renewal::Full(record) => Refreshed::Full(record),
             Renewal::Reused(record) => Refreshed::Reused(record.login),
             Renewal::Unknown => Refreshed::Refused,
         })
+    }
+
+    /// Invalidates the cached tokens of an agent. The cache is keyed by tenant, which a gateway record of the agent
+    /// names.
+    async fn forget_bearers_of_agent(&self, of: &InstanceId) {
+        let gateways = self.records.gateways(of).await.unwrap_or_default();
+        match gateways.first() {
+            Some(record) => self.bearers.forget(Whose::Tenant(record.tenant.clone())),
+            None => self.bearers.forget_all(),
+        }
+    }
+
+    /// Ends these credentials of an agent and every token that came from them, at once. Returns what was ended.
+    pub async fn end_credentials(
+        &self,
+        of: &InstanceId,
+        which: WhichCredentials,
+    ) -> Result<EndedCredentials, Fault> {
+        let ended = self.tokens.end_credentials(of, which, self.timepiece.now()).await?;
+        self.forget_bearers_of_agent(of).await;
+        Ok(ended)
+    }
+
+    /// Gives an agent a new secret for this gateway, a new client secret and a new login. Returns `None` when there
+    /// is no such agent, or when the gateway belongs to another agent or was revoked. The secrets are returned only
+    /// here.
+    pub async fn renew_credentials(
+        &self,
+        of: &InstanceId,
+        gateway: &GatewayId,
+    ) -> Result<Option<(Secret, HttpDraft)>, Fault> {
+        let (secret, sealed) = self.draft_gateway_secret(gateway)?;
+        let draft = self.draft_http_credentials()?;
+        let renewed =
+            RenewedCredentials { gateway: gateway.clone(), secret: sealed, http: draft.credentials.clone() };
+        let done = self.tokens.renew_credentials(of, renewed, self.timepiece.now()).await?;
+        self.forget_bearers_of_agent(of).await;
+        Ok(done.then_some((secret, draft)))
     }
 
     fn access_grant(&self, lifetime: Duration) -> Result<AccessGrant, Fault> {
@@ -165,7 +261,7 @@ fn login_of(record: LoginRecord, access: AccessGrant, refresh_token: Secret) -> 
     Login { login: record.login, tenant: record.tenant, instance: record.instance, access, refresh_token }
 }
 
-/// 256 random bits behind a prefix by which people, and searches for leaked secrets, tell them apart.
+/// 256 random bits after a prefix, by which people and scanners for leaked secrets tell the kinds apart.
 fn random(prefix: &str) -> Result<Secret, Fault> {
     Ok(Secret::new(format!("{prefix}{}", random_hex(32)?.expose())))
 }

@@ -1,4 +1,4 @@
-//! An agent's callback server, with its answers written down beforehand.
+//! Callback server of an agent, with scripted answers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use posthouse_time::{Moment, Timepiece};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// A call that it got.
+/// A call that the server got.
 #[derive(Clone, Debug)]
 pub struct Fire {
     pub path: String,
@@ -35,12 +35,12 @@ struct Inner {
     changed: Notify,
 }
 
-/// One written answer; after the last it takes everything with 202.
+/// One scripted answer. After the last one the server answers everything with 202.
 #[derive(Clone)]
 pub enum Answer {
     Status(u16, &'static str),
     RetryAfter(u16, u64),
-    /// Holds the call until it is let go.
+    /// Holds the call until it is notified.
     Hold(Arc<Notify>),
 }
 
@@ -75,7 +75,7 @@ impl Callback {
         self.fires().iter().map(|fire| fire.body["job_id"].as_str().unwrap_or("?").to_owned()).collect()
     }
 
-    /// Waits until it was called this often.
+    /// Waits until the server was called this often.
     pub async fn called(&self, times: usize) -> Vec<Fire> {
         let waiting = async {
             loop {

@@ -1,12 +1,12 @@
-//! Alarms: what another plane set for itself rings as a job does, and no agent sees it.
+//! Alarms of other planes fire like jobs and are not visible to agents.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use clock::{Alarm, Bell, Config, JobFilter, Rung};
-use ledger::{Arm, Place};
+use clock::{Alarm, Config, FireOutcome, FireTarget, JobFilter};
+use ledger::{Arm, Location};
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::TenantId;
@@ -15,38 +15,38 @@ use posthouse_wire::cron::Fired;
 use crate::agent::Callback;
 use crate::town::{Agent, Town, eventually, seconds, start};
 
-/// A bell that remembers who rang it, and answers as written down beforehand; after that it takes all.
+/// A target that records its calls and gives scripted answers. After the last one it accepts everything.
 #[derive(Clone)]
 struct Gong(Arc<Inner>);
 
 struct Inner {
     time: Timepiece,
-    rung: Mutex<Vec<(TenantId, String, Moment)>>,
-    answers: Mutex<VecDeque<Rung>>,
+    outcome: Mutex<Vec<(TenantId, String, Moment)>>,
+    answers: Mutex<VecDeque<FireOutcome>>,
 }
 
 impl Gong {
     fn hung_in(town: &Town) -> Self {
         let gong = Self::new(&town.time);
-        town.clock.hang("gong", Arc::new(gong.clone()));
+        town.clock.register("gong", Arc::new(gong.clone()));
         gong
     }
 
     fn new(time: &Timepiece) -> Self {
-        Self(Arc::new(Inner { time: time.clone(), rung: Mutex::default(), answers: Mutex::default() }))
+        Self(Arc::new(Inner { time: time.clone(), outcome: Mutex::default(), answers: Mutex::default() }))
     }
 
     fn refuses(&self, times: usize) {
-        let refused = Rung::Refused { status: 503, retry_after: None };
+        let refused = FireOutcome::Refused { status: 503, retry_after: None };
         self.0.answers.lock().extend(std::iter::repeat_n(refused, times));
     }
 
     fn jobs(&self) -> Vec<String> {
-        self.0.rung.lock().iter().map(|(_, job, _)| job.clone()).collect()
+        self.0.outcome.lock().iter().map(|(_, job, _)| job.clone()).collect()
     }
 
     fn times(&self) -> usize {
-        self.0.rung.lock().len()
+        self.0.outcome.lock().len()
     }
 
     async fn rings(&self, times: usize) {
@@ -55,11 +55,11 @@ impl Gong {
 }
 
 #[async_trait]
-impl Bell for Gong {
-    async fn ring(&self, arm: &Arm) -> Rung {
-        self.0.rung.lock().push((arm.tenant.clone(), arm.job.to_string(), self.0.time.now()));
+impl FireTarget for Gong {
+    async fn fire(&self, arm: &Arm) -> FireOutcome {
+        self.0.outcome.lock().push((arm.tenant.clone(), arm.job.to_string(), self.0.time.now()));
         let written = self.0.answers.lock().pop_front();
-        written.unwrap_or(Rung::Taken { status: 200, fired: Fired::Accepted })
+        written.unwrap_or(FireOutcome::Taken { status: 200, fired: Fired::Accepted })
     }
 
     fn host(&self, _arm: &Arm) -> String {
@@ -76,11 +76,11 @@ impl Town {
     }
 
     async fn sets(&self, tenant: &TenantId, job: &str, after: Duration) {
-        let alarm = Alarm { bell: "gong", tenant: tenant.clone(), job: job.into(), at: start() + after };
+        let alarm = Alarm { target: "gong", tenant: tenant.clone(), job: job.into(), at: start() + after };
         assert!(self.clock.set_alarm(alarm).await.unwrap());
     }
 
-    /// How many are pending, alarms among them.
+    /// Number of pending arms, including alarms.
     async fn pending(&self) -> u64 {
         self.ledger.arms().census().await.unwrap().0
     }
@@ -102,7 +102,7 @@ async fn an_alarm_rings_at_its_time_once_and_says_whose_and_which() {
     assert_eq!(gong.times(), 0, "early");
     town.time.wind(Duration::from_millis(1));
     gong.rings(1).await;
-    assert_eq!(*gong.0.rung.lock(), [(acme, "r1".to_owned(), start() + Duration::from_millis(10_100))]);
+    assert_eq!(*gong.0.outcome.lock(), [(acme, "r1".to_owned(), start() + Duration::from_millis(10_100))]);
     town.is_over().await;
     town.time.wind(seconds(3600));
     town.settles().await;
@@ -165,7 +165,7 @@ async fn a_bell_that_did_not_take_it_is_rung_again_and_an_alarm_is_never_given_u
     town.time.wind(Duration::from_millis(100));
     gong.rings(1).await;
     town.settles().await;
-    // Past every wait of the table, and past the day after which a job would be given up.
+    // Beyond every pause of the retry table, and beyond the day after which a job would be given up.
     for times in 2..=13 {
         town.time.wind(seconds(4 * 3600));
         gong.rings(times).await;
@@ -185,7 +185,7 @@ async fn the_pauses_between_two_rings_are_those_of_jobs() {
     town.time.wind(Duration::from_millis(100));
     gong.rings(1).await;
     for (times, pause_ms) in [(2, 1_000), (3, 2_000), (4, 4_000)] {
-        // Within a tenth either way, and the guard.
+        // The pause varies by a tenth, and the guard is added.
         town.settles().await;
         town.time.wind(Duration::from_millis(pause_ms * 9 / 10 + 99));
         town.settles().await;
@@ -228,7 +228,7 @@ async fn alarms_outlive_the_house_and_ring_however_late_it_is() {
         seconds(3 * 24 * 3600)
     };
     time.wind(seconds(2 * 24 * 3600));
-    let place = Place::Folder(folder.path().to_owned());
+    let place = Location::Folder(folder.path().to_owned());
     let callback = Callback::open(time.clone()).await;
     let town = crate::firing::reopened(place, time.clone(), callback).await;
     let gong = Gong::hung_in(&town);
@@ -315,6 +315,6 @@ async fn alarms_go_with_their_tenant() {
     town.time.wind(seconds(60));
     town.settles().await;
     assert_eq!(gong.times(), 0);
-    let alarm = Alarm { bell: "gong", tenant: acme, job: "r2".into(), at: start() };
+    let alarm = Alarm { target: "gong", tenant: acme, job: "r2".into(), at: start() };
     assert!(town.clock.set_alarm(alarm).await.is_err(), "for nobody there is none");
 }

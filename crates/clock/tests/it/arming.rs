@@ -33,7 +33,7 @@ async fn the_same_key_again_is_the_same_schedule_and_one_fire() {
     assert_eq!(heron.arms("job", &due).await, schedule);
     town.winds_until(|| !town.callback.fires().is_empty()).await;
     heron.history_begins(&["delivered"]).await;
-    // After delivery too, for a day.
+    // A repeat gets the same schedule also after delivery, for a day.
     assert_eq!(heron.arms("job", &due).await, schedule);
     town.time.wind(seconds(3000));
     town.settles().await;
@@ -170,7 +170,7 @@ async fn past_its_quota_an_agent_hears_429_and_a_replacement_is_not_one_more() {
 
 #[tokio::test]
 async fn an_agent_that_asks_too_often_hears_429_and_others_do_not() {
-    let config = clock::Config { requests_per_second: 5, ..clock::Config::default() };
+    let config = clock::Config { requests_per_second: 5, requests_at_once: 5, ..clock::Config::default() };
     let town = Town::open_with(config).await;
     let (heron, wren) = (town.agent("acme", "heron").await, town.agent("bolt", "wren").await);
     let mut refused = 0;

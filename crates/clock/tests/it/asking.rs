@@ -1,4 +1,4 @@
-//! Who may ask: contract section 1.1.
+//! Authentication of agents at the cron API: contract section 1.1.
 
 use http::{Request, StatusCode};
 use posthouse_wire::InstanceId;
@@ -40,7 +40,7 @@ async fn what_is_no_good_token_is_401_whatever_is_wrong_with_it() {
     let (status, _) =
         town.asks(Request::get("/api/agent-cron/list").body(axum::body::Body::empty()).unwrap()).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
-    // Revoked: at once. Expired: likewise.
+    // Revocation and expiry take effect at once.
     let client = Owner::Instance(heron.instance.clone()).client();
     assert!(town.relay.keyring().revoke_client(&client).await.unwrap());
     assert_eq!(heard(&town, heron.token.expose()).await, (401, "invalid_token".to_owned()));

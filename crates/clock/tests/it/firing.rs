@@ -1,4 +1,4 @@
-//! The call to the agent: contract sections 1.3, 3, 3.1, 3.2 and 7.
+//! Fires to the agent's callback URL: contract sections 1.3, 3, 3.1, 3.2 and 7.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ async fn everything_else_is_tried_again_by_the_table_each_time_with_a_new_token(
     assert_eq!(tokens.len(), 11);
 }
 
-/// Waits for so many failed attempts.
+/// Waits for this number of failed attempts.
 async fn heron_history(heron: &crate::town::Agent, failures: usize) {
     eventually(async || heron.told().await.iter().filter(|what| *what == "attempt").count() >= failures)
         .await;
@@ -142,7 +142,7 @@ async fn what_the_agent_asks_for_is_waited_for_up_to_five_minutes() {
     town.callback.called(3).await;
 }
 
-/// Hears a whole request and hangs up without a word, as often as it is called.
+/// A server that reads each request and hangs up without an answer.
 async fn hangs_up() -> (String, Arc<std::sync::atomic::AtomicUsize>) {
     use tokio::io::AsyncReadExt;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -223,7 +223,7 @@ async fn after_a_day_of_failures_the_arm_is_dead_visible_and_back_with_a_sign_of
     town.time.wind(seconds(7 * 24 * 3600));
     town.settles().await;
     assert_eq!(shut.fires().len(), attempts, "the dead are left alone");
-    // It asks for anything at all: it is alive. (Its old token has expired by now.)
+    // Any request is a sign of life. (The agent's old token has expired by now.)
     let login = town.relay.keyring().log_in(&heron.instance).await.unwrap().unwrap();
     let heron = crate::town::Agent { token: login.access.access_token, ..heron };
     assert_eq!(heron.lists().await.len(), 1);
@@ -336,9 +336,9 @@ async fn a_restart_loses_no_arm_and_makes_no_fire_early() {
         town.callback.clone()
     };
     time.wind(seconds(30));
-    let place = ledger::Place::Folder(folder.path().to_owned());
+    let place = ledger::Location::Folder(folder.path().to_owned());
     let town = reopened(place, time.clone(), callback.clone()).await;
-    // What went by while the house was down comes first, in order, at most ten seconds apart in all.
+    // Fires missed while the server was down come first, in order, spread over at most ten seconds.
     town.winds_until(|| callback.fires().len() >= 50).await;
     let mut jobs = callback.jobs();
     jobs.sort();
@@ -352,13 +352,13 @@ async fn a_restart_loses_no_arm_and_makes_no_fire_early() {
     }
 }
 
-/// So that the order of calls is the order in which they were let go.
+/// With one fire at a time, the order of calls is the order of release.
 pub fn one_at_a_time() -> clock::Config {
     clock::Config { in_flight_per_agent: 1, ..clock::Config::default() }
 }
 
-/// The folder is free once the last handle of the house before has gone.
-pub async fn reopened(place: ledger::Place, time: posthouse_time::Timepiece, callback: Callback) -> Town {
+/// Opens the folder again. It is free once the last handle of the previous server is dropped.
+pub async fn reopened(place: ledger::Location, time: posthouse_time::Timepiece, callback: Callback) -> Town {
     let mut tries = 0;
     loop {
         match ledger::Ledger::open(place.clone(), time.clone()).await {
@@ -390,4 +390,44 @@ async fn a_fire_by_hand_leaves_the_arm_as_it_is() {
     heron.history_begins(&["manual"]).await;
     town.time.wind(Duration::from_millis(600_100));
     town.callback.called(2).await;
+}
+
+/// A resolver that knows one name, with a private address.
+struct PrivateNetwork;
+
+impl errand::Lookup for PrivateNetwork {
+    fn lookup(&self, host: &str) -> errand::LookupResult {
+        let found = match host {
+            "inside.example" => Ok(vec![[10, 0, 0, 7].into()]),
+            _ => Err(std::io::Error::other("no such host")),
+        };
+        Box::pin(async move { found })
+    }
+}
+
+#[tokio::test]
+async fn job_history_does_not_tell_not_resolved_from_not_public_to_the_tenant() {
+    let town = Town::looking_up(Arc::new(PrivateNetwork)).await;
+    let heron = town.agent("acme", "heron").await;
+    for host in ["inside", "nowhere"] {
+        let mut wish = heron.wish(host, &town.at(seconds(0)));
+        wish["agent_callback_url"] = json!(format!("http://{host}.example"));
+        heron.arms_with(wish).await;
+    }
+    town.time.wind(Duration::from_millis(100));
+    heron_history(&heron, 2).await;
+    let mut told = Vec::new();
+    for host in ["inside", "nowhere"] {
+        let (status, answer) = heron.gets(&format!("history?job_id={host}")).await;
+        assert_eq!(status, 200, "{answer}");
+        let attempts = answer["history"].as_array().unwrap().iter().filter(|line| line["what"] == "attempt");
+        told.push(attempts.map(|line| line["error"].as_str().unwrap().to_owned()).next().unwrap());
+    }
+    assert_eq!(told, ["the host has no public address", "the host has no public address"]);
+    // The operator, who runs the network, sees the real reason.
+    let lines = town.clock.job_history(&heron.instance, None, None, 10).await.unwrap();
+    let mut errors: Vec<_> = lines.into_iter().filter_map(|line| line.error).collect();
+    errors.sort();
+    errors.dedup();
+    assert_eq!(errors.len(), 2, "{errors:?}");
 }

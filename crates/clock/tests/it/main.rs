@@ -1,4 +1,4 @@
-//! The clock through its door: sentences of the managed-cron contract, time wound by hand.
+//! The clock through its HTTP API: the managed-cron contract, with time driven by hand.
 
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
@@ -6,8 +6,9 @@ mod agent;
 mod alarm;
 mod arming;
 mod asking;
+mod external_scheduler;
+mod fairness;
 mod firing;
-mod outside;
 mod policy;
 mod prewake;
 mod steps;

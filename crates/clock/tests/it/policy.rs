@@ -1,4 +1,4 @@
-//! Missed, late, spread: what a job may wish beyond the contract.
+//! Policies of jobs: missed times, windows and jitter.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::town::{Agent, Town, seconds};
 
-/// A job every minute, its next times told ahead, and a house that was asleep for ten and a half of them.
+/// A job every minute with known next times, and a server that was down for ten and a half minutes.
 async fn slept_through(policy: serde_json::Value) -> (Town, Agent) {
     let town = Town::open().await;
     let heron = town.agent("acme", "heron").await;
@@ -32,7 +32,7 @@ async fn once_makes_up_for_the_latest_time_and_records_the_others() {
     town.settles().await;
     assert_eq!(minutes(&town), [10]);
     assert_eq!(heron.told().await.iter().filter(|what| *what == "missed").count(), 9);
-    // And goes on with the next known one, though nobody armed it.
+    // It continues with the next known time without a new arm request.
     assert_eq!(heron.lists().await[0].1, town.at(seconds(660)).text());
     town.time.wind(Duration::from_millis(30_100));
     town.callback.called(2).await;

@@ -1,4 +1,4 @@
-//! Waking ahead, where the operator allows it.
+//! Waking slow agents ahead of their due time, if the operator allows it.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn an_agent_that_was_slow_to_wake_is_poked_that_much_before_its_next_fire(
     assert!(took >= seconds(5) && took <= seconds(10), "{took:?}");
     heron.arms("job", &town.at(seconds(900))).await;
     let due = crate::town::start() + seconds(900);
-    // A while before: nothing. By its time of waking before: one poke, and the fire still to come.
+    // Nothing happens too early. At the due time minus the waking time there is one wake call, before the fire.
     town.time.wind((due - took - seconds(2)).since(town.time.now()));
     town.settles().await;
     assert_eq!(wake.fires().len(), 1);

@@ -1,6 +1,7 @@
-//! A small house with a clock, and agents that have jobs.
+//! Test fixtures: a small server with a clock, and agents with jobs.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,7 +9,7 @@ use bus::Bus;
 use clock::{Clock, Config, Parts};
 use errand::Errand;
 use http::{Request, StatusCode};
-use ledger::{Ledger, Place};
+use ledger::{Ledger, Location};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{InstanceId, Secret};
@@ -21,7 +22,7 @@ use crate::agent::Callback;
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub const ISSUER: &str = "https://post.example";
-/// How long a test waits for what must come. Never waited out by one that passes.
+/// Longest time that a test waits. A passing test never waits this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -34,7 +35,7 @@ pub struct Town {
     pub callback: Callback,
 }
 
-/// An agent and the bearer it asks with.
+/// An agent and its bearer token.
 #[derive(Clone)]
 pub struct Agent {
     pub town: Town,
@@ -46,7 +47,7 @@ pub fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// The same second for every test: 2027-01-15T08:00:00Z.
+/// Start time of every test: 2027-01-15T08:00:00Z.
 pub fn start() -> Moment {
     Moment::from_seconds(1_800_000_000)
 }
@@ -57,26 +58,45 @@ impl Town {
     }
 
     pub async fn open_with(config: Config) -> Self {
-        Self::build(Place::Memory, config, Timepiece::wound(start())).await
+        Self::build(Location::Memory, config, Timepiece::wound(start())).await
     }
 
     pub async fn open_in(folder: &Path, time: Timepiece) -> Self {
-        Self::build(Place::Folder(folder.to_owned()), Config::default(), time).await
+        Self::build(Location::Folder(folder.to_owned()), Config::default(), time).await
     }
 
-    pub async fn build(place: Place, config: Config, time: Timepiece) -> Self {
+    pub async fn build(place: Location, config: Config, time: Timepiece) -> Self {
         let callback = Callback::open(time.clone()).await;
         Self::build_with(place, config, time, callback).await
     }
 
-    pub async fn build_with(place: Place, config: Config, time: Timepiece, callback: Callback) -> Self {
+    pub async fn build_with(place: Location, config: Config, time: Timepiece, callback: Callback) -> Self {
+        let errand = || Errand::new(errand::Config::loopback());
+        Self::build_calling(place, config, time, callback, errand).await
+    }
+
+    /// With the given DNS resolver.
+    pub async fn looking_up(lookup: Arc<dyn errand::Lookup>) -> Self {
+        let time = Timepiece::wound(start());
+        let callback = Callback::open(time.clone()).await;
+        let errand = || Errand::with_lookup(errand::Config::loopback(), lookup);
+        Self::build_calling(Location::Memory, Config::default(), time, callback, errand).await
+    }
+
+    async fn build_calling(
+        place: Location,
+        config: Config,
+        time: Timepiece,
+        callback: Callback,
+        errand: impl FnOnce() -> Errand,
+    ) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
             .await
             .unwrap();
-        let errand = Errand::new(errand::Config::loopback());
+        let errand = errand();
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),
@@ -136,12 +156,12 @@ impl Town {
         self.asks(request.body(Body::from(body)).unwrap()).await
     }
 
-    /// An instant so long after the start.
+    /// A time this long after the start.
     pub fn at(&self, after: Duration) -> FireAt {
         FireAt::from_micros((start() + after).millis() * 1000)
     }
 
-    /// Winds in small turns until something has become true.
+    /// Advances time in small steps until the condition is true.
     pub async fn winds_until(&self, mut is_so: impl FnMut() -> bool) {
         let winding = async {
             while !is_so() {
@@ -152,8 +172,7 @@ impl Town {
         tokio::time::timeout(PATIENCE, winding).await.expect("it did not become true");
     }
 
-    /// Lets everything that is due now happen: what is asked of the ledger after it has settled was
-    /// committed after it.
+    /// Lets everything that is due now happen. A ledger request after it is committed after that work.
     pub async fn settles(&self) {
         for _ in 0..20 {
             self.ledger.arms().census().await.unwrap();
@@ -214,7 +233,7 @@ impl Agent {
         assert_eq!((status, answer), (StatusCode::OK, json!({ "ok": true })));
     }
 
-    /// Jobs and times, as `list` tells them.
+    /// Jobs and times from `list`.
     pub async fn lists(&self) -> Vec<(String, String)> {
         let (status, answer) = self.gets("list").await;
         assert_eq!(status, 200, "{answer}");
@@ -223,14 +242,14 @@ impl Agent {
         armed.iter().map(|arm| (text(&arm["job_id"]), text(&arm["fire_at"]))).collect()
     }
 
-    /// What its history says, newest first.
+    /// History of the agent, newest first.
     pub async fn told(&self) -> Vec<String> {
-        // Not through its door: an agent that asks shows that it is alive, which changes what is told.
+        // Not through the HTTP API: a request of the agent is a sign of life and would change the history.
         let lines = self.town.clock.job_history(&self.instance, None, None, 1000).await.unwrap();
         lines.into_iter().map(|line| line.what).collect()
     }
 
-    /// Waits until its history begins like this, newest first.
+    /// Waits until the history begins with these entries, newest first.
     pub async fn history_begins(&self, expected: &[&str]) {
         eventually(async || {
             let told = self.told().await;

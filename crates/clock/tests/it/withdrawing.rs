@@ -1,4 +1,4 @@
-//! A cancel or a newer arm that meets the claim of the older one: whoever was answered is right.
+//! Cancels and newer arms that race with the claim of the older arm: after the answer the older one never fires.
 
 use std::time::Duration;
 
@@ -9,8 +9,7 @@ use crate::town::{Town, seconds, start};
 const ROUNDS: u64 = 40;
 const JOBS: usize = 12;
 
-/// Arms are claimed a little ahead of their instant. What is withdrawn while the claim is on its way back
-/// from the ledger is as withdrawn as what was never claimed.
+/// Arms are claimed shortly before they are due. An arm that is withdrawn during its claim must not fire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
     let town = Town::open_with(Config { requests_per_second: 1_000_000, ..Config::default() }).await;
@@ -21,7 +20,7 @@ async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
         for job in 0..JOBS {
             heron.arms(&format!("job-{round}-{job}"), &due).await;
         }
-        // To the brink of the claim, then over it while everything is withdrawn.
+        // Advance to just before the claim, then past it while everything is withdrawn.
         let brink = start() + seconds(60 * round) - Duration::from_millis(60);
         town.time.wind(brink.since(town.time.now()));
         town.settles().await;
@@ -56,7 +55,7 @@ async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
     }
 }
 
-/// An agent that hangs up has no answer, but finds its arm in the list and takes it for armed.
+/// An agent that hangs up gets no answer, but finds its arm in the list and relies on it.
 #[tokio::test]
 async fn what_was_committed_for_somebody_who_hung_up_is_called_all_the_same() {
     let town = Town::open_with(Config { requests_per_second: 1_000_000, ..Config::default() }).await;
@@ -65,7 +64,7 @@ async fn what_was_committed_for_somebody_who_hung_up_is_called_all_the_same() {
     for patience in 0..300 {
         let job = format!("job-{patience}");
         let asking = heron.arms(&job, &due);
-        // Dropped after so many looks, as a server drops what nobody waits for any more.
+        // Dropped after this many polls, as a server drops the request of a client that hung up.
         let mut asking = std::pin::pin!(asking);
         for _ in 0..patience % 30 {
             if futures_util::poll!(&mut asking).is_ready() {

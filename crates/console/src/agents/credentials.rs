@@ -1,20 +1,21 @@
-//! The credentials an agent dials in with. A secret is seen in the one answer that hands it out.
+//! Admin API: gateway credentials of agents. A secret appears only in the answer that issues it.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use ledger::{Identity, Instance, Tenant};
-use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
+use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
+use relay::{EndedCredentials, WhichCredentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Inside;
-use super::papers::Papers;
+use super::issued_credentials::IssuedCredentials;
 use crate::env;
+use crate::extract::{JsonBody, QueryParams};
 use crate::problem::Problem;
 use crate::routes::{Console, Parts};
-use crate::told::{Asked, Told};
 
-/// What an agent needs to dial in, handed out once.
+/// What an agent needs to connect; shown once.
 #[derive(Serialize)]
 pub(crate) struct Credential {
     tenant: String,
@@ -25,7 +26,7 @@ pub(crate) struct Credential {
     secret: String,
     env: Value,
     #[serde(flatten)]
-    papers: Option<Papers>,
+    issued_credentials: Option<IssuedCredentials>,
 }
 
 impl Credential {
@@ -46,33 +47,51 @@ impl Credential {
             gateway_id: gateway.clone(),
             secret: secret.expose().to_owned(),
             env: env::shown(&env),
-            papers: None,
+            issued_credentials: None,
         }
     }
 
-    /// The same for an agent whose login is ours.
+    /// The same for an agent that has our login.
     pub fn with_portal(mut self, console: &Parts) -> Self {
         let (name, value) = env::portal(&console.public_url);
         self.env[name] = value.expose().into();
         self
     }
 
-    pub fn with_papers(self, console: &Parts, papers: Papers) -> Self {
-        Self { papers: Some(papers), ..self.with_portal(console) }
+    pub fn with_papers(self, console: &Parts, issued_credentials: IssuedCredentials) -> Self {
+        Self { issued_credentials: Some(issued_credentials), ..self.with_portal(console) }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WhichGateway {
+pub(crate) struct Rotation {
     #[serde(default)]
     gateway_id: Option<GatewayId>,
+    /// Also replace the client secret and the login.
+    #[serde(default)]
+    all: bool,
 }
 
+/// The credential to revoke; all if none is named.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Revocation {
+    #[serde(default)]
+    gateway_id: Option<GatewayId>,
+    #[serde(default)]
+    client: bool,
+    #[serde(default)]
+    login: bool,
+}
+
+/// The revoked credentials.
 #[derive(Serialize)]
 pub(crate) struct Revoked {
     instance_id: InstanceId,
-    gateway_id: GatewayId,
+    gateway_ids: Vec<GatewayId>,
+    client_id: Option<ClientId>,
+    login_id: Option<LoginId>,
 }
 
 impl Parts {
@@ -82,14 +101,14 @@ impl Parts {
         Ok(held.into_iter().filter(|(_, _, revoked)| revoked.is_none()).map(|(id, ..)| id).collect())
     }
 
-    /// The one that is meant: as named, or the only one there is. Nothing when there is none at all.
+    /// The named credential, or the only one. None if the agent has none.
     async fn meant(&self, of: &Instance, named: Option<GatewayId>) -> Result<Option<GatewayId>, Problem> {
         let good = self.good_gateways(&of.id).await?;
         match named {
             Some(named) if good.contains(&named) => Ok(Some(named)),
             Some(named) => Err(Problem::absent(
                 "no_such_gateway",
-                format!("agent `{}` has no good credential `{named}`", of.name),
+                format!("agent `{}` has no valid credential `{named}`", of.name),
             )),
             None if good.len() > 1 => Err(Problem::conflict(
                 "ambiguous",
@@ -100,43 +119,59 @@ impl Parts {
     }
 }
 
-/// Gives a credential a new secret, the old one staying good for a day. An agent whose credentials were
-/// all revoked gets a new one.
+/// Gives a credential a new secret; the old one stays valid for a day. If all credentials of the agent were
+/// revoked, it gets a new one. With `all`, its client and its login are replaced too.
 pub(crate) async fn rotate(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    Asked(inside): Asked<Inside>,
-    Told(which): Told<WhichGateway>,
+    QueryParams(inside): QueryParams<Inside>,
+    JsonBody(wanted): JsonBody<Rotation>,
 ) -> Result<Json<Credential>, Problem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
-    let gateway = match console.meant(&instance, which.gateway_id).await? {
+    let gateway = match console.meant(&instance, wanted.gateway_id).await? {
         Some(gateway) => gateway,
         None => GatewayId::mint(console.timepiece.now().millis()),
     };
-    let Some(secret) = console.relay.rotate(&gateway, &instance.id).await? else {
-        return Err(Problem::conflict("revoked", "the credential was revoked meanwhile"));
-    };
+    let revoked = || Problem::conflict("revoked", "the credential was revoked at the same time");
     let bots = console.real_bots(&instance.id).await?;
+    if wanted.all {
+        let (secret, http) = console.relay.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
+        let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
+        return Ok(Json(credential.with_papers(&console, console.issued_credentials(&instance, &http))));
+    }
+    let secret = console.relay.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
     let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
     let logins = console.relay.keyring().logins(Some(&tenant.id)).await.map_err(relay::Fault::from)?;
     let has_login = logins.iter().any(|login| login.instance == instance.id);
     Ok(Json(if has_login { credential.with_portal(&console) } else { credential }))
 }
 
-/// Ends a credential for good: its sockets close, further dials are refused.
+/// Revokes an agent's credentials: all of them, or the named one. Sockets close, and further connections,
+/// tokens and secrets are refused.
 pub(crate) async fn revoke(
     State(console): State<Console>,
     Path(agent): Path<String>,
-    Asked(inside): Asked<Inside>,
-    Told(which): Told<WhichGateway>,
+    QueryParams(inside): QueryParams<Inside>,
+    JsonBody(wanted): JsonBody<Revocation>,
 ) -> Result<Json<Revoked>, Problem> {
     let (_, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
-    let Some(gateway_id) = console.meant(&instance, which.gateway_id).await? else {
-        return Err(Problem::absent(
-            "no_such_gateway",
-            format!("agent `{}` has no good credential left", instance.name),
-        ));
+    let which = match (wanted.gateway_id, wanted.client, wanted.login) {
+        (None, false, false) => WhichCredentials::All,
+        (Some(gateway), false, false) => WhichCredentials::Gateway(gateway),
+        (None, true, false) => WhichCredentials::Client,
+        (None, false, true) => WhichCredentials::Login,
+        _ => {
+            return Err(Problem::unfit(
+                "contradiction",
+                "use only one of gateway_id, client and login, or none",
+            ));
+        }
     };
-    console.relay.revoke(&gateway_id).await?;
-    Ok(Json(Revoked { instance_id: instance.id, gateway_id }))
+    let ended = console.relay.revoke(&instance.id, which).await?;
+    if ended.is_empty() {
+        let detail = format!("agent `{}` has no such valid credential", instance.name);
+        return Err(Problem::absent("no_such_credential", detail));
+    }
+    let EndedCredentials { gateways, client, login } = ended;
+    Ok(Json(Revoked { instance_id: instance.id, gateway_ids: gateways, client_id: client, login_id: login }))
 }

@@ -105,17 +105,84 @@ async fn a_secret_can_be_renewed_and_a_credential_ended() {
 
     let foreign = Some(json!({ "gateway_id": "gw_other" }));
     let refused = house.refuses(Method::POST, "/admin/agents/heron/revoke", foreign).await;
-    assert_eq!(refused, (404, "no_such_gateway".to_owned()));
-    let revoked = house.makes("/admin/agents/heron/revoke", json!({})).await;
-    assert_eq!(revoked["gateway_id"], heron["gateway_id"]);
+    assert_eq!(refused, (404, "no_such_credential".to_owned()));
+    let one = json!({ "gateway_id": heron["gateway_id"] });
+    let revoked = house.makes("/admin/agents/heron/revoke", one.clone()).await;
+    assert_eq!(revoked["gateway_ids"], json!([heron["gateway_id"]]));
+    assert_eq!((&revoked["client_id"], &revoked["login_id"]), (&json!(null), &json!(null)));
     assert!(!is_good(&house, &heron).await && !is_good(&house, &renewed).await);
     assert_eq!(house.gets("/admin/agents/heron").await["gateways"], json!([]));
-    let again = house.refuses(Method::POST, "/admin/agents/heron/revoke", None).await;
-    assert_eq!(again, (404, "no_such_gateway".to_owned()));
+    let again = house.refuses(Method::POST, "/admin/agents/heron/revoke", Some(one)).await;
+    assert_eq!(again, (404, "no_such_credential".to_owned()));
 
     let fresh = house.makes("/admin/agents/heron/rotate", json!({})).await;
     assert_ne!(fresh["gateway_id"], heron["gateway_id"]);
     assert!(is_good(&house, &fresh).await, "an agent without a credential gets a new one");
+}
+
+/// Which of what an agent was given still opens something: gateway, client secret, access token of the client, access
+/// token of the login (for cron too), refresh token.
+async fn what_works(house: &House, given: &Value, granted: &str) -> [bool; 5] {
+    let keyring = house.relay.keyring();
+    let text = |name: &str| given[name].as_str().unwrap();
+    let refreshed = keyring.refresh(text("refresh_token"), relay::BOOTSTRAP_CLIENT, None).await.unwrap();
+    [
+        is_good(house, given).await,
+        keyring.client(text("client_id"), text("client_secret")).await.unwrap().is_some(),
+        keyring.bearer(granted).await.unwrap().is_some(),
+        keyring.bearer(text("access_token")).await.unwrap().is_some(),
+        matches!(refreshed, vault::Refreshed::Granted(_)),
+    ]
+}
+
+async fn granted(house: &House, given: &Value) -> String {
+    let client = given["client_id"].as_str().unwrap().into();
+    let grant = house.relay.keyring().grant_access(&client).await.unwrap().unwrap();
+    grant.access_token.expose().to_owned()
+}
+
+#[tokio::test]
+async fn revoking_an_agent_ends_bearer_basic_cron_login_and_refresh_and_rotating_all_brings_everything_back()
+{
+    let (house, heron) = House::settled().await;
+    let otter = house.makes("/admin/agents", json!({ "tenant": "acme", "name": "otter" })).await;
+    let (token, others) = (granted(&house, &heron).await, granted(&house, &otter).await);
+    assert_eq!(what_works(&house, &heron, &token).await, [true; 5]);
+    let before = house.writes();
+    house
+        .relay
+        .revoke(&heron["instance_id"].as_str().unwrap().into(), relay::WhichCredentials::Login)
+        .await
+        .unwrap();
+    assert_eq!(house.writes() - before, 1);
+    assert_eq!(what_works(&house, &heron, &token).await, [true, true, true, false, false]);
+
+    let revoked = house.makes("/admin/agents/heron/revoke", json!({})).await;
+    assert_eq!(revoked["gateway_ids"], json!([heron["gateway_id"]]));
+    assert_eq!((&revoked["client_id"], &revoked["login_id"]), (&heron["client_id"], &json!(null)));
+    assert_eq!(what_works(&house, &heron, &token).await, [false; 5]);
+    assert_eq!(what_works(&house, &otter, &others).await, [true; 5], "a neighbour keeps its own");
+    let again = house.refuses(Method::POST, "/admin/agents/heron/revoke", Some(json!({}))).await;
+    assert_eq!(again, (404, "no_such_credential".to_owned()));
+    let both = Some(json!({ "client": true, "login": true }));
+    let refused = house.refuses(Method::POST, "/admin/agents/otter/revoke", both).await;
+    assert_eq!(refused, (422, "contradiction".to_owned()));
+
+    let listed = house.gets("/admin/clients?tenant=acme").await;
+    let login = listed["items"].as_array().unwrap().iter().find(|item| item["lines"].is_number()).unwrap();
+    assert_eq!((&login["agent"], &login["lines"]), (&json!("otter"), &json!(1)));
+    let back = house.makes("/admin/agents/heron/rotate", json!({ "all": true })).await;
+    assert_ne!(back["gateway_id"], heron["gateway_id"]);
+    let token = granted(&house, &back).await;
+    assert_eq!(what_works(&house, &back, &token).await, [true; 5]);
+    assert_eq!(back["auth"]["providers"]["nous"]["refresh_token"], back["refresh_token"]);
+    let (gateways, client, login) = {
+        let revoked = house.makes("/admin/agents/heron/revoke", json!({})).await;
+        (revoked["gateway_ids"].clone(), revoked["client_id"].clone(), revoked["login_id"].clone())
+    };
+    assert_eq!((gateways, &client), (json!([back["gateway_id"]]), &back["client_id"]));
+    assert!(login.as_str().unwrap().starts_with("log_"), "{login}");
+    assert_eq!(what_works(&house, &back, &token).await, [false; 5]);
 }
 
 #[tokio::test]
@@ -131,6 +198,50 @@ async fn a_wake_url_can_be_given_and_taken_away() {
     assert_eq!(house.gets(path).await["wake_url"], url, "what is not said stays");
     house.asks(Method::PATCH, path, Some(json!({ "wake_url": null }))).await;
     assert_eq!(house.gets(path).await["wake_url"], json!(null));
+}
+
+#[tokio::test]
+async fn a_generation_is_pinned_and_reset_by_the_operator() {
+    let (house, heron) = House::settled().await;
+    let path = "/admin/agents/heron";
+    for pin in ["newer", "0.19", "auto"] {
+        let (status, changed) = house.asks(Method::PATCH, path, Some(json!({ "generation": pin }))).await;
+        assert_eq!((status, &changed["generation"]), (StatusCode::OK, &json!(pin)));
+    }
+    let of_one = json!({ "generation": "newer", "gateway_id": heron["gateway_id"] });
+    assert_eq!(house.asks(Method::PATCH, path, Some(of_one)).await.0, StatusCode::OK);
+    assert_eq!(house.gets(path).await["generation"], "auto", "the agent's own pin stays");
+    let of_nobody = Some(json!({ "generation": "newer", "gateway_id": "gw-nobody" }));
+    assert_eq!(house.refuses(Method::PATCH, path, of_nobody).await, (404, "no_such_gateway".to_owned()));
+    let unknown = Some(json!({ "generation": "0.20" }));
+    assert_eq!(house.refuses(Method::PATCH, path, unknown).await, (422, "bad_generation".to_owned()));
+}
+
+#[tokio::test]
+async fn the_cursor_of_an_agent_is_set_and_reset_by_the_operator() {
+    let (house, _) = House::settled().await;
+    let path = "/admin/agents/heron";
+    let stock = house.gets(path).await["stream_cursor"].clone();
+    assert_eq!(stock, " ▉");
+    for (said, shown) in [(json!("..."), json!("...")), (json!(""), json!("")), (json!(null), stock)] {
+        let (status, changed) = house.asks(Method::PATCH, path, Some(json!({ "stream_cursor": said }))).await;
+        assert_eq!((status, &changed["stream_cursor"]), (StatusCode::OK, &shown));
+        house.asks(Method::PATCH, path, Some(json!({}))).await;
+        assert_eq!(house.gets(path).await["stream_cursor"], shown, "what is not said stays");
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_back_from_busy_chats_is_set_by_the_operator() {
+    let (house, _) = House::settled().await;
+    let path = "/admin/agents/heron";
+    assert_eq!(house.gets(path).await["hold_back"], "drain");
+    for mode in ["on", "off", "drain"] {
+        let (status, changed) = house.asks(Method::PATCH, path, Some(json!({ "hold_back": mode }))).await;
+        assert_eq!((status, &changed["hold_back"]), (StatusCode::OK, &json!(mode)));
+    }
+    let unknown = Some(json!({ "hold_back": "always" }));
+    assert_eq!(house.refuses(Method::PATCH, path, unknown).await, (422, "bad_hold_back".to_owned()));
 }
 
 #[tokio::test]

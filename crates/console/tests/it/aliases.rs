@@ -1,4 +1,4 @@
-//! Other names for agents.
+//! Aliases of agents.
 
 use http::{Method, StatusCode};
 use serde_json::json;

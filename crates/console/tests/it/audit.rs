@@ -1,4 +1,4 @@
-//! Every change is on record, with what it was about and what was answered, and no secret.
+//! Audit log: every change is recorded with its subject and its status, and without secrets.
 
 use http::Method;
 use serde_json::json;

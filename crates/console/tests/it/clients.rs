@@ -1,4 +1,4 @@
-//! Client credentials, logins, and what a new agent is handed.
+//! Client credentials, logins, and the answer that issues them to a new agent.
 
 use http::Method;
 use serde_json::{Value, json};

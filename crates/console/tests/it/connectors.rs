@@ -1,4 +1,4 @@
-//! Connectors: made by the operator, looked at, removed, and discreet about their secrets.
+//! Connectors: created, checked and removed by the operator; their secrets are never shown.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::house::House;
 const AUTHORIZATION: &str = "Bearer canary-authorization";
 const HMAC: &str = "canary-hmac-secret";
 
-/// A webhook that nobody can reach, since nobody has that name.
+/// A webhook that cannot be reached, because its host name does not exist.
 fn webhook(name: &str) -> Value {
     json!({
         "tenant": "acme",
@@ -34,7 +34,7 @@ async fn a_connector_is_made_listed_looked_at_and_removed() {
     assert_eq!((&made["authorization"], &made["hmac_secret"]), (&json!(false), &json!(false)));
     assert!(made["connector_id"].as_str().unwrap().starts_with("con_"));
     assert_eq!(house.gets("/admin/connectors/acme/void").await, made);
-    // Nobody is called for a list, so it does not tell who is well.
+    // A list calls no connector, so it does not tell their health.
     let mut listed = made.clone();
     listed["healthy"] = Value::Null;
     assert_eq!(house.gets("/admin/connectors").await["items"], json!([listed]));
@@ -96,7 +96,7 @@ async fn the_secrets_of_a_connector_are_seen_by_nobody_again() {
     assert_eq!(shown["settings"]["agents"]["desk"]["url"], "https://desk.invalid/hook");
     let mut answers = vec![made, shown, house.gets("/admin/connectors").await];
     answers.push(house.makes("/admin/connectors/acme/hooks/check", json!({})).await);
-    // Nor by a refusal that speaks of the very request they stood in.
+    // Nor do refusals quote secrets from the request.
     answers.push(house.asks(Method::POST, "/admin/connectors", Some(body.clone())).await.1);
     body["hmac_secret"] = json!([HMAC]);
     let (status, refused) = house.asks(Method::POST, "/admin/connectors", Some(body.clone())).await;
@@ -208,17 +208,17 @@ async fn why_a_connector_is_not_healthy_is_told_by_its_name_and_whom_it_leads_to
 async fn a_connector_that_may_not_be_opened_is_listed_as_unhealthy_with_its_reason() {
     let (house, _) = House::settled().await;
     let tenant = house.relay.roster().tenant("acme").await.unwrap().unwrap().id;
-    // Made when the house still typed into panes.
+    // Created while the server still allowed tmux.
     let record = ledger::ConnectorRecord {
         id: posthouse_wire::ConnectorId::new("con_panes"),
-        tenant,
+        tenant: tenant.clone(),
         name: "panes".to_owned(),
         kind: "tmux".to_owned(),
         settings: json!({ "sessions": { "desk": "main" } }).to_string(),
         created: house.timepiece.now(),
     };
     house.post.connectors().create_connector(record, Vec::new()).await.unwrap();
-    house.post.changed();
+    house.post.changed(&tenant);
     let listed = house.gets("/admin/connectors").await["items"][0].clone();
     let shown = house.gets("/admin/connectors/acme/panes").await;
     let checked = house.makes("/admin/connectors/acme/panes/check", json!({})).await;

@@ -1,4 +1,4 @@
-//! Who may come in, and how what cannot be read is refused.
+//! Authentication of the admin API, and refusal of malformed requests.
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
@@ -97,15 +97,87 @@ async fn a_backup_goes_to_a_new_file_named_in_full() {
 }
 
 #[tokio::test]
-async fn an_invitation_is_a_link_shown_once_and_can_be_withdrawn() {
+async fn an_invitation_names_a_tenant_is_a_link_shown_once_and_can_be_withdrawn() {
     let house = House::open().await;
-    let link = house.makes("/admin/invites", json!({ "person": "Zoë 🦉" })).await;
+    house.makes("/admin/tenants", json!({ "name": "acme" })).await;
+    house.makes("/admin/agents", json!({ "tenant": "acme", "name": "heron" })).await;
+    let nameless = Some(json!({ "person": "Zoë 🦉" }));
+    assert_eq!(house.refuses(Method::POST, "/admin/invites", nameless).await.0, 400);
+    let nowhere = Some(json!({ "person": "Zoë 🦉", "tenant": "none" }));
+    assert_eq!(
+        house.refuses(Method::POST, "/admin/invites", nowhere).await,
+        (404, "no_such_tenant".to_owned())
+    );
+    let nobody = Some(json!({ "person": "Zoë 🦉", "tenant": "acme", "agents": ["otter"] }));
+    assert_eq!(
+        house.refuses(Method::POST, "/admin/invites", nobody).await,
+        (404, "no_such_agent".to_owned())
+    );
+    let wanted = json!({ "person": "Zoë 🦉", "tenant": "acme", "agents": ["heron"] });
+    let link = house.makes("/admin/invites", wanted).await;
     let url = link["url"].as_str().unwrap();
-    let token = url.strip_prefix("http://127.0.0.1:7678/chat?invite=").unwrap();
+    let secret = url.strip_prefix("http://127.0.0.1:7678/chat#invite=").unwrap();
     let listed = house.gets("/admin/invites").await;
-    assert_eq!(listed["items"][0]["person"], "Zoë 🦉");
-    assert!(!listed.to_string().contains(token));
+    let shown = &listed["items"][0];
+    assert_eq!((&shown["person"], &shown["tenant"]), (&json!("Zoë 🦉"), &json!("acme")));
+    assert_eq!((&shown["owner"], shown["agents"].as_array().unwrap().len()), (&json!(false), 1));
+    assert!(!listed.to_string().contains(secret));
     let path = "/admin/invites/Zo%C3%AB%20%F0%9F%A6%89";
+    let renewed = house.makes(&format!("{path}/link"), json!({})).await;
+    assert_eq!(renewed["id"], link["id"]);
+    assert_ne!(renewed["url"], link["url"]);
+    // A name that two agents share is ambiguous.
+    let twin =
+        house.makes("/admin/invites", json!({ "person": "Zoë 🦉", "tenant": "acme", "owner": true })).await;
+    assert_eq!(house.refuses(Method::DELETE, path, None).await, (409, "ambiguous".to_owned()));
+    let by_id = format!("/admin/invites/{}", twin["id"].as_str().unwrap());
+    assert_eq!(house.asks(Method::DELETE, &by_id, None).await.0, StatusCode::OK);
     assert_eq!(house.asks(Method::DELETE, path, None).await.0, StatusCode::OK);
     assert_eq!(house.refuses(Method::DELETE, path, None).await, (404, "no_such_invite".to_owned()));
+}
+
+#[tokio::test]
+async fn wrong_admin_tokens_are_slowed_and_then_turned_away_while_the_right_one_passes() {
+    let house = House::open().await;
+    let asks = |token: &str| {
+        let request = Request::builder()
+            .uri("/admin/tenants")
+            .header("authorization", format!("Bearer {token}"))
+            .extension(relay::Caller([203, 0, 113, 9].into()));
+        let (doors, request) = (house.doors.clone(), request.body(Body::empty()).unwrap());
+        async move { tower::ServiceExt::oneshot(doors, request).await.unwrap().status().as_u16() }
+    };
+    for _ in 0..10 {
+        assert_eq!(asks("wrong").await, 401);
+    }
+    // Those that are slowed down wait for a clock that stands still; those turned away do not.
+    let mut guesses = tokio::task::JoinSet::new();
+    for _ in 0..150 {
+        guesses.spawn(asks("wrong"));
+    }
+    assert_eq!(guesses.join_next().await.unwrap().unwrap(), 429);
+    assert_eq!(asks(ADMIN).await, 200);
+    house.timepiece.wind(std::time::Duration::from_secs(61));
+    assert_eq!(asks("wrong").await, 401);
+}
+
+#[tokio::test]
+async fn no_answer_of_the_admin_api_is_kept_by_anything_in_between() {
+    let (house, _) = House::settled().await;
+    for (method, path, body) in [
+        (Method::POST, "/admin/agents/heron/rotate", json!({ "all": true })),
+        (Method::POST, "/admin/clients", json!({ "tenant": "acme" })),
+        (Method::POST, "/admin/tenants/acme/token", json!({})),
+        (Method::POST, "/admin/invites", json!({ "person": "Ann" })),
+        (Method::POST, "/admin/scheduler-secrets", json!({})),
+        (Method::GET, "/admin/agents", json!(null)),
+        (Method::GET, "/admin/nowhere", json!(null)),
+    ] {
+        let request =
+            Request::builder().method(method).uri(path).header("authorization", format!("Bearer {ADMIN}"));
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let answer =
+            tower::ServiceExt::oneshot(house.doors.clone(), request.body(body).unwrap()).await.unwrap();
+        assert_eq!(answer.headers()["cache-control"], "no-store", "{path}: {}", answer.status());
+    }
 }

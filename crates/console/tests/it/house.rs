@@ -1,4 +1,4 @@
-//! A house in memory, and its operator.
+//! Test server in memory, and its operator.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,13 +7,13 @@ use axum::body::Body;
 use bus::Bus;
 use bytes::Bytes;
 use clock::Clock;
-use console::{AdminToken, Guests, Parts};
+use console::{AdminDoor, AdminToken, Guests, Parts};
 use edge::Edge;
 use edge::web::Web;
 use errand::Errand;
 use http::{Method, Request, StatusCode};
-use ledger::{Append, Ledger, Place};
-use post::wish::{Notified, Notify};
+use ledger::{Append, InboxLimits, Ledger, Location};
+use post::requests::{Notified, Notify};
 use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::Kind;
@@ -28,6 +28,7 @@ use crate::pigeon::{self, Pigeon};
 pub const ADMIN: &str = "canary-admin";
 
 pub struct House {
+    pub ledger: Ledger,
     pub relay: Relay,
     pub post: Post,
     pub doors: Router,
@@ -36,11 +37,16 @@ pub struct House {
 }
 
 impl House {
+    /// Commits that wrote something. In memory a read is a commit too.
+    pub fn writes(&self) -> u64 {
+        self.ledger.commits() - self.ledger.reads()
+    }
+
     pub async fn open() -> Self {
-        // Nothing may depend on which test ran first.
+        // Tests share a process, so nothing may depend on their order.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-        let ledger = Ledger::open(Place::Memory, timepiece.clone()).await.unwrap();
+        let ledger = Ledger::open(Location::Memory, timepiece.clone()).await.unwrap();
         let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone())
             .await
@@ -73,15 +79,17 @@ impl House {
             receipts: ledger.receipts(),
             exchanges: ledger.exchanges(),
             connectors: ledger.connectors(),
+            usage: ledger.usage(),
             relay: relay.clone(),
             clock: clock.clone(),
-            stamps: vault.stamps(&signer),
+            webhook_signer: vault.webhook_signer(&signer),
             errand: errand.clone(),
             public_url: "http://127.0.0.1:7678".to_owned(),
             timepiece: timepiece.clone(),
         });
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
+            access: ledger.access(),
             vault,
             relay: relay.clone(),
             timepiece: timepiece.clone(),
@@ -92,16 +100,20 @@ impl House {
         let written = Arc::clone(&backups);
         let doors = console::routes(Parts {
             audit: ledger.audit(),
+            usage: ledger.usage(),
             relay: relay.clone(),
             clock,
             post: post.clone(),
             edge,
-            admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
+            admin: AdminDoor::new(
+                AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
+                relay.clone(),
+            ),
             public_url: "http://127.0.0.1:7678".to_owned(),
             built_in: vec!["web".into()],
             guests: Some(Guests {
-                web: Arc::new(Web::new(ledger.rooms(), timepiece.clone())),
-                rooms: ledger.rooms(),
+                web: Arc::new(Web::new(ledger.rooms(), ledger.invitations(), timepiece.clone())),
+                invitations: ledger.invitations(),
             }),
             timepiece: timepiece.clone(),
             wake_url: Arc::new(move |url| errand.check(url).map(drop).map_err(|refusal| refusal.to_string())),
@@ -110,7 +122,7 @@ impl House {
                 Box::pin(async { Ok(()) })
             }),
         });
-        Self { relay, post, doors, timepiece, backups }
+        Self { ledger, relay, post, doors, timepiece, backups }
     }
 
     /// A house with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.
@@ -182,10 +194,12 @@ impl House {
                 sighting: None,
                 receipt: None,
                 id: None,
+                sender: None,
+                limits: InboxLimits::NONE,
             })
             .await
             .unwrap();
-        appended.entry().clone()
+        appended.entry().cloned().unwrap()
     }
 
     /// A program of a tenant tells an agent something.

@@ -1,4 +1,4 @@
-//! What waits, what died, and the story of one message.
+//! Inbox sizes, dead letters and message traces.
 
 use http::{Method, StatusCode};
 use ledger::Setback;

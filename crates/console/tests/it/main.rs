@@ -1,10 +1,12 @@
-//! The admin API as its operator meets it.
+//! Integration tests of the admin API.
 
-// Actors unwrap too: a broken promise is a failed test wherever it shows.
+// Actors unwrap too: a failure there is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod agents;
 mod aliases;
+mod all_or_nothing;
 mod audit;
 mod bots;
 mod clients;
@@ -12,6 +14,7 @@ mod connectors;
 mod door;
 mod house;
 mod inbox;
+mod jobs;
 mod pigeon;
 mod receipts;
 mod routing;

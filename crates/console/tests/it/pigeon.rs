@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use edge::platform::{Courtesy, Met, Need, Platform, Raw, Reading, Refusal, Settled, Trouble, Verified};
+use edge::platform::{
+    InteractionAck, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble, Verified,
+};
 use edge::{Bot, Intake};
 use posthouse_wire::{Descriptor, Outcome};
-use relay::{Carried, Order};
+use relay::{Carried, Order, StopRule};
 use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +26,10 @@ impl Platform for Pigeon {
         Descriptor::new("pigeon", "Pigeon")
     }
 
+    fn stop_rule(&self) -> StopRule {
+        StopRule::Text
+    }
+
     fn needs(&self) -> &'static [Need] {
         &[
             Need { name: "token", about: "the token on its ring", generated: false },
@@ -31,12 +37,12 @@ impl Platform for Pigeon {
         ]
     }
 
-    async fn meet(&self, draft: &Bot) -> Result<Met, Trouble> {
+    async fn meet(&self, draft: &Bot) -> Result<PlatformBot, Trouble> {
         match draft.credentials.get("token") {
             Some(token) if token.matches(TOKEN) => {
                 let mut settings = Map::new();
                 settings.insert("username".to_owned(), "homer".into());
-                Ok(Met { id: "7001".to_owned(), settings })
+                Ok(PlatformBot { id: "7001".to_owned(), settings })
             }
             _ => Err(Trouble("the loft does not know this token".to_owned())),
         }
@@ -50,13 +56,13 @@ impl Platform for Pigeon {
         Ok(Reading::default())
     }
 
-    async fn be_courteous(&self, _bot: &Bot, _courtesy: Courtesy) {}
+    async fn acknowledge_interaction(&self, _bot: &Bot, _courtesy: InteractionAck) {}
 
     async fn carry(&self, _bot: &Bot, _order: Order) -> Carried {
         Outcome::failed("pigeons only rest in these tests").into()
     }
 
-    async fn settle_in(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
+    async fn register(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
         Ok(Settled::Called)
     }
 

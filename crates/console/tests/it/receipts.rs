@@ -1,4 +1,4 @@
-//! What became of what programs sent, as the operator sees it.
+//! Receipts as the operator sees them.
 
 use http::Method;
 use serde_json::{Value, json};

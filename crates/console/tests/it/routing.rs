@@ -1,4 +1,4 @@
-//! Routes: who hears what.
+//! Routes: which agent gets the events of a bot.
 
 use http::{Method, StatusCode};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What a tenant's agents may do, and speaking on its behalf.
+//! Tenants: permissions of their agents, and operator tokens for a tenant.
 
 use http::{Method, StatusCode};
 use serde_json::json;

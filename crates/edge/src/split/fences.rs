@@ -1,13 +1,13 @@
-//! Code fences on a page that is about to be cut.
+//! Code fences in a text that is to be split.
 //!
-//! Every line that starts with three backticks toggles; that is how the vectors count, and how agents write.
-//! Fences inside a list item (indented) are kept whole too. A line such as "```ls``` lists files" is no fence
-//! but inline code: it gets a blank in front, so that nobody counts it as one.
+//! Every line that starts with three backticks opens or closes a fence. The vectors count like this, and agents write
+//! like this. Indented fences inside a list item count too. A line such as "```ls``` lists files" is inline code and
+//! not a fence: it gets a space in front, so that no reader counts it as one.
 
 use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The text in the form that is cut, and where its fences lie, in order.
+/// The text in the form that is cut, with the positions of its fences in order.
 pub(super) struct Page<'a> {
     pub text: Cow<'a, str>,
     fences: Vec<Fence>,
@@ -49,8 +49,8 @@ impl Page<'_> {
         self.near(at).filter(|fence| fence.close == at)
     }
 
-    /// Moves a cut out of the fence lines: a fence that would open with nothing in it waits for the next chunk,
-    /// and a closing line is written anew rather than torn.
+    /// Moves a cut out of the fence lines. A fence that would open without content moves to the next chunk, and a
+    /// closing line is not cut but written again.
     pub fn settle(&self, at: usize, end: usize) -> usize {
         match self.near(end) {
             Some(fence) if fence.open < end && end <= fence.body && at < fence.body => fence.open,
@@ -74,19 +74,19 @@ fn fence_line(line: &str) -> Option<FenceLine<'_>> {
     (ticks.len() >= 3 && !info.contains('`')).then_some(FenceLine { indent, ticks, info: info.trim() })
 }
 
-/// More than the name of a language.
+/// Whether the text beside a fence is more than the name of a language.
 fn is_remark(info: &str) -> bool {
     info.contains(char::is_whitespace) || info.len() > 32
 }
 
-/// Writes the page: fences balanced, those that cannot fit the limit taken off.
+/// Writes the page. Fences are balanced; fence lines that cannot fit the limit are removed.
 pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) -> usize) -> Page<'a> {
     if !text.contains("```") {
         return Page { text: Cow::Borrowed(text), fences: Vec::new() };
     }
-    // A chunk must hold the fence lines and at least one cluster; only long ones are worth a measurement.
+    // A chunk must hold the fence lines and at least one cluster. Only long clusters need to be measured.
     let widest = text.graphemes(true).filter(|cluster| cluster.len() > 4).map(measure).max().unwrap_or(0);
-    // A cluster over the limit is torn anyway.
+    // A cluster over the limit is cut anyway.
     let widest = if widest > limit { 4 } else { widest.max(4) };
     let roomy = |open: &str, closer: &str| {
         let cost = measure(&format!("{open}\n{closer}")) + 2;
@@ -114,7 +114,7 @@ pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) ->
 enum State {
     Text,
     Inside,
-    /// Inside a fence whose lines were taken off because the limit has no room for them.
+    /// Inside a fence whose lines were removed because they do not fit the limit.
     Unfenced,
 }
 
@@ -125,7 +125,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Adds a line that is no fence line.
+    /// Adds a line that is not a fence line.
     fn line(&mut self, line: &str) {
         self.start_line();
         if line.starts_with("```") {
@@ -134,7 +134,7 @@ impl Layout {
         self.text.push_str(line);
     }
 
-    /// Ends the line before, and answers where the new one starts.
+    /// Ends the previous line and returns the start of the new one.
     fn start_line(&mut self) -> usize {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -142,7 +142,7 @@ impl Layout {
         self.text.len()
     }
 
-    /// Keeps what stood on a fence line beside the backticks, unless it is merely a language.
+    /// Adds the text beside the backticks of a fence line, unless it is just a language.
     fn remark(&mut self, info: &str) {
         if is_remark(info) {
             self.line(info);
@@ -153,7 +153,7 @@ impl Layout {
         let indent = &fence.indent[..fence.indent.len().min(8)];
         let language = fence.info.split_whitespace().next().unwrap_or_default();
         let plain = format!("{indent}```");
-        // What is too long for a language is a remark, and is said as one.
+        // A word that is too long for a language is treated as a remark.
         let short = if is_remark(language) { plain.clone() } else { format!("{plain}{language}") };
         let closer = format!("{indent}{}", fence.ticks);
         let (opening, reopen, closer) = if roomy(line, &closer) {

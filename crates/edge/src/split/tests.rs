@@ -12,7 +12,7 @@ fn essence(text: &str) -> String {
     kept.concat().chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 
-/// What holds for any text whatever.
+/// The properties that hold for every text.
 fn check_shape(limit: usize, unit: Unit, chunks: &[String]) -> Result<(), String> {
     for chunk in chunks {
         let length = measure(chunk, unit);
@@ -159,7 +159,7 @@ fn fences_that_cannot_fit_are_taken_off_and_their_code_is_kept() {
 
 #[test]
 fn a_ruler_of_the_callers_own_decides() {
-    // Stars weigh nothing here, as markup does on a platform that counts what is seen.
+    // Stars do not count here, like markup on a platform that counts only visible characters.
     let seen = |text: &str| text.chars().filter(|letter| *letter != '*').count();
     let chunks = split_measured(&"**bold** ".repeat(40), 50, &seen);
     assert!(chunks.iter().all(|chunk| seen(chunk) <= 50));

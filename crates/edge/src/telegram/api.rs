@@ -1,7 +1,8 @@
-//! One call of the Bot API, and what can come of it.
+//! Client of the Bot API: one call, its response and its errors.
 //!
-//! The bot's token is part of every address, so neither an address nor a client's error is ever printed.
+//! The bot's token is part of every URL, so neither a URL nor an error of the HTTP client is ever printed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
@@ -14,36 +15,36 @@ use super::{TOKEN, Telegram};
 
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEP_IDLE: Duration = Duration::from_secs(30);
-/// Answers are small; only a full batch of updates comes near this.
+/// Largest response body, in bytes. Only a full batch of updates comes near this.
 const LARGEST_ANSWER: usize = 16 << 20;
-/// As much of a platform's own words as goes into an error.
+/// Longest part of Telegram's description that is copied into an error, in bytes.
 const LONGEST_DESCRIPTION: usize = 300;
 
-/// Why a call brought nothing.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Failure {
-    /// Surely nothing was sent: no connection was made.
+    /// No connection was made, so nothing was sent.
     Unreached(String),
-    /// The request was under way and no answer came. It may have been done.
+    /// The request was sent and no response came. Telegram may have carried it out.
     Lost,
-    /// Telegram said no.
+    /// Telegram refused the call.
     Refused(Refused),
 }
 
-/// A refusal in Telegram's words.
+/// A refusal, as Telegram reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Refused {
     pub code: u16,
     pub description: String,
     pub retry_after: Option<u64>,
-    /// The group lives on under this id.
+    /// The new id of the group.
     pub migrate_to: Option<i64>,
 }
 
 #[derive(Deserialize)]
 struct Envelope<R> {
     ok: bool,
-    // Named, so that a result that may be anything does not make the field required.
+    // A named default makes the field optional without a bound `R: Default`.
     #[serde(default = "nothing")]
     result: Option<R>,
     error_code: Option<u16>,
@@ -62,12 +63,12 @@ struct Parameters {
 }
 
 impl Telegram {
-    /// Where this bot's calls go.
+    /// The base URL for this bot's calls.
     pub(super) fn base_of<'a>(&'a self, bot: &'a Bot) -> &'a str {
         bot.setting("api_base_url").unwrap_or(&self.api_base).trim_end_matches('/')
     }
 
-    /// Calls `method` once and waits at most `limit` for its answer.
+    /// Calls `method` once and waits at most `limit` for the response.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
         bot: &Bot,
@@ -85,7 +86,7 @@ impl Telegram {
             let mut response = request.send().await.map_err(failure)?;
             let status = response.status().as_u16();
             let mut body = Vec::new();
-            // The status has come: what breaks now does not take it back.
+            // The status is known by now, so an error while reading the body does not change the result.
             while let Ok(Some(part)) = response.chunk().await {
                 body.extend_from_slice(&part);
                 if body.len() > LARGEST_ANSWER {
@@ -100,7 +101,7 @@ impl Telegram {
         };
         let mut answer = read(status, &body);
         if let Err(Failure::Refused(refused)) = &mut answer {
-            // Telegram does not repeat a token; whatever plays it might.
+            // Telegram does not repeat the token in a description, but a stand-in might.
             refused.description = refused.description.replace(token.expose(), "…");
             if refused.is_dead() {
                 tracing::error!(bot.id = %bot.id, "Telegram does not accept the token of bot {}", bot.id);
@@ -112,14 +113,16 @@ impl Telegram {
     fn client(&self) -> Result<&reqwest::Client, Failure> {
         let client = self.client.get_or_init(|| {
             let built = reqwest::Client::builder()
-                // A redirect would be handed the token.
+                // A redirect would pass the token on.
                 .redirect(Policy::none())
                 .no_proxy()
-                // One connection for each call under way: on one that all shared, as many hanging calls as
-                // it takes streams would hold up the rest.
+                // One connection per call. On a shared HTTP/2 connection, hanging calls could use up all streams and
+                // block the rest.
                 .http1_only()
+                // It resolves on threads of its own, so that a hanging lookup cannot block the ledger's readers.
+                .dns_resolver(Arc::new(errand::SystemLookup::default()))
                 .connect_timeout(CONNECT)
-                // Well before Telegram hangs up by itself: a call written into a closing connection is lost.
+                // Shorter than Telegram's own idle timeout: a call written to a closing connection is lost.
                 .pool_idle_timeout(KEEP_IDLE)
                 .user_agent("posthouse")
                 .build();
@@ -146,7 +149,7 @@ fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
     let envelope = match envelope {
         Some(Envelope { ok: true, result: Some(result), .. }) => return Ok(result),
         Some(envelope) if !envelope.ok => Some(envelope),
-        // Done, by its status, but we cannot tell what came of it.
+        // The status says it was carried out, but the result is unknown.
         _ if status < 300 => return Err(Failure::Lost),
         _ => None,
     };
@@ -166,7 +169,7 @@ fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
 }
 
 impl Refused {
-    /// The token is no longer good (401), or never had the form of one (404).
+    /// The token is not valid: revoked (401), or not in the form of a token (404).
     pub fn is_dead(&self) -> bool {
         self.code == 401 || self.code == 404
     }
@@ -177,8 +180,8 @@ impl Refused {
 }
 
 impl Failure {
-    /// In the words that stock gateways act on (relay contract section 11.4): `network` only for what
-    /// surely did nothing, `timed out` for what may have been done.
+    /// The error text, with the words that stock gateways act on (relay contract section 11.4): `network` only if
+    /// nothing can have been done, `timed out` if it may have been.
     pub fn error(&self) -> String {
         match self {
             Failure::Unreached(cause) => format!("network: Telegram cannot be reached ({cause})"),
@@ -186,11 +189,11 @@ impl Failure {
         }
     }
 
-    /// As [`Failure::error`], without the word that asks for a repetition.
+    /// As [`Failure::error`], without the word `network`, which makes gateways retry.
     pub fn cause(&self) -> String {
         let refused = match self {
             Failure::Unreached(_) => return "Telegram cannot be reached".to_owned(),
-            Failure::Lost => return "Telegram's answer timed out, it may have been done".to_owned(),
+            Failure::Lost => return "Telegram's response timed out; the call may have succeeded".to_owned(),
             Failure::Refused(refused) => refused,
         };
         match (refused.code, refused.retry_after) {
@@ -198,7 +201,7 @@ impl Failure {
             (429, None) => "rate limit: Telegram asks to wait (flood control)".to_owned(),
             (401 | 404, _) => "unauthorized: Telegram does not accept this bot's token".to_owned(),
             (403, _) if !refused.says("forbidden") => format!("forbidden: {}", refused.description),
-            // The number alone: some names of statuses hold words that gateways act on.
+            // Only the number, because some status texts contain words that gateways act on.
             (code @ 500.., _) => format!("Telegram failed with status {code}"),
             (code, _) if refused.description.is_empty() => format!("Telegram refused with status {code}"),
             _ => refused.description.clone(),

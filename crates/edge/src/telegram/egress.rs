@@ -1,6 +1,7 @@
-//! Actions of agents as calls of the Bot API, each answered before its deadline.
+//! Sending actions of agents as Bot API calls, each within its deadline.
 
-mod trip;
+mod call_with_deadline;
+mod fitting;
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
@@ -8,12 +9,13 @@ use relay::{Carried, Order};
 use serde::{Deserialize, Serialize};
 
 use crate::bots::Bot;
-use crate::split::{Unit, split, split_measured};
+use crate::split::{Unit, split};
 
 use super::api::{Failure, Refused};
-use super::markdown::{to_markdown_v2, visible_units};
+use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
-use trip::{Again, Trip};
+use call_with_deadline::{Again, CallsWithDeadline};
+pub(super) use fitting::Fitting;
 
 #[derive(Serialize)]
 struct SendMessage<'a> {
@@ -30,7 +32,7 @@ struct SendMessage<'a> {
 #[derive(Clone, Copy, Serialize)]
 struct ReplyParameters {
     message_id: i64,
-    /// An answer to a message that is gone is still an answer.
+    /// Always true: a reply to a deleted message is still sent.
     allow_sending_without_reply: bool,
 }
 
@@ -74,7 +76,7 @@ struct Edited {
     is_topic_message: bool,
 }
 
-/// Whatever a method answers whose result is of no interest.
+/// Result of a method whose content is not needed.
 type Done = serde::de::IgnoredAny;
 
 #[derive(Deserialize)]
@@ -88,32 +90,32 @@ struct ChatFound {
 
 /// Carries out one order.
 pub(super) async fn carry(telegram: &Telegram, bot: &Bot, order: Order) -> Carried {
-    let mut trip = Trip::new(telegram, bot, order.deadline);
+    let mut calls = CallsWithDeadline::new(telegram, bot, order.deadline);
     let outcome = match order.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
-            trip.send(&chat_id, &content, reply_to.as_ref(), &metadata).await
+            calls.send(&chat_id, &content, reply_to.as_ref(), &metadata).await
         }
         Action::Edit { chat_id, message_id, content, metadata } => {
-            trip.edit(&chat_id, &message_id, &content, &metadata).await
+            calls.edit(&chat_id, &message_id, &content, &metadata).await
         }
-        Action::Typing { chat_id, metadata, .. } => trip.type_on(&chat_id, &metadata).await,
-        Action::GetChatInfo { chat_id } => trip.chat_info(&chat_id).await,
-        // Presses are answered at the edge, so nothing of Telegram's is ever there to be redeemed.
+        Action::Typing { chat_id, metadata, .. } => calls.type_on(&chat_id, &metadata).await,
+        Action::GetChatInfo { chat_id } => calls.chat_info(&chat_id).await,
+        // The edge itself acknowledges button presses, so Telegram has no capability that could be redeemed.
         Action::FollowUp { .. } => Outcome::failed("nothing to follow up on"),
         Action::Unsupported { op, .. } => Outcome::failed(format!("unsupported op: {op}")),
     };
-    Carried { outcome, posted: trip.posted }
+    Carried { outcome, posted: calls.posted }
 }
 
-/// Where messages go.
+/// The destination of messages.
 #[derive(Clone, Copy)]
-struct Place {
+struct Destination {
     chat: i64,
     topic: Option<i64>,
 }
 
 fn chat(id: &ChatId) -> Result<i64, Outcome> {
-    // Public names such as `@channel` are ids to Telegram as well, but never ones that came in an event.
+    // Telegram also accepts public names such as `@channel`, but no event ever contains one as its chat id.
     id.as_str().parse().map_err(|_| Outcome::failed("chat not found"))
 }
 
@@ -121,27 +123,22 @@ fn topic(id: Option<&ThreadId>) -> Result<Option<i64>, Outcome> {
     id.map(|id| id.as_str().parse().map_err(|_| Outcome::failed("thread not found"))).transpose()
 }
 
-fn place(id: &ChatId, metadata: &Metadata) -> Result<Place, Outcome> {
-    // Telegram refuses messages that name the General topic; they go there by naming none.
+fn place(id: &ChatId, metadata: &Metadata) -> Result<Destination, Outcome> {
+    // Telegram refuses messages that name the General topic. A message without a topic goes there.
     let thread = metadata.thread_id.as_ref().filter(|thread| **thread != GENERAL_TOPIC);
-    Ok(Place { chat: chat(id)?, topic: topic(thread)? })
+    Ok(Destination { chat: chat(id)?, topic: topic(thread)? })
 }
 
-/// What fits into one message each, measured as it will be seen.
-fn chunks(content: &str) -> Vec<String> {
-    split_measured(content, MESSAGE_LENGTH, &|chunk| visible_units(&to_markdown_v2(chunk)))
-}
-
-/// What became of the messages that one action consists of.
+/// The result for the messages of one action.
 struct Said {
-    /// In order; what stands there, whatever happened afterwards.
+    /// The messages that were written, in order, even if a later one failed.
     messages: Vec<i64>,
     end: Result<(), Failure>,
 }
 
-impl Trip<'_> {
-    /// Sends everything, in order. The answer names the **last** message: the one under which the
-    /// conversation goes on. An edit of it replaces all of them.
+impl CallsWithDeadline<'_> {
+    /// Sends all chunks in order. The outcome names the **last** message, because the conversation continues below
+    /// it. An edit of it replaces all of them.
     async fn send(
         &mut self,
         chat_id: &ChatId,
@@ -153,7 +150,7 @@ impl Trip<'_> {
             Ok(place) => place,
             Err(outcome) => return outcome,
         };
-        let chunks = chunks(content);
+        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
@@ -169,8 +166,8 @@ impl Trip<'_> {
         }
     }
 
-    /// Makes the message say `content`. What has become too long for one message goes on in messages
-    /// behind it, which later edits of the same message change along with it.
+    /// Replaces the text of a message. A text that is too long for one message continues in new messages after it,
+    /// which later edits of the same message change too.
     async fn edit(
         &mut self,
         chat_id: &ChatId,
@@ -185,35 +182,35 @@ impl Trip<'_> {
         let Ok(message) = message_id.as_str().parse::<i64>() else {
             return Outcome::failed("message to edit not found");
         };
-        let chunks = chunks(content);
+        let chunks = self.telegram.fitting.chunks(&self.bot.id, content).await;
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
         let standing = self.telegram.recall(self.bot, place.chat, message);
         let said = self.say(place, &chunks, &standing, None).await;
-        // What was added stands there even if the rest failed: the next edit must find it.
+        // New messages exist even if the rest failed, so the next edit must know them.
         let mut family = said.messages.clone();
         family.extend(standing.iter().skip(said.messages.len()));
         if said.end.is_ok() {
             for surplus in family.drain(said.messages.len()..) {
                 let params = DeleteMessage { chat_id: place.chat, message_id: surplus };
-                // Too old to be deleted, or deleted by somebody else: either way nothing is left to do.
+                // It may be too old to be deleted, or already deleted. Nothing can be done about either.
                 let _ = self.ask::<Done>("deleteMessage", &params, Again::Harmless).await;
             }
         }
         self.telegram.remember(self.bot, place.chat, message, &family);
         match said.end {
             Ok(()) => Outcome::sent(message_id.clone()),
-            // Every part of an edit may be done again, up to where new messages begin.
+            // As long as no new message was sent, the whole edit can be repeated.
             Err(failure) if said.messages.len() <= standing.len() => Outcome::failed(failure.error()),
             Err(failure) => failed(&failure, said.messages.len(), chunks.len()),
         }
     }
 
-    /// Puts each chunk into the next of the `standing` messages, or into a new one where there is none.
+    /// Writes each chunk into the next of the `standing` messages, or into a new message after the last of them.
     async fn say(
         &mut self,
-        mut place: Place,
+        mut place: Destination,
         chunks: &[String],
         standing: &[i64],
         reply: Option<i64>,
@@ -232,10 +229,10 @@ impl Trip<'_> {
         said
     }
 
-    /// As markup, or plain if Telegram cannot read the markup: a poor look beats silence.
+    /// Writes one chunk as markup, or as plain text if Telegram cannot parse the markup.
     async fn put_chunk(
         &mut self,
-        place: &mut Place,
+        place: &mut Destination,
         chunk: &str,
         mut slot: Option<i64>,
         mut reply: Option<ReplyParameters>,
@@ -248,24 +245,24 @@ impl Trip<'_> {
                 return Ok(());
             }
         }
-        // Plain, it may be longer than it was as markup that hides its links.
+        // The plain text shows its link targets, so it may be too long for one message.
         for piece in split(chunk, MESSAGE_LENGTH, Unit::Utf16) {
             messages.push(self.put(place, &piece, None, slot.take(), reply.take()).await?);
         }
         Ok(())
     }
 
-    /// One text into one message: the one given, or a new one.
+    /// Writes one text into the message `slot`, or into a new message.
     async fn put(
         &mut self,
-        place: &mut Place,
+        place: &mut Destination,
         text: &str,
         parse_mode: Option<&'static str>,
         slot: Option<i64>,
         reply_parameters: Option<ReplyParameters>,
     ) -> Result<i64, Failure> {
         match self.put_once(place, text, parse_mode, slot, reply_parameters).await {
-            // The group became a supergroup and Telegram says where it went: the same people, a new id.
+            // The group became a supergroup. Telegram's refusal names its new id.
             Err(Failure::Refused(Refused { migrate_to: Some(to), .. })) if place.chat != to => {
                 place.chat = to;
                 self.put_once(place, text, parse_mode, slot, reply_parameters).await
@@ -276,7 +273,7 @@ impl Trip<'_> {
 
     async fn put_once(
         &mut self,
-        place: &mut Place,
+        place: &mut Destination,
         text: &str,
         parse_mode: Option<&'static str>,
         slot: Option<i64>,
@@ -296,7 +293,7 @@ impl Trip<'_> {
         let params = EditMessageText { chat_id: place.chat, message_id, text, parse_mode };
         match self.ask::<Edited>("editMessageText", &params, Again::Harmless).await {
             Ok(edited) => {
-                // What does not fit any more belongs where the message stands, named or not.
+                // Further messages must go to the topic of the edited message, even if the action names no topic.
                 let topic = edited.message_thread_id.filter(|_| edited.is_topic_message);
                 place.topic = place.topic.or(topic);
                 Ok(message_id)
@@ -307,7 +304,7 @@ impl Trip<'_> {
     }
 
     async fn type_on(&mut self, chat_id: &ChatId, metadata: &Metadata) -> Outcome {
-        // Unlike a message, this sign shows up in the General topic only if that is named.
+        // Unlike a message, the typing sign appears in the General topic only if that topic is named.
         let (chat_id, message_thread_id) = match (chat(chat_id), topic(metadata.thread_id.as_ref())) {
             (Ok(chat), Ok(topic)) => (chat, topic),
             (Err(outcome), _) | (_, Err(outcome)) => return outcome,
@@ -353,8 +350,8 @@ impl ChatFound {
     }
 }
 
-/// Once a part stands there, the whole must not be sent again, whatever stopped the rest: stock
-/// gateways repeat everything but what `timed out`.
+/// The outcome of a failed action. After a part was sent, the whole must not be sent again. Stock gateways repeat every
+/// failure except one with `timed out`.
 fn failed(failure: &Failure, sent: usize, of: usize) -> Outcome {
     if sent == 0 {
         return Outcome::failed(failure.error());

@@ -1,8 +1,8 @@
-//! What agents write (CommonMark, more or less) in the dialect that Telegram reads: MarkdownV2.
+//! Conversion of agents' Markdown (roughly CommonMark) to Telegram's MarkdownV2.
 //!
-//! The output always parses there: whatever is not meant as markup is escaped. What MarkdownV2 has no form for
-//! is shown in one it has: headings in bold, tables as aligned code, list items with bullets. Nothing said is
-//! left out; an answer whose conversion would show nothing goes out as it was written.
+//! - The output always parses as MarkdownV2: everything that is not markup is escaped.
+//! - Forms that MarkdownV2 lacks are replaced: headings by bold text, tables by aligned code, list items by bullets.
+//! - No text is left out. A text whose conversion would show nothing is sent as it was written.
 
 mod sheet;
 mod table;
@@ -10,12 +10,12 @@ mod walk;
 
 use pulldown_cmark::{Options, Parser};
 
-/// Characters with a meaning outside of code. The backslash itself is one of them.
+/// Characters that must be escaped outside of code, including the backslash.
 const RESERVED: &str = "_*[]()~`>#+-=|{}.!\\";
-/// How often link definitions are disarmed before the text is taken as plain.
+/// Number of rounds of escaping link definitions before the text is treated as plain.
 const DEFINITION_ROUNDS: usize = 8;
 
-/// `text` as MarkdownV2.
+/// Converts `text` to MarkdownV2.
 pub fn to_markdown_v2(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let converted = disarm_definitions(text.clone()).map(|text| walk::convert(&text));
@@ -25,8 +25,8 @@ pub fn to_markdown_v2(text: &str) -> String {
     }
 }
 
-/// How many UTF-16 units Telegram counts for text written by [`to_markdown_v2`]: what is seen, without markup
-/// and link targets.
+/// The length that Telegram counts for a result of [`to_markdown_v2`]: UTF-16 units of the visible text, without
+/// markup and link targets.
 pub fn visible_units(markdown_v2: &str) -> usize {
     visible(markdown_v2).map(char::len_utf16).sum()
 }
@@ -35,9 +35,9 @@ fn options() -> Options {
     Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES
 }
 
-/// Makes link definitions (`[1]: https://…`) ordinary lines. The parser takes them out of the text, and so
-/// the reader would never see a source that the agent listed but did not link to. Gives up on texts that hide
-/// one definition behind another many times over.
+/// Turns link definitions (`[1]: https://…`) into ordinary lines. The parser removes them from the text, so the reader
+/// would never see a source that the agent listed but did not link to. `None` for texts that hide one definition
+/// behind another many times.
 fn disarm_definitions(mut text: String) -> Option<String> {
     for _ in 0..DEFINITION_ROUNDS {
         let parser = Parser::new_ext(&text, options());
@@ -75,7 +75,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The characters that are left once entities are parsed. Trusts its input to be well formed.
+/// The characters that remain after the entities are parsed. The input must be well formed.
 fn visible(markdown_v2: &str) -> impl Iterator<Item = char> {
     let mut rest = markdown_v2;
     let mut code = "";
@@ -120,7 +120,7 @@ fn visible(markdown_v2: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Past `(target)`, whose closing parenthesis is the first that is not escaped.
+/// The text after `(target)`. The first unescaped closing parenthesis ends the target.
 fn past_target(rest: &str) -> &str {
     let mut escaping = false;
     for (index, letter) in rest.char_indices() {

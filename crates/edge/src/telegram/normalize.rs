@@ -1,4 +1,4 @@
-//! What an update means: the event for the agent, and what must never reach it.
+//! Normalization of updates: turns an update into an event for the agent, and captures what must not reach the agent.
 
 mod media;
 mod speech;
@@ -9,17 +9,18 @@ use posthouse_wire::{DedupKey, Event, MessageId, MessageType, Secret, Source};
 use vault::Captured;
 
 use crate::bots::Bot;
-use crate::platform::{Arrival, Courtesy, Moved, Reading, Refusal, Verified, once};
+use crate::platform::{Arrival, InteractionAck, Moved, Reading, Refusal, Verified, once};
 
 use super::update::{CallbackQuery, Head, Message, Replied, Update, User, full_name};
 use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, Us};
 use speech::Speech;
 
-/// Writes for admins of a group who stay anonymous; `sender_chat` then tells it from a true bot.
+/// Telegram's account that posts for anonymous admins of a group. Their messages also have `sender_chat`; those of a
+/// bot do not.
 const ANONYMOUS_ADMIN: i64 = 1_087_968_824;
 
 pub(super) fn normalize(bot: &Bot, verified: &Verified) -> Result<Reading, Refusal> {
-    // Known to be text as a whole, its texts need not be looked at one by one.
+    // The body is checked as UTF-8 once, so that serde need not check every string.
     let text = std::str::from_utf8(&verified.body).ok();
     let Some(update) = text.and_then(|text| serde_json::from_str::<Update<'_>>(text).ok()) else {
         return unreadable(bot, &verified.body);
@@ -33,14 +34,14 @@ pub(super) fn normalize(bot: &Bot, verified: &Verified) -> Result<Reading, Refus
     })
 }
 
-/// An update that is not of the shape we know. Refusing it would make Telegram send it for ever, and
-/// everything behind it wait; it is confirmed and counted instead. What is no update at all is refused.
+/// Handles an update that cannot be parsed. It is confirmed and counted: if it were refused, Telegram would repeat it
+/// forever and hold back all later updates. A body without an update id is refused.
 fn unreadable(bot: &Bot, body: &[u8]) -> Result<Reading, Refusal> {
-    // An array would also fill a struct, field by field.
+    // Only an object: serde would also fill the struct from an array.
     let head = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
     let head: Option<Head> = head.and_then(|body| serde_json::from_slice(body).ok());
     let head = head.ok_or(Refusal::malformed("malformed_body"))?;
-    tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "cannot read an update of Telegram");
+    tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "could not parse an update from Telegram; it is skipped");
     Ok(ignored("unreadable"))
 }
 
@@ -63,7 +64,7 @@ fn ignored(reason: &'static str) -> Reading {
     Reading { ignored: vec![reason], ..Reading::default() }
 }
 
-/// Everything beside the message itself.
+/// The context of an update: everything except the message itself.
 struct Scene<'a> {
     bot: &'a Bot,
     us: Us<'a>,
@@ -83,7 +84,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether the author is somebody whose words are turns.
+    /// Refuses messages of this bot itself and of other bots, with the reason.
     fn told_by(&self, message: &Message<'_>) -> Result<(), &'static str> {
         let Some(author) = &message.from else { return Ok(()) };
         if Some(author.id) == self.us.id {
@@ -94,7 +95,7 @@ impl Scene<'_> {
     }
 
     fn arrival(&self, message: &Message<'_>) -> Result<Arrival, &'static str> {
-        // Both hold what a person gave to one app; they are not copied, and little is left without them.
+        // Both contain data that a person gave to one app. It is not copied, and little is left without it.
         if message.web_app_data.is_some() || message.passport_data.is_some() {
             return Err("private_data");
         }
@@ -108,7 +109,7 @@ impl Scene<'_> {
         let speech = match (speech, &attached) {
             (Some(speech), _) => speech,
             (None, Some(_)) => Speech::default(),
-            // Joins, pins, new titles and the like are no turns.
+            // Service messages such as joins, pins and new titles are not turns.
             (None, None) => Speech::said(bracketed(message).ok_or("service")?),
         };
         if speech.for_another {
@@ -148,19 +149,19 @@ impl Scene<'_> {
         })
     }
 
-    /// A press on one of our buttons: what the button says, told by who pressed it.
+    /// A press of one of the bot's buttons: the button's data as a message of the person who pressed it.
     fn press(&self, press: &CallbackQuery<'_>) -> Reading {
-        // Owed whatever comes of the press: somebody looks at a spinner.
-        let courtesies = vec![Courtesy(once(CALLBACK_QUERY, &*press.id))];
+        // The press is acknowledged even if it is ignored, because the person sees a spinner until then.
+        let interaction_acks = vec![InteractionAck(once(CALLBACK_QUERY, &*press.id))];
         match self.pressed(press) {
-            Ok(arrival) => Reading { arrivals: vec![arrival], courtesies, ..Reading::default() },
-            Err(reason) => Reading { courtesies, ..ignored(reason) },
+            Ok(arrival) => Reading { arrivals: vec![arrival], interaction_acks, ..Reading::default() },
+            Err(reason) => Reading { interaction_acks, ..ignored(reason) },
         }
     }
 
     fn pressed(&self, press: &CallbackQuery<'_>) -> Result<Arrival, &'static str> {
         let data = press.data.as_ref().ok_or("no_data")?;
-        // Buttons under inline messages hang in chats that we are not in.
+        // Inline messages are in chats that the bot is not a member of.
         let message = press.message.as_ref().ok_or("inline")?;
         let source = self.source(message, Some(&press.from))?;
         let event = Event {
@@ -191,7 +192,7 @@ impl Scene<'_> {
         let chat_type = chat.type_word().ok_or("unknown_chat")?;
         let is_forum = chat_type == "group" && chat.is_forum;
         let chat_name = chat.name();
-        // A channel speaks for itself, and so does an author whom Telegram left out of a private chat.
+        // Without an author, the chat itself is the sender in a channel and in a private chat.
         let speaks_itself = chat_type != "group";
         let (user_id, user_name) = match author {
             Some(author) => (Some(author.id), author.name()),
@@ -208,7 +209,7 @@ impl Scene<'_> {
             chat_name,
             user_id: user_id.map(|id| id.to_string().into()),
             user_name,
-            // Plain replies carry a thread id too, which is no topic and cannot be written to.
+            // Plain replies carry a thread id too, but it is not a topic and cannot be written to.
             thread_id: match message.message_thread_id {
                 Some(thread) if is_forum || (message.is_topic_message && chat_type != "channel") => {
                     Some(thread.to_string().into())
@@ -222,7 +223,7 @@ impl Scene<'_> {
     }
 
     fn quoted(&self, message: &Message<'_>, replied: Option<&Replied<'_>>) -> Option<Quoted> {
-        // What the person marked says more than all that they answer to.
+        // A quote that the person selected takes precedence over the whole message.
         let text = message.quote.as_ref().map(|quote| &quote.text);
         let text = text.or_else(|| replied.and_then(|to| to.text.as_ref().or(to.caption.as_ref())));
         let quoted = Quoted {
@@ -246,12 +247,13 @@ fn id(number: i64) -> MessageId {
     number.to_string().into()
 }
 
-/// In a topic every message that answers nothing "replies" to the one that opened the topic.
+/// Whether the reply is only formal: in a topic, every message that is not a reply refers to the message that created
+/// the topic.
 fn is_topic_root(message: &Message<'_>, replied: &Replied<'_>) -> bool {
     replied.forum_topic_created.is_some() && message.message_thread_id == Some(replied.message_id)
 }
 
-/// It acts for somebody's own account, so it is bound and not shown.
+/// The business connection as a capability. It acts for a person's own account, so the agent must not see it.
 fn business(message: &Message<'_>) -> Vec<Captured> {
     let connection = message.business_connection_id.as_ref().map(|id| Captured {
         kind: BUSINESS_CONNECTION.into(),
@@ -262,7 +264,7 @@ fn business(message: &Message<'_>) -> Vec<Captured> {
     connection.into_iter().collect()
 }
 
-/// Things that are neither text nor file, in a short line.
+/// A short text for content that is neither text nor a file.
 fn bracketed(message: &Message<'_>) -> Option<String> {
     if let Some(venue) = &message.venue {
         let place = &venue.location;
@@ -282,7 +284,7 @@ fn bracketed(message: &Message<'_>) -> Option<String> {
     message.dice.as_ref().map(|dice| format!("[dice {}: {}]", &*dice.emoji, dice.value))
 }
 
-/// A group that became a supergroup. It is told in both, and each word is enough.
+/// A group that became a supergroup. Telegram reports it in both chats; either report is enough.
 fn moved(message: &Message<'_>) -> Option<Moved> {
     let here = message.chat.id;
     let (from, to) = match (message.migrate_to_chat_id, message.migrate_from_chat_id) {

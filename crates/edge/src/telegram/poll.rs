@@ -1,4 +1,4 @@
-//! Asking for updates, for bots without an address that Telegram could call.
+//! Long polling for updates, for bots without a webhook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::api::{Failure, Refused};
 use super::update::Head;
 use super::{ALLOWED_UPDATES, Telegram};
 
-/// How long Telegram holds a question that has no answer yet.
+/// Time for which Telegram holds a poll while there are no updates.
 const HOLD_SECONDS: u64 = 30;
-/// Beyond that, an answer that does not come is not on its way.
+/// Time limit of a poll.
 const PATIENCE: Duration = Duration::from_secs(HOLD_SECONDS + 10);
 const BATCH: u32 = 100;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Serialize)]
 struct GetUpdates {
-    /// Confirms everything before it.
+    /// Confirms all updates before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<i64>,
     timeout: u64,
@@ -34,16 +34,16 @@ struct GetUpdates {
     allowed_updates: &'static [&'static str],
 }
 
-/// Why a round ended without everything being kept. It has been logged.
+/// A poll failed, or not all of its updates were stored. The reason has been logged.
 struct Broken;
 
-/// Asks until told to stop. The offset lives here alone: Telegram keeps what was not confirmed, and what
-/// comes again after a restart is known by its id.
+/// Polls until `stop`. The offset is in memory only: Telegram keeps unconfirmed updates, and an update that comes again
+/// after a restart has the same dedup key.
 pub(super) async fn fetch(telegram: &Telegram, bot: Arc<Bot>, intake: Intake, stop: CancellationToken) {
     let mut offset = None;
     let mut pause = FIRST_PAUSE;
     while !stop.is_cancelled() {
-        // A question that is dropped confirms nothing, so stopping need not wait for its answer.
+        // A dropped poll loses nothing, so stopping need not wait for its response.
         let Some(asked) = stop.run_until_cancelled(ask(telegram, &bot, offset)).await else { return };
         let kept = match asked {
             Ok(updates) => keep(telegram, &bot, &intake, updates, &mut offset, &stop).await,
@@ -63,19 +63,19 @@ async fn ask(telegram: &Telegram, bot: &Bot, offset: Option<i64>) -> Result<Vec<
     telegram.call(bot, "getUpdates", &params, PATIENCE).await.map_err(|failure| {
         match failure {
             Failure::Refused(Refused { code: 409, description, .. }) => {
-                tracing::warn!(bot.id = %bot.id, "somebody else takes the updates of bot {}: {description}", bot.id);
+                tracing::warn!(bot.id = %bot.id, "bot {} cannot poll because another client or a webhook takes its updates: {description}", bot.id);
             }
-            // The alarm was raised where the refusal was read.
+            // `call` has logged it.
             Failure::Refused(refused) if refused.is_dead() => {}
             failure => {
-                tracing::warn!(bot.id = %bot.id, "no updates for bot {}: {}", bot.id, failure.cause());
+                tracing::warn!(bot.id = %bot.id, "could not poll updates of bot {}: {}", bot.id, failure.cause());
             }
         }
         Broken
     })
 }
 
-/// Keeps updates one after the other, each before the offset passes it.
+/// Stores the updates in order. The offset passes an update only after it is stored.
 async fn keep(
     telegram: &Telegram,
     bot: &Arc<Bot>,
@@ -90,7 +90,7 @@ async fn keep(
             return Ok(());
         }
         let Ok(head) = serde_json::from_str::<Head>(update.get()) else {
-            tracing::warn!(bot.id = %bot.id, "Telegram sent something that is no update");
+            tracing::warn!(bot.id = %bot.id, "Telegram sent an item without update_id in a batch of updates");
             return Err(Broken);
         };
         let received = telegram.timepiece.now();
@@ -99,7 +99,7 @@ async fn keep(
         match platform.normalize(bot, verified) {
             Ok(reading) => {
                 if let Err(fault) = intake.take(&platform, bot, reading).await {
-                    tracing::error!(bot.id = %bot.id, update.id = head.update_id, "an update was not kept: {fault}");
+                    tracing::error!(bot.id = %bot.id, update.id = head.update_id, "could not store an update: {fault}");
                     return Err(Broken);
                 }
             }

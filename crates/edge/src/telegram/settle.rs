@@ -1,4 +1,4 @@
-//! How a bot and the house come to know each other: its credentials tried, its webhook set or removed.
+//! Registration of a bot with Telegram: checks its token, and sets or removes its webhook.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bots::Bot;
-use crate::platform::{Met, Settled, Trouble};
+use crate::platform::{PlatformBot, Settled, Trouble};
 
 use super::api::{Failure, Refused};
 use super::{ALLOWED_UPDATES, TOKEN, Telegram, WEBHOOK_SECRET};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Telegram's own default, said aloud: so many deliveries may be under way at once.
+/// Number of webhook calls that Telegram may make at the same time. This is Telegram's own default.
 const CONNECTIONS: u32 = 40;
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct DeleteWebhook {
     drop_pending_updates: bool,
 }
 
-pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<Met, Trouble> {
+pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<PlatformBot, Trouble> {
     if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
         return Err(Trouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }
@@ -48,20 +48,16 @@ pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<Met, Troubl
     if let Some(username) = me.username {
         settings.insert("username".to_owned(), Value::String(username));
     }
-    Ok(Met { id: me.id.to_string(), settings })
+    Ok(PlatformBot { id: me.id.to_string(), settings })
 }
 
-pub(super) async fn settle_in(
-    telegram: &Telegram,
-    bot: &Bot,
-    door: Option<&str>,
-) -> Result<Settled, Trouble> {
-    // Without an address that Telegram could call, asking is the only way to hear anything.
+pub(super) async fn register(telegram: &Telegram, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble> {
+    // Without a URL that Telegram can call, the bot must poll.
     let called = door.filter(|_| bot.setting("mode") != Some("poll"));
     let settled = match called {
         Some(url) => {
             let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
-            // Without one Telegram would call a door that refuses everything.
+            // Without a secret, every webhook call would be refused.
             let secret = secret.ok_or_else(|| Trouble("the bot has no webhook secret".to_owned()))?;
             let params = SetWebhook {
                 url,

@@ -1,11 +1,11 @@
-//! An update as Telegram writes it: the fields we read, and by that the only ones that can be copied.
+//! Telegram's `Update` object. Only the fields declared here can ever be copied into an event.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A text of the update, borrowed from its bytes wherever it holds no escapes.
+/// A string of the update, borrowed from its bytes unless it contains escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -17,14 +17,13 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// Enough to confirm an update whose rest we cannot read.
+/// The id of an update. It is enough to confirm an update that cannot be parsed otherwise.
 #[derive(Deserialize)]
 pub(super) struct Head {
     pub update_id: i64,
 }
 
-/// It holds one of these at a time, and each is large: boxed, they are not moved about for those that
-/// are not there.
+/// An update. It holds one of its parts at a time; the large ones are boxed, so that moving an update stays cheap.
 #[derive(Deserialize)]
 pub(super) struct Update<'a> {
     pub update_id: i64,
@@ -144,7 +143,7 @@ pub(super) struct User<'a> {
     pub last_name: Option<Text<'a>>,
 }
 
-/// The message replied to, as far as it is of use.
+/// The message that is replied to; only the fields that are used.
 #[derive(Deserialize)]
 pub(super) struct Replied<'a> {
     pub message_id: i64,
@@ -163,7 +162,7 @@ pub(super) struct Quote<'a> {
     pub text: Text<'a>,
 }
 
-/// A marked stretch of text, counted in UTF-16 units.
+/// A marked range of a text, in UTF-16 units.
 #[derive(Deserialize)]
 pub(super) struct Entity<'a> {
     #[serde(borrow, rename = "type")]
@@ -174,7 +173,7 @@ pub(super) struct Entity<'a> {
     pub user: Option<User<'a>>,
 }
 
-/// Any attachment: their objects differ only in fields that are absent here and there.
+/// An attachment of any kind. Their objects differ only in which of these fields they have.
 #[derive(Deserialize)]
 pub(super) struct File<'a> {
     #[serde(borrow)]
@@ -234,7 +233,7 @@ pub(super) struct Dice<'a> {
     pub value: i64,
 }
 
-/// `first [last]`; nothing when both are blank, as they are for deleted accounts.
+/// `first [last]`; `None` if both are blank, as for deleted accounts.
 pub(super) fn full_name(first: Option<&Text<'_>>, last: Option<&Text<'_>>) -> Option<String> {
     let (first, last) = (first.map_or("", |name| name), last.map_or("", |name| name));
     let name = if last.is_empty() { first.to_owned() } else { format!("{first} {last}") };
@@ -253,7 +252,7 @@ impl Chat<'_> {
         title.or_else(|| full_name(self.first_name.as_ref(), self.last_name.as_ref()))
     }
 
-    /// The house's word for what kind of conversation it is; nothing for kinds unheard of.
+    /// The chat type for the agent; `None` for unknown kinds.
     pub(super) fn type_word(&self) -> Option<&'static str> {
         match &*self.kind {
             "private" => Some("dm"),

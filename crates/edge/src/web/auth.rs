@@ -1,105 +1,70 @@
-//! Who may use the page: whoever sits at this machine, and whoever was invited.
+//! Authentication of the chat page: the session cookie, and protection against requests of other sites.
 //!
-//! Being at this machine is believed only when everything says so: the peer's address, the name the
-//! browser called us by (a foreign name that resolves to loopback is an attack), the page that asked, and
-//! no sign of a proxy in between. Everybody else needs an invitation, and without one finds nothing.
+//! A person gets a session with an invitation link, and in no other way: neither the peer address nor the host name of
+//! a request proves anything. A session is a cookie, which browsers send by themselves, so every request must also come
+//! from the chat page itself.
 
-use aws_lc_rs::digest::{SHA256, digest};
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{COOKIE, HOST, ORIGIN, SET_COOKIE};
-use http::{HeaderMap, HeaderValue, Method, request};
-use relay::Caller;
+use http::header::{HOST, ORIGIN};
+use http::{Method, request};
+use ledger::Invitation;
+use relay::RequestControl;
 
-use super::person::Person;
+use super::invitations::fingerprint;
 use super::problem::Problem;
 use super::routes::Chat;
+use super::session::cookie;
 use super::{NAME, page};
 
-/// Somebody who was let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Visitor {
-    /// Sits at this machine: may speak under any name and connect agents.
-    AtHome,
-    /// Came by invitation: speaks under that name, in their own rooms.
-    Invited(Person),
-}
+/// The invitation that a request is authenticated by.
+#[derive(Clone, Debug)]
+pub(super) struct Visitor(pub(super) Arc<Invitation>);
 
-const CHAT_COOKIE: &str = "posthouse_chat";
-
-/// How long a browser remembers an invitation; withdrawing one works at once.
-const COOKIE_SECONDS: u32 = 180 * 24 * 60 * 60;
-
-/// What is kept of an invitation's token.
-pub(super) fn fingerprint(token: &str) -> String {
-    hex::encode(digest(&SHA256, token.as_bytes()))
-}
-
-/// Stands before every route of the page.
-pub(super) async fn admit(State(chat): State<Chat>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let link = page::invite_in(parts.uri.query());
-    let visitor = match recognise(&chat, &parts, link.as_deref()).await {
-        Ok(visitor) => visitor,
-        Err(Turned::Away(reason)) => {
-            chat.metrics.refused(NAME, reason);
-            return page::dressed(Problem::NOT_FOUND.into_response());
-        }
-        Err(Turned::Fault(problem)) => return page::dressed(problem.into_response()),
+/// Middleware of every route of the page: refuses requests of other sites, and sets the headers of every response.
+pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let asked = match called_by(&parts) {
+        Some(host) => asked_by_our_page(&parts, &host, origin_of(&chat.public_url).as_deref()),
+        None => Err("host"),
     };
-    let cookie = link.filter(|_| matches!(visitor, Visitor::Invited(_)));
-    parts.extensions.insert(visitor);
-    let mut response = page::dressed(next.run(Request::from_parts(parts, body)).await);
-    if let Some(token) = cookie {
-        let secure = if chat.public_url.starts_with("https:") { "; Secure" } else { "" };
-        // Without a path it holds for the folder of the page, wherever the house is mounted.
-        let text =
-            format!("{CHAT_COOKIE}={token}; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}{secure}");
-        if let Ok(value) = HeaderValue::from_str(&text) {
-            response.headers_mut().append(SET_COOKIE, value);
+    let response = match asked {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(reason) => {
+            chat.metrics.refused(NAME, reason);
+            Problem::NOT_FOUND.into_response()
         }
-    }
-    response
+    };
+    page::with_headers(response)
 }
 
-enum Turned {
-    /// For a reason that only the counters learn.
-    Away(&'static str),
-    Fault(Problem),
+/// Middleware of every route that needs a session.
+pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: Next) -> Response {
+    let invitation = match cookie(request.headers(), &chat.cookie_name()) {
+        Some(session) => chat.web.invitations.session(&fingerprint(session)).await,
+        None => Ok(None),
+    };
+    match invitation {
+        Ok(Some(invitation)) => {
+            let principal = format!("invitation:{}", invitation.id);
+            if RequestControl::proven(request.extensions(), &principal, Some(&invitation.tenant)).is_err() {
+                return Problem::TOO_MANY_STREAMS.into_response();
+            }
+            request.extensions_mut().insert(Visitor(Arc::new(invitation)));
+            next.run(request).await
+        }
+        Ok(None) => {
+            chat.metrics.refused(NAME, "not_invited");
+            Problem::NOT_INVITED.into_response()
+        }
+        Err(fault) => Problem::from(fault).into_response(),
+    }
 }
 
-async fn recognise(chat: &Chat, parts: &request::Parts, link: Option<&str>) -> Result<Visitor, Turned> {
-    let host = called_by(parts).ok_or(Turned::Away("host"))?;
-    let public = origin_of(&chat.public_url);
-    // A house that is reached from elsewhere has a proxy in front of it, and a plain one calls us by our
-    // loopback name from a loopback address: there, nobody is at home.
-    let is_private = public
-        .as_deref()
-        .and_then(|origin| origin.split_once("://"))
-        .is_none_or(|(_, name)| is_loopback_name(name));
-    let at_home = is_private
-        && is_loopback_name(&host)
-        && parts.extensions.get::<Caller>().is_some_and(|caller| caller.0.to_canonical().is_loopback())
-        && !came_through_a_proxy(&parts.headers);
-    if at_home {
-        asked_by_our_page(parts, &host, None).map_err(Turned::Away)?;
-        return Ok(Visitor::AtHome);
-    }
-    let is_public =
-        public.as_deref().and_then(|origin| origin.split_once("://")).is_some_and(|(_, name)| name == host);
-    if !is_public && !is_loopback_name(&host) {
-        return Err(Turned::Away("host"));
-    }
-    asked_by_our_page(parts, &host, public.as_deref()).map_err(Turned::Away)?;
-    let token = link.or_else(|| cookie(&parts.headers)).ok_or(Turned::Away("not_invited"))?;
-    let invite =
-        chat.web.rooms.invited(&fingerprint(token)).await.map_err(|fault| Turned::Fault(fault.into()))?;
-    let person = invite.and_then(|invite| Person::read(&invite.person)).ok_or(Turned::Away("not_invited"))?;
-    Ok(Visitor::Invited(person))
-}
-
-/// The name we were called by, lower case; nothing when there is none or more than one.
+/// The host of the request in lower case; `None` if there is none or more than one.
 fn called_by(parts: &request::Parts) -> Option<String> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -110,23 +75,8 @@ fn called_by(parts: &request::Parts) -> Option<String> {
     Some(host.to_ascii_lowercase())
 }
 
-fn is_loopback_name(host: &str) -> bool {
-    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
-        host.strip_prefix(name).is_some_and(|rest| {
-            rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
-        })
-    })
-}
-
-fn came_through_a_proxy(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| {
-        let name = name.as_str();
-        matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
-    })
-}
-
-/// Was it our own page that asked, as far as browsers tell? Following a link to the page is fine from
-/// anywhere; everything else must come from the page itself, and whatever changes something must say so.
+/// Checks by `Origin` and `Sec-Fetch-*` that the request comes from the chat page. Any site may link to the page;
+/// every other request must come from the page itself, and a request that changes something must prove it.
 fn asked_by_our_page(parts: &request::Parts, host: &str, public: Option<&str>) -> Result<(), &'static str> {
     let text = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let reads = matches!(parts.method, Method::GET | Method::HEAD);
@@ -159,15 +109,6 @@ fn origin_of(url: &str) -> Option<String> {
     Some(format!("{scheme}://{authority}").to_ascii_lowercase())
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    headers
-        .get_all(COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'))
-        .find_map(|pair| pair.trim().strip_prefix(CHAT_COOKIE)?.strip_prefix('='))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,18 +120,6 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         asked_by_our_page(&parts, "localhost:7678", Some("https://post.example"))
-    }
-
-    #[test]
-    fn only_the_three_names_of_this_machine_are_its_own() {
-        for good in ["localhost", "localhost:7678", "127.0.0.1:1", "[::1]", "[::1]:7678"] {
-            assert!(is_loopback_name(good), "{good}");
-        }
-        for bad in
-            ["localhost.evil.example", "127.0.0.1.nip.io", "evil.example", "localhost:x", "127.0.0.2", ""]
-        {
-            assert!(!is_loopback_name(bad), "{bad}");
-        }
     }
 
     #[test]
@@ -223,14 +152,5 @@ mod tests {
             asked(Method::GET, "/chat", &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")])
                 .is_err()
         );
-    }
-
-    #[test]
-    fn the_cookie_is_found_among_others() {
-        let mut headers = HeaderMap::new();
-        headers.insert(COOKIE, HeaderValue::from_static("a=b; posthouse_chat=tok; posthouse_chatty=no"));
-        assert_eq!(cookie(&headers), Some("tok"));
-        headers.insert(COOKIE, HeaderValue::from_static("posthouse_chatty=no"));
-        assert_eq!(cookie(&headers), None);
     }
 }

@@ -1,9 +1,10 @@
-//! What agents do in a room: written down first, then shown.
+//! Actions of agents in a room. Each is stored before it is shown.
 
 use ledger::{Line, Room};
 use posthouse_time::Moment;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageId, Outcome};
 use relay::{Carried, Order};
+use serde_json::json;
 
 use super::hub::News;
 use super::{LIMIT, Web};
@@ -12,24 +13,27 @@ use crate::split::{Unit, split};
 impl Web {
     pub(super) async fn carry_out(&self, order: Order) -> Carried {
         let Some(chat) = order.action.chat_id() else {
-            // The page hands out no capability, so there is never one to redeem.
+            // The web chat issues no capabilities, so there is none to redeem.
             return Outcome::failed("nothing to follow up").into();
         };
         let room = match self.rooms.room(chat).await {
-            Ok(Some(room)) if room.instance == order.instance => room,
-            // Another agent's room looks like no room.
+            // Another agent's room, and a room whose invitation was withdrawn, look like a room that does not exist.
+            Ok(Some(room)) if room.instance == order.instance && room.invitation.is_some() => room,
             Ok(_) => return Outcome::failed("chat not found").into(),
             Err(fault) => return not_written(&fault),
         };
         let posted = self.timepiece.now();
         let outcome = match order.action {
             Action::Send { content, reply_to, .. } => {
-                self.send(&room, &order.id, &content, reply_to, posted).await
+                self.send(&room, &order.id, &content, reply_to, order.ends_turn, posted).await
             }
             Action::Edit { message_id, content, .. } => self.edit(&room, &message_id, &content, posted).await,
             Action::Typing { content, .. } => {
                 let on = content.as_deref() != Some("");
-                self.hub.show(&room.id, News::Typing { on, text: content.filter(|text| !text.is_empty()) });
+                self.turns.typing(&room.id, on, self.timepiece.instant());
+                let text = content.filter(|text| !text.is_empty());
+                let data = json!({ "on": on, "text": text }).to_string();
+                self.hub.show(&room.id, News { name: "typing", data, at: None, line: None });
                 Ok(Outcome::done())
             }
             Action::GetChatInfo { .. } => {
@@ -51,6 +55,7 @@ impl Web {
         action: &ActionId,
         content: &str,
         reply_to: Option<MessageId>,
+        is_answer: bool,
         now: Moment,
     ) -> Result<Outcome, ledger::Fault> {
         let first = message_of(action);
@@ -58,7 +63,8 @@ impl Web {
         if chunks.is_empty() {
             return Ok(Outcome::failed("message text is empty"));
         }
-        let _pen = self.hub.pen(&room.id).await;
+        let _lock = self.locks.lock(&room.id).await;
+        self.turns.said(&room.id, is_answer, self.timepiece.instant());
         for (number, text) in (1..).zip(chunks) {
             let line = Line {
                 message: part(&first, number),
@@ -67,6 +73,8 @@ impl Web {
                 reply_to: reply_to.clone().filter(|_| number == 1),
                 said: now,
                 edited: None,
+                entry: None,
+                delivered: None,
             };
             self.write(room, line).await?;
         }
@@ -84,7 +92,8 @@ impl Web {
         if chunks.is_empty() {
             return Ok(Outcome::failed("message text is empty"));
         }
-        let _pen = self.hub.pen(&room.id).await;
+        let _lock = self.locks.lock(&room.id).await;
+        self.turns.edited(&room.id, self.timepiece.instant());
         let mut number = 0;
         for text in chunks {
             number += 1;
@@ -95,11 +104,20 @@ impl Web {
             if number == 1 {
                 return Ok(Outcome::failed("message to edit not found"));
             }
-            // It outgrew one message: the rest follows in lines of its own.
-            let line = Line { message: piece, by_agent: true, text, reply_to: None, said: now, edited: None };
+            // The text no longer fits into one message: the rest goes into further messages.
+            let line = Line {
+                message: piece,
+                by_agent: true,
+                text,
+                reply_to: None,
+                said: now,
+                edited: None,
+                entry: None,
+                delivered: None,
+            };
             self.write(room, line).await?;
         }
-        // And when it shrinks again, what had followed is emptied; the page shows no empty line.
+        // When the text shrinks again, the surplus messages are emptied. The page hides empty messages.
         loop {
             number += 1;
             if !self.rewrite(room, part(message, number), "", now).await? {
@@ -108,10 +126,12 @@ impl Web {
         }
     }
 
-    /// Writes a line down and shows it. The caller holds the room's pen.
+    /// Stores a message and shows it. The caller must hold the room's lock.
     pub(super) async fn write(&self, room: &Room, line: Line) -> Result<(), ledger::Fault> {
         self.rooms.say(&room.id, line.clone()).await?;
-        self.hub.show(&room.id, News::Line(line));
+        if self.hub.is_watched(&room.id) {
+            self.hub.show(&room.id, self.news_of(room.instance.as_str(), line).await);
+        }
         Ok(())
     }
 
@@ -123,26 +143,28 @@ impl Web {
         at: Moment,
     ) -> Result<bool, ledger::Fault> {
         let found = self.rooms.rewrite(&room.id, &message, text, at).await?;
-        if found {
-            self.hub.show(&room.id, News::Edit { message, text: text.to_owned(), at });
+        if found && self.hub.is_watched(&room.id) {
+            let html = self.renderer.html(room.instance.as_str(), text).await;
+            let data = json!({ "message_id": message, "text": text, "html": html, "edited": at.millis() });
+            self.hub.show(&room.id, News { name: "edit", data: data.to_string(), at: Some(at), line: None });
         }
         Ok(found)
     }
 }
 
-/// The message that an action makes. The same action carried again meets its own line.
+/// The message id of an action. If the same action is carried out again, it finds its own message.
 fn message_of(action: &ActionId) -> MessageId {
     format!("w{}", action.as_str().trim_start_matches("act_")).into()
 }
 
-/// The name of the `number`th message that a long one was split into.
+/// The id of the `number`th message that a long one was split into.
 fn part(first: &MessageId, number: usize) -> MessageId {
     if number == 1 { first.clone() } else { format!("{first}-{number}").into() }
 }
 
-/// A transaction that failed wrote nothing, so the agent may safely try again; the word `network` is what
-/// makes a stock one do so (relay contract section 11.4).
+/// The outcome of a failed transaction. It stored nothing, so the agent can safely retry; the word `network` makes a
+/// stock agent do so (relay contract section 11.4).
 fn not_written(fault: &ledger::Fault) -> Carried {
-    tracing::error!(%fault, "the web chat could not write a message down");
-    Outcome::failed("network: the house could not write the message down").into()
+    tracing::error!(%fault, "the web chat could not store a message");
+    Outcome::failed("network: the server could not store the message").into()
 }

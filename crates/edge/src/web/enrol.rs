@@ -1,41 +1,41 @@
-//! The button that connects a Hermes agent of one's own.
+//! Creation of Hermes agents on the chat page, with the commands to start them.
 
 use async_trait::async_trait;
-use posthouse_wire::{InstanceId, Secret};
+use posthouse_wire::{InstanceId, Secret, TenantId};
 use serde_json::{Value, json};
 
 use crate::Fault;
 
-/// Makes agents. The house does; the page only asks.
+/// Creates agents for the page. The binary implements it.
 #[async_trait]
 pub trait Enrol: Send + Sync {
-    /// Makes an agent of this name, with a credential, ready to dial.
-    async fn enrol(&self, name: &str) -> Result<Newcomer, Turned>;
+    /// Creates an agent with a credential, ready to connect.
+    async fn enrol(&self, tenant: &TenantId, name: &str) -> Result<EnrolledAgent, EnrolRefused>;
 }
 
-/// An agent that was just made, and what it needs to dial in. Handed out once, never kept.
-pub struct Newcomer {
+/// A new agent and the variables it needs to connect. Shown once, never stored.
+pub struct EnrolledAgent {
     pub instance: InstanceId,
     pub name: String,
     /// The variables of a stock Hermes agent, in the order to show them.
     pub env: Vec<(String, Secret)>,
 }
 
-/// Why no agent was made.
+/// The reason why no agent was created.
 #[derive(Debug)]
-pub enum Turned {
+pub enum EnrolRefused {
     /// The name breaks the rule for names.
     Unfit,
-    /// An agent of that name is here already.
+    /// The tenant already has an agent of this name.
     Taken,
     Fault(Fault),
 }
 
-/// The stock agent's package that the house is tried with.
+/// The package of the stock agent, in the version that this server is tested with.
 const PACKAGE: &str = "hermes-agent[messaging,web]==0.19.0";
 
-impl Newcomer {
-    /// What the page shows, once.
+impl EnrolledAgent {
+    /// The JSON that the page shows once.
     pub(super) fn shown(&self) -> Value {
         let env: Vec<Value> =
             self.env.iter().map(|(name, value)| json!({ "name": name, "value": value.expose() })).collect();
@@ -47,8 +47,8 @@ impl Newcomer {
         json!({ "instance_id": self.instance, "name": self.name, "env": env, "steps": steps })
     }
 
-    /// The values go through a file: a stock agent writes its parent's command line into its log, and
-    /// shells keep what was typed.
+    /// The commands to start the agent. The values go through a file, because a stock agent writes its parent's command
+    /// line into its log, and shells store typed commands in their history.
     fn steps(&self) -> [(&'static str, String); 3] {
         let file = format!("{}.env", self.name);
         let mut write = format!("(umask 077; cat > {file}) <<'POSTHOUSE'\n");
@@ -60,14 +60,17 @@ impl Newcomer {
         }
         write.push_str("POSTHOUSE");
         [
-            ("Install the agent, if it is not there yet", format!("python3 -m pip install '{PACKAGE}'")),
-            ("Keep its connection in a file that only you can read", write),
-            ("Start it", format!("set -a; . ./{file}; set +a; hermes gateway run")),
+            (
+                "Install Hermes into a virtual environment, if it is not installed yet",
+                format!("python3 -m venv hermes && hermes/bin/pip install '{PACKAGE}'"),
+            ),
+            ("Save its connection settings in a file that only you can read", write),
+            ("Start it", format!("set -a; . ./{file}; set +a; hermes/bin/hermes gateway run")),
         ]
     }
 }
 
-/// One word for a POSIX shell, whatever is in it.
+/// The value quoted as one word for a POSIX shell.
 fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
@@ -76,9 +79,9 @@ fn quoted(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn newcomer() -> Newcomer {
+    fn enrolled_agent() -> EnrolledAgent {
         let env = [("GATEWAY_RELAY_ID", "gw_1"), ("ODD", r#"it's {"a": "$HOME"}"#)];
-        Newcomer {
+        EnrolledAgent {
             instance: "inst_1".into(),
             name: "heron".to_owned(),
             env: env.map(|(name, value)| (name.to_owned(), Secret::new(value))).to_vec(),
@@ -89,8 +92,9 @@ mod tests {
     fn a_shell_reads_back_exactly_the_values_that_were_shown() {
         let folder = std::env::temp_dir().join(format!("posthouse-enrol-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let [_, (_, write), (_, start)] = newcomer().steps();
-        let start = start.replace("hermes gateway run", r#"printf '%s|%s' "$GATEWAY_RELAY_ID" "$ODD""#);
+        let [_, (_, write), (_, start)] = enrolled_agent().steps();
+        let start =
+            start.replace("hermes/bin/hermes gateway run", r#"printf '%s|%s' "$GATEWAY_RELAY_ID" "$ODD""#);
         let script = format!("{write}\n{start}");
         let ran =
             std::process::Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
@@ -99,8 +103,18 @@ mod tests {
     }
 
     #[test]
+    fn the_connect_sheet_uses_a_venv_and_prints_all_variables() {
+        let [(_, install), (_, write), (_, start)] = enrolled_agent().steps();
+        assert!(install.contains("python3 -m venv hermes && hermes/bin/pip install"), "{install}");
+        assert!(start.contains("hermes/bin/hermes gateway run"), "{start}");
+        for (name, _) in &enrolled_agent().env {
+            assert!(write.contains(&format!("\n{name}=")), "{name}");
+        }
+    }
+
+    #[test]
     fn no_secret_stands_on_a_command_line() {
-        let [(_, install), (_, write), (_, start)] = newcomer().steps();
+        let [(_, install), (_, write), (_, start)] = enrolled_agent().steps();
         assert!(!install.contains("gw_1") && !start.contains("gw_1"));
         assert!(!write.lines().next().unwrap().contains("gw_1"));
     }

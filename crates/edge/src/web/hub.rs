@@ -1,71 +1,170 @@
-//! Who is looking into a room right now, and what they are shown.
+//! Queues of events for the pages that watch a room.
+//!
+//! Each page has its own queue. Each queue, and all queues together, are bounded in bytes. A page that reads too slowly
+//! loses its queue and reads the room's messages from the ledger instead, so nothing is lost.
 
-use std::hash::{BuildHasher, RandomState};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
-use ledger::Line;
+use parking_lot::Mutex;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, MessageId};
-use tokio::sync::{Mutex, MutexGuard, broadcast};
+use posthouse_wire::{ChatId, EntryId, MessageId};
+use tokio::sync::Notify;
 
-/// How much a slow page may fall behind. Past that it is shown the room's history again.
-const BACKLOG: usize = 256;
+/// Largest queue of one page.
+const QUEUE_BYTES: usize = 256 * 1024;
 
-/// Rooms share pens; two rooms with the same one only take turns.
-const PENS: usize = 64;
+/// Largest total of all queues.
+const ALL_BYTES: usize = 32 * 1024 * 1024;
 
-/// Something new in a room. All but typing is in the ledger already.
-#[derive(Clone, Debug)]
-pub(super) enum News {
-    Line(Line),
-    Edit { message: MessageId, text: String, at: Moment },
-    Typing { on: bool, text: Option<String> },
+/// A change in a room: the name and JSON of one server-sent event.
+#[derive(Debug)]
+pub(super) struct News {
+    pub(super) name: &'static str,
+    pub(super) data: String,
+    /// Time of the change; `None` for changes that are not stored.
+    pub(super) at: Option<Moment>,
+    /// Set for a message.
+    pub(super) line: Option<LineMark>,
 }
 
-/// The rooms that somebody looks into.
+/// The properties of a message that a stream needs.
+#[derive(Debug)]
+pub(super) struct LineMark {
+    pub(super) message: MessageId,
+    pub(super) by_agent: bool,
+    /// The person typed `/stop`, which begins no turn.
+    pub(super) is_stop: bool,
+    /// The entry of a person's message that the agent has not acknowledged yet.
+    pub(super) awaits: Option<EntryId>,
+}
+
+impl News {
+    fn bytes(&self) -> usize {
+        self.data.len() + 64
+    }
+}
+
+/// The rooms that at least one page watches.
+#[derive(Default)]
 pub(super) struct Hub {
-    rooms: DashMap<ChatId, broadcast::Sender<News>>,
-    pens: [Mutex<()>; PENS],
-    hasher: RandomState,
+    rooms: DashMap<ChatId, Vec<Arc<Queue>>>,
+    queued: Arc<AtomicUsize>,
 }
 
-impl Default for Hub {
-    fn default() -> Self {
-        Self {
-            rooms: DashMap::new(),
-            pens: std::array::from_fn(|_| Mutex::new(())),
-            hasher: RandomState::new(),
+/// The queue of one page.
+struct Queue {
+    unread: Mutex<Unread>,
+    changed: Notify,
+    queued: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct Unread {
+    news: VecDeque<Arc<News>>,
+    bytes: usize,
+    /// Something was dropped, so the page must read the ledger.
+    behind: bool,
+}
+
+impl Unread {
+    fn clear(&mut self, queued: &AtomicUsize) {
+        self.news.clear();
+        queued.fetch_sub(std::mem::take(&mut self.bytes), Ordering::AcqRel);
+    }
+}
+
+impl Queue {
+    fn push(&self, news: &Arc<News>) {
+        let mut unread = self.unread.lock();
+        if unread.behind {
+            return;
         }
+        let bytes = news.bytes();
+        let fits = unread.bytes + bytes <= QUEUE_BYTES
+            && self.queued.fetch_add(bytes, Ordering::AcqRel) + bytes <= ALL_BYTES;
+        if fits {
+            unread.bytes += bytes;
+            unread.news.push_back(Arc::clone(news));
+        } else {
+            // The total was increased only if the page's own queue had room.
+            if unread.bytes + bytes <= QUEUE_BYTES {
+                self.queued.fetch_sub(bytes, Ordering::AcqRel);
+            }
+            unread.clear(&self.queued);
+            unread.behind = true;
+        }
+        drop(unread);
+        self.changed.notify_one();
+    }
+}
+
+/// The next item for a page.
+pub(super) enum Heard {
+    News(Arc<News>),
+    /// The page fell too far behind and must read the ledger.
+    Behind,
+}
+
+/// One page's subscription to a room. It ends on drop.
+pub(super) struct Watch {
+    hub: Arc<Hub>,
+    room: ChatId,
+    queue: Arc<Queue>,
+}
+
+impl Watch {
+    /// Waits for the next item. Cancel safe.
+    pub(super) async fn next(&mut self) -> Heard {
+        loop {
+            {
+                let mut unread = self.queue.unread.lock();
+                if let Some(news) = unread.news.pop_front() {
+                    unread.bytes -= news.bytes();
+                    self.queue.queued.fetch_sub(news.bytes(), Ordering::AcqRel);
+                    return Heard::News(news);
+                }
+                if std::mem::take(&mut unread.behind) {
+                    return Heard::Behind;
+                }
+            }
+            self.queue.changed.notified().await;
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.hub.rooms.remove_if_mut(&self.room, |_, queues| {
+            queues.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
+            queues.is_empty()
+        });
+        self.queue.unread.lock().clear(&self.queue.queued);
     }
 }
 
 impl Hub {
-    /// Held while something is written and shown, so that the page meets a room's lines in the order of
-    /// its ledger and a quick answer never stands above its question.
-    pub(super) async fn pen(&self, room: &ChatId) -> MutexGuard<'_, ()> {
-        let index = self.hasher.hash_one(room) % (PENS as u64);
-        self.pens[usize::try_from(index).expect("less than the number of pens")].lock().await
+    pub(super) fn is_watched(&self, room: &ChatId) -> bool {
+        self.rooms.contains_key(room)
     }
 
     pub(super) fn show(&self, room: &ChatId, news: News) {
-        if let Some(watched) = self.rooms.get(room) {
-            // Nobody left is fine: the ledger has it.
-            let _ = watched.send(news);
+        if let Some(queues) = self.rooms.get(room) {
+            let news = Arc::new(news);
+            queues.iter().for_each(|queue| queue.push(&news));
         }
     }
 
-    pub(super) fn watch(&self, room: &ChatId) -> broadcast::Receiver<News> {
-        self.rooms.entry(room.clone()).or_insert_with(|| broadcast::channel(BACKLOG).0).subscribe()
-    }
-
-    /// Forgets the room if nobody looks into it any more. To be called after a watcher is dropped.
-    pub(super) fn left(&self, room: &ChatId) {
-        self.rooms.remove_if(room, |_, watched| watched.receiver_count() == 0);
-    }
-
-    #[cfg(test)]
-    fn watched(&self) -> usize {
-        self.rooms.len()
+    pub(super) fn watch(self: &Arc<Self>, room: &ChatId) -> Watch {
+        let queue = Arc::new(Queue {
+            unread: Mutex::default(),
+            changed: Notify::new(),
+            queued: Arc::clone(&self.queued),
+        });
+        self.rooms.entry(room.clone()).or_default().push(Arc::clone(&queue));
+        Watch { hub: Arc::clone(self), room: room.clone(), queue }
     }
 }
 
@@ -73,19 +172,49 @@ impl Hub {
 mod tests {
     use super::*;
 
+    fn news(bytes: usize) -> News {
+        News { name: "line", data: "x".repeat(bytes), at: None, line: None }
+    }
+
     #[tokio::test]
     async fn a_room_is_remembered_only_while_somebody_looks_into_it() {
-        let hub = Hub::default();
+        let hub = Arc::new(Hub::default());
         let room = ChatId::from("web-1");
         let (mut first, second) = (hub.watch(&room), hub.watch(&room));
         drop(second);
-        hub.left(&room);
-        hub.show(&room, News::Typing { on: true, text: None });
-        assert!(matches!(first.recv().await, Ok(News::Typing { on: true, .. })));
+        hub.show(&room, news(1));
+        assert!(matches!(first.next().await, Heard::News(_)));
         drop(first);
-        hub.left(&room);
-        assert_eq!(hub.watched(), 0);
-        hub.show(&room, News::Typing { on: true, text: None });
-        assert_eq!(hub.watched(), 0);
+        assert!(!hub.is_watched(&room));
+        hub.show(&room, news(1));
+        assert!(hub.rooms.is_empty());
+    }
+
+    #[tokio::test]
+    async fn unread_streams_hold_a_bounded_number_of_bytes_each_and_in_all() {
+        let hub = Arc::new(Hub::default());
+        let room = ChatId::from("web-1");
+        let mut pages: Vec<Watch> = (0..10).map(|_| hub.watch(&room)).collect();
+        for _ in 0..1_000 {
+            hub.show(&room, news(40_000));
+        }
+        assert!(hub.queued.load(Ordering::Acquire) <= 10 * QUEUE_BYTES);
+        for page in &mut pages {
+            assert!(matches!(page.next().await, Heard::Behind), "it is told to look up what it missed");
+        }
+        // Many pages, none over its own limit: all together stay below the total limit and continue from the ledger.
+        let mut many: Vec<Watch> =
+            (0..300).map(|number| hub.watch(&format!("web-{number}").into())).collect();
+        for number in 0..300 {
+            for _ in 0..4 {
+                hub.show(&format!("web-{number}").into(), news(60_000));
+            }
+        }
+        assert!(hub.queued.load(Ordering::Acquire) <= ALL_BYTES);
+        for page in &mut many {
+            assert!(matches!(page.next().await, Heard::News(_) | Heard::Behind));
+        }
+        drop((pages, many));
+        assert_eq!(hub.queued.load(Ordering::Acquire), 0, "everything is given back");
     }
 }

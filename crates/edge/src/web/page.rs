@@ -1,4 +1,4 @@
-//! The page and its parts, all of them in the binary: it asks nothing of the network but this house.
+//! Assets of the chat page, embedded in the binary. The page loads nothing from any other server.
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
@@ -10,16 +10,16 @@ use super::problem::Problem;
 
 const HTML: &str = include_str!("page/page.html");
 
-/// Name, type and text.
+/// Name, content type and text.
 const ASSETS: [(&str, &str, &str); 5] = [
     ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
     ("lines.js", "text/javascript; charset=utf-8", include_str!("page/lines.js")),
-    ("markdown.js", "text/javascript; charset=utf-8", include_str!("page/markdown.js")),
+    ("code.js", "text/javascript; charset=utf-8", include_str!("page/code.js")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 
-/// No script but ours, nothing from elsewhere, no frame around us.
+/// Content Security Policy: only our own scripts and files, and no framing.
 const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -34,37 +34,32 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
     }
 }
 
-/// The page's own addresses are relative to the folder it lies in, so it has one spelling.
+/// Redirects `/chat/` to `/chat`. The page uses relative URLs, so it must be at one path only.
 pub(super) async fn without_slash(uri: Uri) -> Response {
     let there = uri.query().map_or_else(|| "../chat".to_owned(), |query| format!("../chat?{query}"));
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, there)]).into_response()
 }
 
-/// Is this the path of the page itself?
+/// Whether other sites may link to this path: the page itself, or the server's root, which redirects to it. With a URL
+/// prefix the root can have any path, except one of the page's API.
 pub(super) fn is_page(path: &str) -> bool {
-    path.trim_end_matches('/').ends_with("/chat")
+    let path = path.trim_end_matches('/');
+    path.ends_with("/chat") || !path.contains("/chat/")
 }
 
-/// The token of an invitation link. Tokens are ours, so any that needs decoding is none.
-pub(super) fn invite_in(query: Option<&str>) -> Option<String> {
-    let token = query?.split('&').find_map(|pair| pair.strip_prefix("invite="))?;
-    let plain = !token.is_empty() && token.len() <= 128 && token.bytes().all(|b| b.is_ascii_alphanumeric());
-    plain.then(|| token.to_owned())
-}
-
-/// What every answer wears, refusals too.
-pub(super) fn dressed(mut response: Response) -> Response {
+/// Sets the headers of every response, including refusals.
+pub(super) fn with_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    let mut wear = |name: HeaderName, value: &'static str| {
+    let mut set = |name: HeaderName, value: &'static str| {
         headers.insert(name, HeaderValue::from_static(value));
     };
-    wear(CONTENT_SECURITY_POLICY, POLICY);
-    wear(X_CONTENT_TYPE_OPTIONS, "nosniff");
-    wear(X_FRAME_OPTIONS, "DENY");
-    wear(REFERRER_POLICY, "no-referrer");
-    wear(CACHE_CONTROL, "no-store");
-    wear(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
-    wear(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    set(CONTENT_SECURITY_POLICY, POLICY);
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(X_FRAME_OPTIONS, "DENY");
+    set(REFERRER_POLICY, "no-referrer");
+    set(CACHE_CONTROL, "no-store");
+    set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     response
 }
 
@@ -87,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_page_asks_only_for_parts_that_exist_and_has_no_inline_script() {
-        for (name, ..) in ASSETS.iter().filter(|(name, ..)| !matches!(*name, "markdown.js" | "lines.js")) {
+        for (name, ..) in ASSETS.iter().filter(|(name, ..)| !matches!(*name, "code.js" | "lines.js")) {
             assert!(HTML.contains(&format!("\"chat/{name}\"")), "{name}");
         }
         assert_eq!(HTML.matches("<script").count(), HTML.matches("<script type=\"module\" src=").count());
@@ -95,11 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn an_invitation_is_read_from_the_link() {
-        assert_eq!(invite_in(Some("a=b&invite=00ff")).as_deref(), Some("00ff"));
-        for none in [None, Some(""), Some("invite="), Some("invite=a%20b"), Some("uninvite=1")] {
-            assert_eq!(invite_in(none), None, "{none:?}");
-        }
-        assert!(is_page("/chat") && is_page("/prefix/chat/") && !is_page("/chat/api/agents"));
+    fn the_page_is_known_by_its_path() {
+        assert!(
+            is_page("/chat")
+                && is_page("/prefix/chat/")
+                && is_page("/")
+                && is_page("/prefix")
+                && !is_page("/chat/api/agents")
+        );
     }
 }

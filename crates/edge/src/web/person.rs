@@ -1,20 +1,20 @@
-//! Who sits before the page.
+//! Names of invited people, and the event source that agents see for them.
 
-use aws_lc_rs::digest::{SHA256, digest};
 use ledger::Room;
 use posthouse_wire::{Source, UserId};
 
 use super::NAME;
+use super::invitations::fingerprint;
 
 /// The longest name, in Unicode scalar values.
 const LONGEST: usize = 64;
 
-/// A person by the name they gave, or that their invitation gave them.
+/// The name of a person, as given in the invitation. It is not an identity: several people may share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person(String);
 
 impl Person {
-    /// Trims; nothing for a name that is blank, too long, or holds control characters.
+    /// Trims the name. `None` if it is blank, too long, or contains control characters.
     pub fn read(name: &str) -> Option<Self> {
         let name = name.trim();
         let fits = !name.is_empty() && name.chars().count() <= LONGEST && !name.chars().any(char::is_control);
@@ -24,24 +24,24 @@ impl Person {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// An id made of the name: names may hold anything, ids end up in session keys.
-    fn user_id(&self) -> UserId {
-        let sum = digest(&SHA256, self.0.as_bytes());
-        format!("web-user-{}", hex::encode(&sum.as_ref()[..16])).into()
-    }
 }
 
-/// Where everything said in this room comes from, as the agent is told.
+/// The person's id. It is derived from the invitation, so that two people with the same name have different ids. For a
+/// room without an invitation it is derived from the room.
+fn user_id(room: &Room) -> UserId {
+    let whose = room.invitation.as_ref().map_or(room.id.as_str(), |invitation| invitation.as_str());
+    format!("web-user-{}", &fingerprint(whose)[..32]).into()
+}
+
+/// The event source of all messages in this room.
 pub(super) fn source(room: &Room) -> Source {
-    let person = Person(room.person.clone());
     Source {
         platform: NAME.into(),
         chat_id: Some(room.id.clone()),
         chat_type: "dm".to_owned(),
         chat_name: Some(room.person.clone()),
-        user_id: Some(person.user_id()),
-        user_name: Some(person.0),
+        user_id: Some(user_id(room)),
+        user_name: Some(room.person.clone()),
         ..Source::default()
     }
 }
@@ -60,14 +60,17 @@ mod tests {
     }
 
     #[test]
-    fn people_of_different_names_have_different_ids() {
-        let ids: Vec<UserId> = ["ann", "Ann", "ann ann", "山田"]
-            .iter()
-            .map(|name| Person::read(name).unwrap().user_id())
-            .collect();
-        for (index, id) in ids.iter().enumerate() {
-            assert!(id.as_str().starts_with("web-user-") && id.as_str().is_ascii(), "{id}");
-            assert!(!ids[..index].contains(id), "{id}");
-        }
+    fn two_people_of_one_name_have_different_ids() {
+        let room = |invitation: &str| Room {
+            id: "web-1".into(),
+            instance: "inst_1".into(),
+            invitation: Some(invitation.into()),
+            person: "ann".to_owned(),
+            created: posthouse_time::Moment::from_millis(0),
+        };
+        let (one, other) = (source(&room("inv_1")), source(&room("inv_2")));
+        assert_eq!(one.user_name, other.user_name);
+        assert_ne!(one.user_id, other.user_id);
+        assert!(one.user_id.is_some_and(|id| id.as_str().starts_with("web-user-")));
     }
 }

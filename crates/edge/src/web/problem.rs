@@ -1,4 +1,4 @@
-//! What a page hears when something is not to be.
+//! Problem Details (RFC 9457) responses of the chat page's API.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Fault;
 
-/// A refusal in the house's own shape, `application/problem+json`.
+/// A refusal as `application/problem+json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -16,9 +16,28 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Also the answer to everybody who may not know what is here.
+    /// Also used for requests that must not learn what exists.
     pub(super) const NOT_FOUND: Problem =
-        Problem { status: StatusCode::NOT_FOUND, code: "not_found", title: "there is nothing here" };
+        Problem { status: StatusCode::NOT_FOUND, code: "not_found", title: "not found" };
+
+    /// No session, or one that has ended.
+    pub(super) const NOT_INVITED: Problem = Problem {
+        status: StatusCode::UNAUTHORIZED,
+        code: "not_invited",
+        title: "this page needs an invitation link",
+    };
+
+    pub(super) const BAD_LINK: Problem = Problem {
+        status: StatusCode::FORBIDDEN,
+        code: "bad_link",
+        title: "this link was used before or has expired; ask for a new one",
+    };
+
+    pub(super) const TOO_MANY_STREAMS: Problem = Problem {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        code: "too_many_streams",
+        title: "too many pages are open; close one of them",
+    };
 
     pub(super) const TOO_LONG: Problem =
         Problem { status: StatusCode::PAYLOAD_TOO_LARGE, code: "too_long", title: "the message is too long" };
@@ -26,12 +45,37 @@ impl Problem {
     pub(super) const NAME_TAKEN: Problem = Problem {
         status: StatusCode::CONFLICT,
         code: "name_taken",
-        title: "an agent of that name is here already",
+        title: "an agent with this name already exists; choose another name",
     };
 
-    /// The agent's inbox did not take it; nothing was kept.
+    /// The message was refused as a turn; nothing was stored.
     pub(super) const NOT_TAKEN: Problem =
-        Problem { status: StatusCode::CONFLICT, code: "not_taken", title: "the message was not taken" };
+        Problem { status: StatusCode::CONFLICT, code: "not_taken", title: "the message was not accepted" };
+
+    /// A bug in the server. Details are only in the log.
+    pub(super) const BROKEN: Problem = Problem {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        code: "fault",
+        title: "the server failed while handling this request",
+    };
+
+    pub(super) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Nothing was stored; the same message can be sent again.
+    pub(super) const INBOX_FULL: Problem = Problem {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        code: "inbox_full",
+        title: "the agent has too many unread messages; this one was not stored, try again later",
+    };
+
+    /// Nothing was stored. The tenant must free storage first.
+    pub(super) const STORAGE_FULL: Problem = Problem {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        code: "quota_exceeded",
+        title: "no storage is left; the message was not stored, ask whoever runs this server",
+    };
 
     pub(super) const fn malformed(title: &'static str) -> Problem {
         Problem { status: StatusCode::BAD_REQUEST, code: "malformed", title }
@@ -54,14 +98,14 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Logged where it becomes an answer; the page learns only that it was not its fault.
+/// Logs the fault. The page only gets "unavailable".
 impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
         tracing::error!(%fault, "the web chat could not serve a request");
         Problem {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "unavailable",
-            title: "the house cannot do this now; try again",
+            title: "the server cannot do this now; try again",
         }
     }
 }

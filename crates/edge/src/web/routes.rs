@@ -1,4 +1,4 @@
-//! The page's door: `/chat` and what lies under it.
+//! HTTP routes of the chat page: `/chat` and paths below it.
 
 use std::sync::Arc;
 
@@ -8,33 +8,38 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use bytes::Bytes;
+use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use ledger::{Line, Room};
+use ledger::{Audit, Deed, Full, Line, Room};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
-use relay::Relay;
+use relay::{Caller, Relay, STOP};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{self, Visitor};
-use super::enrol::{Enrol, Turned};
-use super::person::{Person, source};
+use super::enrol::{Enrol, EnrolRefused};
+use super::invitations::fingerprint;
+use super::person::source;
 use super::problem::Problem;
-use super::{LIMIT, Web, identity, page, stream};
+use super::{LIMIT, Web, identity, page, session, stream};
 use crate::bots::Bots;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::platform::{Arrival, Platform, Reading};
 
-/// The longest body: a longest message, every character written as two escapes.
+/// The longest body: a message of the longest length, with every character written as two JSON escapes.
 const LONGEST_BODY: usize = LIMIT * 12 + 4096;
 
-/// How many agents the picker can hold.
+/// The longest body of a request without a session.
+const LONGEST_EXCHANGE: usize = 4 * 1024;
+
+/// The largest number of agents in the picker.
 const AGENTS: usize = 500;
 
-/// What the page is served from.
+/// The components that serve the page.
 #[derive(Clone)]
 pub struct Chat {
     pub web: Arc<Web>,
@@ -42,56 +47,72 @@ pub struct Chat {
     pub bots: Bots,
     pub relay: Relay,
     pub enrol: Arc<dyn Enrol>,
+    pub audit: Arc<dyn Audit>,
     pub metrics: Arc<Metrics>,
-    /// The house's one address: the other name, besides those of this machine, that guests may call it by.
+    /// The public URL of the server, without a trailing slash.
     pub public_url: Arc<str>,
-    /// Ends the streams when the house closes.
+    /// Ends the streams when the server shuts down.
     pub closing: CancellationToken,
 }
 
-/// The page at `/chat`, to be mounted under the house's prefix.
+impl Chat {
+    /// The path of the page; its cookie is limited to it.
+    pub(super) fn page_path(&self) -> String {
+        let rest = self.public_url.split_once("://").map_or("", |(_, rest)| rest);
+        let prefix = rest.find('/').map_or("", |at| rest[at..].trim_end_matches('/'));
+        format!("{prefix}/chat")
+    }
+
+    /// The name of the session cookie. Browsers share cookies between the ports of a host, so each server has its own.
+    pub(super) fn cookie_name(&self) -> String {
+        format!("posthouse_chat_{}", &fingerprint(&self.public_url)[..8])
+    }
+}
+
+/// The page at `/chat` and the redirect to it from `/`. The caller mounts them under the server's URL prefix.
 pub fn routes(chat: Chat) -> Router {
-    Router::new()
-        .route("/chat", get(page::show))
-        .route("/chat/", get(page::without_slash))
-        .route("/chat/{asset}", get(page::asset))
+    let invited = Router::new()
         .route("/chat/api/agents", get(agents).post(connect))
         .route("/chat/api/rooms", post(enter))
         .route("/chat/api/rooms/{room}/stream", get(watch))
         .route("/chat/api/rooms/{room}/messages", post(speak))
         .route("/chat/api/stop", post(stop))
+        .route_layer(middleware::from_fn_with_state(chat.clone(), auth::admit));
+    Router::new()
+        .route("/", get(front))
+        .route("/chat", get(page::show))
+        .route("/chat/", get(page::without_slash))
+        .route("/chat/{asset}", get(page::asset))
+        .route("/chat/api/session", post(session::exchange).layer(DefaultBodyLimit::max(LONGEST_EXCHANGE)))
+        .merge(invited)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
-        .layer(middleware::from_fn_with_state(chat.clone(), auth::admit))
+        .layer(middleware::from_fn_with_state(chat.clone(), auth::same_origin))
         .with_state(chat)
 }
 
 type Answer = Result<Json<Value>, Problem>;
-type Body = Result<Bytes, BytesRejection>;
+pub(super) type Body = Result<Bytes, BytesRejection>;
 
-/// Who is here, and who is asking.
-async fn agents(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>) -> Answer {
-    let at_home = visitor == Visitor::AtHome;
-    let roster = chat.relay.roster();
-    let tenants = if at_home { roster.tenants().await? } else { Vec::new() };
-    let mut here = roster.instances(None).await?;
+/// Redirects the root URL to the page.
+async fn front(State(chat): State<Chat>) -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, chat.page_path())]).into_response()
+}
+
+/// Lists the agents this visitor can talk to, and names the visitor.
+async fn agents(State(chat): State<Chat>, Extension(Visitor(invited)): Extension<Visitor>) -> Answer {
+    let mut here = chat.relay.roster().instances(Some(&invited.tenant)).await?;
+    here.retain(|agent| invited.covers(&agent.tenant, &agent.id));
     here.truncate(AGENTS);
     let agents: Vec<Value> = here
         .iter()
         .map(|agent| {
-            let presence = chat.relay.presence(&agent.id);
-            // A guest was invited to talk, not to learn whose the agents are.
-            let tenant = tenants.iter().find(|tenant| tenant.id == agent.tenant).map(|tenant| &tenant.name);
             json!({
-                "instance_id": agent.id, "name": agent.name, "tenant": tenant,
-                "connected": presence.connected, "idle": agent.idle,
+                "instance_id": agent.id, "name": agent.name,
+                "connected": chat.relay.presence(&agent.id).connected, "idle": agent.idle,
             })
         })
         .collect();
-    let person = match &visitor {
-        Visitor::AtHome => None,
-        Visitor::Invited(person) => Some(person.as_str()),
-    };
-    Ok(Json(json!({ "agents": agents, "person": person, "may_connect": at_home })))
+    Ok(Json(json!({ "agents": agents, "person": invited.person, "may_connect": invited.owner })))
 }
 
 #[derive(Deserialize)]
@@ -99,56 +120,70 @@ struct Named {
     name: String,
 }
 
-/// Makes an agent and shows, this once, how to start it.
+/// Creates an agent and returns its credential once. The audit record is stored before the response.
 async fn connect(
     State(chat): State<Chat>,
-    Extension(visitor): Extension<Visitor>,
+    Extension(Visitor(invited)): Extension<Visitor>,
+    caller: Option<Extension<Caller>>,
     body: Body,
 ) -> Result<Response, Problem> {
-    if visitor != Visitor::AtHome {
+    if !invited.owner {
         return Err(Problem::NOT_FOUND);
     }
     let Named { name } = read(body)?;
-    const UNFIT: Problem = Problem::unfit(
-        "a name begins with a letter or digit and holds only those, dots, dashes and underscores",
-    );
-    let name = name.trim();
-    if !id::is_name(name) || name.starts_with("inst_") {
-        return Err(UNFIT);
+    let name = name.trim().to_owned();
+    if !id::is_name(&name) || name.starts_with("inst_") {
+        return Err(UNFIT_NAME);
     }
-    match chat.enrol.enrol(name).await {
-        Ok(newcomer) => {
-            tracing::info!(instance.id = %newcomer.instance, "an agent was made from the web chat");
-            Ok((StatusCode::CREATED, Json(newcomer.shown())).into_response())
-        }
-        Err(Turned::Unfit) => Err(UNFIT),
-        Err(Turned::Taken) => Err(Problem::NAME_TAKEN),
-        Err(Turned::Fault(fault)) => Err(fault.into()),
-    }
+    let caller = caller.map(|Extension(Caller(address))| address);
+    // A task of its own, so that the audit record is stored even if the browser disconnects.
+    let done = tokio::spawn(async move {
+        let made = match chat.enrol.enrol(&invited.tenant, &name).await {
+            Ok(enrolled_agent) => Ok(enrolled_agent),
+            Err(EnrolRefused::Unfit) => Err(UNFIT_NAME),
+            Err(EnrolRefused::Taken) => Err(Problem::NAME_TAKEN),
+            Err(EnrolRefused::Fault(fault)) => Err(fault.into()),
+        };
+        let status = made.as_ref().map_or_else(|problem| problem.status(), |_| StatusCode::CREATED);
+        let deed = Deed {
+            at: chat.web.timepiece.now(),
+            operation: "POST /chat/api/agents".to_owned(),
+            about: Some(format!(
+                "agent {name} of {}, by {} ({})",
+                invited.tenant, invited.person, invited.id
+            )),
+            caller,
+            status: status.as_u16(),
+        };
+        chat.audit.note(deed).await?;
+        made
+    });
+    let enrolled_agent = done.await.map_err(|_| Problem::BROKEN)??;
+    tracing::info!(instance.id = %enrolled_agent.instance, "an agent was created on the web chat page");
+    Ok((StatusCode::CREATED, Json(enrolled_agent.shown())).into_response())
 }
+
+const UNFIT_NAME: Problem = Problem::unfit(
+    "a name has 1 to 64 letters, digits, dots, dashes or underscores; it starts with a letter or digit, not inst_",
+);
 
 #[derive(Deserialize)]
 struct Entering {
     agent: InstanceId,
-    #[serde(default)]
-    person: Option<String>,
 }
 
-async fn enter(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>, body: Body) -> Answer {
-    let Entering { agent, person } = read(body)?;
-    let person = match visitor {
-        Visitor::Invited(person) => person,
-        Visitor::AtHome => person
-            .as_deref()
-            .and_then(Person::read)
-            .ok_or(Problem::unfit("a person has a name of at most 64 characters"))?,
-    };
-    if chat.relay.roster().instance(&agent).await?.is_none() {
+async fn enter(
+    State(chat): State<Chat>,
+    Extension(Visitor(invited)): Extension<Visitor>,
+    body: Body,
+) -> Answer {
+    let Entering { agent } = read(body)?;
+    let agent = chat.relay.roster().instance(&agent).await?.ok_or(Problem::NOT_FOUND)?;
+    if !invited.covers(&agent.tenant, &agent.id) {
         return Err(Problem::NOT_FOUND);
     }
-    let room = chat.web.enter(agent, &person).await?;
-    let history = chat.web.rooms.history(&room.id, stream::HISTORY).await?;
-    let history: Vec<Value> = history.iter().map(stream::shown).collect();
+    let room = chat.web.enter(agent.id, &invited).await?.ok_or(Problem::NOT_INVITED)?;
+    let history = stream::history(&chat.web, &room.id, &invited.tenant).await?;
     Ok(Json(json!({ "room": room.id, "agent": room.instance, "person": room.person, "history": history })))
 }
 
@@ -164,18 +199,23 @@ async fn watch(
     since: Result<Query<Since>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let Query(Since { after }) = since.map_err(|_| Problem::malformed("`after` is a number"))?;
+    let Query(Since { after }) = since.map_err(|_| Problem::malformed("`after` must be a number"))?;
     let room = open(&chat, &visitor, &room.into()).await?;
-    // A browser that reconnects by itself asks for the old address but names the last event it saw.
+    let stream = chat.web.streams.open(&visitor.0).ok_or(Problem::TOO_MANY_STREAMS)?;
+    // The invitation may have been withdrawn before the stream was opened. From here on, withdrawing ends the stream.
+    if chat.web.invitations.invitation(&visitor.0.id).await?.is_none() {
+        return Err(Problem::NOT_INVITED);
+    }
+    // A browser that reconnects by itself uses the old URL, but sends the id of the last event.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.max(after).map(Moment::from_millis);
-    Ok(stream::watch(chat.web, room.id, after, chat.closing).await?)
+    Ok(stream::watch(chat.web, chat.relay, room.id, after, stream, chat.closing).await?)
 }
 
 #[derive(Deserialize)]
 struct Said {
     text: String,
-    /// The page's own name for this message: saying it again changes nothing.
+    /// The page's id for this message. Sending it again changes nothing.
     nonce: String,
 }
 
@@ -187,7 +227,7 @@ async fn speak(
 ) -> Answer {
     let Said { text, nonce } = read(body)?;
     if text.trim().is_empty() {
-        return Err(Problem::unfit("there is nothing in the message"));
+        return Err(Problem::unfit("the message is empty"));
     }
     if text.chars().count() > LIMIT {
         return Err(Problem::TOO_LONG);
@@ -195,7 +235,7 @@ async fn speak(
     let fits =
         (8..=64).contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !fits {
-        return Err(Problem::unfit("a nonce is 8 to 64 letters, digits and dashes"));
+        return Err(Problem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
     let room = open(&chat, &visitor, &room.into()).await?;
     let Some(bot) = chat.bots.find(&identity(&room.instance)).await? else { return Err(Problem::NOT_FOUND) };
@@ -205,10 +245,16 @@ async fn speak(
     let reading =
         Reading { arrivals: vec![arrival(&room, &message, &nonce, &text, received)], ..Reading::default() };
 
-    // Kept for the agent first, then written into the room: after a crash in between, the page says it again
-    // and meets the same entry. The pen keeps a quick answer from being written above its question.
-    let _pen = chat.web.hub.pen(&room.id).await;
-    let entry = chat.intake.take(&platform, &bot, reading).await?.pop().ok_or(Problem::NOT_TAKEN)?;
+    // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
+    // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
+    let _lock = chat.web.locks.lock(&room.id).await;
+    let mut taken = chat.intake.take(&platform, &bot, reading).await?;
+    let entry = match (taken.entries.pop(), taken.full) {
+        (Some(entry), _) => entry,
+        (None, Some(Full::Tenant)) => return Err(Problem::STORAGE_FULL),
+        (None, Some(_)) => return Err(Problem::INBOX_FULL),
+        (None, None) => return Err(Problem::NOT_TAKEN),
+    };
     let line = Line {
         message: message.clone(),
         by_agent: false,
@@ -216,7 +262,12 @@ async fn speak(
         reply_to: None,
         said: received,
         edited: None,
+        entry: Some(entry.clone()),
+        delivered: None,
     };
+    if line.text == STOP {
+        chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
+    }
     chat.web.write(&room, line).await?;
     Ok(Json(json!({ "message_id": message, "entry": entry })))
 }
@@ -247,26 +298,22 @@ struct Stopping {
     room: ChatId,
 }
 
-/// Stops the turn that runs in this room, if one does.
+/// Stops the running turn of this room, if there is one.
 async fn stop(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>, body: Body) -> Answer {
     let Stopping { room } = read(body)?;
     let room = open(&chat, &visitor, &room).await?;
     chat.relay.interrupt(&room.instance, &source(&room));
+    chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
     Ok(Json(json!({ "connected": chat.relay.presence(&room.instance).connected })))
 }
 
-/// The room, if this visitor may be in it. Another person's looks like none.
+/// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.
 async fn open(chat: &Chat, visitor: &Visitor, room: &ChatId) -> Result<Room, Problem> {
     let room = chat.web.rooms.room(room).await?.ok_or(Problem::NOT_FOUND)?;
-    match visitor {
-        Visitor::AtHome => Ok(room),
-        Visitor::Invited(person) if person.as_str() == room.person => Ok(room),
-        Visitor::Invited(_) => Err(Problem::NOT_FOUND),
-    }
+    if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(Problem::NOT_FOUND) }
 }
 
-fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+pub(super) fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let bytes = body.map_err(|_| Problem::TOO_LONG)?;
-    serde_json::from_slice(&bytes)
-        .map_err(|_| Problem::malformed("the body is not the JSON object asked for"))
+    serde_json::from_slice(&bytes).map_err(|_| Problem::malformed("the body is not the expected JSON object"))
 }

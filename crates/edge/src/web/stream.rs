@@ -1,4 +1,7 @@
-//! A room as it happens: server-sent events, first what was said, then what is being said.
+//! Server-sent events of a room: first its history, then live changes.
+//!
+//! Messages are read from the ledger in small pages, as fast as the browser reads the stream. A stream that nobody
+//! reads uses little memory.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -7,43 +10,92 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use futures_util::{FutureExt, future};
 use ledger::Line;
 use posthouse_time::Moment;
-use posthouse_wire::ChatId;
+use posthouse_wire::{ChatId, EntryId, MessageId, TenantId};
+use relay::{Relay, STOP};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::Web;
-use super::hub::News;
+use super::hub::{Heard, LineMark, News, Watch};
+use super::streams::OpenStream;
 
-/// How far back a page looks.
-pub(super) const HISTORY: u16 = 500;
+/// Length of the history, in messages and in bytes of text.
+const HISTORY: u16 = 500;
+const HISTORY_BYTES: usize = 512 * 1024;
 
-/// A comment this often tells proxies and pages that the line is alive.
+/// Amount of text that is read from the ledger at a time.
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// Interval of comments that show proxies and browsers that the stream is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A page that comes back is told again what changed shortly before it left, in case a clock was set
-/// back meanwhile. Lines are known by their ids, so it does no harm.
+/// A page that reconnects gets again what changed shortly before it left, in case the clock was set back meanwhile.
+/// Messages have ids, so repeating them does no harm.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// Everything in the room that changed since `after`, then everything that changes, until the house
-/// closes or the page leaves.
+/// Duration of one wait for an acknowledgement, before the next one starts.
+const WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// Largest number of messages whose acknowledgement one page waits for. While it is reached, further messages are not
+/// shown as delivered.
+const AWAITED: usize = 64;
+
+/// Number of latest messages that are searched for an answer.
+const LATEST: u16 = 8;
+
+/// The latest messages of a room, as JSON for the page.
+pub(super) async fn history(
+    web: &Web,
+    room: &ChatId,
+    tenant: &TenantId,
+) -> Result<Vec<Value>, ledger::Fault> {
+    let start = web.rooms.place_before_latest(room, HISTORY, HISTORY_BYTES).await?;
+    let lines = web.rooms.lines_after(room, start, None, HISTORY_BYTES).await?;
+    let mut shown = Vec::with_capacity(lines.len());
+    for (_, line) in &lines {
+        shown.push(web.shown(tenant.as_str(), line).await);
+        // Rendering many short messages takes long in total.
+        tokio::task::yield_now().await;
+    }
+    Ok(shown)
+}
+
+/// Streams everything in the room that changed since `after`, then all further changes, until the page leaves, the
+/// invitation is withdrawn or the server shuts down.
 pub(super) async fn watch(
     web: Arc<Web>,
+    relay: Relay,
     room: ChatId,
     after: Option<Moment>,
+    open: OpenStream,
     closing: CancellationToken,
 ) -> Result<Response, ledger::Fault> {
-    let (past, live) = {
-        // With the pen in hand nothing is written between the look back and the look ahead.
-        let _pen = web.hub.pen(&room).await;
-        let live = web.hub.watch(&room);
-        (changed_since(&web, &room, after).await?, live)
+    // The lock keeps anything from being stored between the first read and the subscription. Later reads of a long
+    // history may repeat a change, which does no harm.
+    let locked = Arc::clone(&web);
+    let _lock = locked.locks.lock(&room).await;
+    let live = web.hub.watch(&room);
+    let mut watcher = Watcher {
+        past: VecDeque::new(),
+        next_page: None,
+        last: after,
+        since: None,
+        awaited: FuturesUnordered::new(),
+        unanswered: None,
+        turn_shown: false,
+        web,
+        relay,
+        room,
+        live,
+        open,
+        closing,
     };
-    let watcher = Watcher { web, room, live: Some(live), past, last: after, closing };
+    watcher.look_back().await?;
     let events = stream::unfold(watcher, |mut watcher| async {
         let event = watcher.next().await?;
         Some((Ok::<_, Infallible>(event), watcher))
@@ -51,86 +103,196 @@ pub(super) async fn watch(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-async fn changed_since(
-    web: &Web,
-    room: &ChatId,
-    after: Option<Moment>,
-) -> Result<VecDeque<Line>, ledger::Fault> {
-    let lines = web.rooms.history(room, HISTORY).await?;
-    let after = after.map(|after| after - MARGIN);
-    Ok(lines.into_iter().filter(|line| after.is_none_or(|after| changed(line) >= after)).collect())
-}
-
 fn changed(line: &Line) -> Moment {
     line.edited.map_or(line.said, |edited| edited.max(line.said))
 }
 
-/// One page looking into one room.
+/// A person's message whose acknowledgement is awaited. `taken` is the time of the acknowledgement.
+struct Awaited {
+    message: MessageId,
+    entry: EntryId,
+    is_stop: bool,
+    taken: Option<Moment>,
+}
+
+/// The stream of one page for one room.
 struct Watcher {
     web: Arc<Web>,
+    relay: Relay,
     room: ChatId,
-    /// Always there until dropped.
-    live: Option<Receiver<News>>,
-    past: VecDeque<Line>,
+    live: Watch,
+    /// Messages that were read from the ledger and not sent yet.
+    past: VecDeque<(i64, Line)>,
+    /// The place after which to read on; `None` if the page has caught up.
+    next_page: Option<i64>,
+    /// Only messages that changed since then are read.
+    since: Option<Moment>,
+    /// Time of the latest change that was sent.
     last: Option<Moment>,
+    /// Messages that the agent has not acknowledged yet.
+    awaited: FuturesUnordered<BoxFuture<'static, Awaited>>,
+    /// The person's latest message, while the agent has not written anything after it.
+    unanswered: Option<MessageId>,
+    /// Whether the page shows an open turn.
+    turn_shown: bool,
+    open: OpenStream,
     closing: CancellationToken,
 }
 
 impl Watcher {
     async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(line) = self.past.pop_front() {
-                return Some(self.stamped("line", &shown(&line), Some(changed(&line))));
+            if self.open.ended.is_cancelled() {
+                return None;
             }
-            let live = self.live.as_mut()?;
+            let turn = self.web.turns.open_until(&self.room, self.web.timepiece.instant());
+            if turn.is_some() != self.turn_shown {
+                self.turn_shown = turn.is_some();
+                return Some(named("turn", &json!({ "open": self.turn_shown }).to_string()));
+            }
+            if let Some((_, line)) = self.past.pop_front() {
+                let news = self.web.news_of(self.open.tenant.as_str(), line).await;
+                return Some(self.shown(&news));
+            }
+            if let Some(place) = self.next_page {
+                // A failure ends the stream; the page then reconnects.
+                self.read_on(place).await.ok()?;
+                continue;
+            }
+            let timepiece = self.web.timepiece.clone();
+            let turn_over = async {
+                match turn {
+                    Some(until) => timepiece.sleep_until(until).await,
+                    None => future::pending().await,
+                }
+            };
             let heard = tokio::select! {
                 () = self.closing.cancelled() => return None,
-                heard = live.recv() => heard,
+                () = self.open.ended.cancelled() => return None,
+                () = turn_over => continue,
+                Some(awaited) = self.awaited.next() => {
+                    self.acknowledged(awaited).await.ok()?;
+                    continue;
+                }
+                heard = self.live.next() => heard,
             };
             match heard {
-                Ok(News::Line(line)) => {
-                    return Some(self.stamped("line", &shown(&line), Some(changed(&line))));
-                }
-                Ok(News::Edit { message, text, at }) => {
-                    let data = json!({ "message_id": message, "text": text, "edited": at.millis() });
-                    return Some(self.stamped("edit", &data, Some(at)));
-                }
-                Ok(News::Typing { on, text }) => {
-                    return Some(self.stamped("typing", &json!({ "on": on, "text": text }), None));
-                }
-                // Too far behind: look it up instead. The page leaves and comes back if that fails.
-                Err(RecvError::Lagged(_)) => {
-                    self.past = changed_since(&self.web, &self.room, self.last).await.ok()?
-                }
-                Err(RecvError::Closed) => return None,
+                Heard::News(news) => return Some(self.shown(&news)),
+                Heard::Behind => self.look_back().await.ok()?,
             }
         }
     }
 
-    /// The id is the moment of the change: what the page names when it comes back.
-    fn stamped(&mut self, name: &str, data: &Value, at: Option<Moment>) -> Event {
-        let event = Event::default().event(name).data(data.to_string());
-        let Some(at) = at else { return event };
+    /// Starts to read what changed since the latest change that was sent.
+    async fn look_back(&mut self) -> Result<(), ledger::Fault> {
+        let start = self.web.rooms.place_before_latest(&self.room, HISTORY, HISTORY_BYTES).await?;
+        self.since = self.last.map(|last| last - MARGIN);
+        self.read_on(start).await
+    }
+
+    async fn read_on(&mut self, after: i64) -> Result<(), ledger::Fault> {
+        self.past = self.web.rooms.lines_after(&self.room, after, self.since, PAGE_BYTES).await?.into();
+        self.next_page = self.past.back().map(|(place, _)| *place);
+        Ok(())
+    }
+
+    /// The event for the page. Its id is the time of the change, which the page sends when it reconnects.
+    fn shown(&mut self, news: &News) -> Event {
+        if let Some(line) = &news.line {
+            if !line.is_stop {
+                self.unanswered = (!line.by_agent).then(|| line.message.clone());
+            }
+            if let Some(entry) = &line.awaits
+                && self.awaited.len() < AWAITED
+            {
+                self.wait_for(line.message.clone(), entry.clone(), line.is_stop);
+            }
+        }
+        let event = named(news.name, &news.data);
+        let Some(at) = news.at else { return event };
         self.last = self.last.max(Some(at));
         event.id(self.last.unwrap_or(at).millis().to_string())
     }
-}
 
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.live = None;
-        self.web.hub.left(&self.room);
+    fn wait_for(&self, message: MessageId, entry: EntryId, is_stop: bool) {
+        let relay = self.relay.clone();
+        let wait = async move {
+            let taken = relay.acknowledged_at(&entry, WAIT).await.unwrap_or(None);
+            Awaited { message, entry, is_stop, taken }
+        };
+        self.awaited.push(wait.boxed());
+    }
+
+    /// Handles the end of a wait: the agent has acknowledged the message, or still has not.
+    async fn acknowledged(&mut self, awaited: Awaited) -> Result<(), ledger::Fault> {
+        let Awaited { message, entry, is_stop, taken } = awaited;
+        let Some(taken) = taken else {
+            self.wait_for(message, entry, is_stop);
+            return Ok(());
+        };
+        // The lock keeps an answer from being stored meanwhile: it must end the turn after the turn has begun.
+        let _lock = self.web.locks.lock(&self.room).await;
+        let now = self.web.timepiece.now();
+        // If several pages watch the room, only the first one stores the delivery and notifies the others.
+        if self.web.rooms.delivered(&self.room, &message, now).await? {
+            let instant = self.web.timepiece.instant();
+            if is_stop {
+                self.web.turns.stopped(&self.room, instant);
+            } else if self.unanswered.as_ref() == Some(&message)
+                && self.web.is_unanswered(&self.room, &message).await?
+            {
+                let ago = u64::try_from(now.millis() - taken.millis()).unwrap_or(0);
+                self.web.turns.begin(&self.room, Duration::from_millis(ago), instant);
+            }
+            let data = json!({ "message_id": message }).to_string();
+            self.web.hub.show(&self.room, News { name: "delivered", data, at: None, line: None });
+        }
+        Ok(())
     }
 }
 
-/// A line as the page reads it.
-pub(super) fn shown(line: &Line) -> Value {
-    json!({
-        "message_id": line.message,
-        "author": if line.by_agent { "agent" } else { "person" },
-        "text": line.text,
-        "reply_to": line.reply_to,
-        "said": line.said.millis(),
-        "edited": line.edited.map(Moment::millis),
-    })
+fn named(name: &str, data: &str) -> Event {
+    Event::default().event(name).data(data)
+}
+
+impl Web {
+    /// Whether the agent has not written anything after this message, according to the ledger.
+    async fn is_unanswered(&self, room: &ChatId, message: &MessageId) -> Result<bool, ledger::Fault> {
+        let start = self.rooms.place_before_latest(room, LATEST, PAGE_BYTES).await?;
+        let latest = self.rooms.lines_after(room, start, None, PAGE_BYTES).await?;
+        let after = latest.iter().rev().take_while(|(_, line)| line.message != *message);
+        Ok(!after.into_iter().any(|(_, line)| line.by_agent))
+    }
+
+    /// A message as JSON for the page. Text of an agent is also rendered to HTML.
+    pub(super) async fn shown(&self, whose: &str, line: &Line) -> Value {
+        let html = if line.by_agent { self.renderer.html(whose, &line.text).await } else { None };
+        json!({
+            "message_id": line.message,
+            "author": if line.by_agent { "agent" } else { "person" },
+            "text": line.text,
+            "html": html,
+            "reply_to": line.reply_to,
+            "said": line.said.millis(),
+            "edited": line.edited.map(Moment::millis),
+            "delivered": line.entry.as_ref().map(|_| line.delivered.is_some()),
+        })
+    }
+
+    pub(super) async fn news_of(&self, whose: &str, line: Line) -> News {
+        let data = self.shown(whose, &line).await.to_string();
+        let at = Some(changed(&line));
+        let awaits = line.entry.filter(|_| line.delivered.is_none());
+        News {
+            name: "line",
+            data,
+            at,
+            line: Some(LineMark {
+                message: line.message,
+                by_agent: line.by_agent,
+                is_stop: !line.by_agent && line.text == STOP,
+                awaits,
+            }),
+        }
+    }
 }

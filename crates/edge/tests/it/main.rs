@@ -1,7 +1,9 @@
-//! What the edge promises, checked from outside.
+//! Behaviour of the edge, tested through its public interface.
 
-// Actors unwrap too: a broken promise is a failed test wherever it shows.
+// Actors unwrap too: an unexpected result fails the test wherever it occurs.
 #![allow(clippy::unwrap_used)]
 
+mod access;
+mod route_removal;
 mod telegram;
 mod web;

@@ -1,7 +1,7 @@
-//! The Telegram platform against the recorded truths and against the stand-in.
+//! The Telegram platform, tested with the vectors and with the stand-in.
 
 mod actors;
-mod house;
+pub mod house;
 mod intake;
 mod polling;
 mod sending;

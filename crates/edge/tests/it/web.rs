@@ -1,4 +1,4 @@
-//! The built-in chat, from the page's side and from the agent's.
+//! The built-in web chat, from the side of the page and of the agent.
 
 mod actors;
 mod admission;

@@ -1,4 +1,4 @@
-//! The caller learns whether the other side may have heard it.
+//! Errors tell the caller whether the request may have arrived.
 
 use crate::listener::{self, Listener, Names, never};
 use errand::{Call, Config, Errand, Fault, Lookup, LookupResult};

@@ -1,4 +1,4 @@
-//! The far end, by hand: it counts connections, remembers the last request and answers as told.
+//! Test HTTP server: counts connections, remembers the last request and gives a fixed answer.
 
 use errand::{Config, Errand, Lookup, LookupResult};
 use std::net::{IpAddr, SocketAddr};

@@ -1,11 +1,13 @@
-//! Arms in two tables: `arms` holds what is pending, `fires` what became of it.
+//! SQL of arms: `arms` holds the pending ones, `fires` their history.
 
 mod alarm;
+mod arming;
 mod history;
 mod hold;
 mod revive;
 mod rows;
-mod wish;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -14,24 +16,25 @@ use posthouse_wire::{InstanceId, JobId, ScheduleId, TenantId};
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Sqlite;
+use super::{Sqlite, owner};
 use crate::Fault;
 use crate::arms::{
     Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, FireLine, NewAlarm, NewArm, Settled,
 };
+pub(super) use arming::cancel_all;
 use history::NewLine;
 use rows::ARM;
-pub(super) use wish::cancel_all;
 
 #[async_trait]
 impl Arms for Sqlite {
     async fn arm(&self, new: NewArm, quota: u32, now: Moment) -> Result<Armed, Fault> {
-        self.write(move |db| wish::arm(db, &new, quota, now)).await
+        self.write_for(self.tenant_of(&new.instance), move |db| arming::arm(db, &new, quota, now)).await
     }
 
     async fn cancel(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<ArmKey>, Fault> {
+        let owner = self.tenant_of(instance);
         let (instance, job) = (instance.clone(), job.clone());
-        self.write(move |db| wish::cancel(db, &instance, &job, now)).await
+        self.write_for(owner, move |db| arming::cancel(db, &instance, &job, now)).await
     }
 
     async fn set_alarm(&self, new: NewAlarm, quota: u32, now: Moment) -> Result<Armed, Fault> {
@@ -39,7 +42,7 @@ impl Arms for Sqlite {
         if self.read(move |db| alarm::is_full(db, &counted, quota)).await? {
             return Ok(Armed::OverQuota);
         }
-        self.write(move |db| alarm::set(db, &new, now)).await
+        self.write_for(owner(&new.tenant), move |db| alarm::set(db, &new, now)).await
     }
 
     async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<Option<ArmKey>, Fault> {
@@ -47,7 +50,7 @@ impl Arms for Sqlite {
         self.write(move |db| alarm::unset(db, &bell, &tenant, &job)).await
     }
 
-    /// Without the dead ones: an agent that misses one in the list asks for it anew, and that revives it.
+    /// Without dead arms. An agent that misses one in the list arms it again, and that revives it.
     async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault> {
         let instance = instance.clone();
         self.read(move |db| {
@@ -76,6 +79,10 @@ impl Arms for Sqlite {
         .await
     }
 
+    async fn tenants(&self, keys: Vec<ArmKey>) -> Result<Vec<(ArmKey, TenantId)>, Fault> {
+        self.read(move |db| hold::tenants(db, &keys)).await
+    }
+
     async fn claim(&self, keys: Vec<ArmKey>, owner: &str, lease_until: Moment) -> Result<Vec<Arm>, Fault> {
         let owner = owner.to_owned();
         self.write(move |db| hold::claim(db, &keys, &owner, lease_until)).await
@@ -97,14 +104,18 @@ impl Arms for Sqlite {
         self.write(move |db| hold::settle(db, key, &owner, &settled, now)).await
     }
 
-    async fn free_orphans(&self, owner: &str, now: Moment, retry_us: i64) -> Result<Vec<Due>, Fault> {
+    async fn free_orphans(&self, owner: &str, now: Moment, pause: Duration) -> Result<Vec<Due>, Fault> {
         let owner = owner.to_owned();
-        self.write(move |db| hold::free_orphans(db, &owner, now, retry_us)).await
+        self.write(move |db| hold::free_orphans(db, &owner, now, pause)).await
+    }
+
+    async fn move_retries(&self, now: Moment, longest: Duration) -> Result<Vec<Due>, Fault> {
+        self.write(move |db| revive::follow_wall_clock(db, now, longest)).await
     }
 
     async fn revive(&self, instance: &InstanceId, now: Moment) -> Result<Vec<Due>, Fault> {
         let of = instance.clone();
-        // Nearly every sign of life finds nothing to do, and need not wait for a commit to learn that.
+        // Nearly every sign of life finds nothing to do and need not wait for a commit.
         if self.read(move |db| revive::failing(db, &of, now)).await?.is_empty() {
             return Ok(Vec::new());
         }
@@ -160,7 +171,7 @@ impl Arms for Sqlite {
     ) -> Result<(), Fault> {
         let (instance, job, fire_at) = (instance.clone(), job.clone(), fire_at.clone());
         self.write(move |db| {
-            // No arm, no schedule.
+            // A manual fire has no arm and therefore no schedule.
             NewLine::plain(instance.as_str(), job.as_str(), "", fire_at.text(), history::MANUAL, now)
                 .attempt(&attempt)
                 .tell(db)
@@ -182,8 +193,8 @@ impl Arms for Sqlite {
 const DUE: &str = "SELECT next_us, key FROM arms
     WHERE state = 0 AND (next_us, key) > (?1, ?2) AND next_us < ?3 ORDER BY next_us, key LIMIT ?4";
 
-/// What narrows the search stands in a query of keys alone, which an index answers; only the rows of one
-/// page are then read.
+/// The filter is in a subquery of keys alone, which an index answers. Only the rows of one page are then
+/// read.
 fn filtered(db: &Connection, filter: &ArmFilter, at_most: u32) -> rusqlite::Result<Vec<Arm>> {
     let ArmFilter { tenant, instance, job, state, after } = filter;
     let after = after.map_or(i64::MIN, |key| key.0);
@@ -207,7 +218,7 @@ fn filtered(db: &Connection, filter: &ArmFilter, at_most: u32) -> rusqlite::Resu
             narrowed = format!("{narrowed} AND {condition}");
         }
     }
-    // Alarms are no agent's, so whoever names one meets none of them.
+    // Alarms belong to no agent, so a filter by tenant or instance never matches one.
     if tenant.is_none() && instance.is_none() {
         narrowed.push_str(" AND bell IS NULL");
     }
@@ -226,7 +237,7 @@ fn any<T: ToSql>(value: &T) -> &dyn ToSql {
 mod tests {
     use super::*;
 
-    /// How SQLite would go about it.
+    /// The query plan of SQLite.
     fn plan(statement: &str) -> String {
         let mut db = Connection::open_in_memory().unwrap();
         crate::sqlite::migrate::run(&mut db).unwrap();

@@ -1,4 +1,4 @@
-//! Deeds: one row each, in the order of their making.
+//! SQL of the audit log: one row per change, in order.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -13,7 +13,8 @@ impl Audit for Sqlite {
     async fn note(&self, deed: Deed) -> Result<(), Fault> {
         self.write(move |db| {
             db.prepare_cached(
-                "INSERT INTO audit (at, operation, about, caller, status) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO audit (at, operation, about, caller, status, counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ledger_time())",
             )?
             .execute(params![
                 deed.at.millis(),

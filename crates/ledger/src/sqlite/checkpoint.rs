@@ -12,22 +12,23 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::Fault;
 
-/// Log pages between two passes of the copying thread.
+/// Log pages between two passes of the checkpoint thread.
 const STRIDE: i64 = 8_000;
-/// Log pages past which the writer closes the last gap itself, so that the log starts over. Not sooner:
-/// a log that starts over empties every connection's page cache, the writer's too.
+/// Log pages past which the writer itself copies the rest, so that the log restarts. Not earlier: a restart
+/// of the log empties the page cache of every connection, including the writer's.
 const LONG: i64 = 24_000;
-/// Log pages past which the writer also waits for readers, whose snapshots keep the log from starting over.
+/// Log pages past which the writer also waits for readers, because their snapshots keep the log from
+/// restarting.
 const TOO_LONG: i64 = 32_000;
-/// How long it waits for them. A backup reads longer than that, and the log grows meanwhile.
+/// The longest wait for readers. A backup reads longer than that, and the log grows meanwhile.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A thread of its own does nearly all of the copying and the fsync of the database file. Only the
-/// few pages that were committed meanwhile are left to the writer, who alone can make the log restart.
+/// A separate thread does nearly all of the copying and the fsync of the database file. The writer copies
+/// only the few pages that were committed meanwhile, because only the writer can make the log restart.
 pub(super) struct Checkpoints {
-    /// How long the log was after the last commit.
+    /// Length of the log after the last commit.
     pages: Arc<AtomicI64>,
-    /// How long it was when it was last looked after.
+    /// Length of the log at the last request to the thread; `closed`: at the writer's own last checkpoint.
     asked: Cell<i64>,
     closed: Cell<i64>,
     ask: Option<mpsc::SyncSender<()>>,
@@ -62,7 +63,7 @@ impl Checkpoints {
     pub(super) fn committed(&self, db: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.asked.get() {
-            // The log has started over.
+            // The log has restarted.
             self.asked.set(0);
             self.closed.set(0);
         }
@@ -73,7 +74,7 @@ impl Checkpoints {
             }
         } else if pages - self.asked.get() >= STRIDE
             && let Some(ask) = &self.ask
-            // A full channel means that it is at work already.
+            // A full channel means that the thread is already working.
             && ask.try_send(()).is_ok()
         {
             self.asked.set(pages);
@@ -90,14 +91,14 @@ impl Drop for Checkpoints {
     }
 }
 
-/// Copies what no reader still needs. False when another checkpoint was under way.
+/// Copies the pages that no reader still needs. False when another checkpoint was running.
 fn checkpoint(db: &Connection, mode: &str) -> bool {
     let busy: rusqlite::Result<i64> =
         db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0));
     match busy {
         Ok(busy) => busy == 0,
         Err(error) => {
-            tracing::warn!(%error, "the log was not copied into the ledger");
+            tracing::warn!(%error, "cannot copy the write-ahead log into the database");
             false
         }
     }
@@ -109,6 +110,6 @@ fn patient(db: &Connection) -> bool {
     let _ = db.busy_timeout(PATIENCE);
     checkpoint(db, "RESTART");
     let _ = db.busy_timeout(usual);
-    // Whether it worked or not, the next attempt comes a stride later.
+    // Whether or not it worked, the next attempt comes a stride later.
     true
 }

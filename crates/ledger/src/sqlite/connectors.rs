@@ -1,3 +1,5 @@
+//! SQL of connectors and aliases.
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
@@ -65,7 +67,7 @@ impl Connectors for Sqlite {
         .await
     }
 
-    /// Its secrets hang on its row and go with it.
+    /// A foreign key deletes its secrets together with its row.
     async fn remove_connector(&self, tenant: &TenantId, name: &str) -> Result<Removed, Fault> {
         let (tenant, name, now) = (tenant.clone(), name.to_owned(), self.timepiece.now());
         self.write(move |db| {
@@ -117,7 +119,7 @@ impl Connectors for Sqlite {
         .await
     }
 
-    /// A tenant that is not there has nobody who may.
+    /// False for a tenant that does not exist.
     async fn peers_may_write(&self, tenant: &TenantId) -> Result<bool, Fault> {
         let tenant = tenant.clone();
         self.read(move |db| {

@@ -1,6 +1,9 @@
-//! Questions: one row each, open until it is answered, fails or its time is up.
+//! SQL of exchanges: one row per question, open until it is answered, fails or times out.
 
 mod looked_for;
+
+use std::collections::HashSet;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -9,19 +12,36 @@ use posthouse_wire::{ChatId, ClientId, CorrelationId, InstanceId, TenantId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Sqlite, receipts};
+use super::ledger_time::left;
+use super::usage::{ROW, count_for_tenant};
+use super::{Sqlite, owner, receipts};
 use crate::exchanges::{Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange};
-use crate::{Fault, NewReceipt, TokenHash};
+use crate::{Fault, NewReceipt, ReceiptKey, TokenHash};
 
 const EXCHANGE: &str =
     "SELECT tenant, correlation, caller, connector, agent, instance, chat, dispatch, digest,
-       opened, deadline, state, ended, answer, answered, error, seq FROM exchanges";
+       opened, CASE state WHEN 0 THEN wall_time_at(ends) ELSE deadline END, state, ended, answer, answered, error,
+       seq, max(ends - ledger_time(), 0) FROM exchanges";
 
 #[async_trait]
 impl Exchanges for Sqlite {
     async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<Asked, Fault> {
-        let timepiece = self.timepiece.clone();
-        self.write(move |db| ask(db, &new, &receipt, most, timepiece.now())).await
+        self.write_for(owner(&new.tenant), move |db| ask(db, &new, &receipt, most)).await
+    }
+
+    async fn unask(
+        &self,
+        tenant: &TenantId,
+        correlation: &CorrelationId,
+        receipt: ReceiptKey,
+    ) -> Result<(), Fault> {
+        let (tenant, correlation) = (tenant.clone(), correlation.clone());
+        self.write(move |db| {
+            db.prepare_cached("DELETE FROM exchanges WHERE tenant = ?1 AND correlation = ?2 AND state = 0")?
+                .execute([tenant.as_str(), correlation.as_str()])?;
+            receipts::forget_unsent(db, receipt)
+        })
+        .await
     }
 
     async fn exchange(
@@ -36,7 +56,7 @@ impl Exchanges for Sqlite {
     async fn exchange_in(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Exchange>, Fault> {
         let (of, chat) = (of.clone(), chat.clone());
         self.read(move |db| {
-            // A question of the same name may be asked again once the first is forgotten.
+            // A question with the same id can be asked again once the first is deleted.
             db.prepare_cached(&format!(
                 "{EXCHANGE} WHERE instance = ?1 AND chat = ?2 ORDER BY seq DESC LIMIT 1"
             ))?
@@ -111,8 +131,9 @@ impl Exchanges for Sqlite {
         sent_at: i64,
         now: Moment,
     ) -> Result<Answered, Fault> {
+        let owner = owner(tenant);
         let (tenant, correlation, content) = (tenant.clone(), correlation.clone(), content.to_owned());
-        self.write(move |db| answer(db, &tenant, &correlation, &content, sent_at, now)).await
+        self.write_for(owner, move |db| answer(db, &tenant, &correlation, &content, sent_at, now)).await
     }
 
     async fn fail(
@@ -125,8 +146,8 @@ impl Exchanges for Sqlite {
         let (tenant, correlation, error) = (tenant.clone(), correlation.clone(), error.to_owned());
         self.write(move |db| {
             db.prepare_cached(
-                "UPDATE exchanges SET state = 3, ended = ?4, error = ?3
-                 WHERE tenant = ?1 AND correlation = ?2 AND state = 0 AND deadline > ?4",
+                "UPDATE exchanges SET state = 3, ended = ?4, error = ?3, counted = ledger_time()
+                 WHERE tenant = ?1 AND correlation = ?2 AND state = 0 AND ends > ledger_time()",
             )?
             .execute(params![tenant.as_str(), correlation.as_str(), error, now.millis()])
             .map(drop)
@@ -134,38 +155,60 @@ impl Exchanges for Sqlite {
         .await
     }
 
-    async fn expire(&self, now: Moment, at_most: u32) -> Result<Vec<(TenantId, CorrelationId)>, Fault> {
+    async fn expire(
+        &self,
+        now: Moment,
+        at_most: u32,
+        writing: HashSet<(TenantId, CorrelationId)>,
+    ) -> Result<Vec<(TenantId, CorrelationId)>, Fault> {
         self.write(move |db| {
-            let over: Vec<(i64, String, String)> = db
+            let over: Vec<Over> = db
                 .prepare_cached(OVER)?
-                .query_map(params![now.millis(), at_most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .query_map(params![at_most], Over::read)?
                 .collect::<rusqlite::Result<_>>()?;
-            let mut end = db.prepare_cached(TIME_IS_UP)?;
-            for (seq, _, _) in &over {
-                end.execute([*seq, now.millis()])?;
+            let mut ended = Vec::with_capacity(over.len());
+            for question in over {
+                let name = (question.tenant.as_str().into(), question.correlation.as_str().into());
+                question.end(db, now, writing.contains(&name))?;
+                ended.push(name);
             }
-            Ok(over.into_iter().map(|(_, tenant, correlation)| (tenant.into(), correlation.into())).collect())
+            Ok(ended)
         })
         .await
     }
 
-    async fn next_deadline(&self) -> Result<Option<Moment>, Fault> {
+    async fn answer_with_begun(
+        &self,
+        tenant: &TenantId,
+        correlation: &CorrelationId,
+        now: Moment,
+    ) -> Result<bool, Fault> {
+        let owner = owner(tenant);
+        let (tenant, correlation) = (tenant.clone(), correlation.clone());
+        self.write_for(owner, move |db| {
+            let open = db
+                .prepare_cached(OPEN)?
+                .query_row([tenant.as_str(), correlation.as_str()], Over::read)
+                .optional()?;
+            match open {
+                Some(question) => question.take_begun(db, now),
+                None => Ok(false),
+            }
+        })
+        .await
+    }
+
+    async fn next_deadline(&self) -> Result<Option<Duration>, Fault> {
         self.read(|db| {
             let next = db.prepare_cached(NEXT)?.query_row([], |row| row.get(0)).optional()?;
-            Ok(next.map(Moment::from_millis))
+            Ok(next.map(left))
         })
         .await
     }
 }
 
-/// A question that was asked before is attached to however many are open.
-fn ask(
-    db: &Connection,
-    new: &NewExchange,
-    receipt: &NewReceipt,
-    most: u32,
-    now: Moment,
-) -> rusqlite::Result<Asked> {
+/// A repeated question is attached even if the limit of open questions is reached.
+fn ask(db: &Connection, new: &NewExchange, receipt: &NewReceipt, most: u32) -> rusqlite::Result<Asked> {
     if let Some(before) = named(db, &new.tenant, &new.correlation)? {
         let same = before.caller == new.caller && before.digest == new.digest;
         return Ok(if same { Asked::Attached(Box::new(before)) } else { Asked::InUse });
@@ -178,8 +221,8 @@ fn ask(
     db.prepare_cached(
         "INSERT INTO exchanges
            (state, tenant, correlation, caller, connector, agent, instance, chat, dispatch, digest, reply_token,
-            opened, deadline, collected)
-         VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            opened, deadline, ends, collected)
+         VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time_at(?12), ?13)",
     )?
     .execute(params![
         new.tenant.as_str(),
@@ -196,7 +239,8 @@ fn ask(
         new.deadline.millis(),
         new.collected,
     ])?;
-    receipts::note(db, receipt, now).map(Asked::Opened)
+    count_for_tenant(db, new.tenant.as_str(), ROW)?;
+    receipts::note(db, receipt).map(Asked::Opened)
 }
 
 fn answer(
@@ -208,22 +252,25 @@ fn answer(
     now: Moment,
 ) -> rusqlite::Result<Answered> {
     let found = db
-        .prepare_cached("SELECT seq, state, deadline FROM exchanges WHERE tenant = ?1 AND correlation = ?2")?
+        .prepare_cached(
+            "SELECT seq, state, ends <= ledger_time() FROM exchanges WHERE tenant = ?1 AND correlation = ?2",
+        )?
         .query_row([tenant.as_str(), correlation.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((seq, state, deadline)): Option<(i64, ExchangeState, i64)> = found else {
+    let Some((seq, state, is_over)): Option<(i64, ExchangeState, bool)> = found else {
         return Ok(Answered::Absent);
     };
     match state {
         ExchangeState::Answered => Ok(Answered::Duplicate),
         ExchangeState::TimedOut | ExchangeState::Failed => Ok(Answered::Late),
-        ExchangeState::Open if deadline <= now.millis() => {
+        ExchangeState::Open if is_over => {
             db.prepare_cached(TIME_IS_UP)?.execute([seq, now.millis()])?;
             Ok(Answered::Late)
         }
         ExchangeState::Open => {
             db.prepare_cached(
-                "UPDATE exchanges SET state = 1, ended = ?2, answered = ?3, answer = ?4 WHERE seq = ?1",
+                "UPDATE exchanges SET state = 1, ended = ?2, answered = ?3, answer = ?4, counted = ledger_time()
+                 WHERE seq = ?1",
             )?
             .execute(params![seq, now.millis(), sent_at, content])?;
             Ok(Answered::First)
@@ -231,7 +278,7 @@ fn answer(
     }
 }
 
-/// Who was asked is gone.
+/// Fails the open questions to an agent that is being removed.
 pub(super) fn fail_instance(
     db: &Connection,
     instance: &InstanceId,
@@ -241,7 +288,7 @@ pub(super) fn fail_instance(
     fail_open(db, "instance = ?1", params![instance.as_str()], error, now)
 }
 
-/// The way by which it was asked is gone.
+/// Fails the open questions over a connector that is being removed.
 pub(super) fn fail_connector(
     db: &Connection,
     tenant: &TenantId,
@@ -252,7 +299,7 @@ pub(super) fn fail_connector(
     fail_open(db, "tenant = ?1 AND connector = ?2", params![tenant.as_str(), connector], error, now)
 }
 
-/// Who asks is gone.
+/// Fails the open questions of a tenant that is being removed.
 pub(super) fn fail_tenant(
     db: &Connection,
     tenant: &TenantId,
@@ -273,11 +320,12 @@ fn fail_open(
         .prepare(&format!("SELECT seq, agent FROM exchanges WHERE state = 0 AND {which}"))?
         .query_map(given, |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut fail =
-        db.prepare_cached("UPDATE exchanges SET state = 3, ended = ?2, error = ?3 WHERE seq = ?1")?;
+    let mut fail = db.prepare_cached(
+        "UPDATE exchanges SET state = 3, ended = ?2, error = ?3, counted = ledger_time() WHERE seq = ?1",
+    )?;
     for (seq, agent) in open {
         let error = DeliveryFailed::client_validation(agent, error);
-        let error = serde_json::to_string(&error).expect("words and numbers are always JSON");
+        let error = serde_json::to_string(&error).expect("strings and numbers are always JSON");
         fail.execute(params![seq, now.millis(), error])?;
     }
     Ok(())
@@ -306,6 +354,7 @@ fn exchange(row: &Row<'_>) -> rusqlite::Result<Exchange> {
         digest: row.get(8)?,
         opened: Moment::from_millis(row.get(9)?),
         deadline: Moment::from_millis(row.get(10)?),
+        left: left(row.get(17)?),
         state: row.get(11)?,
         ended: row.get::<_, Option<i64>>(12)?.map(Moment::from_millis),
         answer: row.get::<_, Option<String>>(13)?.zip(row.get(14)?),
@@ -328,19 +377,67 @@ fn of_caller() -> String {
     )
 }
 
-/// Counted no further than it matters.
+/// Counts only up to the limit.
 const COUNT: &str = "SELECT count(*) FROM
     (SELECT 1 FROM exchanges INDEXED BY exchanges_open WHERE tenant = ?1 AND state = 0 LIMIT ?2)";
 
-const OVER: &str = "SELECT seq, tenant, correlation FROM exchanges INDEXED BY exchanges_deadline
-    WHERE state = 0 AND deadline <= ?1 ORDER BY deadline LIMIT ?2";
+/// A question past its deadline.
+struct Over {
+    seq: i64,
+    tenant: String,
+    correlation: String,
+    instance: Option<InstanceId>,
+    chat: Option<ChatId>,
+}
 
-/// It is kept from the day that somebody noticed, not from the deadline: a house that was away for long
-/// still says so to whoever comes back with it.
-const TIME_IS_UP: &str = "UPDATE exchanges SET state = 2, ended = ?2 WHERE seq = ?1";
+impl Over {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get(0)?,
+            tenant: row.get(1)?,
+            correlation: row.get(2)?,
+            instance: row.get::<_, Option<String>>(3)?.map(Into::into),
+            chat: row.get::<_, Option<String>>(4)?.map(Into::into),
+        })
+    }
 
-const NEXT: &str = "SELECT deadline FROM exchanges INDEXED BY exchanges_deadline
-    WHERE state = 0 ORDER BY deadline LIMIT 1";
+    /// A question times out if no part of its answer has come, or if the agent is still writing: half an
+    /// answer is none.
+    fn end(&self, db: &Connection, now: Moment, is_writing: bool) -> rusqlite::Result<()> {
+        if !is_writing && self.take_begun(db, now)? {
+            return Ok(());
+        }
+        db.prepare_cached(TIME_IS_UP)?.execute([self.seq, now.millis()]).map(drop)
+    }
+
+    /// Takes the text so far as the answer. A stock agent that has sent its whole answer in parts sends
+    /// nothing more when it is done. False when it has sent nothing.
+    fn take_begun(&self, db: &Connection, now: Moment) -> rusqlite::Result<bool> {
+        let (Some(instance), Some(chat)) = (&self.instance, &self.chat) else { return Ok(false) };
+        let Some(begun) = receipts::unfinished(db, instance, chat, None)? else { return Ok(false) };
+        receipts::answered_by(db, &begun)?;
+        db.prepare_cached(
+            "UPDATE exchanges SET state = 1, ended = ?2, counted = ledger_time(), answered = ?2, answer = ?3
+             WHERE seq = ?1",
+        )?
+        .execute(params![self.seq, now.millis(), begun.text])?;
+        Ok(true)
+    }
+}
+
+const OVER: &str = "SELECT seq, tenant, correlation, instance, chat FROM exchanges INDEXED BY exchanges_ends
+    WHERE state = 0 AND ends <= (SELECT ledger_time()) ORDER BY ends LIMIT ?1";
+
+/// An open question with time left.
+const OPEN: &str = "SELECT seq, tenant, correlation, instance, chat FROM exchanges
+    WHERE tenant = ?1 AND correlation = ?2 AND state = 0 AND ends > ledger_time()";
+
+/// The retention counts from the time at which the deadline was noticed, not from the deadline. A server that
+/// was down for long can still report the timeout to a caller that returns.
+const TIME_IS_UP: &str = "UPDATE exchanges SET state = 2, ended = ?2, counted = ledger_time() WHERE seq = ?1";
+
+const NEXT: &str = "SELECT max(ends - ledger_time(), 0) FROM exchanges INDEXED BY exchanges_ends
+    WHERE state = 0 ORDER BY ends LIMIT 1";
 
 impl FromSql for ExchangeState {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
@@ -370,7 +467,7 @@ mod tests {
                 of_caller(),
                 "SEARCH exchanges USING INDEX exchanges_caller (tenant=? AND caller=? AND (opened,correlation)<(?,?))",
             ),
-            (OVER.to_owned(), "SEARCH exchanges USING INDEX exchanges_deadline (deadline<?)"),
+            (OVER.to_owned(), "SEARCH exchanges USING INDEX exchanges_ends (ends<?)"),
         ] {
             let plan = plan(&statement);
             assert!(plan.starts_with(walk) && !plan.contains("TEMP B-TREE"), "{plan}");

@@ -1,6 +1,9 @@
+//! Named facts, pruning and backup in SQLite.
+
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::OptionalExtension;
@@ -31,27 +34,38 @@ impl House for Sqlite {
     }
 
     async fn prune(&self) -> Result<bool, Fault> {
-        let now = self.timepiece.now();
-        self.write(move |db| prune::a_little(db, now)).await
+        let (now, clock, usage) = (self.timepiece.now(), self.clock.clone(), Arc::clone(&self.usage));
+        self.write(move |db| {
+            // Ledger time is stored with every round of pruning, so that a killed server loses at most the
+            // time since the last one.
+            clock.store(db)?;
+            prune::a_little(db, &clock, &usage, now)
+        })
+        .await
+    }
+
+    fn refusal(&self) -> Option<Fault> {
+        self.writer.refusal()
     }
 
     async fn backup(&self, to: &Path) -> Result<(), Fault> {
         if self.pool.is_none() {
-            return Err(Fault::Storage("a ledger in memory has no backup".to_owned()));
+            return Err(Fault::Storage("a ledger in memory cannot be backed up".to_owned()));
         }
         let to = std::path::absolute(to).map_err(|error| trouble(to, &error))?;
         let target = to
             .to_str()
-            .ok_or_else(|| Fault::Storage("the backup's name is not UTF-8".to_owned()))?
+            .ok_or_else(|| Fault::Storage("the name of the backup file is not UTF-8".to_owned()))?
             .to_owned();
-        // Made here, empty, so that nobody else's file is ever written over and only its owner reads it.
+        // The file is created here, empty, so that no existing file is overwritten and only its owner can
+        // read it.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&to)
             .map_err(|error| trouble(&to, &error))?;
-        // A reader's snapshot: the writer goes on meanwhile.
+        // A reader's snapshot is copied, so the writer continues meanwhile.
         let copied = self.read(move |db| db.execute("VACUUM INTO ?1", [&target]).map(drop)).await;
         match copied {
             Ok(()) => tokio::task::spawn_blocking(move || file.sync_all())
@@ -59,7 +73,7 @@ impl House for Sqlite {
                 .map_err(|_| Fault::Closed)?
                 .map_err(|error| trouble(&to, &error)),
             Err(fault) => {
-                // Half a backup would be taken for a whole one.
+                // A partial backup could be mistaken for a complete one.
                 let _ = std::fs::remove_file(&to);
                 Err(fault)
             }

@@ -1,3 +1,7 @@
+//! SQL of inboxes: entries, from their append to their end.
+
+pub(super) mod counts;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,39 +14,53 @@ use super::Sqlite;
 use super::receipts::{self, Carried};
 use crate::Fault;
 use crate::inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, LOST, POISONED, Seq, Setback, Sighting,
-    Unread,
+    Acknowledgement, Append, Appended, DeadLetter, Entry, Full, Inbox, LOST, POISONED, Seq, Setback,
+    Sighting, Unread,
 };
 use crate::roster::Identity;
 
 #[async_trait]
 impl Inbox for Sqlite {
     async fn append(&self, append: Append) -> Result<Appended, Fault> {
-        let timepiece = self.timepiece.clone();
+        let (timepiece, counts) = (self.timepiece.clone(), Arc::clone(&self.inbox_counts));
+        let usage = Arc::clone(&self.usage);
         let follower = self.follower.get().cloned();
         let (instance, event) = (append.to.clone(), append.event.clone());
-        let references = append.references.clone();
+        let (chat, references) = (append.chat.clone(), append.references.clone());
         let (appended, _) = self
             .write_then(
+                self.tenant_of(&instance),
                 move |db| {
                     let now = timepiece.now();
+                    let full = match usage.has_room_for(append.to.as_str()) {
+                        true => counts.refusal(db, &append)?,
+                        false => Some(Full::Tenant),
+                    };
+                    if let Some(full) = full {
+                        // A repeat needs no room.
+                        let appended = match known_before(db, &append)? {
+                            Some(first) => Appended::Known(first),
+                            None => Appended::Refused(full),
+                        };
+                        return Ok((appended, None));
+                    }
                     let id = append.id.clone().unwrap_or_else(|| EntryId::mint(now.millis()));
-                    let bytes = id.bytes().expect("a minted id has its bytes");
+                    let bytes = id.bytes().expect("a minted id always has bytes");
                     let receipt = match &append.receipt {
                         None => None,
-                        Some(new) => match receipts::carry(db, new, bytes, now)? {
+                        Some(new) => match receipts::carry(db, new, bytes)? {
                             Carried::From(receipt) => Some(receipt.0),
                             Carried::Known(first) => return Ok((Appended::Known(first), None)),
                         },
                     };
-                    // A receipt remembers repeats itself, and for longer.
+                    // A receipt recognises repeats itself, and for longer.
                     let dedup = receipt.is_none().then(|| append.dedup.as_str());
                     let kept = db
                         .prepare_cached(
                             "INSERT INTO entries
                                (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
-                                refs, receipt)
-                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13)
+                                refs, receipt, sender)
+                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14)
                              ON CONFLICT DO NOTHING",
                         )?
                         .execute(params![
@@ -59,12 +77,15 @@ impl Inbox for Sqlite {
                             now.millis(),
                             listed(&append.references),
                             receipt,
+                            append.sender.as_ref().map(counts::sender),
                         ])?;
                     if kept == 0 {
                         let first = known(db, &append.platform, &append.bot, &append.dedup)?;
                         return Ok((Appended::Known(first), None));
                     }
                     let seq = Seq(db.last_insert_rowid());
+                    counts.appended(&append);
+                    usage.entry(append.to.as_str(), 1, append.event.len() as i64);
                     if let Some(sighting) = &append.sighting {
                         sight(db, &append, sighting)?;
                     }
@@ -72,7 +93,7 @@ impl Inbox for Sqlite {
                 },
                 move |(appended, seq)| {
                     if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
-                        hear(&Entry { id: id.clone(), seq: *seq, instance, event, references });
+                        hear(&Entry { id: id.clone(), seq: *seq, instance, chat, event, references });
                     }
                 },
             )
@@ -89,7 +110,7 @@ impl Inbox for Sqlite {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT seq, id, refs, event FROM entries
+                "SELECT seq, id, refs, chat, event FROM entries
                  WHERE instance = ?1 AND seq > ?2 AND fate IS NULL ORDER BY seq LIMIT ?3",
             )?
             .query_map(params![of.as_str(), after.0, at_most], |row| {
@@ -98,7 +119,8 @@ impl Inbox for Sqlite {
                     id: EntryId::from_bytes(row.get(1)?),
                     instance: of.clone(),
                     references: unlisted(row.get(2)?),
-                    event: Bytes::from(row.get::<_, Vec<u8>>(3)?),
+                    chat: row.get::<_, String>(3)?.into(),
+                    event: Bytes::from(row.get::<_, Vec<u8>>(4)?),
                 })
             })?
             .collect()
@@ -107,12 +129,15 @@ impl Inbox for Sqlite {
     }
 
     async fn size(&self, of: &InstanceId) -> Result<Unread, Fault> {
-        let of = of.clone();
+        Ok(self.inbox_counts.unread(of.as_str()))
+    }
+
+    async fn acknowledged_at(&self, entry: &EntryId) -> Result<Option<Moment>, Fault> {
+        let Some(id) = entry.bytes() else { return Ok(None) };
         self.read(move |db| {
-            db.prepare_cached(
-                "SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE instance = ?1 AND fate IS NULL",
-            )?
-            .query_row([of.as_str()], |row| unread(row, 0))
+            db.prepare_cached("SELECT ended FROM entries WHERE id = ?1 AND fate = 'acknowledged'")?
+                .query_row([id], |row| row.get(0).map(Moment::from_millis))
+                .optional()
         })
         .await
     }
@@ -129,11 +154,14 @@ impl Inbox for Sqlite {
     }
 
     async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault> {
-        let (of, timepiece) = (of.clone(), self.timepiece.clone());
-        self.write(move |db| {
+        let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
+        let of = of.clone();
+        let (counts, usage) = (Arc::clone(&self.inbox_counts), Arc::clone(&self.usage));
+        self.write_for(owner, move |db| {
             let now = timepiece.now();
             let mut gone = Unread::default();
-            // Where it lies is nearly always known; looked up apart, since RETURNING takes half as long again.
+            // The position is nearly always known. If not, a separate query finds it, because RETURNING takes
+            // half as long again.
             let mut find =
                 db.prepare_cached("SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2")?;
             let mut forget = db.prepare_cached(
@@ -150,6 +178,8 @@ impl Inbox for Sqlite {
                 };
                 let Some((seq, size)) = found else { continue };
                 if forget.execute(params![seq, id, handed.millis(), now.millis()])? > 0 {
+                    counts.acknowledged(db, of.as_str(), seq, size)?;
+                    usage.entry(of.as_str(), -1, size);
                     gone.entries += 1;
                     gone.bytes += size;
                 }
@@ -160,8 +190,9 @@ impl Inbox for Sqlite {
     }
 
     async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault> {
-        let (of, entry, timepiece) = (of.clone(), entry.clone(), self.timepiece.clone());
-        self.write(move |db| {
+        let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
+        let (of, entry) = (of.clone(), entry.clone());
+        self.write_for(owner, move |db| {
             let Some(id) = entry.bytes() else { return Ok(false) };
             let (poison, loss) = match how {
                 Setback::Poison => (1, 0),
@@ -175,7 +206,7 @@ impl Inbox for Sqlite {
             .execute(params![id, of.as_str(), poison, loss, LOST])?;
             let died = db
                 .prepare_cached(
-                    "UPDATE entries SET fate = 'dead', ended = ?3
+                    "UPDATE entries SET fate = 'dead', ended = ?3, counted = ledger_time()
                      WHERE id = ?1 AND instance = ?2 AND fate IS NULL AND poisoned >= ?4",
                 )?
                 .execute(params![id, of.as_str(), timepiece.now().millis(), POISONED])?;
@@ -184,31 +215,11 @@ impl Inbox for Sqlite {
         .await
     }
 
-    async fn drop_oldest(&self, of: &InstanceId, surplus: Unread) -> Result<Unread, Fault> {
-        let (of, timepiece) = (of.clone(), self.timepiece.clone());
-        self.write(move |db| {
-            let mut gone = Unread::default();
-            let mut oldest = db.prepare_cached(
-                "SELECT seq, size FROM entries WHERE instance = ?1 AND fate IS NULL ORDER BY seq LIMIT 1",
-            )?;
-            let mut drop_one = db.prepare_cached(DROP)?;
-            while gone.entries < surplus.entries || gone.bytes < surplus.bytes {
-                let next =
-                    oldest.query_row([of.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-                let Some((seq, size)): Option<(i64, i64)> = next else { break };
-                drop_one.execute(params![seq, timepiece.now().millis()])?;
-                gone.entries += 1;
-                gone.bytes += size;
-            }
-            Ok(gone)
-        })
-        .await
-    }
-
     async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault> {
         let Some(id) = entry.bytes() else { return Ok(Unread::default()) };
-        let (of, timepiece) = (of.clone(), self.timepiece.clone());
-        self.write(move |db| {
+        let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
+        let of = of.clone();
+        self.write_for(owner, move |db| {
             let found = db
                 .prepare_cached(
                     "SELECT seq, size FROM entries WHERE id = ?1 AND instance = ?2 AND fate IS NULL",
@@ -227,7 +238,7 @@ impl Inbox for Sqlite {
         self.read(move |db| {
             db.prepare_cached(
                 "SELECT id, instance, platform, chat, accepted, ended FROM entries
-                 WHERE fate = 'dead' AND (?1 IS NULL OR instance = ?1) ORDER BY ended DESC LIMIT ?2",
+                 WHERE fate = 'dead' AND (?1 IS NULL OR instance = ?1) ORDER BY counted DESC LIMIT ?2",
             )?
             .query_map(params![of.as_ref().map(|of| of.as_str()), at_most], |row| {
                 Ok(DeadLetter {
@@ -246,15 +257,14 @@ impl Inbox for Sqlite {
 
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {
         let Some(id) = entry.bytes() else { return Ok(None) };
-        let timepiece = self.timepiece.clone();
         self.write(move |db| {
-            // It is kept as long again as a new one: what was given up on weeks ago would otherwise be
-            // dropped before its agent could fetch it.
+            // Its retention starts anew. An entry that was given up on weeks ago would otherwise be dropped
+            // before its agent could fetch it.
             db.prepare_cached(
-                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0, counted = ?2
+                "UPDATE entries SET fate = NULL, ended = NULL, poisoned = 0, lost = 0, counted = ledger_time()
                  WHERE id = ?1 AND fate = 'dead' RETURNING instance",
             )?
-            .query_row(params![id, timepiece.now().millis()], |row| row.get::<_, String>(0))
+            .query_row([id], |row| row.get::<_, String>(0))
             .optional()
             .map(|found| found.map(InstanceId::from))
         })
@@ -262,16 +272,16 @@ impl Inbox for Sqlite {
     }
 
     fn follow(&self, hear: Arc<dyn Fn(&Entry) + Send + Sync>) {
-        // One relay follows one ledger; a second would deliver everything twice.
+        // One relay follows one ledger; a second one would deliver everything twice.
         if self.follower.set(hear).is_err() {
-            tracing::error!("a second follower of one ledger was ignored");
+            tracing::error!("ignored a second follower of the ledger");
         }
     }
 }
 
-/// The row stays, and says that it was dropped.
-const DROP: &str = "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2, counted = ?2
-    WHERE seq = ?1";
+/// The row stays, with the fate `dropped`.
+const DROP: &str = "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
+    counted = ledger_time() WHERE seq = ?1";
 
 fn unread(row: &Row<'_>, at: usize) -> rusqlite::Result<Unread> {
     Ok(Unread { entries: row.get(at)?, bytes: row.get(at + 1)? })
@@ -284,19 +294,27 @@ fn known(db: &Connection, platform: &Platform, bot: &BotId, dedup: &DedupKey) ->
         })
 }
 
-/// Most events have no attachments, and then nothing is written.
+/// The entry of an earlier append with the same key or for the same delivery.
+fn known_before(db: &Connection, append: &Append) -> rusqlite::Result<Option<EntryId>> {
+    match &append.receipt {
+        Some(new) => receipts::carried_by(db, new),
+        None => known(db, &append.platform, &append.bot, &append.dedup).optional(),
+    }
+}
+
+/// Most events have no attachments. None is stored then.
 fn listed(references: &[String]) -> Option<String> {
     (!references.is_empty()).then(|| serde_json::json!(references).to_string())
 }
 
-/// A list that cannot be read costs the attachments, not the words that came with them.
+/// An unreadable list loses the attachments, but not the text that came with them.
 fn unlisted(refs: Option<String>) -> Vec<String> {
     refs.and_then(|refs| serde_json::from_str(&refs).ok()).unwrap_or_default()
 }
 
 fn sight(db: &Connection, append: &Append, sighting: &Sighting) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "INSERT INTO chats (instance, chat, platform, bot, scope, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO chats (instance, chat, platform, bot, scope, seen) VALUES (?1, ?2, ?3, ?4, ?5, ledger_time())
          ON CONFLICT DO UPDATE SET scope = excluded.scope, seen = max(seen, excluded.seen)",
     )?
     .execute(params![
@@ -305,10 +323,10 @@ fn sight(db: &Connection, append: &Append, sighting: &Sighting) -> rusqlite::Res
         append.platform.as_str(),
         append.bot.as_str(),
         sighting.scope.as_ref().map(|scope| scope.as_str()),
-        append.accepted.millis(),
     ])?;
     let mut remember = db.prepare_cached(
-        "INSERT INTO sessions (instance, session_key, platform, bot, chat, seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO sessions (instance, session_key, platform, bot, chat, seen)
+         VALUES (?1, ?2, ?3, ?4, ?5, ledger_time())
          ON CONFLICT DO UPDATE SET platform = excluded.platform, bot = excluded.bot, chat = excluded.chat,
            seen = max(seen, excluded.seen)",
     )?;
@@ -319,7 +337,6 @@ fn sight(db: &Connection, append: &Append, sighting: &Sighting) -> rusqlite::Res
             append.platform.as_str(),
             append.bot.as_str(),
             append.chat.as_str(),
-            append.accepted.millis(),
         ])?;
     }
     Ok(())

@@ -1,6 +1,10 @@
+//! SQL of the outbox: requests of agents and their results.
+
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ActionId, EntryId, Outcome};
+use posthouse_wire::{ActionId, EntryId, GatewayId, Outcome, RequestId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Sqlite;
@@ -10,16 +14,17 @@ use crate::outbox::{Begun, Outbox, Request};
 #[async_trait]
 impl Outbox for Sqlite {
     async fn begin(&self, request: Request) -> Result<Begun, Fault> {
-        let timepiece = self.timepiece.clone();
+        let (timepiece, usage) = (self.timepiece.clone(), Arc::clone(&self.usage));
         let answers = self.answered(&request).await?;
-        self.write(move |db| {
-            if let Some(earlier) = earlier(db, &request)? {
+        self.write_for(self.tenant_of(&request.instance), move |db| {
+            if let Some(earlier) = earlier(db, &request.gateway, &request.request)? {
                 return Ok(earlier);
             }
             let action = ActionId::mint(timepiece.now().millis());
             db.prepare_cached(
-                "INSERT INTO actions (id, gateway, request, instance, op, platform, bot, chat, answers, received)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO actions
+                   (id, gateway, request, instance, op, platform, bot, chat, answers, received, counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time())",
             )?
             .execute(params![
                 action.bytes(),
@@ -33,9 +38,15 @@ impl Outbox for Sqlite {
                 answers,
                 request.received.millis(),
             ])?;
+            usage.action(request.instance.as_str());
             Ok(Begun::Fresh { action, answers: answers.map(EntryId::from_bytes) })
         })
         .await
+    }
+
+    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault> {
+        let (gateway, request) = (gateway.clone(), request.clone());
+        self.read(move |db| earlier(db, &gateway, &request)).await
     }
 
     async fn finish(
@@ -46,9 +57,10 @@ impl Outbox for Sqlite {
     ) -> Result<(), Fault> {
         let (action, outcome, timepiece) = (action.bytes(), outcome.clone(), self.timepiece.clone());
         self.write(move |db| {
-            let text = serde_json::to_string(&outcome).expect("an outcome holds only texts and flags");
+            let text = serde_json::to_string(&outcome).expect("an outcome has only strings and flags");
             db.prepare_cached(
-                "UPDATE actions SET finished = ?2, posted = ?3, success = ?4, message = ?5, error = ?6, outcome = ?7
+                "UPDATE actions SET finished = ?2, posted = ?3, success = ?4, message = ?5, error = ?6, outcome = ?7,
+                   counted = ledger_time()
                  WHERE id = ?1 AND finished IS NULL",
             )?
             .execute(params![
@@ -66,9 +78,9 @@ impl Outbox for Sqlite {
     }
 }
 
-fn earlier(db: &Connection, request: &Request) -> rusqlite::Result<Option<Begun>> {
+fn earlier(db: &Connection, gateway: &GatewayId, request: &RequestId) -> rusqlite::Result<Option<Begun>> {
     db.prepare_cached("SELECT id, outcome FROM actions WHERE gateway = ?1 AND request = ?2")?
-        .query_row([request.gateway.as_str(), request.request.as_str()], |row| {
+        .query_row([gateway.as_str(), request.as_str()], |row| {
             let action = ActionId::from_bytes(row.get(0)?);
             let outcome: Option<String> = row.get(1)?;
             Ok(match outcome.and_then(|text| serde_json::from_str(&text).ok()) {
@@ -79,13 +91,13 @@ fn earlier(db: &Connection, request: &Request) -> rusqlite::Result<Option<Begun>
         .optional()
 }
 
-/// How far back the answered entry is looked for. An index on chat and message would find it for ever,
-/// and be written for every message that nobody answers.
+/// Number of latest entries that are searched for the answered one. An index on chat and message would find
+/// every entry, but it would be written for every message that nobody answers.
 const RECENT: i64 = 4_096;
 
 impl Sqlite {
-    /// The entry that an action answers: known when the action says which message it replies to and that
-    /// is among the latest. Read apart from the writer, whom it would hold up.
+    /// The entry that an action answers. It is known if the action names the message it replies to and that
+    /// message is among the latest. A reader finds it, because the search would delay the writer.
     async fn answered(&self, request: &Request) -> Result<Option<[u8; 16]>, Fault> {
         let (Some(chat), Some(message)) = (request.chat.clone(), request.reply_to.clone()) else {
             return Ok(None);

@@ -1,24 +1,44 @@
-//! Connections that only read, each with a snapshot of its own.
+//! Read-only connections, each with its own snapshot and thread.
+//!
+//! They do not use the runtime's blocking threads. Those are shared, and anything that fills them (slow
+//! folders, a name server that hangs) would stop every read of the ledger.
 
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
+use super::ledger_time::LedgerClock;
 use crate::Fault;
 
 pub(super) struct Pool {
-    idle: Arc<Mutex<Vec<Connection>>>,
-    /// One permit for each connection. Readers wait here, not in a thread: a thousand agents coming
-    /// back at once would otherwise each hold one of the runtime's threads.
-    free: Arc<Semaphore>,
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce(&Connection) + Send>;
+
+/// Reads that wait for a connection, in order of arrival.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<WaitingReads>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WaitingReads {
+    jobs: VecDeque<Job>,
+    closed: bool,
 }
 
 impl Pool {
-    pub(super) fn open(file: &Path, count: usize) -> Result<Self, Fault> {
-        let mut connections = Vec::with_capacity(count);
+    pub(super) fn open(file: &Path, count: usize, clock: &LedgerClock) -> Result<Self, Fault> {
+        let mut pool = Self { queue: Arc::default(), threads: Vec::with_capacity(count) };
         for _ in 0..count {
             let db = Connection::open_with_flags(
                 file,
@@ -27,9 +47,13 @@ impl Pool {
             db.busy_timeout(std::time::Duration::from_secs(5))?;
             db.pragma_update(None, "cache_size", -1_000)?;
             db.set_prepared_statement_cache_capacity(64);
-            connections.push(db);
+            clock.install(&db)?;
+            let queue = Arc::clone(&pool.queue);
+            let thread = std::thread::Builder::new().name("ledger-read".to_owned());
+            let thread = thread.spawn(move || queue.serve(&db));
+            pool.threads.push(thread.map_err(|error| Fault::Storage(error.to_string()))?);
         }
-        Ok(Self { idle: Arc::new(Mutex::new(connections)), free: Arc::new(Semaphore::new(count)) })
+        Ok(pool)
     }
 
     pub(super) async fn read<T, W>(&self, mut work: W) -> Result<T, Fault>
@@ -37,40 +61,53 @@ impl Pool {
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let permit = Arc::clone(&self.free).acquire_owned().await.map_err(|_| Fault::Closed)?;
-        let idle = Arc::clone(&self.idle);
-        tokio::task::spawn_blocking(move || {
-            // Dropped in reverse: the connection is back before the permit is.
-            let _permit = permit;
-            let db = Borrowed::take(&idle).ok_or(Fault::Closed)?;
-            work(db.connection()).map_err(Fault::from)
-        })
-        .await
-        .map_err(|_| Fault::Closed)?
+        let (tell, told) = oneshot::channel();
+        self.queue.add(Box::new(move |db| {
+            // The caller may have gone away before or during the read.
+            if !tell.is_closed() {
+                let _ = tell.send(work(db).map_err(Fault::from));
+            }
+        }));
+        told.await.map_err(|_| Fault::Closed)?
     }
 }
 
-/// A connection on loan; it comes back even from a read that panicked.
-struct Borrowed<'a> {
-    idle: &'a Mutex<Vec<Connection>>,
-    db: Option<Connection>,
-}
-
-impl<'a> Borrowed<'a> {
-    fn take(idle: &'a Mutex<Vec<Connection>>) -> Option<Self> {
-        let db = idle.lock().pop()?;
-        Some(Self { idle, db: Some(db) })
+impl Queue {
+    fn add(&self, job: Job) {
+        self.waiting.lock().jobs.push_back(job);
+        self.changed.notify_one();
     }
 
-    fn connection(&self) -> &Connection {
-        self.db.as_ref().expect("it is given back only when dropped")
+    /// Serves reads with this connection until the pool is dropped.
+    fn serve(&self, db: &Connection) {
+        while let Some(job) = self.next() {
+            // A read that panics is a bug and fails its caller. The connection stays usable.
+            let _ = std::panic::catch_unwind(AssertUnwindSafe(|| job(db)));
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if waiting.closed {
+                return None;
+            }
+            if let Some(job) = waiting.jobs.pop_front() {
+                return Some(job);
+            }
+            self.changed.wait(&mut waiting);
+        }
     }
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for Pool {
     fn drop(&mut self) {
-        if let Some(db) = self.db.take() {
-            self.idle.lock().push(db);
+        self.queue.waiting.lock().closed = true;
+        self.queue.changed.notify_all();
+        let this = std::thread::current().id();
+        // The connections are closed when this returns.
+        for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != this) {
+            let _ = thread.join();
         }
     }
 }

@@ -1,45 +1,62 @@
-//! Nothing grows for ever: what is past its keeping goes, a little at a time.
+//! Pruning: deletes rows past their retention, a few at a time.
 
 use std::time::Duration;
 
 use posthouse_time::Moment;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::ledger_time::{LedgerClock, LedgerTime};
+use super::usage::{History, UsageSums};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the platform's own event ids are recognised.
+/// Time for which the event ids of platforms are recognised.
 const REPEATS: Duration = DAY;
-/// How long an entry waits for its agent, how long a trace is told, and a question after its end.
+/// Retention of unread entries, of traces, and of questions after their end.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Rows of one table past which traces are told for less than their week.
-const TRACES: i64 = 5_000_000;
 const DEAD_LETTERS: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long a finished request is answered from memory.
+/// Time for which the result of a finished request is repeated.
 const FINISHED: Duration = Duration::from_secs(10 * 60);
-/// How long a conversation may be answered after its last event.
+/// Time for which a conversation can be answered after its last event.
 const CONVERSATIONS: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// How long it is told what became of arms.
+/// Retention of the history of arms.
 const HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How long it is told what became of a program's message, and what the agent said to it.
+/// Retention of receipts and replies.
 const RECEIPTS: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How long it is told what the operator did.
+/// Retention of the audit log.
 const DEEDS: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Rows that one statement forgets at most, so that it never holds up a commit for long.
+/// Retention of messages in the web chat.
+const ROOM_LINES: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Retention of the tenant of a removed agent: longer than any row that names the agent.
+const FORMER_AGENTS: Duration = Duration::from_secs(180 * 24 * 3600);
+
+/// Time for which repeats of an event are recognised even if its tenant has more history than its share.
+const REPEATS_OVER_SHARE: Duration = Duration::from_secs(3600);
+
+/// Rows of a history that one pass reads at most.
+const ROWS_WALKED: u32 = 5000;
+
+/// Rows that one statement deletes at most, so that it never delays a commit for long.
 const A_LITTLE: u32 = 500;
 
-/// Every statement walks an index from its oldest end and stops at the first row that is not due, so a
-/// call that finds nothing costs nothing, however much is kept.
-pub(super) fn a_little(db: &Connection, now: Moment) -> rusqlite::Result<bool> {
-    let pass = Pass { db, now };
-    let traces_of_entries = (now - WEEK).max(pass.fills("SELECT max(seq) FROM entries", ENTRY_AT)?);
-    let traces_of_actions = (now - WEEK).max(pass.fills("SELECT max(seq) FROM actions", ACTION_AT)?);
-    let told_fires = (now - HISTORY).max(pass.fills("SELECT max(seq) FROM fires", FIRE_AT)?);
-    let forgotten_repeats = pass.forget(OLD_REPEATS, now - REPEATS)?;
+/// Every statement walks an index from its oldest end and stops at the first row that is not due. A call that
+/// finds nothing is therefore cheap, however much is stored. Retention is counted in ledger time. `wall` is
+/// the time that dropped entries show to people.
+pub(super) fn a_little(
+    db: &Connection,
+    clock: &LedgerClock,
+    usage: &UsageSums,
+    wall: Moment,
+) -> rusqlite::Result<bool> {
+    let (now, for_repeats) = (clock.now(), clock.now_for_repeats());
+    let pass = Pass { db, now, wall };
+    let forgotten_repeats = pass.forget(OLD_REPEATS, for_repeats - REPEATS)?;
     let late = pass.forget(LATE, now - WEEK)?;
     if late > 0 {
         tracing::warn!(entries = late, "dropped entries that no agent fetched in a week");
@@ -47,62 +64,100 @@ pub(super) fn a_little(db: &Connection, now: Moment) -> rusqlite::Result<bool> {
     let gone = [
         forgotten_repeats,
         late,
-        pass.forget(TOLD_ENTRIES, traces_of_entries)?,
+        pass.forget(TOLD_ENTRIES, now - WEEK)?,
         pass.forget(OLD_DEAD_LETTERS, now - DEAD_LETTERS)?,
-        pass.forget(FINISHED_REQUESTS, now - FINISHED)?,
-        pass.forget(UNFINISHED_REQUESTS, now - REPEATS)?,
-        pass.forget(TOLD_ACTIONS, traces_of_actions)?,
-        // A use in flight may still be given back to one that just lapsed.
+        pass.forget(FINISHED_REQUESTS, for_repeats - FINISHED)?,
+        pass.forget(UNFINISHED_REQUESTS, for_repeats - REPEATS)?,
+        pass.forget(TOLD_ACTIONS, now - WEEK)?,
+        // A use in flight may still be given back to a capability that has just lapsed.
         pass.forget(LAPSED_CAPABILITIES, now - 10 * MINUTE)?,
         pass.forget(ENDLESS_CAPABILITIES, now - CONVERSATIONS)?,
         pass.forget(ENDED_SECRETS, now)?,
         pass.forget(ENDED_CLIENT_SECRETS, now)?,
         pass.forget(ENDED_ACCESS, now)?,
-        pass.forget(ROTATED_TOKENS, now - DAY)?,
+        pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
         pass.forget(OLD_SESSIONS, now - CONVERSATIONS)?,
-        pass.forget(OLD_TAKEN, now - REPEATS)?,
-        pass.forget(TOLD_FIRES, told_fires)?,
+        pass.forget(OLD_TAKEN, for_repeats - REPEATS)?,
+        pass.forget(TOLD_FIRES, now - HISTORY)?,
         pass.forget(TOLD_RECEIPTS, now - RECEIPTS)?,
         pass.forget(ENDED_EXCHANGES, now - WEEK)?,
         pass.forget(OLD_DEEDS, now - DEEDS)?,
+        pass.forget(OLD_ROOM_LINES, now - ROOM_LINES)?,
+        pass.forget(OLD_FORMER_AGENTS, now - FORMER_AGENTS)?,
     ];
-    Ok(gone.contains(&(A_LITTLE as usize)))
+    let mut more = gone.contains(&(A_LITTLE as usize));
+    for history in [History::Entries, History::Actions, History::Fires] {
+        more |= pass.trim(usage, history)?;
+    }
+    Ok(more)
 }
 
 struct Pass<'a> {
     db: &'a Connection,
-    now: Moment,
+    now: LedgerTime,
+    wall: Moment,
 }
 
 impl Pass<'_> {
-    fn forget(&self, what: &str, before: Moment) -> rusqlite::Result<usize> {
+    fn forget(&self, what: &str, before: LedgerTime) -> rusqlite::Result<usize> {
         let mut statement = self.db.prepare_cached(what)?;
-        // Only dropping says when it happened.
+        // Only the statement that drops entries takes the time.
         match statement.parameter_count() {
             2 => statement.execute(params![before.millis(), A_LITTLE]),
-            _ => statement.execute(params![before.millis(), A_LITTLE, self.now.millis()]),
+            _ => statement.execute(params![before.millis(), A_LITTLE, self.wall.millis(), self.now.millis()]),
         }
     }
 
-    /// The age of the row that just no longer fits among the newest, if there are so many.
-    fn fills(&self, newest: &str, age_at: &str) -> rusqlite::Result<Moment> {
-        let newest: Option<i64> = self.db.prepare_cached(newest)?.query_row([], |row| row.get(0))?;
-        let Some(last) = newest.map(|newest| newest - TRACES).filter(|last| *last > 0) else {
-            return Ok(Moment::from_millis(i64::MIN));
+    /// Deletes the oldest rows of a history that has too many, of the tenants that have more than their share
+    /// of it. It continues where the last pass ended, so that it does not read the rows of the others again
+    /// and again. True when there may be more.
+    fn trim(&self, usage: &UsageSums, history: History) -> rusqlite::Result<bool> {
+        let Some(over) = usage.over_share(history) else { return Ok(false) };
+        let (ended, delete) = match history {
+            History::Entries => (ENDED_ENTRIES, "DELETE FROM entries WHERE seq = ?1"),
+            History::Actions => (ENDED_ACTIONS, "DELETE FROM actions WHERE seq = ?1"),
+            History::Fires => (ENDED_FIRES, "DELETE FROM fires WHERE seq = ?1"),
         };
-        let age = self.db.prepare_cached(age_at)?.query_row([last], |row| row.get(0)).optional()?;
-        Ok(Moment::from_millis(age.unwrap_or(i64::MIN)))
+        let from = usage.walked(history);
+        let repeats = (self.now - REPEATS_OVER_SHARE).millis();
+        let mut ended = self.db.prepare_cached(ended)?;
+        // Only the statement for entries takes the age of repeats.
+        let given = &[from, i64::from(ROWS_WALKED), repeats][..ended.parameter_count()];
+        let passed: Vec<(i64, bool)> = ended
+            .query_map(params_from_iter(given), |row| {
+                let tenant = usage.tenant_of(row.get_ref(1)?.as_str()?);
+                Ok((row.get(0)?, tenant.is_some_and(|tenant| over.tenants.contains(&tenant))))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        let mut delete = self.db.prepare_cached(delete)?;
+        let mut deleted = 0;
+        for (seq, _) in passed.iter().filter(|(_, is_over)| *is_over) {
+            deleted += delete.execute([seq])?;
+            usage.walked_to(history, *seq);
+            if deleted as i64 == over.rows.min(i64::from(A_LITTLE)) {
+                return Ok(deleted == A_LITTLE as usize);
+            }
+        }
+        let is_end = passed.len() < ROWS_WALKED as usize;
+        usage.walked_to(history, passed.last().filter(|_| !is_end).map_or(0, |(seq, _)| *seq));
+        Ok(!is_end)
     }
 }
 
-const ENTRY_AT: &str = "SELECT counted FROM entries WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
-const ACTION_AT: &str = "SELECT received FROM actions WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
-const FIRE_AT: &str = "SELECT at FROM fires WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
+/// The newest row is never deleted; see [`TOLD_ENTRIES`].
+const ENDED_ENTRIES: &str = "SELECT seq, instance FROM entries
+    WHERE seq > ?1 AND fate IN ('acknowledged', 'dropped', 'unrouted') AND (dedup IS NULL OR counted < ?3)
+      AND seq < (SELECT max(seq) FROM entries) ORDER BY seq LIMIT ?2";
+const ENDED_ACTIONS: &str =
+    "SELECT seq, instance FROM actions WHERE seq > ?1 AND request IS NULL ORDER BY seq LIMIT ?2";
+/// Fires that an agent accepted are kept, because they must not be made again.
+const ENDED_FIRES: &str =
+    "SELECT seq, instance FROM fires WHERE seq > ?1 AND dedup IS NULL ORDER BY seq LIMIT ?2";
 
-/// The row stays, and says that it was dropped, for as long again.
+/// The row stays, with the fate `dropped`, for the same time again.
 const LATE: &str =
-    "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?3, counted = ?3 WHERE seq IN
+    "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?3, counted = ?4 WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
      WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IS NULL ORDER BY counted LIMIT ?2)";
 
@@ -110,48 +165,50 @@ const OLD_REPEATS: &str = "UPDATE entries SET dedup = NULL WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
      WHERE (dedup IS NULL) = 0 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
-/// The newest row is never deleted: its number must not be given out again, since an agent that is
-/// connected reads on from the last one it saw.
+/// The newest row is never deleted: its number must not be used again, because a connected agent reads on
+/// from the last number it saw.
 const TOLD_ENTRIES: &str = "DELETE FROM entries WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
-     WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IN ('acknowledged', 'dropped')
+     WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IN ('acknowledged', 'dropped', 'unrouted')
        AND seq < (SELECT max(seq) FROM entries) ORDER BY counted LIMIT ?2)";
 
 const OLD_DEAD_LETTERS: &str = "DELETE FROM entries WHERE seq IN
-    (SELECT seq FROM entries WHERE fate = 'dead' AND ended < ?1
-       AND seq < (SELECT max(seq) FROM entries) ORDER BY ended LIMIT ?2)";
+    (SELECT seq FROM entries WHERE fate = 'dead' AND counted < ?1
+       AND seq < (SELECT max(seq) FROM entries) ORDER BY counted LIMIT ?2)";
 
 /// The row stays as a trace.
 const FINISHED_REQUESTS: &str = "UPDATE actions SET request = NULL, outcome = NULL WHERE seq IN
     (SELECT seq FROM actions INDEXED BY actions_remembered
-     WHERE request IS NOT NULL AND finished < ?1 ORDER BY finished LIMIT ?2)";
+     WHERE request IS NOT NULL AND (finished IS NULL) = 0 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
-/// Nobody knows how these ended, so they are remembered longer: a repeat must not be begun again.
+/// The results of these requests are unknown, so they are kept longer: a repeat must not be carried out
+/// again.
 const UNFINISHED_REQUESTS: &str = "UPDATE actions SET request = NULL WHERE seq IN
     (SELECT seq FROM actions INDEXED BY actions_remembered
-     WHERE request IS NOT NULL AND finished IS NULL AND received < ?1 ORDER BY received LIMIT ?2)";
+     WHERE request IS NOT NULL AND (finished IS NULL) = 1 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
 const TOLD_ACTIONS: &str = "DELETE FROM actions WHERE seq IN
-    (SELECT seq FROM actions WHERE received < ?1 AND request IS NULL ORDER BY received LIMIT ?2)";
+    (SELECT seq FROM actions WHERE counted < ?1 AND request IS NULL ORDER BY counted LIMIT ?2)";
 
 const LAPSED_CAPABILITIES: &str = "DELETE FROM capabilities WHERE id IN
-    (SELECT id FROM capabilities WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
+    (SELECT id FROM capabilities WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 
 const ENDLESS_CAPABILITIES: &str = "DELETE FROM capabilities WHERE id IN
-    (SELECT id FROM capabilities WHERE expires IS NULL AND bound < ?1 ORDER BY bound LIMIT ?2)";
+    (SELECT id FROM capabilities WHERE ends IS NULL AND bound < ?1 ORDER BY bound LIMIT ?2)";
 
 const ENDED_SECRETS: &str = "DELETE FROM gateway_secrets WHERE id IN
-    (SELECT id FROM gateway_secrets WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
+    (SELECT id FROM gateway_secrets WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 
 const ENDED_CLIENT_SECRETS: &str = "DELETE FROM client_secrets WHERE hash IN
-    (SELECT hash FROM client_secrets WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
+    (SELECT hash FROM client_secrets WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 
 const ENDED_ACCESS: &str = "DELETE FROM access_tokens WHERE hash IN
-    (SELECT hash FROM access_tokens WHERE expires < ?1 ORDER BY expires LIMIT ?2)";
+    (SELECT hash FROM access_tokens WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 
-/// Until then, whoever presents one again is told so.
-const ROTATED_TOKENS: &str = "DELETE FROM refresh_tokens WHERE seq IN
-    (SELECT seq FROM refresh_tokens WHERE rotated < ?1 ORDER BY rotated LIMIT ?2)";
+/// Until then, presenting such a token again is recognised as reuse. A token whose successors were never
+/// presented does not lapse.
+const LAPSED_REFRESH_TOKENS: &str = "DELETE FROM refresh_tokens WHERE seq IN
+    (SELECT seq FROM refresh_tokens WHERE lapses < ?1 ORDER BY lapses LIMIT ?2)";
 
 const OLD_CHATS: &str = "DELETE FROM chats WHERE (instance, chat, platform, bot) IN
     (SELECT instance, chat, platform, bot FROM chats WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
@@ -159,26 +216,32 @@ const OLD_CHATS: &str = "DELETE FROM chats WHERE (instance, chat, platform, bot)
 const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (instance, session_key) IN
     (SELECT instance, session_key FROM sessions WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
 
-/// Agents that repeat an old wish are not heard as repeating themselves any more. The line stays.
+/// After that, arming the same fire again is no longer recognised as a repeat. The row of history stays.
 const OLD_TAKEN: &str = "UPDATE fires SET dedup = NULL, held = NULL WHERE seq IN
     (SELECT seq FROM fires INDEXED BY fires_age
-     WHERE (dedup IS NULL) = 0 AND at < ?1 ORDER BY at LIMIT ?2)";
+     WHERE (dedup IS NULL) = 0 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
 const TOLD_FIRES: &str = "DELETE FROM fires WHERE seq IN
     (SELECT seq FROM fires INDEXED BY fires_age
-     WHERE (dedup IS NULL) = 1 AND at < ?1 ORDER BY at LIMIT ?2)";
+     WHERE (dedup IS NULL) = 1 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
-/// Their replies go with them. What is scheduled is still to come, however long it has been known. As with
-/// entries the newest stays, so that its key is not given out again: entries and alarms know receipts by it.
+/// Replies are deleted with their receipt. Scheduled receipts stay, however old they are. The newest row is
+/// never deleted, because entries and alarms refer to receipts by key and a key must not be used again.
 const TOLD_RECEIPTS: &str = "DELETE FROM receipts WHERE key IN
     (SELECT key FROM receipts INDEXED BY receipts_age
      WHERE state <> 0 AND counted < ?1 AND key < (SELECT max(key) FROM receipts) ORDER BY counted LIMIT ?2)";
 
 const ENDED_EXCHANGES: &str = "DELETE FROM exchanges WHERE seq IN
-    (SELECT seq FROM exchanges WHERE ended < ?1 ORDER BY ended LIMIT ?2)";
+    (SELECT seq FROM exchanges WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
+const OLD_ROOM_LINES: &str = "DELETE FROM room_lines WHERE seq IN
+    (SELECT seq FROM room_lines WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
+const OLD_FORMER_AGENTS: &str = "DELETE FROM former_agents WHERE id IN
+    (SELECT id FROM former_agents WHERE removed < ?1 ORDER BY removed LIMIT ?2)";
 
 const OLD_DEEDS: &str = "DELETE FROM audit WHERE seq IN
-    (SELECT seq FROM audit WHERE at < ?1 ORDER BY at LIMIT ?2)";
+    (SELECT seq FROM audit WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
 #[cfg(test)]
 mod tests {
@@ -189,9 +252,11 @@ mod tests {
         let mut db = Connection::open_in_memory().unwrap();
         crate::sqlite::migrate::run(&mut db).unwrap();
         for statement in [
-            ENTRY_AT,
-            ACTION_AT,
-            FIRE_AT,
+            ENDED_ENTRIES,
+            ENDED_ACTIONS,
+            ENDED_FIRES,
+            OLD_ROOM_LINES,
+            OLD_FORMER_AGENTS,
             LATE,
             OLD_REPEATS,
             TOLD_ENTRIES,
@@ -204,7 +269,7 @@ mod tests {
             ENDED_SECRETS,
             ENDED_CLIENT_SECRETS,
             ENDED_ACCESS,
-            ROTATED_TOKENS,
+            LAPSED_REFRESH_TOKENS,
             OLD_CHATS,
             OLD_SESSIONS,
             OLD_TAKEN,

@@ -1,4 +1,4 @@
-//! Receipts: one row a delivery. Where an entry carries it, the entry's row tells what became of it.
+//! SQL of receipts: one row per delivery. If an entry carries it, the row of the entry holds its state.
 
 mod carry;
 mod lists;
@@ -6,30 +6,31 @@ mod outgoing;
 mod replies;
 mod rows;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, DispatchId, EntryId, InstanceId, TenantId};
+use posthouse_wire::{ChatId, DispatchId, EntryId, InstanceId, MessageId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Sqlite;
+use super::{Sqlite, owner};
 use crate::Fault;
 use crate::receipts::{
     Attempted, Digest, NewReceipt, NewReply, OF_ONE_DISPATCH, Opened, Opening, Outgoing, Receipt,
     ReceiptFilter, ReceiptKey, Receipts, Reply,
 };
-pub(super) use carry::{Carried, carry};
+pub(super) use carry::{Carried, carried_by, carry};
 pub(super) use lists::of_dispatch;
-pub(super) use outgoing::{expire_instance, fail_outgoing_of, fail_tenant};
-pub(super) use replies::told as told_replies;
+pub(super) use outgoing::{expire_instance, fail_outgoing_of, fail_tenant, forget_unsent};
+pub(super) use replies::{answered_by, told as told_replies, unfinished};
 
 #[async_trait]
 impl Receipts for Sqlite {
     async fn open(&self, new: NewReceipt) -> Result<Opened, Fault> {
         if matches!(new.open, Opening::Entry) {
-            return Err(Fault::Storage("a receipt without its entry has nothing to carry it".to_owned()));
+            return Err(Fault::Storage("a receipt for an entry is opened with that entry".to_owned()));
         }
-        let timepiece = self.timepiece.clone();
-        self.write(move |db| match rows::insert(db, &new, None, timepiece.now())? {
+        self.write_for(owner(&new.tenant), move |db| match rows::insert(db, &new, None)? {
             Some(key) => Ok(Opened::Fresh(key)),
             None => same(db, &new.tenant, &new.dispatch, new.digest).map(Box::new).map(Opened::Known),
         })
@@ -71,6 +72,25 @@ impl Receipts for Sqlite {
         self.write(move |db| outgoing::withdraw(db, key, &error, timepiece.now())).await
     }
 
+    async fn note_answer(
+        &self,
+        tenant: &TenantId,
+        dispatch: &DispatchId,
+        digest: Digest,
+        answer: String,
+    ) -> Result<(), Fault> {
+        let owner = owner(tenant);
+        let (tenant, dispatch) = (tenant.clone(), dispatch.clone());
+        self.write_for(owner, move |db| {
+            db.prepare_cached(
+                "UPDATE receipts SET answer = ?4 WHERE dispatch = ?1 AND tenant = ?2 AND digest = ?3",
+            )?
+            .execute(params![dispatch.as_str(), tenant.as_str(), digest, answer])
+            .map(drop)
+        })
+        .await
+    }
+
     async fn attempted(&self, key: ReceiptKey, attempted: Attempted) -> Result<(), Fault> {
         let timepiece = self.timepiece.clone();
         self.write(move |db| outgoing::attempted(db, key, &attempted, timepiece.now())).await
@@ -78,24 +98,23 @@ impl Receipts for Sqlite {
 
     async fn claim_outgoing(
         &self,
-        now: Moment,
         lease_until: Moment,
         except: &[TenantId],
         at_most: u32,
     ) -> Result<Vec<Outgoing>, Fault> {
         let except = outgoing::listed(except);
-        self.write(move |db| outgoing::claim(db, now, lease_until, &except, at_most)).await
+        self.write(move |db| outgoing::claim(db, lease_until, &except, at_most)).await
     }
 
-    async fn free_outgoing(&self, now: Moment) -> Result<(), Fault> {
-        self.write(move |db| outgoing::free(db, now)).await
+    async fn free_outgoing(&self) -> Result<(), Fault> {
+        self.write(outgoing::free).await
     }
 
     async fn hold(&self, key: ReceiptKey, until: Moment) -> Result<(), Fault> {
         self.write(move |db| outgoing::hold(db, key, until)).await
     }
 
-    async fn next_outgoing(&self, except: &[TenantId]) -> Result<Option<Moment>, Fault> {
+    async fn next_outgoing(&self, except: &[TenantId]) -> Result<Option<Duration>, Fault> {
         let except = outgoing::listed(except);
         self.read(move |db| outgoing::next(db, &except)).await
     }
@@ -105,13 +124,8 @@ impl Receipts for Sqlite {
         self.read(move |db| outgoing::waiting(db, &tenant, at_most)).await
     }
 
-    async fn bring_up(
-        &self,
-        key: ReceiptKey,
-        now: Moment,
-        lease_until: Moment,
-    ) -> Result<Option<Outgoing>, Fault> {
-        self.write(move |db| outgoing::bring_up(db, key, now, lease_until)).await
+    async fn bring_up(&self, key: ReceiptKey, lease_until: Moment) -> Result<Option<Outgoing>, Fault> {
+        self.write(move |db| outgoing::bring_up(db, key, lease_until)).await
     }
 
     async fn said(
@@ -121,8 +135,9 @@ impl Receipts for Sqlite {
         to: Option<&EntryId>,
         reply: NewReply,
     ) -> Result<Option<ReceiptKey>, Fault> {
+        let owner = self.tenant_of(by);
         let (by, chat, to) = (by.clone(), chat.clone(), to.cloned());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             let found = replies::spoken_of(db, &by, &chat, to.as_ref())?;
             if let Some(receipt) = found {
                 replies::keep(db, receipt, &reply)?;
@@ -133,8 +148,23 @@ impl Receipts for Sqlite {
     }
 
     async fn amended(&self, by: &InstanceId, chat: &ChatId, reply: NewReply) -> Result<bool, Fault> {
+        let owner = self.tenant_of(by);
         let (by, chat) = (by.clone(), chat.clone());
-        self.write(move |db| replies::amend(db, &by, &chat, &reply)).await
+        self.write_for(owner, move |db| replies::amend(db, &by, &chat, &reply)).await
+    }
+
+    async fn unfinished(
+        &self,
+        by: &InstanceId,
+        chat: &ChatId,
+        to: Option<&EntryId>,
+    ) -> Result<Option<(MessageId, String)>, Fault> {
+        let (by, chat, to) = (by.clone(), chat.clone(), to.cloned());
+        self.read(move |db| {
+            let found = unfinished(db, &by, &chat, to.as_ref())?;
+            Ok(found.map(|begun| (begun.message, begun.text)))
+        })
+        .await
     }
 
     async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault> {
@@ -146,9 +176,9 @@ impl Receipts for Sqlite {
     }
 }
 
-/// Notes a delivery that is still to be made, if it is not noted yet.
-pub(super) fn note(db: &Connection, new: &NewReceipt, now: Moment) -> rusqlite::Result<ReceiptKey> {
-    match rows::insert(db, new, None, now)? {
+/// Stores a delivery that is still to be made, unless it is already stored.
+pub(super) fn note(db: &Connection, new: &NewReceipt) -> rusqlite::Result<ReceiptKey> {
+    match rows::insert(db, new, None)? {
         Some(key) => Ok(key),
         None => same(db, &new.tenant, &new.dispatch, new.digest).map(|first| first.key),
     }
@@ -173,17 +203,19 @@ fn at(db: &Connection, key: ReceiptKey) -> rusqlite::Result<Option<Receipt>> {
         .optional()
 }
 
-/// When one that has no entry ended, if it did.
+/// The end of a delivery that has no entry, if it has ended.
 pub(super) fn ended(db: &Connection, key: ReceiptKey) -> rusqlite::Result<Option<Moment>> {
     db.prepare_cached("SELECT ended FROM receipts WHERE key = ?1")?
         .query_row([key.0], |row| row.get(0).map(rows::moment))
 }
 
-/// How SQLite would go about it.
+/// The query plan of SQLite.
 #[cfg(test)]
 pub(super) fn plan(statement: &str) -> String {
     let mut db = Connection::open_in_memory().unwrap();
     super::migrate::run(&mut db).unwrap();
+    let clock = super::ledger_time::LedgerClock::start(&mut db, &posthouse_time::Timepiece::wall());
+    clock.unwrap().install(&db).unwrap();
     let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
     let zeros = rusqlite::params_from_iter(vec![0; explain.parameter_count()]);
     let steps = explain.query_map(zeros, |row| row.get::<_, String>("detail")).unwrap();

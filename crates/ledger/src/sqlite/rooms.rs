@@ -1,26 +1,36 @@
+//! SQL of web chat rooms and their messages.
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, InstanceId, MessageId};
-use rusqlite::{OptionalExtension, Row, params};
+use posthouse_wire::{ChatId, EntryId, InstanceId, InvitationId, MessageId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::rooms::{Invite, Line, Room, Rooms};
+use crate::rooms::{Line, ROOM_BYTES, Room, Rooms};
 
-const ROOM: &str = "SELECT id, instance, person, created FROM rooms";
-const INVITE: &str = "SELECT hash, person, created FROM invites";
+const ROOM: &str = "SELECT id, instance, invitation, person, created FROM rooms";
 
 #[async_trait]
 impl Rooms for Sqlite {
-    async fn enter(&self, new: Room) -> Result<Room, Fault> {
+    async fn enter(&self, new: Room) -> Result<Option<Room>, Fault> {
         self.write(move |db| {
+            let Some(invitation) = &new.invitation else { return Ok(None) };
             db.execute(
-                "INSERT INTO rooms (id, instance, person, created) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (instance, person) DO NOTHING",
-                params![new.id.as_str(), new.instance.as_str(), new.person, new.created.millis()],
+                "INSERT INTO rooms (id, instance, invitation, person, created)
+                 SELECT ?1, ?2, id, ?4, ?5 FROM invitations WHERE id = ?3
+                 ON CONFLICT (instance, invitation) DO NOTHING",
+                params![
+                    new.id.as_str(),
+                    new.instance.as_str(),
+                    invitation.as_str(),
+                    new.person,
+                    new.created.millis()
+                ],
             )?;
-            db.prepare_cached(&format!("{ROOM} WHERE instance = ?1 AND person = ?2"))?
-                .query_row([new.instance.as_str(), &new.person], room)
+            db.prepare_cached(&format!("{ROOM} WHERE instance = ?1 AND invitation = ?2"))?
+                .query_row([new.instance.as_str(), invitation.as_str()], room)
+                .optional()
         })
         .await
     }
@@ -36,7 +46,7 @@ impl Rooms for Sqlite {
     async fn rooms(&self, of: &InstanceId) -> Result<Vec<Room>, Fault> {
         let of = of.clone();
         self.read(move |db| {
-            db.prepare_cached(&format!("{ROOM} WHERE instance = ?1 ORDER BY person"))?
+            db.prepare_cached(&format!("{ROOM} WHERE instance = ?1 ORDER BY created, id"))?
                 .query_map([of.as_str()], room)?
                 .collect()
         })
@@ -47,8 +57,9 @@ impl Rooms for Sqlite {
         let room = room.clone();
         self.write(move |db| {
             db.prepare_cached(
-                "INSERT INTO room_lines (room, message, by_agent, text, reply_to, said, edited)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (room, message) DO NOTHING",
+                "INSERT INTO room_lines
+                   (room, message, by_agent, text, reply_to, said, edited, entry, delivered, counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ledger_time()) ON CONFLICT (room, message) DO NOTHING",
             )?
             .execute(params![
                 room.as_str(),
@@ -58,8 +69,10 @@ impl Rooms for Sqlite {
                 line.reply_to.as_ref().map(|message| message.as_str()),
                 line.said.millis(),
                 line.edited.map(Moment::millis),
-            ])
-            .map(drop)
+                line.entry.as_ref().map(|entry| entry.as_str()),
+                line.delivered.map(Moment::millis),
+            ])?;
+            trim(db, &room)
         })
         .await
     }
@@ -73,73 +86,101 @@ impl Rooms for Sqlite {
     ) -> Result<bool, Fault> {
         let (room, message, text) = (room.clone(), message.clone(), text.to_owned());
         self.write(move |db| {
+            let rewritten = db
+                .prepare_cached(
+                    "UPDATE room_lines SET text = ?3, edited = ?4 WHERE room = ?1 AND message = ?2 AND by_agent = 1",
+                )?
+                .execute(params![room.as_str(), message.as_str(), text, at.millis()])?;
+            trim(db, &room)?;
+            Ok(rewritten > 0)
+        })
+        .await
+    }
+
+    async fn delivered(&self, room: &ChatId, message: &MessageId, at: Moment) -> Result<bool, Fault> {
+        let (room, message) = (room.clone(), message.clone());
+        self.write(move |db| {
             db.prepare_cached(
-                "UPDATE room_lines SET text = ?3, edited = ?4 WHERE room = ?1 AND message = ?2 AND by_agent = 1",
+                "UPDATE room_lines SET delivered = ?3 WHERE room = ?1 AND message = ?2 AND delivered IS NULL",
             )?
-            .execute(params![room.as_str(), message.as_str(), text, at.millis()])
+            .execute(params![room.as_str(), message.as_str(), at.millis()])
             .map(|rows| rows > 0)
         })
         .await
     }
 
-    async fn history(&self, room: &ChatId, at_most: u16) -> Result<Vec<Line>, Fault> {
+    async fn place_before_latest(&self, room: &ChatId, at_most: u16, bytes: usize) -> Result<i64, Fault> {
         let room = room.clone();
         self.read(move |db| {
-            let mut lines: Vec<Line> = db
-                .prepare_cached(
-                    "SELECT message, by_agent, text, reply_to, said, edited FROM room_lines
-                     WHERE room = ?1 ORDER BY seq DESC LIMIT ?2",
-                )?
-                .query_map(params![room.as_str(), at_most], line)?
-                .collect::<rusqlite::Result<_>>()?;
-            lines.reverse();
+            let mut lines = db.prepare_cached(
+                "SELECT seq, length(CAST(text AS BLOB)) FROM room_lines WHERE room = ?1 ORDER BY seq DESC LIMIT ?2",
+            )?;
+            let mut rows = lines.query(params![room.as_str(), at_most])?;
+            let (mut place, mut sum) = (0, 0);
+            while let Some(row) = rows.next()? {
+                sum += usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
+                if place != 0 && sum > bytes {
+                    break;
+                }
+                place = row.get(0)?;
+            }
+            Ok(place - 1)
+        })
+        .await
+    }
+
+    async fn lines_after(
+        &self,
+        room: &ChatId,
+        place: i64,
+        since: Option<Moment>,
+        bytes: usize,
+    ) -> Result<Vec<(i64, Line)>, Fault> {
+        let room = room.clone();
+        self.read(move |db| {
+            let mut found = db.prepare_cached(
+                "SELECT message, by_agent, text, reply_to, said, edited, entry, delivered, seq FROM room_lines
+                 WHERE room = ?1 AND seq > ?2 AND max(said, coalesce(edited, said)) >= ?3 ORDER BY seq",
+            )?;
+            let since = since.map_or(i64::MIN, Moment::millis);
+            let mut rows = found.query(params![room.as_str(), place, since])?;
+            let (mut lines, mut sum) = (Vec::new(), 0);
+            while let Some(row) = rows.next()? {
+                let line = line(row)?;
+                sum += line.text.len();
+                if !lines.is_empty() && sum > bytes {
+                    break;
+                }
+                lines.push((row.get(8)?, line));
+            }
             Ok(lines)
         })
         .await
     }
+}
 
-    async fn invite(&self, new: Invite) -> Result<(), Fault> {
-        self.write(move |db| {
-            db.execute(
-                "INSERT INTO invites (hash, person, created) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (person) DO UPDATE SET hash = excluded.hash, created = excluded.created",
-                params![new.hash, new.person, new.created.millis()],
-            )
-            .map(drop)
-        })
-        .await
+/// Deletes the oldest messages of a room past its limit of bytes, but never the newest.
+fn trim(db: &Connection, room: &ChatId) -> rusqlite::Result<()> {
+    let mut bytes = db.prepare_cached("SELECT bytes FROM rooms WHERE id = ?1")?;
+    let mut oldest = db.prepare_cached(
+        "DELETE FROM room_lines WHERE seq = (SELECT seq FROM room_lines WHERE room = ?1 ORDER BY seq LIMIT 1)
+           AND seq < (SELECT seq FROM room_lines WHERE room = ?1 ORDER BY seq DESC LIMIT 1)",
+    )?;
+    while bytes.query_row([room.as_str()], |row| row.get::<_, i64>(0)).optional()? > Some(ROOM_BYTES) {
+        if oldest.execute([room.as_str()])? == 0 {
+            break;
+        }
     }
-
-    async fn invited(&self, hash: &str) -> Result<Option<Invite>, Fault> {
-        let hash = hash.to_owned();
-        self.read(move |db| {
-            db.prepare_cached(&format!("{INVITE} WHERE hash = ?1"))?.query_row([&hash], invite).optional()
-        })
-        .await
-    }
-
-    async fn invites(&self) -> Result<Vec<Invite>, Fault> {
-        self.read(|db| {
-            db.prepare_cached(&format!("{INVITE} ORDER BY person"))?.query_map([], invite)?.collect()
-        })
-        .await
-    }
-
-    async fn withdraw_invite(&self, person: &str) -> Result<bool, Fault> {
-        let person = person.to_owned();
-        self.write(move |db| {
-            db.execute("DELETE FROM invites WHERE person = ?1", [&person]).map(|rows| rows > 0)
-        })
-        .await
-    }
+    Ok(())
 }
 
 fn room(row: &Row<'_>) -> rusqlite::Result<Room> {
     Ok(Room {
         id: row.get::<_, String>(0)?.into(),
         instance: row.get::<_, String>(1)?.into(),
-        person: row.get(2)?,
-        created: Moment::from_millis(row.get(3)?),
+        invitation: row.get::<_, Option<String>>(2)?.map(InvitationId::from),
+        person: row.get(3)?,
+        created: Moment::from_millis(row.get(4)?),
     })
 }
 
@@ -151,9 +192,7 @@ fn line(row: &Row<'_>) -> rusqlite::Result<Line> {
         reply_to: row.get::<_, Option<String>>(3)?.map(MessageId::from),
         said: Moment::from_millis(row.get(4)?),
         edited: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
+        entry: row.get::<_, Option<String>>(6)?.map(EntryId::from),
+        delivered: row.get::<_, Option<i64>>(7)?.map(Moment::from_millis),
     })
-}
-
-fn invite(row: &Row<'_>) -> rusqlite::Result<Invite> {
-    Ok(Invite { hash: row.get(0)?, person: row.get(1)?, created: Moment::from_millis(row.get(2)?) })
 }

@@ -1,23 +1,29 @@
+//! SQL of the directory: tenants, agents, bots and routes.
+
 mod chats;
+mod create;
 mod rows;
+mod unrouting;
 
 use async_trait::async_trait;
-use posthouse_wire::{BotId, ChatId, InstanceId, LoginId, Platform, SessionKey, TenantId};
-use rusqlite::{OptionalExtension, params};
+use posthouse_time::Moment;
+use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, LoginId, Platform, SessionKey, TenantId};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use chats::{chat_of_session, last_identity, may_reach, move_chat};
+use chats::{chat_of_session, has_route, knows_chat, last_identity, may_reach, move_chat};
 use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
-use super::{Sqlite, arms, receipts, tokens};
+use super::{Sqlite, access, arms, receipts, tokens, vault};
 use crate::roster::{
-    Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
+    AgentCreated, Bot, Created, Discriminator, Generation, HoldBack, Identity, Instance, NewAgent, Removed,
+    Roster, Route, RouteTo, Tenant,
 };
-use crate::{Fault, Owner};
+use crate::{Fault, Owner, Sealed};
 
 const TENANT: &str = "SELECT id, name, created FROM tenants";
 const INSTANCE: &str =
     "SELECT id, tenant, name, wake_url, callback_url, generation, idle, created FROM instances";
-const BOT: &str = "SELECT platform, id, shared, settings, created FROM bots";
+const BOT: &str = "SELECT platform, id, shared, settings, created, principals FROM bots";
 
 #[async_trait]
 impl Roster for Sqlite {
@@ -62,36 +68,29 @@ impl Roster for Sqlite {
             }
             tokens::end(db, &Owner::Tenant(id.clone()))?;
             receipts::fail_tenant(db, &id, now)?;
+            for of_its_invitations in ["invitation_links", "page_sessions"] {
+                db.execute(
+                    &format!(
+                        "DELETE FROM {of_its_invitations}
+                         WHERE invitation IN (SELECT id FROM invitations WHERE tenant = ?1)"
+                    ),
+                    [id.as_str()],
+                )?;
+            }
+            db.execute("DELETE FROM invitations WHERE tenant = ?1", [id.as_str()])?;
             db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
         })
         .await
     }
 
+    async fn create_agent(&self, agent: NewAgent) -> Result<AgentCreated, Fault> {
+        self.write(move |db| create::agent(db, &agent)).await
+    }
+
     async fn create_instance(&self, new: Instance) -> Result<Created, Fault> {
-        self.write(move |db| {
-            let tenant: bool = db.query_row(
-                "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = ?1)",
-                [new.tenant.as_str()],
-                |row| row.get(0),
-            )?;
-            if !tenant {
-                return Ok(Created::Unfit("no such tenant"));
-            }
-            db.execute(
-                "INSERT INTO instances (id, tenant, name, wake_url, callback_url, generation, idle, created)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
-                params![
-                    new.id.as_str(),
-                    new.tenant.as_str(),
-                    new.name,
-                    new.wake_url,
-                    new.callback_url,
-                    new.generation.as_str(),
-                    new.idle,
-                    new.created.millis()
-                ],
-            )
-            .map(made)
+        self.write(move |db| match create::is_tenant(db, &new.tenant)? {
+            true => create::instance(db, &new),
+            false => Ok(Created::Unfit("no such tenant")),
         })
         .await
     }
@@ -142,11 +141,18 @@ impl Roster for Sqlite {
     }
 
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault> {
+        // In turn with the tenant's other writes: whatever was to be appended before the removal ends with it.
+        let owner = self.tenant_of(id);
         let (id, now) = (id.clone(), self.timepiece.now());
-        self.write(move |db| {
+        self.write_for(owner, move |db| {
             tokens::end(db, &Owner::Instance(id.clone()))?;
             arms::cancel_all(db, &id, now)?;
             receipts::expire_instance(db, &id, now)?;
+            // Its bots on the server's own platforms have its id and are removed with it.
+            let own: Vec<String> = db
+                .prepare_cached("SELECT DISTINCT platform FROM routes WHERE instance = ?1 AND bot = ?1")?
+                .query_map([id.as_str()], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
             for of_it in [
                 "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
                 "DELETE FROM gateways WHERE instance = ?1",
@@ -157,19 +163,31 @@ impl Roster for Sqlite {
                 "DELETE FROM talks WHERE instance = ?1",
                 "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
                 "DELETE FROM rooms WHERE instance = ?1",
+                "DELETE FROM invitation_agents WHERE instance = ?1",
             ] {
                 db.execute(of_it, [id.as_str()])?;
             }
-            // What was said goes at once; that something came and was never taken is told for its week.
+            for platform in own {
+                let on = Identity { platform: platform.as_str().into(), bot: id.as_str().into() };
+                remove_bot(db, &on, now)?;
+            }
+            // Message text is deleted at once. The traces of entries that were never acknowledged stay for a
+            // week.
             for whose in ["fate IS NULL", "fate = 'dead'"] {
                 db.execute(
                     &format!(
-                        "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2, counted = ?2
+                        "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
+                           counted = ledger_time()
                          WHERE instance = ?1 AND {whose}"
                     ),
                     params![id.as_str(), now.millis()],
                 )?;
             }
+            db.execute(
+                "INSERT INTO former_agents (id, tenant, removed)
+                 SELECT id, tenant, ledger_time() FROM instances WHERE id = ?1",
+                [id.as_str()],
+            )?;
             db.execute("DELETE FROM instances WHERE id = ?1", [id.as_str()]).map(removed)
         })
         .await
@@ -203,34 +221,112 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn set_generation(&self, id: &InstanceId, generation: Generation) -> Result<(), Fault> {
+    async fn pin_generation(
+        &self,
+        id: &InstanceId,
+        gateway: Option<&GatewayId>,
+        generation: Generation,
+    ) -> Result<bool, Fault> {
+        let (id, gateway) = (id.clone(), gateway.cloned());
+        self.write(move |db| {
+            let Some(gateway) = &gateway else {
+                db.execute("UPDATE gateways SET generation = NULL WHERE instance = ?1", [id.as_str()])?;
+                return db
+                    .execute(
+                        "UPDATE instances SET generation = ?2 WHERE id = ?1",
+                        params![id.as_str(), generation.as_str()],
+                    )
+                    .map(|changed| changed > 0);
+            };
+            db.execute(
+                "UPDATE gateways SET generation = ?3 WHERE id = ?1 AND instance = ?2",
+                params![gateway.as_str(), id.as_str(), generation.as_str()],
+            )
+            .map(|changed| changed > 0)
+        })
+        .await
+    }
+
+    async fn pinned_generation(&self, id: &InstanceId, gateway: &GatewayId) -> Result<Generation, Fault> {
+        let (id, gateway) = (id.clone(), gateway.clone());
+        self.read(move |db| {
+            let pinned: Option<String> = db
+                .prepare_cached(
+                    "SELECT coalesce(gateways.generation, instances.generation) FROM gateways
+                     JOIN instances ON instances.id = gateways.instance
+                     WHERE gateways.id = ?1 AND gateways.instance = ?2",
+                )?
+                .query_row([gateway.as_str(), id.as_str()], |row| row.get(0))
+                .optional()?;
+            Ok(pinned.and_then(|pinned| pinned.parse().ok()).unwrap_or_default())
+        })
+        .await
+    }
+
+    async fn set_hold_back(&self, id: &InstanceId, hold_back: HoldBack) -> Result<(), Fault> {
         let id = id.clone();
         self.write(move |db| {
             db.execute(
-                "UPDATE instances SET generation = ?2 WHERE id = ?1",
-                params![id.as_str(), generation.as_str()],
+                "UPDATE instances SET hold_back = ?2 WHERE id = ?1",
+                params![id.as_str(), hold_back.as_str()],
             )
             .map(drop)
         })
         .await
     }
 
-    async fn create_bot(&self, new: Bot) -> Result<Created, Fault> {
-        self.write(move |db| {
-            db.execute(
-                "INSERT INTO bots (platform, id, shared, settings, created) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT DO NOTHING",
-                params![
-                    new.platform.as_str(),
-                    new.id.as_str(),
-                    new.shared,
-                    new.settings,
-                    new.created.millis()
-                ],
-            )
-            .map(made)
+    async fn hold_back(&self, id: &InstanceId) -> Result<HoldBack, Fault> {
+        let id = id.clone();
+        self.read(move |db| {
+            let set: Option<String> = db
+                .prepare_cached("SELECT hold_back FROM instances WHERE id = ?1")?
+                .query_row([id.as_str()], |row| row.get(0))
+                .optional()?;
+            Ok(set.and_then(|set| set.parse().ok()).unwrap_or_default())
         })
         .await
+    }
+
+    async fn stream_cursor(&self, id: &InstanceId) -> Result<Option<String>, Fault> {
+        let id = id.clone();
+        self.read(move |db| {
+            let found = db
+                .prepare_cached("SELECT stream_cursor FROM instances WHERE id = ?1")?
+                .query_row([id.as_str()], |row| row.get(0))
+                .optional()?;
+            Ok(found.flatten())
+        })
+        .await
+    }
+
+    async fn set_stream_cursor(&self, id: &InstanceId, cursor: Option<&str>) -> Result<(), Fault> {
+        let (id, cursor) = (id.clone(), cursor.map(str::to_owned));
+        self.write(move |db| {
+            db.execute("UPDATE instances SET stream_cursor = ?2 WHERE id = ?1", params![id.as_str(), cursor])
+                .map(drop)
+        })
+        .await
+    }
+
+    async fn create_bot_with_secrets(
+        &self,
+        new: Bot,
+        secrets: Vec<(String, Sealed)>,
+    ) -> Result<Created, Fault> {
+        self.write(move |db| {
+            let created = create::bot(db, &new)?;
+            if created == Created::Made {
+                for (name, sealed) in &secrets {
+                    vault::put_credential(db, &new.platform, &new.id, name, sealed)?;
+                }
+            }
+            Ok(created)
+        })
+        .await
+    }
+
+    async fn create_bot(&self, new: Bot) -> Result<Created, Fault> {
+        self.write(move |db| create::bot(db, &new)).await
     }
 
     async fn bots(&self) -> Result<Vec<Bot>, Fault> {
@@ -250,69 +346,14 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn set_bot_settings(&self, platform: &Platform, id: &BotId, settings: &str) -> Result<(), Fault> {
-        let (platform, id, settings) = (platform.clone(), id.clone(), settings.to_owned());
-        self.write(move |db| {
-            db.execute(
-                "UPDATE bots SET settings = ?3 WHERE platform = ?1 AND id = ?2",
-                params![platform.as_str(), id.as_str(), settings],
-            )
-            .map(drop)
-        })
-        .await
-    }
-
     async fn remove_bot(&self, platform: &Platform, id: &BotId) -> Result<Removed, Fault> {
-        let (platform, id) = (platform.clone(), id.clone());
-        self.write(move |db| {
-            let key = [platform.as_str(), id.as_str()];
-            db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
-            db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
-            db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
-        })
-        .await
+        let on = Identity { platform: platform.clone(), bot: id.clone() };
+        let now = self.timepiece.now();
+        self.write(move |db| remove_bot(db, &on, now)).await
     }
 
     async fn create_route(&self, new: Route) -> Result<Created, Fault> {
-        self.write(move |db| {
-            let shared: Option<bool> = db
-                .query_row(
-                    "SELECT shared FROM bots WHERE platform = ?1 AND id = ?2",
-                    [new.platform.as_str(), new.bot.as_str()],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            match (shared, &new.discriminator) {
-                (None, _) => return Ok(Created::Unfit("no such bot")),
-                (Some(true), Discriminator::Any) => {
-                    return Ok(Created::Unfit("a shared bot has no route for everything"));
-                }
-                (Some(false), Discriminator::Any) | (Some(true), _) => {}
-                (Some(false), _) => return Ok(Created::Unfit("an owned bot has one route, for everything")),
-            }
-            let instance: bool = db.query_row(
-                "SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)",
-                [new.instance.as_str()],
-                |row| row.get(0),
-            )?;
-            if !instance {
-                return Ok(Created::Unfit("no such agent"));
-            }
-            db.execute(
-                "INSERT INTO routes (platform, bot, kind, value, instance, created)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
-                params![
-                    new.platform.as_str(),
-                    new.bot.as_str(),
-                    new.discriminator.kind(),
-                    new.discriminator.value(),
-                    new.instance.as_str(),
-                    new.created.millis()
-                ],
-            )
-            .map(made)
-        })
-        .await
+        self.write(move |db| create::route(db, &new)).await
     }
 
     async fn routes(&self) -> Result<Vec<Route>, Fault> {
@@ -333,20 +374,26 @@ impl Roster for Sqlite {
         bot: &BotId,
         which: &Discriminator,
     ) -> Result<Removed, Fault> {
-        let (platform, bot, which) = (platform.clone(), bot.clone(), which.clone());
-        self.write(move |db| {
-            db.execute(
-                "DELETE FROM routes WHERE platform = ?1 AND bot = ?2 AND kind = ?3 AND value = ?4",
-                [platform.as_str(), bot.as_str(), which.kind(), which.value()],
-            )
-            .map(removed)
-        })
-        .await
+        let on = Identity { platform: platform.clone(), bot: bot.clone() };
+        let (which, now) = (which.clone(), self.timepiece.now());
+        self.write(move |db| unrouting::remove_route(db, &on, &which, now)).await
+    }
+
+    async fn end_unrouted(&self, on: &Identity, instance: &InstanceId) -> Result<bool, Fault> {
+        let (on, instance, now) = (on.clone(), instance.clone(), self.timepiece.now());
+        self.write(move |db| unrouting::end_unrouted(db, &on, &instance, now)).await
     }
 
     async fn move_chat(&self, on: &Identity, from: &ChatId, to: &ChatId) -> Result<bool, Fault> {
         let (on, from, to) = (on.clone(), from.clone(), to.clone());
-        self.write(move |db| move_chat(db, &on, &from, &to)).await
+        self.write(move |db| {
+            if from == to {
+                return Ok(false);
+            }
+            let decided = access::move_chat(db, &on, &from, &to)?;
+            Ok(move_chat(db, &on, &from, &to)? || decided)
+        })
+        .await
     }
 
     async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault> {
@@ -380,6 +427,16 @@ impl Roster for Sqlite {
         self.read(move |db| may_reach(db, &from, &on, &chat)).await
     }
 
+    async fn has_route(&self, to: &InstanceId, on: &Identity) -> Result<bool, Fault> {
+        let (to, on) = (to.clone(), on.clone());
+        self.read(move |db| has_route(db, &to, &on)).await
+    }
+
+    async fn knows_chat(&self, of: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault> {
+        let (of, on, chat) = (of.clone(), on.clone(), chat.clone());
+        self.read(move |db| knows_chat(db, &of, &on, &chat)).await
+    }
+
     async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault> {
         let (of, chat) = (of.clone(), chat.clone());
         self.read(move |db| last_identity(db, &of, &chat)).await
@@ -393,4 +450,13 @@ impl Roster for Sqlite {
         let (of, key) = (of.clone(), key.clone());
         self.read(move |db| chat_of_session(db, &of, &key)).await
     }
+}
+
+/// Removes a bot with its routes and secrets.
+fn remove_bot(db: &Connection, on: &Identity, now: Moment) -> rusqlite::Result<Removed> {
+    let key = [on.platform.as_str(), on.bot.as_str()];
+    unrouting::end_all_waiting(db, on, now)?;
+    db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
+    db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
+    db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }

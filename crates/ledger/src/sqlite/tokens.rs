@@ -1,25 +1,32 @@
+//! SQL of client credentials, logins and access tokens.
+
+mod ending;
+mod refresh;
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::Sqlite;
+use super::{Sqlite, vault};
 use crate::Fault;
 use crate::tokens::{
-    AccessRecord, ClientRecord, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens, operator_client,
+    AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, Tokens, WhichCredentials, operator_client,
 };
 
 const CLIENT: &str = "SELECT clients.id, clients.tenant, clients.instance, clients.created, clients.revoked
                       FROM clients";
 const LOGIN: &str = "SELECT logins.id, logins.client, instances.tenant, logins.instance, logins.created,
-                            logins.refreshed
+                            logins.refreshed,
+                            (SELECT count(*) FROM login_lines WHERE login = logins.id),
+                            (SELECT group_concat(DISTINCT address) FROM login_lines WHERE login = logins.id)
                      FROM logins JOIN instances ON instances.id = logins.instance";
 
-/// Access tokens of one client or login that are good at once; past that the oldest go. Whoever asks
-/// again and again fills nobody's disk.
+/// Valid access tokens of one client or login. Past that the oldest are deleted, so that repeated requests
+/// cannot fill the disk. An access token of a login is neither counted nor deleted while the refresh token
+/// that came with it was not presented, because its holder has no newer one.
 const ACCESS_TOKENS: u32 = 1000;
-/// Refresh tokens that are remembered of one login, rotated ones among them.
-const REFRESH_TOKENS: u32 = 128;
 
 #[async_trait]
 impl Tokens for Sqlite {
@@ -30,35 +37,8 @@ impl Tokens for Sqlite {
         now: Moment,
         overlap_until: Moment,
     ) -> Result<bool, Fault> {
-        let (owner, client) = (owner.clone(), owner.client());
-        self.write(move |db| {
-            let made = match &owner {
-                Owner::Instance(instance) => db.execute(
-                    "INSERT INTO clients (id, tenant, instance, created)
-                     SELECT ?1, tenant, id, ?3 FROM instances WHERE id = ?2
-                     ON CONFLICT DO UPDATE SET revoked = NULL",
-                    params![client.as_str(), instance.as_str(), now.millis()],
-                ),
-                Owner::Tenant(tenant) => db.execute(
-                    "INSERT INTO clients (id, tenant, created) SELECT ?1, id, ?3 FROM tenants WHERE id = ?2
-                     ON CONFLICT DO UPDATE SET revoked = NULL",
-                    params![client.as_str(), tenant.as_str(), now.millis()],
-                ),
-            }?;
-            if made == 0 {
-                return Ok(false);
-            }
-            db.execute(
-                "UPDATE client_secrets SET expires = ?2 WHERE client = ?1 AND expires IS NULL",
-                params![client.as_str(), overlap_until.millis()],
-            )?;
-            db.execute(
-                "INSERT INTO client_secrets (hash, client) VALUES (?1, ?2)",
-                params![secret.0, client.as_str()],
-            )?;
-            Ok(true)
-        })
-        .await
+        let owner = owner.clone();
+        self.write(move |db| create_client(db, &owner, secret, now, overlap_until)).await
     }
 
     async fn client(
@@ -69,11 +49,12 @@ impl Tokens for Sqlite {
     ) -> Result<Option<ClientRecord>, Fault> {
         let client = client.clone();
         self.read(move |db| {
-            // Found by the hash, so that a name that exists costs what one does that does not.
+            // The query looks up the hash, so that existing and unknown names take the same time.
             db.prepare_cached(&format!(
                 "{CLIENT} JOIN client_secrets ON client_secrets.client = clients.id
                  WHERE client_secrets.hash = ?1 AND clients.id = ?2 AND clients.revoked IS NULL
-                   AND (client_secrets.expires IS NULL OR client_secrets.expires > ?3)"
+                   AND (client_secrets.expires IS NULL
+                        OR client_secrets.expires > ?3 AND client_secrets.ends > ledger_time())"
             ))?
             .query_row(params![secret.0, client.as_str(), now.millis()], client_record)
             .optional()
@@ -95,20 +76,7 @@ impl Tokens for Sqlite {
 
     async fn revoke_client(&self, client: &ClientId, now: Moment) -> Result<bool, Fault> {
         let client = client.clone();
-        self.write(move |db| {
-            db.execute("DELETE FROM client_secrets WHERE client = ?1", [client.as_str()])?;
-            // Of a client that is kept: what the operator acts under is none.
-            db.execute(
-                "DELETE FROM access_tokens WHERE login IS NULL AND client = (SELECT id FROM clients WHERE id = ?1)",
-                [client.as_str()],
-            )?;
-            db.execute(
-                "UPDATE clients SET revoked = coalesce(revoked, ?2) WHERE id = ?1",
-                params![client.as_str(), now.millis()],
-            )
-            .map(|rows| rows > 0)
-        })
-        .await
+        self.write(move |db| ending::revoke_client(db, &client, now)).await
     }
 
     async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> Result<bool, Fault> {
@@ -116,8 +84,8 @@ impl Tokens for Sqlite {
         self.write(move |db| {
             let granted = db
                 .prepare_cached(
-                    "INSERT INTO access_tokens (hash, client, tenant, expires)
-                     SELECT ?1, id, tenant, ?3 FROM clients WHERE id = ?2 AND revoked IS NULL",
+                    "INSERT INTO access_tokens (hash, client, tenant, expires, ends)
+                     SELECT ?1, id, tenant, ?3, ledger_time_at(?3) FROM clients WHERE id = ?2 AND revoked IS NULL",
                 )?
                 .execute(params![access.0, client.as_str(), expires.millis()])?;
             keep_the_newest(db, None, &client)?;
@@ -136,8 +104,8 @@ impl Tokens for Sqlite {
         self.write(move |db| {
             let granted = db
                 .prepare_cached(
-                    "INSERT INTO access_tokens (hash, client, tenant, expires)
-                     SELECT ?1, ?2, id, ?4 FROM tenants WHERE id = ?3",
+                    "INSERT INTO access_tokens (hash, client, tenant, expires, ends)
+                     SELECT ?1, ?2, id, ?4, ledger_time_at(?4) FROM tenants WHERE id = ?3",
                 )?
                 .execute(params![access.0, client.as_str(), tenant.as_str(), expires.millis()])?;
             keep_the_newest(db, None, &client)?;
@@ -155,30 +123,7 @@ impl Tokens for Sqlite {
         now: Moment,
     ) -> Result<Option<LoginRecord>, Fault> {
         let (login, client, instance) = (login.clone(), client.clone(), instance.clone());
-        self.write(move |db| {
-            let there: bool = db.query_row(
-                "SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)",
-                [instance.as_str()],
-                |row| row.get(0),
-            )?;
-            if !there {
-                return Ok(None);
-            }
-            end_logins(db, &instance)?;
-            db.execute(
-                "INSERT INTO logins (id, client, instance, created) VALUES (?1, ?2, ?3, ?4)",
-                params![login.as_str(), client.as_str(), instance.as_str(), now.millis()],
-            )?;
-            db.execute(
-                "UPDATE instances SET bootstrap = ?2 WHERE id = ?1",
-                [instance.as_str(), login.as_str()],
-            )?;
-            let record =
-                db.query_row(&format!("{LOGIN} WHERE logins.id = ?1"), [login.as_str()], login_record)?;
-            keep(db, &record, pair)?;
-            Ok(Some(record))
-        })
-        .await
+        self.write(move |db| log_in(db, &login, &client, &instance, pair, now)).await
     }
 
     async fn logins(&self, of: Option<&TenantId>) -> Result<Vec<LoginRecord>, Fault> {
@@ -200,7 +145,7 @@ impl Tokens for Sqlite {
                 .query_row("SELECT instance FROM logins WHERE id = ?1", [login.as_str()], |row| row.get(0))
                 .optional()?;
             match of {
-                // An instance has but one.
+                // An instance has only one login.
                 Some(instance) => end_logins(db, &instance.into()).map(|()| true),
                 None => Ok(false),
             }
@@ -208,55 +153,40 @@ impl Tokens for Sqlite {
         .await
     }
 
-    async fn refresh(
+    async fn refresh(&self, request: RefreshRequest) -> Result<Renewal, Fault> {
+        // A refusal costs a read, not a commit.
+        let asked = request.clone();
+        if let Some(refused) = self.read(move |db| refresh::refusal(db, &asked)).await? {
+            return Ok(refused);
+        }
+        self.write(move |db| refresh::exchange(db, &request)).await
+    }
+
+    async fn end_credentials(
         &self,
-        presented: TokenHash,
-        client: &ClientId,
-        next: Pair,
+        of: &InstanceId,
+        which: WhichCredentials,
         now: Moment,
-        honoured_since: Moment,
-    ) -> Result<Renewal, Fault> {
-        let client = client.clone();
-        self.write(move |db| {
-            let found = db
-                .prepare_cached(&format!(
-                    "{LOGIN} JOIN refresh_tokens ON refresh_tokens.login = logins.id
-                     WHERE refresh_tokens.hash = ?1 AND logins.client = ?2"
-                ))?
-                .query_row(params![presented.0, client.as_str()], login_record)
-                .optional()?;
-            let Some(mut login) = found else { return Ok(Renewal::Unknown) };
-            let rotated: i64 = db
-                .prepare_cached(
-                    "UPDATE refresh_tokens SET rotated = coalesce(rotated, ?2) WHERE hash = ?1
-                     RETURNING rotated",
-                )?
-                .query_row(params![presented.0, now.millis()], |row| row.get(0))?;
-            // As long as none of its successors was presented, the answer that carried them may have been
-            // lost on its way: a peer that is told "reused" for that has to log in anew.
-            let succeeded = db
-                .prepare_cached(
-                    "SELECT EXISTS (SELECT 1 FROM refresh_tokens AS later
-                       JOIN refresh_tokens AS this ON this.hash = ?1
-                      WHERE later.login = this.login AND later.seq > this.seq AND later.rotated IS NOT NULL)",
-                )?
-                .query_row([presented.0], |row| row.get::<_, bool>(0))?;
-            if succeeded && rotated < honoured_since.millis() {
-                return Ok(Renewal::Reused(login));
-            }
-            db.prepare_cached("UPDATE logins SET refreshed = ?2 WHERE id = ?1")?
-                .execute(params![login.login.as_str(), now.millis()])?;
-            login.refreshed = Some(now);
-            keep(db, &login, next)?;
-            Ok(Renewal::Granted(login))
-        })
-        .await
+    ) -> Result<EndedCredentials, Fault> {
+        let of = of.clone();
+        self.write(move |db| ending::end(db, &of, &which, now)).await
+    }
+
+    async fn renew_credentials(
+        &self,
+        of: &InstanceId,
+        renewed: RenewedCredentials,
+        now: Moment,
+    ) -> Result<bool, Fault> {
+        let of = of.clone();
+        self.write(move |db| ending::renew(db, &of, &renewed, now)).await
     }
 
     async fn bearer(&self, access: TokenHash, now: Moment) -> Result<Option<AccessRecord>, Fault> {
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT client, tenant, login, expires FROM access_tokens WHERE hash = ?1 AND expires > ?2",
+                "SELECT client, tenant, login, min(expires, wall_time_at(ends)) FROM access_tokens
+                 WHERE hash = ?1 AND expires > ?2 AND ends > ledger_time()",
             )?
             .query_row(params![access.0, now.millis()], |row| {
                 Ok(AccessRecord {
@@ -272,42 +202,100 @@ impl Tokens for Sqlite {
     }
 }
 
-/// Remembers the tokens of a login, and only so many.
-fn keep(db: &Connection, of: &LoginRecord, pair: Pair) -> rusqlite::Result<()> {
-    let login = of.login.as_str();
+/// Creates the owner's client, or gives it another secret. False when there is no such owner.
+pub(super) fn create_client(
+    db: &Connection,
+    owner: &Owner,
+    secret: TokenHash,
+    now: Moment,
+    overlap_until: Moment,
+) -> rusqlite::Result<bool> {
+    let client = owner.client();
+    let made = match owner {
+        Owner::Instance(instance) => db.execute(
+            "INSERT INTO clients (id, tenant, instance, created)
+             SELECT ?1, tenant, id, ?3 FROM instances WHERE id = ?2
+             ON CONFLICT DO UPDATE SET revoked = NULL",
+            params![client.as_str(), instance.as_str(), now.millis()],
+        ),
+        Owner::Tenant(tenant) => db.execute(
+            "INSERT INTO clients (id, tenant, created) SELECT ?1, id, ?3 FROM tenants WHERE id = ?2
+             ON CONFLICT DO UPDATE SET revoked = NULL",
+            params![client.as_str(), tenant.as_str(), now.millis()],
+        ),
+    }?;
+    if made == 0 {
+        return Ok(false);
+    }
+    db.execute(
+        "UPDATE client_secrets SET expires = ?2, ends = ledger_time_at(?2)
+         WHERE client = ?1 AND expires IS NULL",
+        params![client.as_str(), overlap_until.millis()],
+    )?;
+    db.execute(
+        "INSERT INTO client_secrets (hash, client) VALUES (?1, ?2)",
+        params![secret.0, client.as_str()],
+    )?;
+    Ok(true)
+}
+
+/// Creates the bootstrap login of an instance and ends an earlier one. None when there is no such instance.
+pub(super) fn log_in(
+    db: &Connection,
+    login: &LoginId,
+    client: &ClientId,
+    instance: &InstanceId,
+    pair: Pair,
+    now: Moment,
+) -> rusqlite::Result<Option<LoginRecord>> {
+    let there: bool =
+        db.query_row("SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)", [instance.as_str()], |row| {
+            row.get(0)
+        })?;
+    if !there {
+        return Ok(None);
+    }
+    end_logins(db, instance)?;
+    db.execute(
+        "INSERT INTO logins (id, client, instance, created) VALUES (?1, ?2, ?3, ?4)",
+        params![login.as_str(), client.as_str(), instance.as_str(), now.millis()],
+    )?;
+    db.execute("UPDATE instances SET bootstrap = ?2 WHERE id = ?1", [instance.as_str(), login.as_str()])?;
+    let refresh = refresh::begin(db, login, pair.refresh, now)?;
+    let record = db.query_row(&format!("{LOGIN} WHERE logins.id = ?1"), [login.as_str()], login_record)?;
+    keep_access(db, &record, pair, refresh)?;
+    Ok(Some(record))
+}
+
+/// Stores an access token of a login, issued with this refresh token, and deletes the oldest past the limit.
+fn keep_access(db: &Connection, of: &LoginRecord, pair: Pair, refresh: i64) -> rusqlite::Result<()> {
     db.prepare_cached(
-        "INSERT INTO access_tokens (hash, client, tenant, login, expires) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO access_tokens (hash, client, tenant, login, refresh, expires, ends)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6))",
     )?
     .execute(params![
         pair.access.0,
         of.client.as_str(),
         of.tenant.as_str(),
-        login,
+        of.login.as_str(),
+        refresh,
         pair.access_expires.millis()
     ])?;
-    keep_the_newest(db, Some(login), &of.client)?;
-    db.prepare_cached("INSERT INTO refresh_tokens (hash, login) VALUES (?1, ?2)")?
-        .execute(params![pair.refresh.0, login])?;
-    db.prepare_cached(
-        "DELETE FROM refresh_tokens WHERE seq IN
-           (SELECT seq FROM refresh_tokens WHERE login = ?1 ORDER BY seq DESC LIMIT -1 OFFSET ?2)",
-    )?
-    .execute(params![login, REFRESH_TOKENS])
-    .map(drop)
+    keep_the_newest(db, Some(of.login.as_str()), &of.client)
 }
 
 fn keep_the_newest(db: &Connection, login: Option<&str>, client: &ClientId) -> rusqlite::Result<()> {
     db.prepare_cached(
         "DELETE FROM access_tokens WHERE hash IN
-           (SELECT hash FROM access_tokens WHERE login IS ?1 AND client = ?2
-            ORDER BY expires DESC LIMIT -1 OFFSET ?3)",
+           (SELECT hash FROM access_tokens WHERE login IS ?1 AND client = ?2 AND refresh IS NULL
+            ORDER BY ends DESC LIMIT -1 OFFSET ?3)",
     )?
     .execute(params![login, client.as_str(), ACCESS_TOKENS])
     .map(drop)
 }
 
 fn end_logins(db: &Connection, of: &InstanceId) -> rusqlite::Result<()> {
-    for tokens in ["access_tokens", "refresh_tokens"] {
+    for tokens in ["access_tokens", "refresh_tokens", "login_lines"] {
         db.execute(
             &format!("DELETE FROM {tokens} WHERE login IN (SELECT id FROM logins WHERE instance = ?1)"),
             [of.as_str()],
@@ -317,7 +305,7 @@ fn end_logins(db: &Connection, of: &InstanceId) -> rusqlite::Result<()> {
     db.execute("UPDATE instances SET bootstrap = NULL WHERE id = ?1", [of.as_str()]).map(drop)
 }
 
-/// Takes along whatever an owner that is about to go could present.
+/// Deletes all credentials of an owner that is being removed.
 pub(super) fn end(db: &Connection, owner: &Owner) -> rusqlite::Result<()> {
     if let Owner::Instance(instance) = owner {
         end_logins(db, instance)?;
@@ -357,5 +345,10 @@ fn login_record(row: &Row<'_>) -> rusqlite::Result<LoginRecord> {
         instance: row.get::<_, String>(3)?.into(),
         created: Moment::from_millis(row.get(4)?),
         refreshed: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
+        lines: row.get(6)?,
+        addresses: row
+            .get::<_, Option<String>>(7)?
+            .map(|addresses| addresses.split(',').map(str::to_owned).collect())
+            .unwrap_or_default(),
     })
 }

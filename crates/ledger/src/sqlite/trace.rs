@@ -1,3 +1,5 @@
+//! SQL of traces: timelines of entries, actions and deliveries.
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::delivery::DeliveryFailed;
@@ -77,10 +79,11 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
             step(&mut steps, "handed to seat", row.get(8)?, None);
             let ending = match fate.as_deref() {
                 Some("dead") => "dead letter",
-                Some("dropped") => "dropped",
+                Some("dropped" | "unrouted") => "dropped",
                 _ => "acknowledged",
             };
-            step(&mut steps, ending, row.get(9)?, None);
+            let why = (fate.as_deref() == Some("unrouted")).then(|| "its route was removed".to_owned());
+            step(&mut steps, ending, row.get(9)?, why);
             let answers = answers_to(db, id)?;
             for (action, at) in &answers {
                 step(&mut steps, "answered", Some(*at), Some(action.to_string()));
@@ -94,7 +97,7 @@ fn entry_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusql
                 None => (None, None),
             };
             steps.sort_by_key(|step| step.at);
-            // First in any case: it is told by another clock than the rest.
+            // This step is always first, because its time comes from another clock.
             steps.splice(0..0, emitted);
             Ok(Story {
                 id: EntryId::from_bytes(id).to_string(),
@@ -133,7 +136,7 @@ fn action_where(db: &Connection, condition: &str, wanted: &[&dyn ToSql]) -> rusq
         .collect()
 }
 
-/// The columns that both kinds of row have in the same place.
+/// The columns that both kinds of row have in the same position.
 fn about(row: &Row<'_>) -> rusqlite::Result<Story> {
     Ok(Story {
         id: String::new(),
@@ -149,7 +152,7 @@ fn about(row: &Row<'_>) -> rusqlite::Result<Story> {
     })
 }
 
-/// The receipt and the dispatch that an entry carries, and the step of its emission.
+/// The receipt and the dispatch of an entry, and the step of its emission.
 fn emission(
     db: &Connection,
     receipt: i64,
@@ -168,7 +171,7 @@ fn emitted(dispatch: &DispatchId, at: Moment) -> Step {
     Step { what: "emitted", at, note: Some(format!("dispatch {dispatch}")) }
 }
 
-/// A delivery by another way than the line, or one whose entry is told no more.
+/// A delivery by a connector, or one whose entry is deleted.
 fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
     let ended = receipts::ended(db, of.key)?.map(Moment::millis);
     let mut steps = vec![emitted(&of.dispatch, of.sent_at)];
@@ -181,7 +184,7 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
         ReceiptState::Scheduled | ReceiptState::Queued | ReceiptState::Delivered => {}
     }
     steps.extend(replies(db, of.key)?);
-    // All but the emission, which is told by another clock.
+    // All but the emission, whose time comes from another clock.
     steps[1..].sort_by_key(|step| step.at);
     Ok(Story {
         id: of.entry.map_or_else(|| of.dispatch.to_string(), |entry| entry.to_string()),
@@ -197,13 +200,13 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
     })
 }
 
-/// What the agent said to it, as far as that is kept: what it was, and not a word of it.
+/// The kept replies of the agent: their kinds, without any text.
 fn replies(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<Step>> {
     let told = receipts::told_replies(db, to)?;
     Ok(told.into_iter().map(|(what, at)| Step { what: what.word(), at, note: None }).collect())
 }
 
-/// Why a delivery ended as it did. Most failures are kept as the contract's error.
+/// The reason for the end of a delivery. Most failures are stored as the contract's error.
 fn why(of: &Receipt) -> Option<String> {
     let kept = of.error.as_deref()?;
     let reason = match serde_json::from_str::<DeliveryFailed>(kept) {

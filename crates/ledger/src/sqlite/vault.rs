@@ -1,3 +1,5 @@
+//! SQL of encrypted values: gateways, credentials, connector secrets and capabilities.
+
 mod house_keys;
 
 use async_trait::async_trait;
@@ -26,30 +28,7 @@ impl VaultRecords for Sqlite {
         overlap_until: Moment,
     ) -> Result<bool, Fault> {
         let (gateway, to) = (gateway.clone(), to.clone());
-        self.write(move |db| {
-            db.execute(
-                "INSERT INTO gateways (id, instance, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-                params![gateway.as_str(), to.as_str(), now.millis()],
-            )?;
-            let ours: bool = db.query_row(
-                "SELECT EXISTS (SELECT 1 FROM gateways WHERE id = ?1 AND instance = ?2 AND revoked IS NULL)",
-                [gateway.as_str(), to.as_str()],
-                |row| row.get(0),
-            )?;
-            if !ours {
-                return Ok(false);
-            }
-            db.execute(
-                "UPDATE gateway_secrets SET expires = ?2 WHERE gateway = ?1 AND expires IS NULL",
-                params![gateway.as_str(), overlap_until.millis()],
-            )?;
-            db.execute(
-                "INSERT INTO gateway_secrets (gateway, key_id, blob) VALUES (?1, ?2, ?3)",
-                params![gateway.as_str(), secret.key_id, secret.blob],
-            )?;
-            Ok(true)
-        })
-        .await
+        self.write(move |db| issue(db, &gateway, &to, &secret, now, overlap_until)).await
     }
 
     async fn gateway(&self, gateway: &GatewayId) -> Result<Option<GatewayRecord>, Fault> {
@@ -74,15 +53,7 @@ impl VaultRecords for Sqlite {
 
     async fn revoke(&self, gateway: &GatewayId, now: Moment) -> Result<bool, Fault> {
         let gateway = gateway.clone();
-        self.write(move |db| {
-            db.execute("DELETE FROM gateway_secrets WHERE gateway = ?1", [gateway.as_str()])?;
-            db.execute(
-                "UPDATE gateways SET revoked = coalesce(revoked, ?2) WHERE id = ?1",
-                params![gateway.as_str(), now.millis()],
-            )
-            .map(|rows| rows > 0)
-        })
-        .await
+        self.write(move |db| revoke(db, &gateway, now)).await
     }
 
     async fn put_credential(
@@ -93,15 +64,7 @@ impl VaultRecords for Sqlite {
         sealed: Sealed,
     ) -> Result<(), Fault> {
         let (platform, bot, name) = (platform.clone(), bot.clone(), name.to_owned());
-        self.write(move |db| {
-            db.execute(
-                "INSERT INTO credentials (platform, bot, name, key_id, blob) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (platform, bot, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
-                params![platform.as_str(), bot.as_str(), name, sealed.key_id, sealed.blob],
-            )
-            .map(drop)
-        })
-        .await
+        self.write(move |db| put_credential(db, &platform, &bot, &name, &sealed)).await
     }
 
     async fn credentials(&self, platform: &Platform, bot: &BotId) -> Result<Vec<(String, Sealed)>, Fault> {
@@ -137,10 +100,9 @@ impl VaultRecords for Sqlite {
     }
 
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault> {
-        let timepiece = self.timepiece.clone();
-        self.write(move |db| {
+        self.write_for(self.tenant_of(&capability.instance), move |db| {
             if capability.session_keys.is_empty() {
-                // Nobody could ever name it.
+                // A capability without a session key could never be redeemed.
                 return Ok(());
             }
             let uses_left = match capability.uses {
@@ -148,8 +110,8 @@ impl VaultRecords for Sqlite {
                 Uses::Left(uses) => Some(uses),
             };
             db.prepare_cached(
-                "INSERT INTO capabilities (tenant, instance, kind, key_id, blob, expires, uses_left, bound)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO capabilities (tenant, instance, kind, key_id, blob, expires, ends, uses_left, bound)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6), ?7, ledger_time())",
             )?
             .execute(params![
                 capability.tenant.as_str(),
@@ -159,7 +121,6 @@ impl VaultRecords for Sqlite {
                 capability.sealed.blob,
                 capability.expires.map(Moment::millis),
                 uses_left,
-                timepiece.now().millis(),
             ])?;
             let id = db.last_insert_rowid();
             let mut held = db.prepare_cached(
@@ -197,13 +158,14 @@ impl VaultRecords for Sqlite {
     ) -> Result<Option<(i64, Sealed)>, Fault> {
         let (tenant, instance, key, kind) = (tenant.clone(), instance.clone(), key.clone(), kind.clone());
         self.write(move |db| {
-            // The use is taken here, before the call it is for; only a call that surely did nothing gives it back.
+            // The use is taken before the call that it is for. Only a call that certainly had no effect gives
+            // it back.
             db.prepare_cached(
                 "UPDATE capabilities SET uses_left = uses_left - 1
                  WHERE id = (SELECT capability FROM capability_keys
                              WHERE instance = ?2 AND session_key = ?3 AND kind = ?4)
                    AND tenant = ?1 AND instance = ?2
-                   AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?5)
+                   AND (uses_left IS NULL OR uses_left > 0) AND (expires IS NULL OR expires > ?5 AND ends > ledger_time())
                  RETURNING id, key_id, blob",
             )?
             .query_row(
@@ -280,7 +242,8 @@ fn record(db: &Connection, row: &Row<'_>) -> rusqlite::Result<GatewayRecord> {
     let gateway: String = row.get(0)?;
     let secrets = db
         .prepare_cached(
-            "SELECT key_id, blob, expires FROM gateway_secrets WHERE gateway = ?1 ORDER BY id DESC",
+            "SELECT key_id, blob, min(expires, wall_time_at(ends)) FROM gateway_secrets
+             WHERE gateway = ?1 AND (ends IS NULL OR ends > ledger_time()) ORDER BY id DESC",
         )?
         .query_map([&gateway], |row| {
             Ok(SealedSecret {
@@ -297,6 +260,66 @@ fn record(db: &Connection, row: &Row<'_>) -> rusqlite::Result<GatewayRecord> {
         revoked: row.get::<_, Option<i64>>(4)?.map(Moment::from_millis),
         secrets,
     })
+}
+
+/// Creates a gateway or gives it a new current secret. False when the id belongs to another instance or is
+/// revoked.
+pub(super) fn issue(
+    db: &Connection,
+    gateway: &GatewayId,
+    to: &InstanceId,
+    secret: &Sealed,
+    now: Moment,
+    overlap_until: Moment,
+) -> rusqlite::Result<bool> {
+    db.execute(
+        "INSERT INTO gateways (id, instance, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        params![gateway.as_str(), to.as_str(), now.millis()],
+    )?;
+    let ours: bool = db.query_row(
+        "SELECT EXISTS (SELECT 1 FROM gateways WHERE id = ?1 AND instance = ?2 AND revoked IS NULL)",
+        [gateway.as_str(), to.as_str()],
+        |row| row.get(0),
+    )?;
+    if !ours {
+        return Ok(false);
+    }
+    db.execute(
+        "UPDATE gateway_secrets SET expires = ?2, ends = ledger_time_at(?2)
+         WHERE gateway = ?1 AND expires IS NULL",
+        params![gateway.as_str(), overlap_until.millis()],
+    )?;
+    db.execute(
+        "INSERT INTO gateway_secrets (gateway, key_id, blob) VALUES (?1, ?2, ?3)",
+        params![gateway.as_str(), secret.key_id, secret.blob],
+    )?;
+    Ok(true)
+}
+
+/// Deletes its secrets and marks the record as revoked. False when there is no such gateway. The first
+/// revocation time stays.
+pub(super) fn revoke(db: &Connection, gateway: &GatewayId, now: Moment) -> rusqlite::Result<bool> {
+    db.execute("DELETE FROM gateway_secrets WHERE gateway = ?1", [gateway.as_str()])?;
+    db.execute(
+        "UPDATE gateways SET revoked = coalesce(revoked, ?2) WHERE id = ?1",
+        params![gateway.as_str(), now.millis()],
+    )
+    .map(|rows| rows > 0)
+}
+
+pub(super) fn put_credential(
+    db: &Connection,
+    platform: &Platform,
+    bot: &BotId,
+    name: &str,
+    sealed: &Sealed,
+) -> rusqlite::Result<()> {
+    db.execute(
+        "INSERT INTO credentials (platform, bot, name, key_id, blob) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (platform, bot, name) DO UPDATE SET key_id = excluded.key_id, blob = excluded.blob",
+        params![platform.as_str(), bot.as_str(), name, sealed.key_id, sealed.blob],
+    )
+    .map(drop)
 }
 
 pub(super) fn put_connector_secret(

@@ -1,4 +1,4 @@
-//! The one thread that writes. Jobs that wait together are committed together: many callers, one fsync.
+//! The one writer thread. Jobs that wait together are committed together: many callers, one fsync.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -6,25 +6,57 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
+use super::inbox::counts::InboxCounts;
+use super::ledger_time::LedgerClock;
+use super::usage::UsageSums;
+use super::write_queue::{JobTenant, WriteQueue};
 use crate::Fault;
 
-/// Jobs waiting for the writer; callers beyond that wait for room.
-const QUEUE: usize = 4096;
-/// Jobs in one commit. Past a few hundred a longer batch only adds latency.
-const BATCH: usize = 512;
+type Jobs = WriteQueue<Box<dyn Job>>;
 
 pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
+    jobs: Arc<Jobs>,
     thread: Option<JoinHandle<()>>,
     commits: Arc<AtomicU64>,
+    refusal: Arc<Mutex<Option<Fault>>>,
 }
 
-/// One caller's work. It may run twice: if any job of a batch fails, the batch is rolled back and
-/// every job runs again in a transaction of its own, so that one caller's error is not another's.
+/// The counts that are kept beside the writer.
+pub(super) struct Counts {
+    pub inbox: Arc<InboxCounts>,
+    pub usage: Arc<UsageSums>,
+}
+
+impl Counts {
+    fn committed(&self) {
+        self.inbox.committed();
+        self.usage.committed();
+    }
+
+    fn rolled_back(&self) {
+        self.inbox.rolled_back();
+        self.usage.rolled_back();
+    }
+
+    /// Compares with a recount, in debug builds. A statement that is not counted therefore fails every test
+    /// that runs it.
+    fn check(&self, db: &Connection) {
+        #[cfg(debug_assertions)]
+        if let Err(error) = self.inbox.check(db).and_then(|()| self.usage.check(db)) {
+            tracing::warn!(%error, "cannot compare the counts with the rows");
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = db;
+    }
+}
+
+/// The work of one caller. It may run twice: if any job of a batch fails, the batch is rolled back and every
+/// job runs again in its own transaction, so that the error of one caller does not affect another.
 trait Job: Send {
     fn run(&mut self, db: &Connection) -> rusqlite::Result<()>;
     fn settle(self: Box<Self>, committed: Result<(), Fault>);
@@ -57,39 +89,54 @@ where
             (Err(fault), _) => Err(fault),
             (Ok(()), None) => Err(Fault::Closed),
         };
-        // A caller that went away still had its work done: it was accepted, so it is kept.
+        // The work of a caller that went away is still done: it was accepted, so it is stored.
         let _ = self.reply.send(answer);
     }
 }
 
 impl Writer {
-    /// `lock` is what keeps a second house out; it goes after the connection, never before.
+    /// `lock` keeps a second server out of the folder. It must be dropped after the connection.
     pub(super) fn start(
         mut db: Connection,
+        counts: Counts,
         file: Option<PathBuf>,
         lock: Option<File>,
+        clock: LedgerClock,
     ) -> Result<Self, Fault> {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let jobs = Arc::new(Jobs::new());
+        let waiting = Arc::clone(&jobs);
         let checkpoints = file.map(|file| Checkpoints::start(file, &mut db)).transpose()?;
         let commits = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&commits);
+        let refusal = Arc::new(Mutex::new(None));
+        let noted = Noted { commits: Arc::clone(&commits), refusal: Arc::clone(&refusal) };
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
             .spawn(move || {
-                run(&db, waiting, checkpoints, &counted);
+                let waiting = Abandons(waiting);
+                let writing = Writing { db: &db, counts: &counts };
+                run(&writing, &waiting.0, checkpoints, &noted);
+                counts.check(&db);
+                if let Err(error) = clock.store(&db) {
+                    tracing::warn!(%error, "cannot store ledger time at close");
+                }
                 drop(db);
                 drop(lock);
             })
             .map_err(|error| Fault::Storage(error.to_string()))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread), commits })
+        Ok(Self { jobs, thread: Some(thread), commits, refusal })
     }
 
-    /// How many commits there have been since the start.
+    /// Number of commits since the start.
     pub(super) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn write<T, W, A>(&self, work: W, after: A) -> Result<T, Fault>
+    /// The reason why the disk refused the last write, if it did.
+    pub(super) fn refusal(&self) -> Option<Fault> {
+        self.refusal.lock().clone()
+    }
+
+    pub(super) async fn write<T, W, A>(&self, owner: JobTenant, work: W, after: A) -> Result<T, Fault>
     where
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -97,77 +144,145 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let job: Box<dyn Job> = Box::new(Task { work, after, result: None, reply });
-        let jobs = self.jobs.as_ref().ok_or(Fault::Closed)?;
-        jobs.send(job).await.map_err(|_| Fault::Closed)?;
+        self.jobs.add(owner, job).await?;
         answer.await.map_err(|_| Fault::Closed)?
     }
 }
 
-/// What was accepted before the handle went is still committed.
+/// Jobs that were accepted before the handle was dropped are still committed.
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.jobs = None;
-        // The last handle may be dropped by a follower, on the writer's own thread; that thread then
-        // simply ends after this batch.
+        self.jobs.close();
+        // A follower may drop the last handle on the writer's own thread. That thread then ends after this
+        // batch.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            let _ = thread.join();
+            let ended = thread.join();
+            debug_assert!(ended.is_ok() || std::thread::panicking(), "the writer panicked");
         }
     }
 }
 
-fn run(
-    db: &Connection,
-    mut waiting: mpsc::Receiver<Box<dyn Job>>,
-    checkpoints: Option<Checkpoints>,
-    commits: &AtomicU64,
-) {
-    let mut batch: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH);
-    while waiting.blocking_recv_many(&mut batch, BATCH) > 0 {
-        match together(db, &mut batch) {
-            Ok(()) => {
-                commits.fetch_add(1, Ordering::Relaxed);
+/// The writer's end of the queue. If the writer panics, its callers get a fault instead of waiting for ever.
+struct Abandons(Arc<Jobs>);
+
+impl Drop for Abandons {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// The connection that writes, and the counts beside it.
+struct Writing<'a> {
+    db: &'a Connection,
+    counts: &'a Counts,
+}
+
+/// State of the writer that other threads can read.
+struct Noted {
+    commits: Arc<AtomicU64>,
+    refusal: Arc<Mutex<Option<Fault>>>,
+}
+
+impl Noted {
+    /// A commit that wrote nothing says nothing about the disk.
+    fn committed(&self, wrote: bool) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        if wrote {
+            *self.refusal.lock() = None;
+        }
+    }
+}
+
+fn run(writing: &Writing<'_>, waiting: &Jobs, checkpoints: Option<Checkpoints>, noted: &Noted) {
+    let mut batch: Vec<Box<dyn Job>> = Vec::new();
+    while waiting.take(&mut batch) {
+        match together(writing, &mut batch) {
+            Ok(wrote) => {
+                noted.committed(wrote);
                 batch.drain(..).for_each(|job| job.settle(Ok(())));
             }
-            Err(_) => one_by_one(db, &mut batch, commits),
+            Err(_) => one_by_one(writing, &mut batch, noted),
         }
         if let Some(checkpoints) = &checkpoints {
-            checkpoints.committed(db);
+            checkpoints.committed(writing.db);
         }
     }
 }
 
-/// After a batch that failed: who is at fault hears it, the others are kept.
-fn one_by_one(db: &Connection, batch: &mut Vec<Box<dyn Job>>, commits: &AtomicU64) {
+/// Runs the jobs of a failed batch one by one: the job at fault gets the error, the others are committed.
+fn one_by_one(writing: &Writing<'_>, batch: &mut Vec<Box<dyn Job>>, noted: &Noted) {
     let (mut refused, mut last) = (0_u32, None);
     for mut job in batch.drain(..) {
-        let outcome = together(db, std::slice::from_mut(&mut job)).map_err(Fault::from);
+        let outcome = together(writing, std::slice::from_mut(&mut job));
+        if let Err(error) = &outcome
+            && is_disk_trouble(error)
+        {
+            *noted.refusal.lock() = Some(Fault::from_error(error));
+        }
+        let outcome = outcome.map_err(Fault::from);
         match &outcome {
-            Ok(()) => drop(commits.fetch_add(1, Ordering::Relaxed)),
+            Ok(wrote) => noted.committed(*wrote),
             Err(fault) => {
                 refused += 1;
                 last = Some(fault.clone());
             }
         }
-        job.settle(outcome);
+        job.settle(outcome.map(drop));
     }
-    // One line a batch: a full disk fails hundreds a second.
+    // One log line per batch, because a full disk fails hundreds of jobs per second.
     if let Some(fault) = last {
-        tracing::error!(%fault, refused, "the ledger refused writes");
+        tracing::error!(%fault, refused, "writes to the ledger failed");
     }
 }
 
-/// All jobs in one transaction, or none.
-fn together(db: &Connection, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
+/// Whether the disk is at fault, not the statement.
+fn is_disk_trouble(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, DiskFull, ReadOnly, SystemIoFailure};
+    error.sqlite_error_code().is_some_and(|code| {
+        matches!(code, DiskFull | SystemIoFailure | ReadOnly | CannotOpen | DatabaseCorrupt)
+    })
+}
+
+/// Runs all jobs in one transaction, or none. True when anything was written.
+fn together(writing: &Writing<'_>, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<bool> {
+    let Writing { db, counts } = writing;
+    let before = db.total_changes();
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let outcome = jobs
         .iter_mut()
         .try_for_each(|job| job.run(db))
-        .and_then(|()| db.prepare_cached("COMMIT")?.execute([]).map(drop));
-    if outcome.is_err() && !db.is_autocommit() {
-        // Some faults end the transaction themselves; then there is nothing left to roll back.
-        let _ = db.execute_batch("ROLLBACK");
+        .and_then(|()| counts.usage.store(db))
+        .and_then(|()| db.prepare_cached("COMMIT")?.execute([]).map(drop))
+        .map(|()| db.total_changes() > before);
+    match &outcome {
+        Ok(_) => counts.committed(),
+        Err(_) => {
+            // Some faults end the transaction themselves. Then there is nothing left to roll back.
+            if !db.is_autocommit() {
+                let _ = db.execute_batch("ROLLBACK");
+            }
+            counts.rolled_back();
+        }
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_time::Timepiece;
+
+    use crate::{Fault, Ledger, Location};
+
+    #[tokio::test]
+    #[should_panic(expected = "the writer panicked")]
+    async fn when_the_writer_panics_its_callers_get_a_fault_instead_of_waiting() {
+        let ledger = Ledger::open(Location::Memory, Timepiece::wall()).await.unwrap();
+        let dies = ledger.0.write(|_| -> rusqlite::Result<()> { panic!("a bug in a job") });
+        let (first, behind) = tokio::join!(dies, ledger.0.write(|_| Ok(())));
+        assert!(matches!(first, Err(Fault::Closed)));
+        assert!(matches!(behind, Err(Fault::Closed)));
+        assert!(matches!(ledger.0.write(|_| Ok(())).await, Err(Fault::Closed)));
+    }
 }

@@ -1,4 +1,4 @@
-//! The house's own keys, sealed: what it signs, derives and checks with.
+//! Keys of the server itself, encrypted: for signing, key derivation and verification.
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -6,14 +6,14 @@ use posthouse_time::Moment;
 use super::Sealed;
 use crate::Fault;
 
-/// What a key of the house is for.
+/// Purpose of a server key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HouseKeyKind {
-    /// Signs fire tokens; its public half is published.
+    /// Signs fire tokens. Its public half is published.
     Signing,
-    /// What per-job keys are derived from; there is one and it stays.
+    /// Per-job keys are derived from it. There is one, and it is never replaced.
     CronMaster,
-    /// What an outside scheduler signs its calls with.
+    /// An external scheduler signs its calls with it.
     Scheduler,
 }
 
@@ -27,17 +27,18 @@ impl HouseKeyKind {
     }
 }
 
-/// One key of the house.
+/// One key of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HouseKey {
     pub kind: HouseKeyKind,
-    /// Unique among its kind; for a signing key its `kid`.
+    /// Unique among its kind. The `kid` of a signing key.
     pub name: String,
     pub algorithm: String,
     pub created: Moment,
-    /// From when on it is used; others may see it before that.
+    /// Start of its use. It may be published before that.
     pub starts: Moment,
-    /// Until when it counts; the newest of its kind has no end.
+    /// End of its validity, by wall time or ledger time, whichever comes first. The newest of its kind has
+    /// none.
     pub ends: Option<Moment>,
     pub sealed: Sealed,
 }
@@ -46,13 +47,13 @@ pub struct HouseKey {
 pub trait HouseKeys: Send + Sync {
     /// Oldest first.
     async fn house_keys(&self, kind: HouseKeyKind) -> Result<Vec<HouseKey>, Fault>;
-    /// Keeps `key` if there is none of its kind. Two who begin together both go on with the one that
-    /// [`HouseKeys::house_keys`] then tells.
+    /// Stores `key` if there is none of its kind. If two callers do this at the same time, both then use the
+    /// one that [`HouseKeys::house_keys`] returns.
     async fn begin_house_keys(&self, key: HouseKey) -> Result<(), Fault>;
-    /// Keeps `key` as the newest of its kind; older ones end at `older_end`, unless they end before that.
+    /// Stores `key` as the newest of its kind. Older keys end at `older_end`, unless they end before that.
     async fn succeed_house_key(&self, key: HouseKey, older_end: Moment) -> Result<(), Fault>;
-    /// Ends all of a kind at `end`, unless they end before that. False when there is none.
+    /// Ends all keys of a kind at `end`, unless they end before that. False when there is none.
     async fn end_house_keys(&self, kind: HouseKeyKind, end: Moment) -> Result<bool, Fault>;
-    /// Forgets those of a kind whose end has come.
-    async fn forget_house_keys(&self, kind: HouseKeyKind, now: Moment) -> Result<(), Fault>;
+    /// Deletes the keys of a kind that have ended by ledger time.
+    async fn forget_house_keys(&self, kind: HouseKeyKind) -> Result<(), Fault>;
 }

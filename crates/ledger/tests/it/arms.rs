@@ -1,10 +1,12 @@
-//! What is kept of arms, told by the contract's own sentences.
+//! Arms, tested sentence by sentence of the contract.
 
 mod alarm;
 mod history;
 mod hold;
 mod revive;
 mod wish;
+
+use std::time::Duration;
 
 use ledger::{ArmKey, Armed, Attempt, Due, Fate, NewArm, Settled, Successor};
 use posthouse_wire::cron::{FireAt, Policy, Proof};
@@ -15,12 +17,12 @@ use crate::book::{Book, START};
 const HOUSE: &str = "house-1";
 const QUOTA: u32 = 1000;
 
-/// So many seconds after the stories begin, in microseconds.
+/// That many seconds after the start of the test, in microseconds.
 fn at(seconds: i64) -> i64 {
     (START.millis() + seconds * 1000) * 1000
 }
 
-/// A wish about `daily`, due so many seconds after the stories begin.
+/// A request to arm `daily`, due that many seconds after the start of the test.
 fn wish(instance: &InstanceId, seconds: i64) -> NewArm {
     let fire_at = FireAt::from_micros(at(seconds));
     NewArm {
@@ -52,7 +54,7 @@ fn ended(fate: Fate) -> Settled {
 }
 
 fn postponed(seconds: i64) -> Settled {
-    Settled::Postponed { attempt: refused(), next_us: at(seconds), poked: false }
+    Settled::Postponed { attempt: refused(), next_us: at(seconds), pause: Duration::ZERO, poked: false }
 }
 
 fn refused() -> Attempt {
@@ -88,18 +90,23 @@ impl Book {
         self.ledger.arms().cancel(instance, &"daily".into(), self.clock.now()).await.unwrap()
     }
 
-    /// Those that were there to be taken.
+    /// The arms that could be claimed.
     async fn claims(&self, keys: &[ArmKey], owner: &str) -> Vec<ArmKey> {
         let lease_until = self.clock.now() + std::time::Duration::from_secs(30);
         let held = self.ledger.arms().claim(keys.to_vec(), owner, lease_until).await.unwrap();
         held.iter().map(|arm| arm.key).collect()
     }
 
-    async fn settles(&self, key: ArmKey, owner: &str, settled: Settled) -> Option<Due> {
+    async fn settles(&self, key: ArmKey, owner: &str, mut settled: Settled) -> Option<Due> {
+        // The tests say when it is tried next.
+        if let Settled::Postponed { next_us, pause, .. } = &mut settled {
+            let now_us = self.clock.now().millis() * 1000;
+            *pause = Duration::from_micros(u64::try_from(*next_us - now_us).unwrap_or(0));
+        }
         self.ledger.arms().settle(key, owner, settled, self.clock.now()).await.unwrap()
     }
 
-    /// Claimed and settled by the one house there is.
+    /// Claimed and settled by the only server.
     async fn fires(&self, key: ArmKey, settled: Settled) -> Option<Due> {
         assert_eq!(self.claims(&[key], HOUSE).await, [key]);
         self.settles(key, HOUSE, settled).await
@@ -109,7 +116,7 @@ impl Book {
         self.ledger.arms().pending(instance, &"daily".into()).await.unwrap().expect("one is pending")
     }
 
-    /// What is to be called next, in order.
+    /// The arms that are due next, in order.
     async fn due(&self) -> Vec<ArmKey> {
         let first = Due { next_us: i64::MIN, key: ArmKey(0) };
         let due = self.ledger.arms().due(first, i64::MAX, 10_000).await.unwrap();

@@ -1,14 +1,14 @@
-use ledger::{Fault, Ledger, Place};
+use ledger::{Fault, Ledger, Location};
 
 use crate::book::Book;
 
 const HERON: &str = "inst_heron";
 
-/// Opens a backup as a house of its own.
+/// Opens a backup as a ledger of its own.
 async fn restored(file: &std::path::Path, book: &Book) -> (tempfile::TempDir, Ledger) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(file, folder.path().join("ledger.db")).unwrap();
-    let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), book.clock.clone()).await.unwrap();
+    let ledger = Ledger::open(Location::Folder(folder.path().to_owned()), book.clock.clone()).await.unwrap();
     (folder, ledger)
 }
 

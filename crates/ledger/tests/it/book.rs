@@ -1,18 +1,18 @@
-//! A ledger, its clock and its folder, with the words that the stories are told in.
+//! Test fixture: a ledger with its clock and folder, and the verbs of the tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::{
-    Acknowledgement, Append, Appended, Bot, Created, Discriminator, Generation, Identity, Instance, Ledger,
-    Place, Route, Seq, Sighting, Tenant,
+    Acknowledgement, Append, Appended, Bot, Created, Discriminator, ExpiringHash, Generation, Identity,
+    InboxLimits, Instance, Invitation, Ledger, Location, Route, Sealed, Seq, Sighting, Tenant,
 };
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{EntryId, InstanceId};
+use posthouse_wire::{EntryId, GatewayId, InstanceId};
 use tempfile::TempDir;
 
-/// Tells each story once in memory and once in a folder.
+/// Runs each test once in memory and once in a folder.
 macro_rules! stories {
     ($(async fn $name:ident($book:ident) $body:block)*) => {$(
         mod $name {
@@ -45,15 +45,36 @@ pub struct Book {
 impl Book {
     pub async fn in_memory() -> Self {
         let clock = Timepiece::wound(START);
-        let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
+        let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
         Self { ledger, clock, folder: None }
+    }
+
+    /// Another ledger in memory with the same clock.
+    pub async fn new_beside(&self) -> Self {
+        let ledger = Ledger::open(Location::Memory, self.clock.clone()).await.unwrap();
+        Self { ledger, clock: self.clock.clone(), folder: None }
     }
 
     pub async fn in_a_folder() -> Self {
         let clock = Timepiece::wound(START);
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await.unwrap();
+        let ledger = Ledger::open(Location::Folder(folder.path().to_owned()), clock.clone()).await.unwrap();
         Self { ledger, clock, folder: Some(folder) }
+    }
+
+    /// Invites the person to every agent of this agent's tenant, as `inv_PERSON`.
+    pub async fn invites(&self, of: &InstanceId, person: &str) {
+        let tenant = self.ledger.roster().instance(of).await.unwrap().unwrap().tenant;
+        let invitation = Invitation {
+            id: format!("inv_{person}").into(),
+            tenant,
+            agents: None,
+            person: person.to_owned(),
+            owner: false,
+            created: self.clock.now(),
+        };
+        let link = ExpiringHash { hash: format!("link of {person}"), expires: self.clock.now() + minutes(1) };
+        self.ledger.invitations().invite(invitation, link).await.unwrap();
     }
 
     pub fn folder(&self) -> &Path {
@@ -64,16 +85,24 @@ impl Book {
         self.folder().join("ledger.db")
     }
 
-    /// Another program's look into the file.
+    /// Reads the file as another program.
     pub fn beside(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.file()).unwrap()
     }
 
     /// Closes the ledger and opens it again.
     pub async fn reopened(self) -> Self {
+        let now = self.clock.now();
+        self.reopened_at(now).await
+    }
+
+    /// Closes the ledger, sets the wall clock, and opens the ledger again.
+    pub async fn reopened_at(self, wall: Moment) -> Self {
         let Self { ledger, clock, folder } = self;
         drop(ledger);
-        let place = Place::Folder(folder.as_ref().expect("this story is told in a folder").path().to_owned());
+        clock.set(wall);
+        let place =
+            Location::Folder(folder.as_ref().expect("this story is told in a folder").path().to_owned());
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
         Self { ledger, clock, folder }
     }
@@ -92,6 +121,8 @@ impl Book {
             sighting: None,
             receipt: None,
             id: None,
+            sender: None,
+            limits: InboxLimits::NONE,
         }
     }
 
@@ -110,7 +141,7 @@ impl Book {
     pub async fn keeps_letter(&self, letter: Append) -> EntryId {
         match self.ledger.inbox().append(letter).await.unwrap() {
             Appended::Kept(entry) => entry,
-            Appended::Known(entry) => panic!("{entry} was known before"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -119,7 +150,7 @@ impl Book {
         entries.into_iter().map(|entry| String::from_utf8(entry.event.to_vec()).unwrap()).collect()
     }
 
-    /// How many entries were forgotten by it.
+    /// Number of entries that it deleted.
     pub async fn acknowledges(&self, of: &str, entries: &[&EntryId]) -> i64 {
         let handed = self.clock.now();
         let taken = |entry: &&EntryId| Acknowledgement { entry: (*entry).clone(), handed, place: None };
@@ -127,7 +158,7 @@ impl Book {
         self.ledger.inbox().acknowledge(&of.into(), taken).await.unwrap().entries
     }
 
-    /// The steps that the trace of an entry tells; none when it is not there any more.
+    /// The steps in the trace of an entry; none when it no longer exists.
     pub async fn steps(&self, of: &EntryId) -> Vec<&'static str> {
         let story = self.ledger.traces().entry(of).await.unwrap();
         story.map(|story| story.steps.iter().map(|step| step.what).collect()).unwrap_or_default()
@@ -137,7 +168,7 @@ impl Book {
         self.clock.wind(by);
     }
 
-    /// Prunes until there is no more; how many calls that took.
+    /// Prunes until nothing is left to prune, and returns the number of calls.
     pub async fn prunes(&self) -> usize {
         let mut calls = 1;
         while self.ledger.house().prune().await.unwrap() {
@@ -165,7 +196,7 @@ impl Book {
         }
     }
 
-    /// Makes the tenant too, if need be.
+    /// Creates the tenant too, if needed.
     pub async fn enrols(&self, tenant: &str, name: &str) -> InstanceId {
         self.tenant(tenant).await;
         let agent = self.agent(tenant, name);
@@ -174,11 +205,20 @@ impl Book {
         id
     }
 
+    /// A credential of an agent.
+    pub async fn gateway(&self, of: &InstanceId, id: &str) -> GatewayId {
+        let (gateway, now) = (GatewayId::new(id), self.clock.now());
+        let sealed = Sealed { key_id: "k1".to_owned(), blob: id.into() };
+        assert!(self.ledger.vault().issue(&gateway, of, sealed, now, now).await.unwrap());
+        gateway
+    }
+
     pub async fn bot(&self, id: &str, shared: bool) -> Created {
         let bot = Bot {
             platform: "telegram".into(),
             id: id.into(),
             shared,
+            principals: ledger::PrincipalPolicy::default(),
             settings: "{}".to_owned(),
             created: self.clock.now(),
         };
@@ -196,7 +236,7 @@ impl Book {
         self.ledger.roster().create_route(route).await.unwrap()
     }
 
-    /// Whose an event with these discriminators is.
+    /// The agent that an event with these discriminators is for.
     pub async fn owner(&self, bot: &str, candidates: &[&str]) -> Option<InstanceId> {
         let candidates: Vec<Discriminator> = candidates.iter().map(|which| which.parse().unwrap()).collect();
         let found = self.ledger.roster().route(&on(bot), &candidates).await.unwrap();

@@ -1,8 +1,8 @@
-//! What a resolved write means.
+//! Guarantees of a resolved write.
 
 use std::sync::{Arc, mpsc};
 
-use ledger::{Appended, Fault, Room, Seq};
+use ledger::{Appended, Fault, Line, Seq};
 use parking_lot::Mutex;
 
 use crate::book::Book;
@@ -27,7 +27,7 @@ stories! {
     }
 
     async fn one_callers_failure_is_not_its_neighbours(book) {
-        // The writer is held inside its first commit's word to the follower, so that the rest wait together.
+        // The follower blocks the writer after its first commit, so that the other jobs wait together.
         let (release, held) = mpsc::channel::<()>();
         let held = Mutex::new(held);
         book.ledger.inbox().follow(Arc::new(move |entry| {
@@ -41,10 +41,20 @@ stories! {
                 tokio::spawn(async move { inbox.append(letter).await })
             })
             .into();
-        let (rooms, created) = (book.ledger.rooms(), book.clock.now());
+        let (rooms, said) = (book.ledger.rooms(), book.clock.now());
         let nowhere = tokio::spawn(async move {
-            let room = Room { id: "web-1".into(), instance: "inst_nobody".into(), person: "x".into(), created };
-            rooms.enter(room).await
+            let text = "in a room that is not there".to_owned();
+            let line = Line {
+                message: "1".into(),
+                by_agent: false,
+                text,
+                reply_to: None,
+                said,
+                edited: None,
+                entry: None,
+                delivered: None,
+            };
+            rooms.say(&"web-1".into(), line).await
         });
         let (inbox, letter) = (book.ledger.inbox(), book.letter(HERON, "d"));
         let last = tokio::spawn(async move { inbox.append(letter).await });

@@ -1,4 +1,4 @@
-//! Ways to agents that do not dial in, and other names for agents.
+//! Connectors to agents that do not connect by themselves, and aliases of agents.
 
 use bytes::Bytes;
 use ledger::{

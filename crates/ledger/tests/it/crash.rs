@@ -1,11 +1,11 @@
-//! Another process with the same folder: killed without a word, or turned away.
+//! A second process with the same folder: killed without warning, or refused.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
-use ledger::{Acknowledgement, Append, Ledger, Place, Seq};
+use ledger::{Acknowledgement, Append, InboxLimits, Ledger, Location, Seq};
 use posthouse_time::Timepiece;
 use posthouse_wire::EntryId;
 
@@ -22,12 +22,12 @@ fn child(test: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// What the child runs; without its folder it is no story.
+/// The part that runs in the child process. Without its folder it tests nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_that_writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let clock = Timepiece::wall();
-    let ledger = Ledger::open(Place::Folder(folder.into()), clock.clone()).await.unwrap();
+    let ledger = Ledger::open(Location::Folder(folder.into()), clock.clone()).await.unwrap();
     let writers: Vec<_> = (0..16)
         .map(|writer| {
             let (inbox, clock) = (ledger.inbox(), clock.clone());
@@ -47,13 +47,16 @@ async fn child_that_writes_until_it_is_killed() {
                         sighting: None,
                         receipt: None,
                         id: None,
+                        sender: None,
+                        limits: InboxLimits::NONE,
                     };
                     let kept = inbox.append(letter).await.unwrap();
-                    println!("kept {}", kept.entry());
+                    let entry = kept.entry().cloned().unwrap();
+                    println!("kept {entry}");
                     if number % 2 == 0 {
-                        let taken = Acknowledgement { entry: kept.entry().clone(), handed: now, place: None };
+                        let taken = Acknowledgement { entry: entry.clone(), handed: now, place: None };
                         inbox.acknowledge(&HERON.into(), vec![taken]).await.unwrap();
-                        println!("taken {}", kept.entry());
+                        println!("taken {entry}");
                     }
                 }
             })
@@ -67,7 +70,7 @@ async fn child_that_writes_until_it_is_killed() {
 #[tokio::test]
 async fn child_that_finds_the_folder_in_use() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    match Ledger::open(Place::Folder(folder.into()), Timepiece::wall()).await {
+    match Ledger::open(Location::Folder(folder.into()), Timepiece::wall()).await {
         Ok(_) => println!("opened"),
         Err(fault) => println!("refused {fault}"),
     }
@@ -89,13 +92,13 @@ async fn nothing_that_was_said_to_be_kept_is_lost_to_a_kill() {
         };
         lines.by_ref().take(200 + 150 * round).for_each(|line| heard(line.unwrap()));
         child.kill().unwrap();
-        // What it said before it died it said; only its last line may be cut short.
+        // Everything it printed before it died counts; only its last line may be cut short.
         let rest: Vec<_> = lines.map_while(Result::ok).collect();
         rest.into_iter().filter(|line| line.len() >= "kept ent_".len() + 32).for_each(&mut heard);
         child.wait().unwrap();
     }
     assert!(kept.len() > 1000 && taken.len() > 300, "{} kept, {} taken", kept.len(), taken.len());
-    let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), Timepiece::wall()).await.unwrap();
+    let ledger = Ledger::open(Location::Folder(folder.path().to_owned()), Timepiece::wall()).await.unwrap();
     for entry in &kept {
         assert!(ledger.traces().entry(entry).await.unwrap().is_some(), "{entry} was lost");
     }
@@ -116,9 +119,9 @@ async fn nothing_that_was_said_to_be_kept_is_lost_to_a_kill() {
 #[tokio::test]
 async fn a_folder_in_use_by_another_process_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let _held = Ledger::open(Place::Folder(folder.path().to_owned()), Timepiece::wall()).await.unwrap();
+    let _held = Ledger::open(Location::Folder(folder.path().to_owned()), Timepiece::wall()).await.unwrap();
     let output =
         child("crash::child_that_finds_the_folder_in_use", folder.path()).wait_with_output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("refused") && said.contains("in use by another house"), "{said}");
+    assert!(said.contains("refused") && said.contains("in use by another server"), "{said}");
 }

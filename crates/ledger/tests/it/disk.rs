@@ -1,10 +1,10 @@
-//! A disk that is full, and one that must not fill by itself.
+//! A full disk, and the log that must not fill a disk by itself.
 
 use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
-use ledger::{Append, Appended, Fault, Ledger, Place, Seq};
+use ledger::{Append, Appended, Fault, InboxLimits, Ledger, Location, Seq};
 use posthouse_time::Timepiece;
 use posthouse_wire::EntryId;
 
@@ -12,14 +12,14 @@ use crate::book::Book;
 
 const HERON: &str = "inst_heron";
 
-/// Writes until the ledger says that the disk is full; what it had kept by then.
+/// Writes until the ledger reports a full disk, and returns what was stored by then.
 async fn fills(book: &Book, ledger: &Ledger) -> Vec<EntryId> {
     let mut kept = Vec::new();
     for number in 0..100_000 {
         let letter = book.letter(HERON, &format!("filling {number}"));
         match ledger.inbox().append(Append { event: Bytes::from(vec![b'x'; 4000]), ..letter }).await {
             Ok(Appended::Kept(entry)) => kept.push(entry),
-            Ok(Appended::Known(entry)) => panic!("{entry} was known before"),
+            Ok(other) => panic!("{other:?}"),
             Err(Fault::Full) => return kept,
             Err(other) => panic!("a full disk has its own word, not: {other}"),
         }
@@ -52,7 +52,7 @@ stories! {
     }
 }
 
-/// A small file system in memory, gone when the story ends.
+/// A small file system in memory, removed at the end of the test.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -88,7 +88,7 @@ async fn a_disk_without_room_is_told_apart_and_costs_nothing_that_was_kept() {
         }
     };
     let book = Book::in_memory().await;
-    let place = Place::Folder(disk.0.path().join("house"));
+    let place = Location::Folder(disk.0.path().join("house"));
     let ledger = Ledger::open(place.clone(), book.clock.clone()).await.unwrap();
     let mut kept = fills(&book, &ledger).await;
     assert!(kept.len() > 50, "{}", kept.len());
@@ -116,7 +116,7 @@ async fn a_disk_without_room_is_told_apart_and_costs_nothing_that_was_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_stays_short_under_constant_writing_and_reading() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = Ledger::open(Place::Folder(folder.path().to_owned()), Timepiece::wall()).await.unwrap();
+    let ledger = Ledger::open(Location::Folder(folder.path().to_owned()), Timepiece::wall()).await.unwrap();
     let reading: Vec<_> = (0..4)
         .map(|_| {
             let inbox = ledger.inbox();
@@ -147,6 +147,8 @@ async fn the_log_stays_short_under_constant_writing_and_reading() {
                         sighting: None,
                         receipt: None,
                         id: None,
+                        sender: None,
+                        limits: InboxLimits::NONE,
                     };
                     inbox.append(letter).await.unwrap();
                 }

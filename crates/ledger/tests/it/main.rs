@@ -1,4 +1,4 @@
-//! What the ledger promises, told on every backend there is.
+//! Guarantees of the ledger, tested on every backend.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,15 +13,20 @@ mod connectors;
 mod crash;
 mod disk;
 mod exchanges;
+mod full;
 mod house_keys;
 mod inbox;
+mod invitations;
+mod ledger_time;
 mod open;
 mod outbox;
 mod poison;
 mod prune;
+mod reads;
 mod receipts;
 mod rooms;
 mod roster;
 mod tokens;
 mod trace;
+mod usage;
 mod vault;

@@ -1,21 +1,21 @@
-//! Opening: whose folder it is, and which schema.
+//! Opening a ledger: the lock of its folder and the version of its schema.
 
-use ledger::{Fault, Ledger, Place};
+use ledger::{Fault, Ledger, Location};
 
 use crate::book::Book;
 
 async fn refusal(book: &Book) -> Fault {
-    let place = Place::Folder(book.folder().to_owned());
+    let place = Location::Folder(book.folder().to_owned());
     match Ledger::open(place, book.clock.clone()).await {
         Ok(_) => panic!("it should not open"),
         Err(fault) => fault,
     }
 }
 
-/// Closes the ledger, changes its file by hand, and tells what opening it then says.
+/// Closes the ledger, changes its file by hand, and returns the error of opening it.
 async fn refusal_after(change: &str) -> Fault {
     let mut book = Book::in_a_folder().await;
-    let elsewhere = Ledger::open(Place::Memory, book.clock.clone()).await.unwrap();
+    let elsewhere = Ledger::open(Location::Memory, book.clock.clone()).await.unwrap();
     drop(std::mem::replace(&mut book.ledger, elsewhere));
     book.beside().execute_batch(change).unwrap();
     refusal(&book).await
@@ -41,7 +41,7 @@ async fn a_ledger_survives_being_closed_and_opened() {
 async fn a_closed_ledger_is_one_file_without_a_log() {
     let mut book = Book::in_a_folder().await;
     book.keeps("inst_heron", "one").await;
-    let elsewhere = Ledger::open(Place::Memory, book.clock.clone()).await.unwrap();
+    let elsewhere = Ledger::open(Location::Memory, book.clock.clone()).await.unwrap();
     drop(std::mem::replace(&mut book.ledger, elsewhere));
     assert!(!book.folder().join("ledger.db-wal").exists());
 }
@@ -51,7 +51,7 @@ async fn a_folder_in_use_is_refused_and_free_again_when_its_house_is_gone() {
     let book = Book::in_a_folder().await;
     let fault = refusal(&book).await;
     assert!(matches!(fault, Fault::InUse(_)));
-    assert!(fault.to_string().contains("in use by another house"));
+    assert!(fault.to_string().contains("in use by another server"));
     book.reopened().await;
 }
 
@@ -86,9 +86,9 @@ async fn a_file_that_is_no_ledger_is_refused() {
     std::fs::write(folder.path().join("ledger.db"), "this is a shopping list, not a ledger\n".repeat(100))
         .unwrap();
     let clock = posthouse_time::Timepiece::wall();
-    let opened = Ledger::open(Place::Folder(folder.path().to_owned()), clock.clone()).await;
+    let opened = Ledger::open(Location::Folder(folder.path().to_owned()), clock.clone()).await;
     assert!(matches!(opened.err(), Some(Fault::Storage(_))));
     let file = folder.path().join("ledger.db");
-    let opened = Ledger::open(Place::Folder(file.join("below a file")), clock).await;
+    let opened = Ledger::open(Location::Folder(file.join("below a file")), clock).await;
     assert!(matches!(opened.err(), Some(Fault::Storage(_))));
 }

@@ -1,4 +1,4 @@
-//! What is kept of everything that programs send.
+//! Receipts of everything that programs send.
 
 mod carried;
 mod conversations;
@@ -22,7 +22,8 @@ use crate::book::{Book, minutes};
 const HERON: &str = "inst_acme_heron";
 const OTTER: &str = "inst_acme_otter";
 
-/// A program's word to heron over the line; the same dispatch and word are the same delivery.
+/// A message of a program to heron over the relay connection. The same dispatch and text are the same
+/// delivery.
 fn word(book: &Book, dispatch: &str, word: &str) -> NewReceipt {
     let mut digest = [0; 16];
     digest.iter_mut().zip(word.bytes()).for_each(|(digest, byte)| *digest = byte);
@@ -45,7 +46,7 @@ fn word(book: &Book, dispatch: &str, word: &str) -> NewReceipt {
     }
 }
 
-/// The same to an agent that is called.
+/// The same to an agent behind a connector.
 fn call(book: &Book, dispatch: &str, text: &str) -> NewReceipt {
     NewReceipt {
         connector: "hook".to_owned(),
@@ -132,7 +133,13 @@ fn postponed(due: Moment) -> Attempted {
 }
 
 fn utterance(book: &Book, text: &str) -> NewReply {
-    NewReply { at: book.clock.now(), what: ReplyKind::Said, message: "m".into(), text: text.to_owned() }
+    NewReply {
+        at: book.clock.now(),
+        what: ReplyKind::Said,
+        message: "m".into(),
+        text: text.to_owned(),
+        unfinished: false,
+    }
 }
 
 async fn texts(book: &Book, of: ReceiptKey) -> Vec<String> {
@@ -249,14 +256,14 @@ async fn receipts_survive_the_house() {
     assert_eq!(texts(&book, said.unwrap().unwrap()).await, ["aye"]);
     assert_eq!(known(&book, call(&book, "call", "hello")).await.key, queued);
     let receipts = book.ledger.receipts();
-    assert_eq!(receipts.next_outgoing(&[]).await.unwrap(), Some(book.clock.now() + minutes(1)));
+    assert_eq!(receipts.next_outgoing(&[]).await.unwrap(), Some(minutes(1)));
     book.winds(minutes(9));
     let now = book.clock.now();
-    let outgoing = receipts.claim_outgoing(now, now + minutes(1), &[], 10).await.unwrap();
+    let outgoing = receipts.claim_outgoing(now + minutes(1), &[], 10).await.unwrap();
     assert_eq!(
         outgoing.iter().map(|out| (out.receipt.key, out.body.clone())).collect::<Vec<_>>(),
         [(queued, body("hello"))]
     );
-    let brought = receipts.bring_up(later, now, now + minutes(1)).await.unwrap().unwrap();
+    let brought = receipts.bring_up(later, now + minutes(1)).await.unwrap().unwrap();
     assert_eq!(brought.body, body("hello"));
 }

@@ -43,7 +43,7 @@ stories! {
         roster.set_wake_url(&heron, Some("https://wake.example/")).await.unwrap();
         roster.set_idle(&heron, true).await.unwrap();
         roster.set_idle(&heron, true).await.unwrap();
-        roster.set_generation(&heron, Generation::Newer).await.unwrap();
+        assert!(roster.pin_generation(&heron, None, Generation::Newer).await.unwrap());
         let known = roster.instance(&heron).await.unwrap().unwrap();
         assert_eq!(known.wake_url.as_deref(), Some("https://wake.example/"));
         assert_eq!((known.idle, known.generation), (true, Generation::Newer));
@@ -53,6 +53,26 @@ stories! {
         assert_eq!((known.wake_url, known.idle), (None, false));
         roster.set_idle(&"inst_nobody".into(), true).await.unwrap();
         assert_eq!(roster.instance(&"inst_nobody".into()).await.unwrap(), None);
+    }
+
+    async fn a_generation_is_pinned_for_one_credential_or_for_all(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("acme", "otter").await;
+        let (one, two) = (book.gateway(&heron, "gw-1").await, book.gateway(&heron, "gw-2").await);
+        let roster = book.ledger.roster();
+        let pins = async || {
+            let one = roster.pinned_generation(&heron, &one).await.unwrap();
+            (one, roster.pinned_generation(&heron, &two).await.unwrap())
+        };
+        assert_eq!(pins().await, (Generation::Auto, Generation::Auto));
+        assert!(roster.pin_generation(&heron, Some(&two), Generation::Newer).await.unwrap());
+        assert_eq!(pins().await, (Generation::Auto, Generation::Newer));
+        assert!(!roster.pin_generation(&otter, Some(&two), Generation::Stock019).await.unwrap());
+        assert_eq!(pins().await, (Generation::Auto, Generation::Newer));
+        assert!(roster.pin_generation(&heron, None, Generation::Stock019).await.unwrap());
+        assert_eq!(pins().await, (Generation::Stock019, Generation::Stock019));
+        assert!(roster.pin_generation(&heron, Some(&one), Generation::Auto).await.unwrap());
+        assert_eq!(pins().await, (Generation::Auto, Generation::Stock019));
     }
 
     async fn an_owned_bot_has_one_route_for_everything_and_a_shared_one_any_others(book) {
@@ -112,9 +132,7 @@ stories! {
         let (telegram, tb) = ("telegram".into(), "tb".into());
         let sealed = Sealed { key_id: "k".to_owned(), blob: vec![1] };
         book.ledger.vault().put_credential(&telegram, &tb, "token", sealed).await.unwrap();
-        book.ledger.roster().set_bot_settings(&telegram, &tb, r#"{"mode":"poll"}"#).await.unwrap();
-        let bot = book.ledger.roster().bot(&telegram, &tb).await.unwrap().unwrap();
-        assert_eq!((bot.settings.as_str(), bot.shared), (r#"{"mode":"poll"}"#, false));
+        assert!(!book.ledger.roster().bot(&telegram, &tb).await.unwrap().unwrap().shared);
         book.ledger.roster().remove_bot(&telegram, &tb).await.unwrap();
         assert!(book.ledger.vault().credentials(&telegram, &tb).await.unwrap().is_empty());
         assert!(book.ledger.roster().bots().await.unwrap().is_empty());
@@ -161,8 +179,9 @@ stories! {
         book.routes("tb", "scope:guild", &otter).await;
         assert!(!roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
 
-        // A thread that came by its parent's route stays, whoever has the rest of the scope.
+        // A thread that came by the route of its parent stays, whoever has the rest of the scope.
         book.winds(minutes(1));
+        book.routes("tb", "chat:parent", &heron).await;
         book.keeps_letter(book.sighted(heron.as_str(), "m2", Some("guild"), &["key"])).await;
         assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
     }
@@ -250,6 +269,75 @@ stories! {
         assert!(!roster.may_reach(&otter, &on("tb"), &"chat-1".into()).await.unwrap(), "not delivered there yet");
     }
 
+    async fn without_a_current_route_nothing_that_was_delivered_by_one_is_within_reach(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.bot("tb", false).await;
+        book.routes("tb", "*", &heron).await;
+        book.keeps_letter(book.sighted(heron.as_str(), "m", None, &["key"])).await;
+        let (roster, chat) = (book.ledger.roster(), "chat-1".into());
+        assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+        roster.remove_route(&"telegram".into(), &"tb".into(), &Discriminator::Any).await.unwrap();
+        assert!(!roster.may_reach(&heron, &on("tb"), &chat).await.unwrap());
+        assert!(roster.knows_chat(&heron, &on("tb"), &chat).await.unwrap());
+        book.routes("tb", "*", &heron).await;
+        assert!(roster.may_reach(&heron, &on("tb"), &chat).await.unwrap(), "the route is there again");
+    }
+
+    async fn a_removed_route_ends_what_waited_for_it_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.bot("tb", true).await;
+        for route in ["chat:chat-1", "chat:chat-2", "scope:guild"] {
+            book.routes("tb", route, &heron).await;
+        }
+        let waits = async |chat: &str, scope: Option<&str>, word: &str| {
+            let event = serde_json::json!({ "text": word, "source": { "chat_id": chat, "scope_id": scope } });
+            let letter = book.sighted(heron.as_str(), word, scope, &["key"]);
+            let event = event.to_string().into();
+            book.keeps_letter(ledger::Append { chat: chat.into(), event, ..letter }).await
+        };
+        let gone = waits("chat-1", None, "gone").await;
+        let covered = waits("chat-1", Some("guild"), "covered").await;
+        let other = waits("chat-2", None, "other").await;
+        let (roster, telegram) = (book.ledger.roster(), "telegram".into());
+        roster.remove_route(&telegram, &"tb".into(), &Discriminator::Chat("chat-1".into())).await.unwrap();
+        assert_eq!(book.unread(heron.as_str()).await.len(), 2);
+        assert_eq!(book.steps(&gone).await, ["accepted", "durable", "dropped"]);
+        let story = book.ledger.traces().entry(&gone).await.unwrap().unwrap();
+        assert_eq!(story.steps[2].note.as_deref(), Some("its route was removed"));
+        for waiting in [&covered, &other] {
+            assert_eq!(book.steps(waiting).await, ["accepted", "durable"]);
+        }
+        assert!(roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap(), "the scope has it");
+        roster.remove_route(&telegram, &"tb".into(), &Discriminator::Scope("guild".into())).await.unwrap();
+        assert_eq!(book.steps(&covered).await, ["accepted", "durable", "dropped"]);
+        assert!(!roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap());
+        assert!(roster.may_reach(&heron, &on("tb"), &"chat-2".into()).await.unwrap());
+        roster.remove_bot(&telegram, &"tb".into()).await.unwrap();
+        assert_eq!(book.steps(&other).await, ["accepted", "durable", "dropped"]);
+        book.winds(minutes(60 * 24 * 8));
+        book.prunes().await;
+        assert!(book.steps(&gone).await.is_empty(), "the trace is kept for its week");
+    }
+
+    async fn what_is_kept_after_its_route_was_removed_ends_and_a_dead_letter_is_not_driven_again(book) {
+        let heron = book.enrols("acme", "heron").await;
+        book.bot("tb", false).await;
+        book.routes("tb", "*", &heron).await;
+        let dead = book.keeps(heron.as_str(), "dead").await;
+        for _ in 0..3 {
+            book.ledger.inbox().set_back(&heron, &dead, Setback::Poison).await.unwrap();
+        }
+        let (roster, telegram) = (book.ledger.roster(), "telegram".into());
+        assert!(!roster.end_unrouted(&on("tb"), &heron).await.unwrap(), "there is a route");
+        roster.remove_route(&telegram, &"tb".into(), &Discriminator::Any).await.unwrap();
+        assert_eq!(book.ledger.inbox().redrive(&dead).await.unwrap(), None);
+        let late = book.keeps(heron.as_str(), "late").await;
+        assert!(roster.end_unrouted(&on("tb"), &heron).await.unwrap());
+        assert_eq!(book.steps(&late).await, ["accepted", "durable", "dropped"]);
+        assert!(book.unread(heron.as_str()).await.is_empty());
+        assert!(!roster.end_unrouted(&on("tb"), &heron).await.unwrap(), "once");
+    }
+
     async fn a_removed_agent_leaves_nothing_to_read_but_its_traces(book) {
         let heron = book.enrols("acme", "heron").await;
         let otter = book.enrols("acme", "otter").await;
@@ -276,7 +364,14 @@ stories! {
             uses: Uses::Many,
         };
         vault.bind(capability).await.unwrap();
-        let room = Room { id: "web-1".into(), instance: heron.clone(), person: "ada".to_owned(), created: now };
+        book.invites(&heron, "ada").await;
+        let room = Room {
+            id: "web-1".into(),
+            instance: heron.clone(),
+            invitation: Some("inv_ada".into()),
+            person: "ada".to_owned(),
+            created: now,
+        };
         rooms.enter(room).await.unwrap();
         let line = Line {
             message: "1".into(),
@@ -285,6 +380,8 @@ stories! {
             reply_to: None,
             said: now,
             edited: None,
+            entry: None,
+            delivered: None,
         };
         rooms.say(&"web-1".into(), line).await.unwrap();
 
@@ -299,7 +396,7 @@ stories! {
         assert!(vault.sealed_under_other_keys("none", 10).await.unwrap().is_empty());
         assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, now).await.unwrap().is_none());
         assert_eq!(rooms.room(&"web-1".into()).await.unwrap(), None);
-        assert!(rooms.history(&"web-1".into(), 10).await.unwrap().is_empty());
+        assert!(rooms.lines_after(&"web-1".into(), 0, None, 10_000).await.unwrap().is_empty());
         assert!(roster.identities(&heron).await.unwrap().is_empty());
         assert!(!roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap());
         assert_eq!(roster.chat_of_session(&heron, &"key".into()).await.unwrap(), None);

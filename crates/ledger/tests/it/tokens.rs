@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use ledger::{LoginRecord, Owner, Pair, Removed, Renewal, TokenHash};
+use ledger::{
+    HttpCredentials, LoginRecord, Owner, Pair, REFRESH_LINES, RefreshRequest, Removed, Renewal,
+    RenewedCredentials, Sealed, TokenHash, WhichCredentials,
+};
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId};
 
@@ -12,7 +15,7 @@ fn hash(number: u8) -> TokenHash {
     TokenHash([number; 32])
 }
 
-/// A numbered hash of which there are many.
+/// A numbered hash, for tests that need many.
 fn numbered(kind: u8, number: u32) -> TokenHash {
     let mut bytes = [kind; 32];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -32,9 +35,30 @@ async fn logs_in(book: &Book, login: &str, instance: &InstanceId, number: u8) ->
     book.ledger.tokens().log_in(&login.into(), &vps(), instance, pair(number, now), now).await.unwrap()
 }
 
-async fn refreshes(book: &Book, presented: TokenHash, next: u8) -> Renewal {
+fn request(book: &Book, presented: TokenHash, next: Pair) -> RefreshRequest {
     let now = book.clock.now();
-    book.ledger.tokens().refresh(presented, &vps(), pair(next, now), now, now - MINUTE).await.unwrap()
+    RefreshRequest {
+        presented,
+        client: vps(),
+        address: None,
+        next,
+        now,
+        honoured_since: now - MINUTE,
+        lapse_at: now + hours(24),
+    }
+}
+
+async fn refreshes(book: &Book, presented: TokenHash, next: u8) -> Renewal {
+    let request = request(book, presented, pair(next, book.clock.now()));
+    book.ledger.tokens().refresh(request).await.unwrap()
+}
+
+/// The same with numbered tokens and an address.
+async fn exchanges(book: &Book, presented: TokenHash, next: u32, from: &str) -> Renewal {
+    let expires = book.clock.now() + hours(1);
+    let next = Pair { access: numbered(2, next), access_expires: expires, refresh: numbered(3, next) };
+    let request = RefreshRequest { address: Some(from.to_owned()), ..request(book, presented, next) };
+    book.ledger.tokens().refresh(request).await.unwrap()
 }
 
 async fn is_known(book: &Book, access: TokenHash) -> bool {
@@ -169,15 +193,15 @@ stories! {
         let Renewal::Reused(login) = refreshes(&book, hash(101), 4).await else { panic!("it was reused") };
         assert_eq!(login.login, "log_1");
         assert!(!is_known(&book, hash(4)).await, "nothing was granted");
-        assert!(matches!(refreshes(&book, hash(103), 6).await, Renewal::Granted(_)));
+        assert!(matches!(refreshes(&book, hash(103), 6).await, Renewal::Forked(_)), "the other one that raced");
     }
 
     async fn a_refresh_token_is_good_for_its_own_client_alone(book) {
         let heron = book.enrols("acme", "heron").await;
         logs_in(&book, "log_1", &heron, 1).await.unwrap();
-        let (tokens, now) = (book.ledger.tokens(), book.clock.now());
-        let other = tokens.refresh(hash(101), &"hermes-cli".into(), pair(2, now), now, now).await.unwrap();
-        assert_eq!(other, Renewal::Unknown);
+        let other = request(&book, hash(101), pair(2, book.clock.now()));
+        let other = RefreshRequest { client: "hermes-cli".into(), ..other };
+        assert_eq!(book.ledger.tokens().refresh(other).await.unwrap(), Renewal::Unknown);
         assert_eq!(refreshes(&book, hash(1), 3).await, Renewal::Unknown, "an access token is none");
         assert!(matches!(refreshes(&book, hash(101), 4).await, Renewal::Granted(_)));
     }
@@ -275,12 +299,189 @@ stories! {
         assert!(!is_known(&book, numbered(1, 0)).await, "the oldest gave way");
         assert!(is_known(&book, numbered(1, 1)).await && is_known(&book, numbered(1, 1000)).await);
         logs_in(&book, "log_1", &heron, 9).await.unwrap();
-        for number in 0..128 {
-            let next = Pair { access: numbered(2, number), access_expires: now + hours(1), refresh: numbered(3, number) };
-            let granted = tokens.refresh(hash(109), &vps(), next, now, now).await.unwrap();
-            assert!(matches!(granted, Renewal::Granted(_)), "{number}");
+        for number in 0..512 {
+            assert!(matches!(exchanges(&book, hash(109), number, "here").await, Renewal::Granted(_)), "{number}");
         }
-        assert_eq!(refreshes(&book, hash(109), 10).await, Renewal::Unknown, "the oldest gave way");
-        assert!(matches!(refreshes(&book, numbered(3, 127), 11).await, Renewal::Granted(_)));
+        let full = exchanges(&book, hash(109), 512, "here").await;
+        assert!(matches!(full, Renewal::Full(_)), "nobody used any of these: {full:?}");
+        assert!(matches!(exchanges(&book, numbered(3, 0), 513, "here").await, Renewal::Granted(_)), "the oldest is good");
     }
+
+    async fn a_line_forks_when_two_successors_of_one_token_have_both_been_presented(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let login = logs_in(&book, "log_1", &heron, 1).await.unwrap();
+        assert_eq!((login.lines, login.addresses.len()), (1, 0));
+        assert!(matches!(exchanges(&book, hash(101), 1, "10.0.0.1").await, Renewal::Granted(_)));
+        assert!(matches!(exchanges(&book, hash(101), 2, "10.0.0.1").await, Renewal::Granted(_)), "a race is no fork");
+        let Renewal::Granted(login) = exchanges(&book, numbered(3, 1), 3, "10.0.0.1").await else { panic!() };
+        assert_eq!(login.lines, 1);
+        let Renewal::Forked(login) = exchanges(&book, numbered(3, 2), 4, "10.0.0.2").await else { panic!() };
+        assert_eq!(login.lines, 2);
+        let mut addresses = login.addresses;
+        addresses.sort();
+        assert_eq!(addresses, ["10.0.0.1", "10.0.0.2"]);
+        for (presented, next) in [(3, 5), (4, 6), (5, 7), (6, 8)] {
+            let Renewal::Granted(login) = exchanges(&book, numbered(3, presented), next, "10.0.0.1").await else {
+                panic!("{presented}")
+            };
+            assert_eq!(login.lines, 2, "each line goes on by itself");
+        }
+        assert_eq!(book.ledger.tokens().logins(None).await.unwrap()[0].lines, 2);
+    }
+
+    async fn successors_that_were_never_presented_lapse_a_day_after_a_sibling_was_used(book) {
+        let heron = book.enrols("acme", "heron").await;
+        logs_in(&book, "log_1", &heron, 1).await.unwrap();
+        for next in [1, 2, 3] {
+            exchanges(&book, hash(101), next, "here").await;
+        }
+        // None of them was used for a month: all are valid.
+        book.clock.wind(hours(24 * 30));
+        book.ledger.house().prune().await.unwrap();
+        assert!(matches!(exchanges(&book, numbered(3, 1), 4, "here").await, Renewal::Granted(_)));
+        book.clock.wind(hours(24) - MINUTE);
+        assert!(matches!(exchanges(&book, numbered(3, 2), 5, "here").await, Renewal::Forked(_)));
+        book.clock.wind(MINUTE);
+        assert!(matches!(exchanges(&book, numbered(3, 3), 6, "here").await, Renewal::Reused(_)));
+        book.clock.wind(MINUTE);
+        book.ledger.house().prune().await.unwrap();
+        assert_eq!(exchanges(&book, numbered(3, 3), 7, "here").await, Renewal::Unknown);
+        for (presented, next) in [(4, 8), (5, 9)] {
+            assert!(matches!(exchanges(&book, numbered(3, presented), next, "here").await, Renewal::Granted(_)));
+        }
+    }
+
+    async fn a_race_every_hour_makes_no_line_and_fills_nothing(book) {
+        let heron = book.enrols("acme", "heron").await;
+        logs_in(&book, "log_1", &heron, 1).await.unwrap();
+        let mut latest = hash(101);
+        for hour in 0..400 {
+            exchanges(&book, latest, 2 * hour, "here").await;
+            let Renewal::Granted(login) = exchanges(&book, latest, 2 * hour + 1, "here").await else { panic!("{hour}") };
+            assert_eq!(login.lines, 1, "hour {hour}");
+            latest = numbered(3, 2 * hour + hour % 2);
+            book.clock.wind(hours(1));
+            book.ledger.house().prune().await.unwrap();
+        }
+    }
+
+    async fn at_eight_lines_a_further_fork_waits_and_nobody_is_pushed_out(book) {
+        let heron = book.enrols("acme", "heron").await;
+        logs_in(&book, "log_1", &heron, 1).await.unwrap();
+        // The owner's own successor, and those of a copied file.
+        for next in 0..=REFRESH_LINES + 1 {
+            exchanges(&book, hash(101), next, "here").await;
+        }
+        assert!(matches!(exchanges(&book, numbered(3, 0), 100, "owner").await, Renewal::Granted(_)));
+        for copy in 1..REFRESH_LINES {
+            let forked = exchanges(&book, numbered(3, copy), 100 + copy, "thief").await;
+            assert!(matches!(forked, Renewal::Forked(_)), "{copy}: {forked:?}");
+        }
+        for day in 0..5 {
+            let full = exchanges(&book, numbered(3, REFRESH_LINES), 200 + day, "thief").await;
+            let Renewal::Full(login) = full else { panic!("day {day}: {full:?}") };
+            assert_eq!(login.lines, REFRESH_LINES);
+            book.clock.wind(hours(23));
+            book.ledger.house().prune().await.unwrap();
+        }
+        // However long one copy is used, the owner keeps its own line.
+        let mut latest = numbered(3, 101);
+        for next in 1000..1300 {
+            assert!(matches!(exchanges(&book, latest, next, "thief").await, Renewal::Granted(_)));
+            latest = numbered(3, next);
+        }
+        let Renewal::Granted(login) = exchanges(&book, numbered(3, 100), 300, "owner").await else { panic!() };
+        assert_eq!(login.lines, REFRESH_LINES);
+    }
+
+    async fn however_often_one_copy_of_a_login_is_refreshed_the_others_keep_their_access_tokens(book) {
+        let heron = book.enrols("acme", "heron").await;
+        logs_in(&book, "log_1", &heron, 1).await.unwrap();
+        assert!(matches!(exchanges(&book, hash(101), 0, "owner").await, Renewal::Granted(_)));
+        assert!(matches!(exchanges(&book, hash(101), 1, "thief").await, Renewal::Granted(_)));
+        for next in 2..1_050 {
+            book.clock.wind(Duration::from_millis(1));
+            assert!(matches!(exchanges(&book, numbered(3, next - 1), next, "thief").await, Renewal::Granted(_)));
+        }
+        assert!(is_known(&book, numbered(2, 0)).await, "the owner has no newer one");
+        assert!(is_known(&book, numbered(2, 1_049)).await);
+        assert!(!is_known(&book, numbered(2, 1)).await, "the oldest of those that were succeeded gave way");
+    }
+
+    async fn all_credentials_of_an_agent_end_and_come_back_in_one_commit_each(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let otter = book.enrols("acme", "otter").await;
+        let (tokens, vault, now) = (book.ledger.tokens(), book.ledger.vault(), book.clock.now());
+        let sealed = || Sealed { key_id: "k1".to_owned(), blob: vec![1] };
+        let renewed = |name: &str, number: u8| RenewedCredentials {
+            gateway: format!("gw_{name}").as_str().into(),
+            secret: sealed(),
+            http: HttpCredentials {
+                client_secret: hash(number),
+                overlap_until: now,
+                login: format!("log_{name}").as_str().into(),
+                login_client: vps(),
+                login_tokens: pair(number + 10, now),
+            },
+        };
+        for (agent, name, number) in [(&heron, "heron", 1), (&otter, "otter", 2)] {
+            let before = book.ledger.commits();
+            assert!(tokens.renew_credentials(agent, renewed(name, number), now).await.unwrap());
+            assert_eq!(book.ledger.commits() - before, 1);
+        }
+        tokens.grant(&Owner::Instance(heron.clone()).client(), hash(21), now + hours(1)).await.unwrap();
+        let before = book.ledger.commits();
+        let ended = tokens.end_credentials(&heron, WhichCredentials::All, now).await.unwrap();
+        assert_eq!(book.ledger.commits() - before, 1);
+        assert_eq!(ended.gateways, ["gw_heron"]);
+        assert_eq!(ended.client, Some(Owner::Instance(heron.clone()).client()));
+        assert_eq!(ended.login, Some("log_heron".into()));
+        assert!(!is_known(&book, hash(11)).await && !is_known(&book, hash(21)).await);
+        assert_eq!(refreshes(&book, hash(111), 30).await, Renewal::Unknown);
+        assert!(tokens.client(&Owner::Instance(heron.clone()).client(), hash(1), now).await.unwrap().is_none());
+        assert!(vault.gateway(&"gw_heron".into()).await.unwrap().unwrap().revoked.is_some());
+        assert!(tokens.end_credentials(&heron, WhichCredentials::All, now).await.unwrap().is_empty());
+        // A revoked gateway does not come back, nor is another agent's taken; nothing else is changed then.
+        for gateway in ["gw_heron", "gw_otter"] {
+            let stale = RenewedCredentials { gateway: gateway.into(), ..renewed("again", 3) };
+            assert!(!tokens.renew_credentials(&heron, stale, now).await.unwrap(), "{gateway}");
+        }
+        assert!(tokens.logins(None).await.unwrap().iter().all(|login| login.instance == otter));
+        assert!(tokens.renew_credentials(&heron, renewed("again", 3), now).await.unwrap());
+        assert!(is_known(&book, hash(13)).await && is_known(&book, hash(12)).await);
+    }
+
+    async fn one_kind_of_credential_ends_alone(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let (tokens, now, owner) = (book.ledger.tokens(), book.clock.now(), Owner::Instance(heron.clone()));
+        tokens.create_client(&owner, hash(1), now, now).await.unwrap();
+        logs_in(&book, "log_1", &heron, 11).await.unwrap();
+        let ended = tokens.end_credentials(&heron, WhichCredentials::Login, now).await.unwrap();
+        assert_eq!((ended.client, ended.login), (None, Some("log_1".into())));
+        let nothing = tokens.end_credentials(&heron, WhichCredentials::Gateway("gw_x".into()), now).await.unwrap();
+        assert!(nothing.is_empty());
+        let ended = tokens.end_credentials(&heron, WhichCredentials::Client, now).await.unwrap();
+        assert_eq!((ended.client, ended.login), (Some(owner.client()), None));
+    }
+}
+
+/// In memory every read counts as a commit.
+#[tokio::test]
+async fn a_refresh_that_is_put_off_costs_no_commit() {
+    let book = Book::in_a_folder().await;
+    let heron = book.enrols("acme", "heron").await;
+    logs_in(&book, "log_1", &heron, 1).await.unwrap();
+    for next in 0..=REFRESH_LINES {
+        exchanges(&book, hash(101), next, "here").await;
+    }
+    for copy in 0..REFRESH_LINES {
+        exchanges(&book, numbered(3, copy), 100 + copy, "here").await;
+    }
+    let before = book.ledger.commits();
+    for again in 0..20 {
+        let full = exchanges(&book, numbered(3, REFRESH_LINES), 200 + again, "thief").await;
+        assert!(matches!(full, Renewal::Full(_)), "{full:?}");
+        book.clock.wind(MINUTE);
+    }
+    assert_eq!(book.ledger.commits(), before);
 }

@@ -1,4 +1,4 @@
-//! Agents that read a log: everything for them is one line more at its end.
+//! Journal connector: appends each delivery and wake as a line to the agent's log file.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
 pub struct Journal {
-    /// Agents to their logs.
+    /// Log files by agent.
     pub logs: BTreeMap<String, PathBuf>,
     pub timepiece: Timepiece,
 }
@@ -24,13 +24,13 @@ pub struct Journal {
 impl Journal {
     const IMPLEMENTATION: &str = "journal";
 
-    /// The log of this very name. An unknown agent is said before anything is opened.
+    /// The log of the agent with exactly this name. An unknown agent is an error before any file is opened.
     fn log(&self, agent: &str, address: &str) -> Result<&PathBuf, Undone> {
         let unknown = || DeliveryFailed::client_validation(address, format!("Agent '{agent}' has no log."));
         Ok(self.logs.get(agent).ok_or_else(unknown)?)
     }
 
-    /// One attempt. What a disk does may pass, so it is a fault of the network's kind.
+    /// Makes one attempt. A disk error may be temporary, so its cause is `network`, which is retried.
     async fn append(&self, address: &str, log: &PathBuf, mut line: Vec<u8>) -> Result<(), Undone> {
         line.push(b'\n');
         let written = async {
@@ -53,7 +53,7 @@ impl AgentConnector for Journal {
         Features { deliver: true, wake: true, list_agents: true, health_check: true, ..Features::default() }
     }
 
-    /// Every line holds its dispatch id, by which whoever reads the log knows a repeat.
+    /// Every line contains its dispatch id, by which readers recognize a repeat.
     fn repeats_harmlessly(&self) -> bool {
         true
     }
@@ -62,7 +62,7 @@ impl AgentConnector for Journal {
         Ok(self.logs.keys().map(AgentDescriptor::new).collect())
     }
 
-    /// The payload as it came, its `meta` included, with the agent's name put first.
+    /// Appends the payload unchanged, with the agent's name added.
     async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
         let log = self.log(agent_id, agent_id)?;
         self.append(agent_id, log, payload.addressed(agent_id).json()).await?;
@@ -70,9 +70,10 @@ impl AgentConnector for Journal {
         Ok(DeliveryReceipt { delivered_at, ..DeliveryReceipt::default() })
     }
 
-    /// A log interrupts nobody, which is no fault: the text is delivered, and the answer says `woken: false`.
+    /// A log cannot interrupt an agent. That is not an error: the text is delivered, and the receipt says
+    /// `woken: false`.
     async fn wake(&self, agent_id: &str, opts: &WakeOpts, of: &Emission) -> Result<WakeReceipt, Undone> {
-        // A name may hold an `@` itself; only what nobody is called is taken apart.
+        // A name may contain an `@`. Only an address that is not a name is split.
         let whole = self.logs.contains_key(agent_id);
         let address = Address::read(agent_id);
         let agent = if whole { agent_id } else { address.agent };
@@ -89,8 +90,8 @@ impl AgentConnector for Journal {
         Ok(WakeReceipt { woken_at, session_id: session, warnings, ..WakeReceipt::default() })
     }
 
-    /// Whether every log can be appended to. Looking writes nothing and makes nothing: a log that is not there yet
-    /// needs its folder alone.
+    /// Whether every log can be appended to. The check writes and creates nothing: for a missing log it only requires
+    /// the folder.
     async fn health_check(&self) -> bool {
         for log in self.logs.values() {
             let usable = match OpenOptions::new().append(true).open(log).await {
@@ -111,7 +112,7 @@ impl AgentConnector for Journal {
 }
 
 async fn has_folder(log: &Path) -> bool {
-    // A bare name stands where we do.
+    // A bare file name is in the working directory.
     let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tokio::fs::metadata(folder).await.is_ok_and(|folder| folder.is_dir())
 }

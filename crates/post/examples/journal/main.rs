@@ -1,5 +1,6 @@
-//! A connector of one's own, tried by hand: `cargo run -p post --example journal -- FILE` tells `desk` something,
-//! wakes it and asks it, and shows what each came to. `docs/guide/connector.md` tells how it joins a house.
+//! Example of a custom connector, run without a server: `cargo run -p post --example journal -- FILE` delivers to the
+//! agent `desk`, wakes it, asks it, and prints the results. `docs/guide/connector.md` explains how to add a connector
+//! to the server.
 
 mod connector;
 
@@ -19,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let timepiece = Timepiece::wall();
     let journal = Journal { logs: BTreeMap::from([("desk".to_owned(), file)]), timepiece: timepiece.clone() };
 
-    // In a house the post fills this in; a connector is handed it and makes none.
+    // In a server the post fills in the meta, and the connector only receives it.
     let meta = json!({
         "dispatch_id": "d-1", "sent_at": timepiece.now().millis(), "correlation_id": "q-1",
         "origin": { "skill_name": "example", "trigger_kind": "cli" },

@@ -1,4 +1,4 @@
-//! A stored connector that cannot be opened any more: the house withdrew its consent, or the settings do not fit.
+//! Stand-in for a stored connector that cannot be opened: its settings are invalid or no longer allowed.
 
 use async_trait::async_trait;
 use posthouse_wire::delivery::{
@@ -7,11 +7,11 @@ use posthouse_wire::delivery::{
 
 use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
 
-/// Claims the names that it always claimed and fails each of them, with the reason. Were it left out instead, its
-/// agents would seem never to have been there, and what is sent to them would go nowhere without a word.
+/// Lists the same agents as before and fails every operation with the reason. Without it, its agents would look
+/// unknown, and messages to them would be dropped silently.
 pub struct Barred {
     implementation: &'static str,
-    /// What its kind can do while it is open.
+    /// The features of its kind while it is open.
     features: Features,
     agents: Vec<String>,
     why: String,
@@ -34,8 +34,8 @@ impl AgentConnector for Barred {
         self.implementation
     }
 
-    /// What its kind can do, save asking: a question goes by the first that can be asked, and this one would only
-    /// keep it from another that answers.
+    /// The features of its kind without questions: a question goes by the first connector that supports them, and this
+    /// one would only block another that works.
     fn features(&self) -> Features {
         Features { request_response: false, ..self.features }
     }
@@ -73,7 +73,7 @@ impl AgentConnector for Barred {
         Some(&self.why)
     }
 
-    /// A kind from which nothing ever comes back says that; any other has the reason.
+    /// A kind without a way back for answers says so. Any other kind gives the reason.
     fn unasked(&self, agent_id: &str) -> Undone {
         match self.features.request_response {
             true => self.failed(agent_id),

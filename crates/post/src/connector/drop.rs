@@ -1,16 +1,18 @@
-//! Agents that look into a directory: everything for them is a file there, whole from the moment it has its name.
+//! File-drop connector: each delivery, wake and question is a file in the agent's directory.
 //!
-//! A file is named after the dispatch id, so a repeat is recognised for as long as the file lies there: the same
-//! agent, kind and text again writes nothing. `:` may stand in an id and so in a name; whoever shares such a
-//! directory with a system that forbids it chooses other ids. Ids that begin with a dot would be overlooked by most
-//! readers, and one that ends in `.reply` would pass for an answer: both are refused.
+//! A file is complete from the moment it has its name. It is named after the dispatch id, so a repeat is recognized
+//! while the file exists: the same agent, kind and text again writes nothing. An id may contain `:`, and so may the
+//! file name; callers that share the directory with a system that forbids `:` have to choose other ids. An id that
+//! begins with a dot is refused because most readers skip such files. An id that ends in `.reply` is refused because
+//! it would look like an answer.
 //!
-//! A directory that cannot be written now (gone, full, read-only) is a fault like that of a network and may pass; one
-//! that is reached through a symbolic link is refused for good.
+//! A directory that cannot be written now (missing, full, read-only) is a temporary failure, like one of the network.
+//! A directory behind a symbolic link is a permanent failure.
 
 mod hands;
 mod place;
 mod settings;
+pub(super) mod threads;
 
 use async_trait::async_trait;
 use posthouse_time::Timepiece;
@@ -28,7 +30,7 @@ use super::{AgentConnector, Answer, Emission, Features, Question, Replied, Undon
 use place::{Found, Place, Trouble};
 use settings::{Format, Settings};
 
-/// Agents that look into directories of this machine.
+/// Agents that read files in directories of this machine.
 pub struct FileDrop {
     id: ConnectorId,
     settings: Settings,
@@ -52,12 +54,12 @@ impl FileDrop {
     pub(super) const FEATURES: Features = Features { agent_status: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
-        let Tools { id, timepiece, memory, config, .. } = with;
-        let settings = Settings::read(settings, &config.drop_dirs, &memory)?;
+        let Tools { id, tenant, timepiece, memory, config, .. } = with;
+        let settings = Settings::read(settings, &config.drop_dirs, &memory, &tenant)?;
         Ok(Self { id, settings, timepiece, memory })
     }
 
-    /// Keeps the whole payload, and answers with the name of its file.
+    /// Writes the whole payload and returns the name of its file.
     async fn keep(
         &self,
         agent_id: &str,
@@ -72,7 +74,7 @@ impl FileDrop {
         self.work(agent_id, place, move |place| place.put(&stem, ".json", &bytes, same)).await
     }
 
-    /// Has something done in a directory.
+    /// Runs a job in a directory.
     async fn work<T: Send + 'static>(
         &self,
         agent_id: &str,
@@ -84,11 +86,10 @@ impl FileDrop {
         worked.map_err(|trouble| failed(agent_id, &trouble))
     }
 
-    /// A file that is no answer for as long as it stays what it is. It is looked at several times a second, and told
-    /// of once.
+    /// Logs a file that is not a valid answer. It is polled several times a second, but logged once.
     fn passed_over(&self, agent_id: &str, question: &DispatchId, why: &str) {
         if self.memory.is_new(format!("reply {} {agent_id} {question}: {why}", self.id)) {
-            tracing::warn!(connector.id = %self.id, agent = agent_id, dispatch.id = %question, "an answer file was dropped: it {why}");
+            tracing::warn!(connector.id = %self.id, agent = agent_id, dispatch.id = %question, "ignored an answer file: it {why}");
         }
     }
 
@@ -108,12 +109,12 @@ impl AgentConnector for FileDrop {
         Self::FEATURES
     }
 
-    /// The directory knows the dispatch id.
+    /// The file name contains the dispatch id.
     fn repeats_harmlessly(&self) -> bool {
         true
     }
 
-    /// Nobody tells us of a new file.
+    /// There is no notification of new files.
     fn collects(&self) -> bool {
         true
     }
@@ -140,7 +141,7 @@ impl AgentConnector for FileDrop {
         Ok(self.receipt(file))
     }
 
-    /// Nobody is interrupted by a file. It bears the wake's own dispatch id, which makes a second attempt harmless.
+    /// Writes a file, which interrupts nobody. Its name is the wake's dispatch id, so a second attempt is harmless.
     async fn wake(
         &self,
         agent_id: &str,
@@ -155,12 +156,12 @@ impl AgentConnector for FileDrop {
             context: opts.context.as_deref().filter(|context| !context.is_empty()),
             sent_at: emission.sent_at.millis(),
         };
-        let bytes = serde_json::to_vec(&knock).expect("a wake holds texts and a number");
+        let bytes = serde_json::to_vec(&knock).expect("a wake contains only strings and a number");
         let put = move |place: &Place| place.put(&stem, ".json", &bytes, |kept| kept == bytes);
         self.work(agent_id, meant.at, put).await?;
         let session_id = meant.session.map(str::to_owned);
         let woken_at = self.timepiece.now().millis();
-        let warnings = vec!["a file interrupts nobody: the wake was dropped".to_owned()];
+        let warnings = vec!["a file cannot interrupt the agent: the wake was only written".to_owned()];
         Ok(WakeReceipt { woken_at, session_id, warnings, ..WakeReceipt::default() })
     }
 
@@ -168,7 +169,7 @@ impl AgentConnector for FileDrop {
         self.diagnose().await.is_ok()
     }
 
-    /// A file can be made in every directory.
+    /// Healthy if a file can be created in every directory.
     async fn diagnose(&self) -> Result<(), String> {
         let probes = self.settings.dirs.0.iter().map(|(agent, place)| async move {
             let probed = self.work(agent, place, Place::probe).await;
@@ -177,8 +178,8 @@ impl AgentConnector for FileDrop {
         futures_util::future::try_join_all(probes).await.map(drop)
     }
 
-    /// Puts the question, which names the file that its answer is awaited in. A question is always a whole payload,
-    /// since its text alone would not say that anybody waits.
+    /// Writes the question with the name of the file for its answer. A question is always a whole payload, because its
+    /// text alone would not show that somebody waits.
     async fn request_response(
         &self,
         agent_id: &str,
@@ -191,7 +192,7 @@ impl AgentConnector for FileDrop {
         Ok(Replied::Awaited(self.receipt(file)))
     }
 
-    /// What is not an answer to this question, or not one yet, is left alone: it may be half written.
+    /// Reads the answer file. A file that is not a valid answer is left alone, because it may be half written.
     async fn collect(
         &self,
         agent_id: &str,
@@ -201,14 +202,14 @@ impl AgentConnector for FileDrop {
         let place = self.settings.dirs.exactly(agent_id)?;
         let (there, name) = (place.clone(), reply_file(&stem(agent_id, question)?));
         let look = move || there.find(&name, reply::LONGEST_JSON as u64);
-        // Where all are held up, another look can wait.
+        // If all threads are busy, this poll is skipped.
         let looked = place.hands.work_if_free(&self.timepiece, look).await;
         let read = match looked.map_err(|trouble| failed(agent_id, &trouble))? {
             None | Some(Found::Nothing) => return Ok(None),
-            Some(Found::Strange) => Err("is no plain file of bearable size"),
+            Some(Found::Strange) => Err("is not a regular file, or is too large"),
             Some(Found::Bytes(bytes)) => {
                 let value: Result<Value, _> = serde_json::from_slice(&bytes);
-                value.map_err(|_| "is no JSON").and_then(|value| Reply::read(&value))
+                value.map_err(|_| "is not JSON").and_then(|value| Reply::read(&value))
             }
         };
         let reply = match read {
@@ -228,10 +229,10 @@ impl AgentConnector for FileDrop {
     }
 }
 
-/// The id as the beginning of a file name.
+/// The dispatch id as the beginning of a file name.
 fn stem(agent_id: &str, dispatch_id: &DispatchId) -> Result<String, Undone> {
     let id = dispatch_id.as_str();
-    // Letter case is looked through, as some file systems do.
+    // Case-insensitive, because some file systems are.
     let plain = is_dispatch_id(id) && !id.starts_with('.') && !id.to_ascii_lowercase().ends_with(".reply");
     if plain {
         return Ok(id.to_owned());
@@ -244,7 +245,7 @@ fn reply_file(stem: &str) -> String {
     format!("{stem}.reply.json")
 }
 
-/// Whether this file tells the same agent the same thing. The rest of the envelope may differ in a repeat.
+/// Whether a file holds the same agent, kind and text. The rest of the envelope may differ in a repeat.
 fn is_same(kept: &[u8], agent: &str, payload: &Payload) -> bool {
     let Ok(value) = serde_json::from_slice::<Value>(kept) else { return false };
     if value.get("agent_id").and_then(Value::as_str) != Some(agent) {
@@ -278,9 +279,10 @@ mod tests {
         std::fs::write(folder.path().join("q-1.reply.json"), r#"{"content":"42"}"#).unwrap();
         let (memory, timepiece) = (Memory::default(), Timepiece::wound(Moment::default()));
         let settings = json!({"dirs": {"desk": folder.path()}});
-        let settings = Settings::read(&settings, &[folder.path().to_owned()], &memory).unwrap();
+        let allowed = [folder.path().to_owned()];
+        let settings = Settings::read(&settings, &allowed, &memory, &"ten_1".into()).unwrap();
         let drops = FileDrop { id: "con_1".into(), settings, timepiece: timepiece.clone(), memory };
-        // As many as may be there are there, and none comes back.
+        // All permits are taken, as if every operation hung.
         let hands = drops.memory.hands(folder.path());
         let all = u32::try_from(hands.available_permits()).unwrap();
         let held = hands.acquire_many_owned(all).await.unwrap();

@@ -1,6 +1,6 @@
-//! Names that nobody else has.
+//! Unique random names for temporary files and paste buffers.
 
-/// For what lives only as long as one call: a paste buffer, a file that is still being written.
+/// A new random name with this prefix.
 pub(super) fn name(prefix: &str) -> String {
     let mut random = [0; 12];
     aws_lc_rs::rand::fill(&mut random)

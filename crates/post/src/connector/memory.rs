@@ -1,38 +1,44 @@
-//! What outlasts a connector. Connectors are opened anew every few seconds from their records, and some things must
-//! not begin anew with them: what the log was told already, and who is still held up in a directory.
+//! State that outlives connectors: warnings already logged, and file operations that still run.
+//!
+//! Connectors are rebuilt from their records every few seconds. This state must not be reset with them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use posthouse_wire::TenantId;
 use tokio::sync::Semaphore;
 
-/// How much is remembered of what was told. More than the answers that are looked for in one round: were it less, all
-/// of them could be told again in every round.
+use super::drop::threads::Threads;
+
+/// Number of remembered warnings. It exceeds the number of answers polled for in one round; otherwise all of them
+/// could be logged again in every round.
 const REMEMBERED: usize = 4096;
-/// How many may be at work in one directory.
+/// The largest number of concurrent operations in one directory.
 const HANDS: usize = 4;
 
-/// One house's memory of its connectors; a handle to share.
+/// The shared state of all connectors of this server. A cheap handle to clone.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    told: Mutex<Told>,
+    told: Mutex<Recorded>,
     at_work: Mutex<HashMap<PathBuf, Weak<Semaphore>>>,
+    /// Threads for drop directories, by tenant.
+    threads: Mutex<HashMap<TenantId, Weak<Threads>>>,
 }
 
-/// The same things twice: to look them up, and in the order of their coming.
+/// Logged warnings, as a set and in order of arrival.
 #[derive(Default)]
-struct Told {
+struct Recorded {
     known: HashSet<String>,
     order: VecDeque<String>,
 }
 
 impl Memory {
-    /// Whether this is to be told: true the first time. The oldest is forgotten when there is too much of it.
+    /// True the first time for each text. The oldest text is forgotten when there are too many.
     pub(super) fn is_new(&self, what: String) -> bool {
         let mut told = self.0.told.lock();
         if !told.known.insert(what.clone()) {
@@ -47,7 +53,7 @@ impl Memory {
         true
     }
 
-    /// Who may be at work in this directory. It is the same for as long as anybody is, whichever connector sent them.
+    /// The permits for operations in this directory. All connectors share them while any operation runs.
     pub(super) fn hands(&self, dir: &Path) -> Arc<Semaphore> {
         let mut at_work = self.0.at_work.lock();
         if let Some(hands) = at_work.get(dir).and_then(Weak::upgrade) {
@@ -57,6 +63,18 @@ impl Memory {
         let hands = Arc::new(Semaphore::new(HANDS));
         at_work.insert(dir.to_owned(), Arc::downgrade(&hands));
         hands
+    }
+
+    /// The threads for this tenant's drop directories.
+    pub(super) fn threads(&self, of: &TenantId) -> Arc<Threads> {
+        let mut known = self.0.threads.lock();
+        if let Some(threads) = known.get(of).and_then(Weak::upgrade) {
+            return threads;
+        }
+        known.retain(|_, threads| threads.strong_count() > 0);
+        let threads = Arc::new(Threads::default());
+        known.insert(of.clone(), Arc::downgrade(&threads));
+        threads
     }
 }
 

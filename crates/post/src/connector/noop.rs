@@ -1,4 +1,4 @@
-//! The answer of last resort, when nothing is wired: takes everything, reaches nobody, and says so in the log.
+//! No-op connector: accepts everything, reaches nobody, and logs a warning each time.
 
 use async_trait::async_trait;
 use posthouse_time::Timepiece;
@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
 
-/// Reaches nobody.
+/// A connector without agents.
 pub struct Noop {
     timepiece: Timepiece,
 }
@@ -36,12 +36,12 @@ impl AgentConnector for Noop {
     }
 
     async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
-        warn!("agents were listed where no connector is wired");
+        warn!("the noop connector was asked for its agents: it has none");
         Ok(Vec::new())
     }
 
     async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
-        warn!(agent = agent_id, dispatch.id = %payload.meta.dispatch_id, "a delivery reached nobody: no connector is wired");
+        warn!(agent = agent_id, dispatch.id = %payload.meta.dispatch_id, "a delivery reached nobody: the noop connector drops it");
         Ok(DeliveryReceipt { delivered_at: self.timepiece.now().millis(), ..DeliveryReceipt::default() })
     }
 
@@ -51,12 +51,12 @@ impl AgentConnector for Noop {
         _opts: &WakeOpts,
         emission: &Emission,
     ) -> Result<WakeReceipt, Undone> {
-        warn!(agent = agent_id, dispatch.id = %emission.dispatch_id, "a wake reached nobody: no connector is wired");
+        warn!(agent = agent_id, dispatch.id = %emission.dispatch_id, "a wake reached nobody: the noop connector drops it");
         Ok(WakeReceipt { woken_at: self.timepiece.now().millis(), ..WakeReceipt::default() })
     }
 
     async fn health_check(&self) -> bool {
-        warn!("health was asked for where no connector is wired");
+        warn!("the noop connector was asked for its health: it reaches nobody");
         true
     }
 
@@ -66,12 +66,12 @@ impl AgentConnector for Noop {
         _payload: &Payload,
         question: &Question,
     ) -> Result<Replied, Undone> {
-        warn!(agent = agent_id, correlation.id = %question.correlation_id, "a question reached nobody: no connector is wired");
+        warn!(agent = agent_id, correlation.id = %question.correlation_id, "a question reached nobody: the noop connector drops it");
         Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
     }
 
     async fn agent_status(&self, agent_id: &str) -> posthouse_wire::delivery::AgentStatus {
-        warn!(agent = agent_id, "a status was asked for where no connector is wired");
+        warn!(agent = agent_id, "the noop connector was asked for the status of an agent: it has none");
         posthouse_wire::delivery::AgentStatus::Unknown
     }
 }

@@ -1,4 +1,4 @@
-//! Agents that dial in, seen as one more substrate: what the post does for them, behind the contract's verbs.
+//! Relay connector: agents connected by the relay, behind the connector contract.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use posthouse_wire::delivery::{
 };
 
 use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
-use crate::line::LINE;
-use crate::wish::{Ask, Deliver, Exchanged, Wake};
+use crate::relay_path::RELAY;
+use crate::requests::{Ask, Deliver, Exchanged, Wake};
 use crate::{Address, Caller, Post, Refused};
 
-/// The line to one tenant's agents. Unlike other connectors it keeps receipts itself: an entry and its
-/// receipt are one.
+/// The relay connector of one tenant. Unlike other connectors it stores receipts itself, because an inbox entry and
+/// its receipt are one commit.
 pub struct RelayConnector {
     post: Post,
     caller: Caller,
 }
 
 impl RelayConnector {
-    pub const IMPLEMENTATION: &str = LINE;
+    pub const IMPLEMENTATION: &str = RELAY;
 
-    /// To the agents of this tenant, in the name of its operator.
+    /// For the agents of this tenant, as its operator.
     pub fn new(post: &Post, tenant: &TenantId) -> Self {
         let client = ledger::operator_client(tenant);
         let caller = Caller { client, tenant: tenant.clone(), agent: None, attested: None };
@@ -31,7 +31,7 @@ impl RelayConnector {
     }
 
     fn only_here() -> Option<Vec<String>> {
-        Some(vec![LINE.to_owned()])
+        Some(vec![RELAY.to_owned()])
     }
 }
 
@@ -45,7 +45,7 @@ impl AgentConnector for RelayConnector {
         Features::ALL
     }
 
-    /// A repeat finds its receipt.
+    /// A repeat is recognized by its receipt.
     fn repeats_harmlessly(&self) -> bool {
         true
     }
@@ -62,9 +62,9 @@ impl AgentConnector for RelayConnector {
     }
 
     async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
-        let wish =
+        let request =
             Deliver { agent: agent_id.to_owned(), payload: payload.clone(), connectors: Self::only_here() };
-        let delivered = self.post.deliver(&self.caller, wish).await;
+        let delivered = self.post.deliver(&self.caller, request).await;
         delivered.map(|delivered| delivered.receipt).map_err(|refused| troubled(agent_id, &refused))
     }
 
@@ -75,7 +75,7 @@ impl AgentConnector for RelayConnector {
         emission: &Emission,
     ) -> Result<WakeReceipt, Undone> {
         let WakeOpts { context, when, session_id } = opts.clone();
-        let wish = Wake {
+        let request = Wake {
             agent: agent_id.to_owned(),
             context,
             when,
@@ -85,11 +85,11 @@ impl AgentConnector for RelayConnector {
             dispatch_id: Some(emission.dispatch_id.clone()),
             wait: None,
         };
-        let woken = self.post.wake(&self.caller, wish).await;
+        let woken = self.post.wake(&self.caller, request).await;
         woken.map(|woken| woken.receipt).map_err(|refused| troubled(agent_id, &refused))
     }
 
-    /// The house itself is the substrate; whoever can ask it finds it well.
+    /// The receiver is this server itself, so it is healthy if its ledger can be read.
     async fn health_check(&self) -> bool {
         self.diagnose().await.is_ok()
     }
@@ -99,14 +99,14 @@ impl AgentConnector for RelayConnector {
         asked.map(drop).map_err(|fault| format!("the roster cannot be read: {fault}"))
     }
 
-    /// The answer is kept with the question, where whoever asked finds it.
+    /// The answer is stored with the question, where the caller finds it.
     async fn request_response(
         &self,
         agent_id: &str,
         payload: &Payload,
         question: &Question,
     ) -> Result<Replied, Undone> {
-        let wish = Ask {
+        let request = Ask {
             agent: agent_id.to_owned(),
             message: payload.text.clone(),
             timeout: Some(question.timeout),
@@ -117,7 +117,7 @@ impl AgentConnector for RelayConnector {
             trigger_kind: Some(payload.meta.origin.trigger_kind),
             wait: Some(Duration::ZERO),
         };
-        let asked = self.post.exchange(&self.caller, wish).await;
+        let asked = self.post.exchange(&self.caller, request).await;
         let now = self.post.0.timepiece.now();
         let receipt = DeliveryReceipt { delivered_at: now.millis(), ..DeliveryReceipt::default() };
         match asked.map_err(|refused| troubled(agent_id, &refused))? {
@@ -136,14 +136,14 @@ impl AgentConnector for RelayConnector {
     }
 }
 
-/// A refusal in the contract's own terms.
+/// Converts a refusal to an error of the contract.
 fn troubled(agent_id: &str, refused: &Refused) -> Undone {
     match refused {
         Refused::Failed(failed) | Refused::Unanswered(failed) => failed.clone().into(),
-        Refused::NotImplemented(_) => Undone::no_reply_channel(LINE),
+        Refused::NotImplemented(_) => Undone::no_reply_channel(RELAY),
         Refused::TimedOut { .. } => DeliveryFailed::new(agent_id, Cause::Timeout, refused.to_string()).into(),
         Refused::Fault(fault) => {
-            tracing::error!(%fault, "the line could not be used");
+            tracing::error!(%fault, "the relay connector failed");
             DeliveryFailed::new(agent_id, Cause::Network, refused.to_string()).into()
         }
         _ => DeliveryFailed::client_validation(agent_id, refused.to_string()).into(),

@@ -1,4 +1,4 @@
-//! An answer as substrates write it: `{content, correlation_id?, agent_id?, sent_at?}`.
+//! Parser of answers in the form `{content, correlation_id?, agent_id?, sent_at?}`.
 
 use posthouse_wire::CorrelationId;
 use serde_json::{Map, Value};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use super::Answer;
 use crate::conversation::LONGEST_TEXT;
 
-/// The longest answer that is taken: no longer than what an agent may say on the line.
+/// The longest answer: the same limit as for a message over the relay.
 const LONGEST: usize = LONGEST_TEXT;
-/// The longest answer as JSON: every byte of it may be written as an escape of six, and a little stands around it.
+/// The longest answer as JSON: every byte may be a six-byte escape, plus the other fields.
 pub(super) const LONGEST_JSON: usize = 6 * LONGEST + 64 * 1024;
 
-/// An answer, with what it claims to be: whose, and to which question.
+/// An answer with the agent and question that it names.
 #[derive(Debug)]
 pub(super) struct Reply {
     answer: Answer,
@@ -21,10 +21,10 @@ pub(super) struct Reply {
 
 impl Reply {
     pub fn read(reply: &Value) -> Result<Self, &'static str> {
-        let reply = reply.as_object().ok_or("is no object")?;
-        let content = reply.get("content").and_then(Value::as_str).ok_or("has no text `content`")?;
+        let reply = reply.as_object().ok_or("is not an object")?;
+        let content = reply.get("content").and_then(Value::as_str).ok_or("has no string `content`")?;
         if content.len() > LONGEST {
-            return Err("is longer than an answer may be");
+            return Err("is too long");
         }
         let sent_at = reply.get("sent_at").and_then(millis);
         Ok(Self {
@@ -34,8 +34,8 @@ impl Reply {
         })
     }
 
-    /// The answer, if it is this agent's to this question. The way that it came says both already, so neither need
-    /// stand in it; what does stand there must fit.
+    /// The answer, if it is from this agent to this question. The file or connection identifies both already, so both
+    /// fields are optional. If present, they must match.
     pub fn to(self, agent_id: &str, asked: &CorrelationId) -> Result<Answer, &'static str> {
         if self.correlation.is_some_and(|claimed| claimed != asked.as_str()) {
             return Err("belongs to another question");
@@ -51,13 +51,13 @@ fn claim(reply: &Map<String, Value>, name: &str) -> Result<Option<String>, &'sta
     match reply.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(claimed)) => Ok(Some(claimed.clone())),
-        Some(_) => Err("has an id that is no text"),
+        Some(_) => Err("has an id that is not a string"),
     }
 }
 
-/// A time as peers write it: any JSON number.
+/// A time in ms. Peers write any JSON number.
 pub(crate) fn millis(value: &Value) -> Option<i64> {
-    // A fraction of a millisecond is nothing to anybody; the cast saturates.
+    // Fractions are dropped. The cast saturates.
     value.as_i64().or_else(|| value.as_f64().map(|millis| millis as i64))
 }
 

@@ -1,4 +1,4 @@
-//! From what is stored about a connector to the connector.
+//! Builds connectors from their stored settings.
 
 mod fields;
 
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use errand::Errand;
 use posthouse_time::Timepiece;
-use posthouse_wire::ConnectorId;
+use posthouse_wire::{ConnectorId, TenantId};
 use serde_json::Value;
-use vault::Stamps;
+use vault::WebhookSigner;
 
 use super::barred::Barred;
 use super::drop::FileDrop;
@@ -21,29 +21,30 @@ use crate::{Config, Unmade};
 
 pub(super) use fields::{Fields, wired};
 
-/// The kinds that can be made.
+/// The kinds of connectors that can be created.
 pub const KINDS: [&str; 4] =
     [Webhook::IMPLEMENTATION, Tmux::IMPLEMENTATION, FileDrop::IMPLEMENTATION, Noop::IMPLEMENTATION];
 
-/// What a connector works with.
+/// The dependencies of a connector.
 pub struct Tools<'a> {
     pub id: ConnectorId,
+    pub tenant: TenantId,
     pub errand: Errand,
-    pub stamps: Stamps,
+    pub webhook_signer: WebhookSigner,
     pub timepiece: Timepiece,
-    /// Of the connectors that were here before it.
+    /// State that outlives connectors.
     pub memory: Memory,
-    /// Holds the house's consent to panes and directories.
+    /// Decides which panes and directories are allowed.
     pub config: &'a Config,
 }
 
-/// Why settings make no connector.
+/// Why settings are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSettings {
-    /// The setting, as a path of names, and what is wrong with it.
+    /// A setting, by its dotted path, is invalid.
     #[error("`{field}` {why}")]
     Malformed { field: String, why: String },
-    /// Well said, and the house has not allowed it.
+    /// Valid, but the configuration of the server does not allow it.
     #[error("{0}")]
     NotAllowed(String),
 }
@@ -63,7 +64,7 @@ impl From<BadSettings> for Unmade {
     }
 }
 
-/// The connector of this kind. Nothing is opened or called yet: whether it works is for its health check to say.
+/// Builds a connector. Nothing is opened or called yet: the health check shows whether it works.
 pub fn build(kind: &str, settings: &Value, with: Tools) -> Result<Arc<dyn AgentConnector>, BadSettings> {
     Ok(match kind {
         Webhook::IMPLEMENTATION => Arc::new(Webhook::read(settings, with)?),
@@ -73,18 +74,18 @@ pub fn build(kind: &str, settings: &Value, with: Tools) -> Result<Arc<dyn AgentC
             Fields::read(settings, "", &[])?;
             Arc::new(Noop::new(with.timepiece))
         }
-        _ => return Err(BadSettings::malformed("kind", format!("is none of {}", KINDS.join(", ")))),
+        _ => return Err(BadSettings::malformed("kind", format!("must be one of {}", KINDS.join(", ")))),
     })
 }
 
-/// As [`build`], for one that was stored earlier: if it can no longer be built it stays, and says why with every
-/// failure, because one that vanished would take its agents' names with it.
+/// As [`build`], for a stored connector. If it can no longer be built, the result fails every operation with the
+/// reason. Without it, the names of its agents would disappear.
 pub fn rebuild(kind: &str, settings: &Value, with: Tools) -> Arc<dyn AgentConnector> {
     let (id, memory) = (with.id.clone(), with.memory.clone());
     build(kind, settings, with).unwrap_or_else(|bad| {
-        // Connectors are opened anew every few seconds; the operator is told when it is news.
+        // Connectors are rebuilt every few seconds, so each reason is logged once.
         if memory.is_new(format!("barred {id}: {bad}")) {
-            tracing::warn!(connector.id = %id, kind, why = %bad, "a stored connector cannot be opened: what is sent by it fails");
+            tracing::warn!(connector.id = %id, kind, why = %bad, "a stored connector cannot be opened: everything sent by it fails");
         }
         let implementation = KINDS.into_iter().find(|known| *known == kind).unwrap_or("unknown");
         let maps = ["agents", "sessions", "sessionMap", "dirs"];
@@ -95,7 +96,7 @@ pub fn rebuild(kind: &str, settings: &Value, with: Tools) -> Arc<dyn AgentConnec
     })
 }
 
-/// What a connector of this kind can do at most.
+/// The features of a connector of this kind.
 fn features(kind: &str) -> Features {
     match kind {
         Webhook::IMPLEMENTATION => Webhook::FEATURES,

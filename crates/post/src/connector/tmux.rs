@@ -1,5 +1,4 @@
-//! Agents that sit in a terminal: what they are told is pasted into their pane. A pane is an attention channel, and
-//! nothing comes back from it.
+//! tmux connector: pastes messages into terminal panes. Nothing is read back from a pane.
 
 mod pane;
 mod settings;
@@ -17,7 +16,7 @@ use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
 use pane::{PATIENCE, Program, Target, Trouble};
 use settings::Settings;
 
-/// Agents in terminal panes of this machine.
+/// Agents in tmux panes of this machine.
 pub struct Tmux {
     settings: Settings,
     program: Program,
@@ -31,7 +30,7 @@ impl Tmux {
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
         let settings = Settings::read(settings, &with.config.tmux_sockets)?;
         if !with.config.tmux {
-            let why = "the house types into no panes (post.tmux is not set)";
+            let why = "the server does not allow tmux connectors: set post.tmux = true";
             return Err(BadSettings::NotAllowed(why.to_owned()));
         }
         let (path, socket) = (with.config.tmux_program.clone(), settings.socket.clone());
@@ -43,11 +42,13 @@ impl Tmux {
         Target { session, window: self.settings.window, pane: self.settings.pane }
     }
 
-    /// Types a text, under its header if there shall be one.
+    /// Types a text, below its header if the settings want one.
     async fn tell(&self, target: &Target<'_>, header: String, text: &str) -> Result<(), Trouble> {
         let pane = self.program.find(target).await?;
         let header = if self.settings.header { header } else { String::new() };
-        self.program.type_into(&pane, &format!("{header}{text}")).await
+        let typed = format!("{header}{text}");
+        // The Enter that follows ends the header line.
+        self.program.type_into(&pane, if text.is_empty() { typed.trim_end() } else { &typed }).await
     }
 
     async fn is_there(&self, session: &str) -> Result<(), Trouble> {
@@ -65,7 +66,7 @@ impl AgentConnector for Tmux {
         Self::FEATURES
     }
 
-    /// Whoever sits there would read it twice.
+    /// The agent would read the text twice.
     fn repeats_harmlessly(&self) -> bool {
         false
     }
@@ -100,7 +101,7 @@ impl AgentConnector for Tmux {
         })
     }
 
-    /// Offline is not a fault: a session that is gone is answered with `woken: false`.
+    /// A missing session is not an error: the receipt says `woken: false`.
     async fn wake(
         &self,
         agent_id: &str,
@@ -114,22 +115,17 @@ impl AgentConnector for Tmux {
             warnings.push(format!("the agent has one pane, in session '{session}'"));
         }
         let text = text::cleaned(opts.context.as_deref().unwrap_or_default());
-        // Either it is typed, and somebody was interrupted, or nothing was done at all.
-        let woken = if text.is_empty() {
-            warnings.push("there was nothing to type".to_owned());
-            false
-        } else {
-            // A wake has no kind of payload, and is told from both.
-            let (dispatch, from) = (&emission.dispatch_id, &emission.from);
-            let header = text::header(&[("dispatch", dispatch), ("from", from), ("kind", &"wake")]);
-            match self.tell(&self.target(session), header, &text).await {
-                Ok(()) => true,
-                Err(Trouble::Gone(why)) => {
-                    warnings.push(gone(session, &why));
-                    false
-                }
-                Err(trouble) => return Err(failed(agent_id, session, &trouble)),
+        // A wake has no payload kind, so its header says `wake`. Without a context, the header and Enter interrupt.
+        let (dispatch, from) = (&emission.dispatch_id, &emission.from);
+        let header = text::header(&[("dispatch", dispatch), ("from", from), ("kind", &"wake")]);
+        // Either the text was typed, which interrupts, or nothing was done.
+        let woken = match self.tell(&self.target(session), header, &text).await {
+            Ok(()) => true,
+            Err(Trouble::Gone(why)) => {
+                warnings.push(gone(session, &why));
+                false
             }
+            Err(trouble) => return Err(failed(agent_id, session, &trouble)),
         };
         let woken_at = self.timepiece.now().millis();
         let session_id = Some(session.clone());
@@ -140,7 +136,7 @@ impl AgentConnector for Tmux {
         self.diagnose().await.is_ok()
     }
 
-    /// Every agent's pane is there.
+    /// Healthy if the pane of every agent exists.
     async fn diagnose(&self) -> Result<(), String> {
         for (agent, session) in &self.settings.sessions.0 {
             let target = self.target(session);
@@ -171,7 +167,7 @@ impl AgentConnector for Tmux {
 }
 
 fn gone(session: &str, why: &str) -> String {
-    format!("tmux session '{session}' is not there ({why})")
+    format!("tmux session '{session}' does not exist ({why})")
 }
 
 fn failed(agent_id: &str, session: &str, trouble: &Trouble) -> Undone {

@@ -1,11 +1,11 @@
-//! Agents behind a web address: one POST for each delivery, wake or question, stamped and never redirected.
+//! Webhook connector: one signed POST for each delivery, wake or question. Redirects are not followed.
 
 mod answer;
-mod knock;
-mod later;
-mod letter;
-mod look;
+mod health;
+mod request;
+mod retry_after;
 mod settings;
+mod wake;
 
 use async_trait::async_trait;
 use errand::Errand;
@@ -13,26 +13,27 @@ use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{
     AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt, When,
 };
-use posthouse_wire::{ConnectorId, DispatchId};
+use posthouse_wire::{ConnectorId, DispatchId, TenantId};
 use serde_json::Value;
-use vault::Stamps;
+use vault::WebhookSigner;
 
 use super::settings::{BadSettings, Tools};
 use super::{AgentConnector, Emission, Features, Question, Replied, Undone, reply};
 use answer::Heard;
-use knock::Knock;
-use letter::{Letter, shown};
+use request::{WebhookRequest, shown};
 use settings::Settings;
+use wake::WakeRequest;
 
-/// How much of an answer is read where no reply is awaited.
+/// The largest response body that is read if no answer is expected in it.
 const LARGEST_ANSWER: usize = 64 * 1024;
 
-/// Agents behind web addresses.
+/// Agents that receive HTTP requests.
 pub struct Webhook {
     id: ConnectorId,
+    tenant: TenantId,
     settings: Settings,
     errand: Errand,
-    stamps: Stamps,
+    webhook_signer: WebhookSigner,
     timepiece: Timepiece,
 }
 
@@ -42,8 +43,8 @@ impl Webhook {
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
         let settings = Settings::read(settings, &with.errand)?;
-        let Tools { id, errand, stamps, timepiece, .. } = with;
-        Ok(Self { id, settings, errand, stamps, timepiece })
+        let Tools { id, tenant, errand, webhook_signer, timepiece, .. } = with;
+        Ok(Self { id, tenant, settings, errand, webhook_signer, timepiece })
     }
 
     async fn hand_over(
@@ -54,8 +55,9 @@ impl Webhook {
         dispatch_id: &DispatchId,
     ) -> Result<Heard, Undone> {
         let timeout = self.settings.timeout;
-        let letter = Letter { agent_id, url, body, dispatch_id, timeout, max_answer: LARGEST_ANSWER };
-        Ok(Heard::read(&self.post(letter).await?.body))
+        let request =
+            WebhookRequest { agent_id, url, body, dispatch_id, timeout, max_answer: LARGEST_ANSWER };
+        Ok(Heard::read(&self.post(request).await?.body))
     }
 }
 
@@ -69,7 +71,7 @@ impl AgentConnector for Webhook {
         Self::FEATURES
     }
 
-    /// The receiver knows the dispatch id.
+    /// The receiver recognizes the dispatch id.
     fn repeats_harmlessly(&self) -> bool {
         true
     }
@@ -100,7 +102,7 @@ impl AgentConnector for Webhook {
         let Some(wake_url) = &meant.at.wake_url else {
             return self.wake_by_delivery(agent_id, &meant, context, emission).await;
         };
-        let knock = Knock {
+        let knock = WakeRequest {
             agent_id: meant.agent,
             session_id: meant.session,
             context,
@@ -108,7 +110,7 @@ impl AgentConnector for Webhook {
             dispatch_id: &emission.dispatch_id,
             sent_at: emission.sent_at.millis(),
         };
-        let body = serde_json::to_vec(&knock).expect("a wake holds texts and numbers");
+        let body = serde_json::to_vec(&knock).expect("a wake contains only strings and numbers");
         let heard = self.hand_over(agent_id, wake_url, body, &emission.dispatch_id).await?;
         Ok(heard.woken(self.timepiece.now(), meant.session))
     }
@@ -121,7 +123,7 @@ impl AgentConnector for Webhook {
         self.look().await
     }
 
-    /// A receiver may answer on the spot, so the request may last as long as the question is open.
+    /// The receiver may answer in its response, so the request may last until the deadline of the question.
     async fn request_response(
         &self,
         agent_id: &str,
@@ -129,7 +131,7 @@ impl AgentConnector for Webhook {
         question: &Question,
     ) -> Result<Replied, Undone> {
         let receiver = self.settings.agents.exactly(agent_id)?;
-        let letter = Letter {
+        let request = WebhookRequest {
             agent_id,
             url: &receiver.url,
             body: payload.addressed(agent_id).replying_to(question.reply_to.as_deref()).json(),
@@ -137,13 +139,13 @@ impl AgentConnector for Webhook {
             timeout: question.timeout,
             max_answer: reply::LONGEST_JSON,
         };
-        let answer = self.post(letter).await?;
+        let answer = self.post(request).await?;
         let failed = |cause, why: &str| {
             let message = format!("the reply from {} {why}", shown(&receiver.url));
             Undone::from(DeliveryFailed::new(agent_id, cause, message))
         };
         if !answer.whole {
-            // Whether a reply stood in it nobody knows, so it cannot pass for one that is still to come.
+            // The missing part may contain the reply, so this is not an awaited answer.
             return Err(match answer.body.len() {
                 reply::LONGEST_JSON => failed(Cause::MalformedResponse, "is too long"),
                 _ => failed(Cause::Network, "broke off"),

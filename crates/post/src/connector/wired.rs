@@ -1,4 +1,4 @@
-//! The names that a connector claims, and what stands behind each.
+//! Agents in the settings of a connector, looked up by name or address.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
 use super::Undone;
 use crate::Address;
 
-/// Agents by name, in the order of their names.
+/// Agents with their settings, sorted by name.
 #[derive(Clone, Debug)]
 pub(super) struct Wired<T>(pub BTreeMap<String, T>);
 
-/// Whom an address means.
+/// The agent and session of an address.
 #[derive(Debug)]
 pub(super) struct Meant<'a, T> {
     pub agent: &'a str,
@@ -28,12 +28,12 @@ impl<T> Wired<T> {
         self.0.contains_key(agent)
     }
 
-    /// The agent of this very name: a delivery knows no sessions.
+    /// The agent with exactly this name. Deliveries have no sessions.
     pub fn exactly(&self, agent: &str) -> Result<&T, Undone> {
         self.0.get(agent).ok_or_else(|| self.unknown(agent))
     }
 
-    /// The agent of this very name, which may hold an `@` itself, and only then the one before the first `@`.
+    /// The agent with exactly this name, which may contain an `@`. Otherwise the agent before the first `@`.
     pub fn addressed<'a>(
         &'a self,
         address: &'a str,

@@ -1,4 +1,4 @@
-//! Who can be reached.
+//! `GET /v1/agents` and `/v1/agents/{name}`: the agent directory.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -11,7 +11,7 @@ use super::fields::{LONGEST_ADDRESS, unfit};
 use super::problem::Problem;
 use super::query::{Asked, page};
 use super::{Answer, Door};
-use crate::wish::Listed;
+use crate::requests::Listed;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.asked(&head).await?;

@@ -1,4 +1,4 @@
-//! A complete envelope, as a foreign runtime hands it in.
+//! Parser of the envelope in `POST /v1/deliver`, as other runtimes of the contract write it.
 
 use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
 use posthouse_wire::{CorrelationId, DispatchId};
@@ -8,14 +8,13 @@ use super::fields::{Fields, LONGEST_LABEL, NO_ID};
 use super::notify::{KINDS, kind};
 use super::problem::Problem;
 
-/// The largest meta, in bytes: what the contract may add is passed on, and must fit into one frame beside
-/// the text.
+/// The largest meta, in bytes. Unknown fields are passed on, and must fit into one frame with the text.
 const LARGEST_META: usize = 16 * 1024;
-/// It is kept inside of something else and has to be read again there.
+/// The deepest nesting of the meta. It is stored inside other JSON and must stay below the parser's limit there.
 const DEEPEST_META: usize = 32;
 
-/// Takes kind, text and meta out of the body. The text of a kind travels under that kind's own name, so the
-/// other's is left behind, where it is refused as unknown.
+/// Takes kind, text and meta out of the body. Each kind has its own field for the text. The field of the other kind
+/// stays unread and is refused as unknown.
 pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
     let kind =
         fields.optional_word("kind", kind, KINDS)?.ok_or_else(|| fields.complain("kind", "is missing"))?;
@@ -25,7 +24,7 @@ pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
     };
     let meta = fields.object("meta", "meta.")?;
     if meta.deepest(depth) > DEEPEST_META {
-        return Err(Problem::invalid("meta", format!("goes deeper than {DEEPEST_META} levels")));
+        return Err(Problem::invalid("meta", format!("is nested deeper than {DEEPEST_META} levels")));
     }
     let meta = read(meta)?;
     if serde_json::to_vec(&meta).map_or(0, |written| written.len()) > LARGEST_META {
@@ -63,7 +62,7 @@ fn origin(mut fields: Fields) -> Result<Origin, Problem> {
     })
 }
 
-/// How deep the values of an object go.
+/// The nesting depth of a value.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -74,7 +73,7 @@ fn depth(value: &Value) -> usize {
 
 const TRIGGERS: &str = "cron, event, webhook, agent, cli, dashboard, inline";
 
-/// Every word that a runtime may say, older ones included.
+/// Accepts the words of older runtimes too.
 fn trigger(word: &str) -> Option<TriggerKind> {
     serde_json::from_value(word.into()).ok()
 }
@@ -141,7 +140,7 @@ mod tests {
     fn a_text_of_the_other_kind_is_a_field_that_nobody_knows() {
         let mut both = body();
         both["content"] = json!("and this");
-        assert_eq!(taken(&both), Err(Problem::invalid("content", "is not known here")));
+        assert_eq!(taken(&both), Err(Problem::invalid("content", "is unknown")));
     }
 
     #[test]
@@ -160,7 +159,7 @@ mod tests {
         deep["meta"]["priority"] = nested(DEEPEST_META);
         assert!(taken(&deep).is_ok());
         deep["meta"]["priority"] = nested(DEEPEST_META + 1);
-        assert_eq!(taken(&deep), Err(Problem::invalid("meta", "goes deeper than 32 levels")));
+        assert_eq!(taken(&deep), Err(Problem::invalid("meta", "is nested deeper than 32 levels")));
     }
 
     #[test]

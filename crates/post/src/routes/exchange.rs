@@ -1,4 +1,4 @@
-//! Asking, and asking again about what was asked.
+//! `POST /v1/exchange` and `GET /v1/exchanges`: ask an agent, attach to a question, list questions.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use super::notify::trigger;
 use super::problem::Problem;
 use super::query::{Asked, page};
 use super::{Answer, Door};
-use crate::wish::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT};
+use crate::exchange::is_recorded_id;
+use crate::requests::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
@@ -30,7 +31,7 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let id = CorrelationId::from(correlation_id.unwrap_or_else(|| door.post.fresh_id()));
     let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
     let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
-    let wish = Ask {
+    let request = Ask {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         timeout,
@@ -42,9 +43,9 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
         wait: Some(Duration::ZERO),
     };
     fields.end()?;
-    // The question is put whether or not anybody still listens; only the waiting ends with the caller.
+    // The question is put even if the client disconnects. Only the waiting ends then.
     let asker = by.clone();
-    let put = door.to_the_end(|post| async move { post.exchange(&asker, wish).await }).await;
+    let put = door.to_the_end(|post| async move { post.exchange(&asker, request).await }).await;
     let known = |problem: Problem| problem.under("correlation_id", id.as_str());
     let put = put.map_err(known)?;
     let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
@@ -67,7 +68,7 @@ pub(crate) async fn attach(
     let wait = asked.seconds("wait", LONGEST_WAIT)?.unwrap_or_default();
     asked.end()?;
     match path {
-        Ok(Path(id)) if is_dispatch_id(&id) => {
+        Ok(Path(id)) if is_recorded_id(&id) => {
             Ok(stands(door.post.attach(&by, &CorrelationId::from(id), wait).await?))
         }
         _ => Err(Problem::absent()),
@@ -84,7 +85,7 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     Ok(Json(page(questions.items.iter().map(question).collect(), next)).into_response())
 }
 
-/// Where a page of questions ended.
+/// The cursor of a page of questions.
 fn key(text: &str) -> Option<(Moment, CorrelationId)> {
     let (opened, id) = text.split_once('/')?;
     Some((Moment::from_millis(opened.parse().ok()?), CorrelationId::from(id)))
@@ -93,7 +94,7 @@ fn key(text: &str) -> Option<(Moment, CorrelationId)> {
 fn stands(exchanged: Exchanged) -> Response {
     match exchanged {
         Exchanged::Answered(response) => {
-            // An answer that is itself JSON spares whoever asked the parsing of it.
+            // Saves the caller from parsing an answer that is JSON.
             let data = serde_json::from_str::<Value>(&response.content).ok();
             let mut body = json!(response);
             if let Some(data) = data.filter(|data| data.is_object() || data.is_array()) {
@@ -108,7 +109,7 @@ fn stands(exchanged: Exchanged) -> Response {
     }
 }
 
-/// A question in a list, without its answer: those may be long, and are asked for one by one.
+/// A question in a list, without its answer, because answers may be long.
 fn question(exchange: &Exchange) -> Value {
     let mut line = json!({
         "correlation_id": exchange.correlation,

@@ -1,4 +1,4 @@
-//! Bodies, read strictly: every complaint names its field, and a field that nobody knows is one.
+//! Strict parser of JSON request bodies: every error names its field, and unknown fields are errors.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::connector::reply;
 
 /// The longest address, name or session, in bytes.
 pub(crate) const LONGEST_ADDRESS: usize = 1024;
-/// The longest word that describes something, in bytes.
+/// The longest short descriptive text, in bytes.
 pub(crate) const LONGEST_LABEL: usize = 128;
-/// As many connectors as a call may name.
+/// The largest number of connectors that a request may name.
 const MOST_NAMED: usize = 100;
 
 /// The fields of an object that have not been read yet.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    /// What stands before a name in a complaint: `meta.` for those of the meta.
+    /// The prefix of field names in errors, e.g. `meta.`.
     within: &'static str,
     unread: Map<String, Value>,
 }
@@ -34,7 +34,7 @@ impl Fields {
         let read = from.deserialize_map(EachOnce).and_then(|read| from.end().map(|()| read));
         match read {
             Ok((unread, None)) => Ok(Self { within: "", unread }),
-            Ok((_, Some(twice))) => Err(Problem::invalid(&twice, "stands there twice")),
+            Ok((_, Some(twice))) => Err(Problem::invalid(&twice, "is given more than once")),
             Err(error) if error.classify() == Category::Data => {
                 Err(Problem::invalid("body", "must be a JSON object"))
             }
@@ -42,7 +42,7 @@ impl Fields {
         }
     }
 
-    /// Nothing for a field that is absent or null.
+    /// Takes a field. `None` if it is absent or null.
     fn take(&mut self, name: &str) -> Option<Value> {
         self.unread.remove(name).filter(|value| !value.is_null())
     }
@@ -55,12 +55,12 @@ impl Fields {
         Problem::invalid(&format!("{}{name}", self.within), why)
     }
 
-    /// A text of any length; whoever takes it knows how long it may be.
+    /// A string of any length. The operation itself checks the length.
     pub fn optional_text(&mut self, name: &str) -> Result<Option<String>, Problem> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.complain(name, "must be a text")),
+            Some(_) => Err(self.complain(name, "must be a string")),
         }
     }
 
@@ -68,7 +68,7 @@ impl Fields {
         self.optional_text(name)?.ok_or_else(|| self.complain(name, "is missing"))
     }
 
-    /// A short text for people and machines: not empty, bounded, on one line.
+    /// A short string: not empty, of limited length, without control characters.
     pub fn optional_label(&mut self, name: &str, longest: usize) -> Result<Option<String>, Problem> {
         let label = self.optional_text(name)?;
         match label.as_deref().and_then(|label| unfit(label, longest)) {
@@ -77,7 +77,7 @@ impl Fields {
         }
     }
 
-    /// The same, where an empty text is none: some runtimes write it so.
+    /// As [`Fields::optional_label`], but an empty string counts as absent, because some runtimes write it so.
     pub fn label_if_any(&mut self, name: &str, longest: usize) -> Result<Option<String>, Problem> {
         match self.unread.get(name) {
             Some(Value::String(text)) if text.is_empty() => {
@@ -92,7 +92,7 @@ impl Fields {
         self.optional_label(name, longest)?.ok_or_else(|| self.complain(name, "is missing"))
     }
 
-    /// One of a closed set, by its word.
+    /// One word of a closed set.
     pub fn optional_word<T>(
         &mut self,
         name: &str,
@@ -108,7 +108,7 @@ impl Fields {
         }
     }
 
-    /// Seconds, as many as are allowed at most.
+    /// A number of seconds, cut to `most`.
     pub fn optional_seconds(&mut self, name: &str, most: Duration) -> Result<Option<Duration>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let seconds = value.as_f64().and_then(|seconds| clamped(seconds, most));
@@ -120,7 +120,7 @@ impl Fields {
         value.as_i64().map(Some).ok_or_else(|| self.complain(name, "must be a whole number"))
     }
 
-    /// A time in ms, as peers write it: any number.
+    /// A time in ms. Peers write any JSON number.
     pub fn optional_millis(&mut self, name: &str) -> Result<Option<i64>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
         reply::millis(&value).map(Some).ok_or_else(|| self.complain(name, "must be a number of milliseconds"))
@@ -132,19 +132,19 @@ impl Fields {
 
     pub fn optional_names(&mut self, name: &str) -> Result<Option<Vec<String>>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let Value::Array(items) = value else { return Err(self.complain(name, "must be a list of texts")) };
+        let Value::Array(items) = value else { return Err(self.complain(name, "must be a list of strings")) };
         if items.len() > MOST_NAMED {
-            return Err(self.complain(name, format!("holds more than {MOST_NAMED} names")));
+            return Err(self.complain(name, format!("contains more than {MOST_NAMED} names")));
         }
         let names = items.into_iter().map(|item| match item {
             Value::String(text) if unfit(&text, LONGEST_LABEL).is_none() => Ok(text),
-            Value::String(_) => Err(self.complain(name, "holds what can be no name")),
-            _ => Err(self.complain(name, "must be a list of texts")),
+            Value::String(_) => Err(self.complain(name, "contains an invalid name")),
+            _ => Err(self.complain(name, "must be a list of strings")),
         });
         names.collect::<Result<_, _>>().map(Some)
     }
 
-    /// The fields of an object in here; `within` is what its own are called by.
+    /// The fields of a nested object. `within` is their prefix in errors.
     pub fn object(&mut self, name: &str, within: &'static str) -> Result<Fields, Problem> {
         match self.take(name) {
             Some(Value::Object(unread)) => Ok(Fields { within, unread }),
@@ -153,26 +153,26 @@ impl Fields {
         }
     }
 
-    /// Refuses what nobody asked for, so that a typo never passes for consent.
+    /// Refuses unknown fields, so that a misspelled field is not ignored.
     pub fn end(self) -> Result<(), Problem> {
         match self.unread.keys().next() {
-            Some(unknown) => Err(self.complain(unknown, "is not known here")),
+            Some(unknown) => Err(self.complain(unknown, "is unknown")),
             None => Ok(()),
         }
     }
 
-    /// The most that a measure finds in what is still unread.
+    /// The largest measure of the unread values.
     pub fn deepest(&self, measure: impl Fn(&Value) -> usize) -> usize {
         self.unread.values().map(measure).max().unwrap_or(0)
     }
 
-    /// What nobody asked for, where it is passed on.
+    /// The unread fields, to be passed on.
     pub fn rest(self) -> Map<String, Value> {
         self.unread
     }
 }
 
-/// The object's fields, and the first that stands there twice.
+/// Reads an object with its fields, and the first repeated name.
 struct EachOnce;
 
 impl<'de> Visitor<'de> for EachOnce {
@@ -195,30 +195,30 @@ impl<'de> Visitor<'de> for EachOnce {
     }
 }
 
-/// Why this cannot be a short text on one line.
+/// Why this text is not a valid label. `None` if it is valid.
 pub(crate) fn unfit(text: &str, longest: usize) -> Option<String> {
     match text {
         "" => Some("is empty".to_owned()),
         _ if text.len() > longest => Some(format!("is longer than {longest} bytes")),
-        _ if text.chars().any(char::is_control) => Some("holds a control character".to_owned()),
+        _ if text.chars().any(char::is_control) => Some("contains a control character".to_owned()),
         _ => None,
     }
 }
 
 pub(crate) const NO_SECONDS: &str = "must be a number of seconds, zero or more";
 
-/// Nothing for what is no time to wait.
+/// A duration of at most `most`. `None` if the number is negative or not finite.
 pub(crate) fn clamped(seconds: f64, most: Duration) -> Option<Duration> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(most.as_secs_f64())))
 }
 
-/// The id under which the same request again is the same.
+/// The dispatch id from the `Idempotency-Key` header.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<DispatchId>, Problem> {
     const KEY: &str = "Idempotency-Key";
     let mut values = headers.get_all(KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Problem::invalid(KEY, "stands there twice"));
+        return Err(Problem::invalid(KEY, "is given more than once"));
     }
     match value.to_str() {
         Ok(text) if is_dispatch_id(text) => Ok(Some(DispatchId::new(text))),
@@ -267,23 +267,23 @@ mod tests {
     #[test]
     fn unknown_and_repeated_fields_are_refused_by_name() {
         let fields = Fields::read(br#"{"agnet":"desk"}"#).unwrap();
-        assert_eq!(fields.end().unwrap_err(), Problem::invalid("agnet", "is not known here"));
+        assert_eq!(fields.end().unwrap_err(), Problem::invalid("agnet", "is unknown"));
         let twice = Fields::read(br#"{"agent":"desk","agent":"attic"}"#);
-        assert_eq!(twice.unwrap_err(), Problem::invalid("agent", "stands there twice"));
+        assert_eq!(twice.unwrap_err(), Problem::invalid("agent", "is given more than once"));
     }
 
     #[test]
     fn a_wrong_type_says_in_which_field_it_stands() {
         let mut fields =
             Fields::read(br#"{"agent":7,"wait":"1","connectors":["a",1],"meta":[],"at":1.5}"#).unwrap();
-        assert_eq!(fields.text("agent"), Err(Problem::invalid("agent", "must be a text")));
+        assert_eq!(fields.text("agent"), Err(Problem::invalid("agent", "must be a string")));
         assert_eq!(
             fields.optional_seconds("wait", Duration::from_secs(60)),
             Err(Problem::invalid("wait", NO_SECONDS))
         );
         assert_eq!(
             fields.optional_names("connectors"),
-            Err(Problem::invalid("connectors", "must be a list of texts"))
+            Err(Problem::invalid("connectors", "must be a list of strings"))
         );
         assert_eq!(
             fields.object("meta", "meta.").unwrap_err(),

@@ -1,4 +1,4 @@
-//! Telling, handing over and waking.
+//! `POST /v1/notify`, `/v1/deliver` and `/v1/wake`.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
 use super::problem::Problem;
 use super::{Answer, Door, envelope};
-use crate::wish::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
+use crate::requests::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
 use crate::{Caller, Refused};
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
-    let wish = Notify {
+    let request = Notify {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(Kind::Augment),
@@ -30,21 +30,21 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
     };
     fields.end()?;
     let Notified { agent, dispatch_id, dispatched } =
-        door.to_the_end(|post| async move { post.notify(&by, wish).await }).await?;
+        door.to_the_end(|post| async move { post.notify(&by, request).await }).await?;
     let body = Outcome { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
     Ok(Json(body).into_response())
 }
 
 pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
-    let wish = Deliver {
+    let request = Deliver {
         agent: fields.label("agent_id", LONGEST_ADDRESS)?,
         payload: envelope::payload(&mut fields)?,
         connectors: fields.optional_names("connectors")?,
     };
     fields.end()?;
-    let id = wish.payload.meta.dispatch_id.clone();
-    let delivered = door.to_the_end(|post| async move { post.deliver(&by, wish).await }).await;
+    let id = request.payload.meta.dispatch_id.clone();
+    let delivered = door.to_the_end(|post| async move { post.deliver(&by, request).await }).await;
     let Delivered { dispatch_id, receipt, dispatched } =
         delivered.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
@@ -52,10 +52,10 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
 
 pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
-    // The contract's name for it, or the one that the other verbs use.
+    // `agent_id` is the contract's name, `agent` the name in our other operations.
     let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
     let id = idempotency_key(&headers)?.unwrap_or_else(|| door.post.fresh_id().into());
-    let wish = Wake {
+    let request = Wake {
         agent: fields.label(agent, LONGEST_ADDRESS)?,
         context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
         when: when(&mut fields)?,
@@ -66,7 +66,7 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
-    let woken = door.to_the_end(|post| async move { post.wake(&by, wish).await }).await;
+    let woken = door.to_the_end(|post| async move { post.wake(&by, request).await }).await;
     let Woken { dispatch_id, receipt, dispatched } =
         woken.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
@@ -78,7 +78,7 @@ pub(crate) fn kind(word: &str) -> Option<Kind> {
     [Kind::Augment, Kind::Template].into_iter().find(|kind| kind.word() == word)
 }
 
-/// Why a tenant's program writes, in its own word. An agent cannot say; what it says is not looked at.
+/// The trigger kind that a program of a tenant gives. For an agent the field is ignored.
 pub(crate) fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Problem> {
     let known = |word: &str| match word {
         "cli" => Some(Some(TriggerKind::Cli)),
@@ -100,7 +100,7 @@ fn when(fields: &mut Fields) -> Result<When, Problem> {
     Ok(fields.optional_whole("when")?.map_or(When::Immediate, When::At))
 }
 
-/// The contract's receipt, and beside it what every connector made of the dispatch.
+/// The contract's receipt, extended by the dispatch id and the result of every connector.
 fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]) -> Value {
     let mut body = serde_json::to_value(receipt).unwrap_or_default();
     if let Some(body) = body.as_object_mut() {
@@ -110,7 +110,7 @@ fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]
     body
 }
 
-/// The answer to a notify.
+/// The response to a notify.
 #[derive(Serialize)]
 struct Outcome<'a> {
     agent: &'a str,
@@ -118,7 +118,7 @@ struct Outcome<'a> {
     dispatched: Vec<One<'a>>,
 }
 
-/// What one connector made of it.
+/// The result of one connector.
 #[derive(Serialize)]
 struct One<'a> {
     connector: &'a str,
@@ -132,7 +132,7 @@ struct One<'a> {
     error_kind: Option<&'static str>,
 }
 
-/// The receipt of either verb.
+/// The receipt of a delivery or a wake.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Contract<'a> {
@@ -162,7 +162,7 @@ impl<'a> One<'a> {
     }
 }
 
-/// The contract's own word for it where it has one.
+/// The contract's word for a refusal if it has one, otherwise our problem code.
 fn error_kind(refused: &Refused) -> &'static str {
     match refused {
         Refused::Failed(failed) | Refused::Unanswered(failed) => failed.cause_kind.word(),
@@ -170,7 +170,8 @@ fn error_kind(refused: &Refused) -> &'static str {
         Refused::Malformed { .. } | Refused::ExchangeAddress => "invalid_request",
         Refused::TooLong { .. } => "too_long",
         Refused::CorrelationInUse => "correlation_in_use",
-        Refused::OverQuota(_) => "quota_exceeded",
+        Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => "quota_exceeded",
+        Refused::InboxFull(_) => "inbox_full",
         Refused::Absent => "not_found",
         Refused::TimedOut { .. } => "timeout",
         Refused::Fault(_) => "unavailable",
@@ -249,7 +250,7 @@ mod tests {
                 { "connector": "relay", "ok": true, "route": "wake", "receipt": { "woken_at": 7, "woken": true } },
                 { "connector": "hook", "ok": false, "route": "wake", "error": "nobody listens there", "error_kind": "network" },
                 { "connector": "pane", "ok": false, "route": "wake", "error": "tmux has no reply channel", "error_kind": "not_implemented" },
-                { "connector": "shelf", "ok": false, "route": "wake", "error": "the house cannot do this now", "error_kind": "unavailable" },
+                { "connector": "shelf", "ok": false, "route": "wake", "error": "the server cannot do this now", "error_kind": "unavailable" },
             ])
         );
     }

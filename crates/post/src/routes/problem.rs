@@ -1,4 +1,4 @@
-//! What a program hears when something is not to be: `application/problem+json` with a stable code.
+//! Problem Details (RFC 9457) responses of the post, with stable codes.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::Refusal;
 use crate::{Fault, Refused, ReplyRefused};
 
-/// How one proves oneself here.
+/// The `WWW-Authenticate` header of a 401.
 const PROOFS: &str = r#"Bearer, Basic realm="posthouse""#;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(crate) struct Problem {
     status: StatusCode,
     code: &'static str,
     detail: Cow<'static, str>,
-    /// What this kind of refusal says beside the words.
+    /// Additional fields of this problem.
     more: Map<String, Value>,
 }
 
@@ -29,20 +29,20 @@ impl Problem {
         Self { status, code, detail: detail.into(), more: Map::new() }
     }
 
-    /// A field that is not as it must be.
+    /// A field that is missing, wrong or unknown.
     pub fn invalid(field: &str, why: impl AsRef<str>) -> Self {
-        // A name that a stranger chose comes back, but not at any length.
+        // The client chose this name, so its length is limited.
         let field: String = field.chars().take(64).collect();
         let detail = format!("`{field}` {}", why.as_ref());
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail).with("field", field)
     }
 
     pub fn malformed_json(why: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed_json", format!("the body is no JSON: {why}"))
+        Self::new(StatusCode::BAD_REQUEST, "malformed_json", format!("the body is not valid JSON: {why}"))
     }
 
     pub fn absent() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such thing")
+        Self::new(StatusCode::NOT_FOUND, "not_found", "not found")
     }
 
     pub fn too_long(field: &str, most: usize) -> Self {
@@ -51,16 +51,24 @@ impl Problem {
     }
 
     pub fn method_not_allowed() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path does not take that method")
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this path does not support this method",
+        )
     }
 
-    /// Our own trouble, logged here and told without its inside.
+    pub fn over_limit(full: &relay::OverLimit) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", full.to_string())
+    }
+
+    /// A fault of the server. It is logged here, and its details are not sent to the client.
     pub fn unavailable(fault: &Fault) -> Self {
         tracing::error!(%fault, "the post could not serve a request");
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "unavailable",
-            "the house cannot do this now: try again later",
+            "the server cannot do this now: try again later",
         )
     }
 
@@ -69,7 +77,7 @@ impl Problem {
         self
     }
 
-    /// Under which id this is on record. What is not to be told from absence gets none.
+    /// Adds the id of the stored record. A 404 gets none, because it must not show whether a record exists.
     pub fn under(self, name: &str, id: &str) -> Self {
         match self.status {
             StatusCode::NOT_FOUND => self,
@@ -105,11 +113,14 @@ impl From<Refused> for Problem {
                     .with("field", "agent")
             }
             Refused::Failed(failed) => Problem::delivery_failed(&failed),
-            // The question itself is there, whatever became of whom it was for.
+            // Not 404: the question exists, even if its agent was removed.
             Refused::Unanswered(failed) => Problem::failed_with(StatusCode::BAD_GATEWAY, &failed),
             Refused::NotImplemented(_) => Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", words),
             Refused::CorrelationInUse => Problem::new(StatusCode::CONFLICT, "correlation_in_use", words),
-            Refused::OverQuota(_) => Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", words),
+            Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => {
+                Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", words)
+            }
+            Refused::InboxFull(_) => Problem::new(StatusCode::TOO_MANY_REQUESTS, "inbox_full", words),
             Refused::Absent => Problem::absent(),
             Refused::TimedOut { timeout_ms } => {
                 Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", words).with("timeout_ms", timeout_ms)
@@ -138,20 +149,18 @@ impl From<ReplyRefused> for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Nobody => Problem::new(
-                StatusCode::UNAUTHORIZED,
-                "unauthorized",
-                "the credential is missing or not good",
-            ),
+            Refusal::Nobody => {
+                Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the credential is missing or invalid")
+            }
             Refusal::Barred => Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate_limited",
-                "too many credentials from there were not good",
+                "too many invalid credentials came from this address: try again later",
             ),
             Refusal::SomebodyElse { header } => Problem::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
-                format!("{header} names somebody else than this credential"),
+                format!("{header} names another agent than this credential"),
             ),
             Refusal::BadLabel { header, why } => Problem::invalid(&header, why),
             Refusal::Fault(fault) => Problem::unavailable(&fault),
@@ -181,7 +190,7 @@ impl IntoResponse for Problem {
             "unavailable" => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
             }
-            "quota_exceeded" | "rate_limited" => {
+            "quota_exceeded" | "inbox_full" | "rate_limited" => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("60"));
             }
             _ => {}
@@ -218,6 +227,9 @@ mod tests {
             (Refused::NotImplemented("no way back".to_owned()), (501, "not_implemented")),
             (Refused::CorrelationInUse, (409, "correlation_in_use")),
             (Refused::OverQuota("too many questions"), (429, "quota_exceeded")),
+            (Refused::InboxFull(ledger::Full::Inbox), (429, "inbox_full")),
+            (Refused::InboxFull(ledger::Full::Share), (429, "inbox_full")),
+            (Refused::InboxFull(ledger::Full::Tenant), (429, "quota_exceeded")),
             (Refused::Absent, (404, "not_found")),
             (Refused::TimedOut { timeout_ms: 5 }, (504, "timeout")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)), (503, "unavailable")),

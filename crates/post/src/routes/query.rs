@@ -1,4 +1,4 @@
-//! Queries, read as strictly as bodies, and long lists a page at a time.
+//! Strict parser of query strings, and pagination of lists.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::fields::{NO_SECONDS, clamped};
 use super::problem::Problem;
 
-/// How much of a list an answer holds unless it is asked for another number.
+/// The default page size.
 const PAGE: u32 = 50;
 const LARGEST_PAGE: u32 = 200;
 
@@ -26,12 +26,12 @@ impl Asked {
         let twice =
             parts.iter().enumerate().find(|(at, (name, _))| parts[..*at].iter().any(|(n, _)| n == name));
         match twice {
-            Some((_, (name, _))) => Err(Problem::invalid(name, "stands there twice")),
+            Some((_, (name, _))) => Err(Problem::invalid(name, "is given more than once")),
             None => Ok(Self(parts)),
         }
     }
 
-    /// Nothing for what is absent or empty.
+    /// Takes a parameter. `None` if it is absent or empty.
     pub fn text(&mut self, name: &str) -> Option<String> {
         let at = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.swap_remove(at).1).filter(|value| !value.is_empty())
@@ -53,23 +53,23 @@ impl Asked {
         }
     }
 
-    /// Where the page before this one ended, as `key` reads it.
+    /// The cursor of the previous page, parsed by `key`.
     pub fn after<T>(&mut self, key: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
         let Some(cursor) = self.text("after") else { return Ok(None) };
         let read = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let read = read.and_then(|text| key(&text));
-        read.map(Some).ok_or_else(|| Problem::invalid("after", "must be the `next` of the page before"))
+        read.map(Some).ok_or_else(|| Problem::invalid("after", "must be the `next` of the previous page"))
     }
 
     pub fn end(self) -> Result<(), Problem> {
         match self.0.first() {
-            Some((unknown, _)) => Err(Problem::invalid(unknown, "is not known here")),
+            Some((unknown, _)) => Err(Problem::invalid(unknown, "is unknown")),
             None => Ok(()),
         }
     }
 }
 
-/// A page of a list. `next` is what to ask `after` for the rest; absent on the last page.
+/// A page of a list. `next` is the `after` of the next page, and absent on the last page.
 pub(crate) fn page(items: Vec<Value>, next: Option<String>) -> Value {
     match next {
         Some(key) => json!({ "items": items, "next": URL_SAFE_NO_PAD.encode(key) }),
@@ -109,8 +109,11 @@ mod tests {
     #[test]
     fn what_a_query_does_not_know_or_holds_twice_is_refused_by_name() {
         let unknown = asked("agnet=desk").unwrap();
-        assert_eq!(unknown.end(), Err(Problem::invalid("agnet", "is not known here")));
-        assert_eq!(asked("limit=1&limit=2").err(), Some(Problem::invalid("limit", "stands there twice")));
+        assert_eq!(unknown.end(), Err(Problem::invalid("agnet", "is unknown")));
+        assert_eq!(
+            asked("limit=1&limit=2").err(),
+            Some(Problem::invalid("limit", "is given more than once"))
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What became of what was sent.
+//! `GET /v1/receipts` and `/v1/receipts/{dispatch_id}`.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::query::{Asked, page};
 use super::{Answer, Door};
 use crate::receipt::handed;
-use crate::wish::{Handed, Listing, Told};
+use crate::requests::{Handed, Listing, ReceiptWithReplies};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.asked(&head).await?;
@@ -30,12 +30,12 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
         None => None,
     };
     if after.is_some() && before.is_none() {
-        // The oldest go first: with the one that it named, all before it are gone.
+        // The oldest receipts are pruned first. If the one of the cursor is gone, all older ones are gone too.
         return Ok(Json(page(Vec::new(), None)).into_response());
     }
     let listing = Listing { before, ..listing };
     let receipts = door.post.receipts(&by, listing).await?;
-    // A page that is full may have been the last; the one after it is empty then.
+    // A full page may be the last one. Then the next page is empty.
     let full = usize::try_from(limit).is_ok_and(|limit| receipts.len() >= limit);
     let next = receipts.last().filter(|_| full).map(|last| {
         let Receipt { dispatch, digest, .. } = &last.receipt;
@@ -44,8 +44,8 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     Ok(Json(page(receipts.iter().map(told).collect(), next)).into_response())
 }
 
-/// Where a page of receipts ended: by what the caller knows anyway, since the house's own numbers would tell how
-/// much everybody sends.
+/// The cursor of a page of receipts. It consists of values that the caller knows, because our row numbers would
+/// reveal how much all tenants send.
 fn place(text: &str) -> Option<(DispatchId, Digest)> {
     let (digest, dispatch) = text.split_once('/')?;
     let mut read = Digest::default();
@@ -77,8 +77,8 @@ fn state(asked: &mut Asked) -> Result<Option<ReceiptState>, Problem> {
     })
 }
 
-/// A receipt as it is told: every time in ms, and what the contract would have said to the sender.
-pub fn told(Told { receipt, replies }: &Told) -> Value {
+/// A receipt as JSON: times in ms, and the contract's receipt for the sender.
+pub fn told(ReceiptWithReplies { receipt, replies }: &ReceiptWithReplies) -> Value {
     let mut line = json!({
         "dispatch_id": receipt.dispatch,
         "connector": receipt.connector,
@@ -120,7 +120,7 @@ pub fn told(Told { receipt, replies }: &Told) -> Value {
     line
 }
 
-/// A failure as it was kept: in words, and by the contract's name for it.
+/// Adds a stored failure to a JSON object: its message and its kind.
 pub(super) fn error(kept: &str, line: &mut Value) {
     match serde_json::from_str::<DeliveryFailed>(kept) {
         Ok(failed) => {
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_receipt_of_an_entry_follows_from_the_record() {
         assert_eq!(
-            told(&Told { receipt: kept(), replies: Vec::new() }),
+            told(&ReceiptWithReplies { receipt: kept(), replies: Vec::new() }),
             json!({
                 "dispatch_id": "d-1", "connector": "relay", "agent_id": "perry", "session_id": "desk",
                 "route": "deliver", "state": "queued", "sent_at": 1000, "accepted_at": 1010,
@@ -195,7 +195,7 @@ mod tests {
             message: "m-1".into(),
             text: "good morning".to_owned(),
         };
-        let told = told(&Told { receipt, replies: vec![said] });
+        let told = told(&ReceiptWithReplies { receipt, replies: vec![said] });
         assert_eq!(told["delivered_at"], 1300);
         assert_eq!(told["acknowledged_at"], 1400);
         assert_eq!(told["queue_lag_ms"], 300);
@@ -214,7 +214,7 @@ mod tests {
             entry: None,
             ..kept()
         };
-        let told = told(&Told { receipt, replies: Vec::new() });
+        let told = told(&ReceiptWithReplies { receipt, replies: Vec::new() });
         assert_eq!(told["receipt"], Value::Null);
         assert_eq!(told["error"], "the receiver answered 500");
         assert_eq!(told["error_kind"], "http_status");

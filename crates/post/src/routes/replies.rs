@@ -1,4 +1,4 @@
-//! Answers that come by HTTP. The token in the path is the only credential, and good for one question.
+//! `POST /v1/replies/{token}`: answers by HTTP. The token is the only credential, and valid for one question.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -8,9 +8,9 @@ use http::StatusCode;
 use super::problem::Problem;
 use super::{Answer, Door, taken};
 
-/// Past every token that was ever handed out.
+/// The largest length of a token. Real tokens are shorter.
 const LONGEST_TOKEN: usize = 128;
-/// What a receiver with a shared secret signs its answer with.
+/// The signature header of receivers with a shared secret.
 const SIGNATURE: &str = "x-signature";
 
 pub(crate) async fn take(
@@ -18,12 +18,14 @@ pub(crate) async fn take(
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Answer {
-    let (headers, _, body) = taken(request).await?;
     let token = match path {
         Ok(Path(token)) if (1..=LONGEST_TOKEN).contains(&token.len()) => token,
         _ => return Err(Problem::absent()),
     };
-    // A signature that is no text fits nothing, and must not pass for none.
+    let (head, body) = request.into_parts();
+    door.post.reply_expected(&token).await?;
+    let (headers, body) = (head.headers, taken(body).await?);
+    // A signature that is not text becomes an empty one, which never matches. It must not count as absent.
     let signature = headers.get(SIGNATURE).map(|value| value.to_str().unwrap_or_default().to_owned());
     door.to_the_end(|post| async move { post.reply(&token, signature.as_deref(), &body).await }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -1,4 +1,4 @@
-//! The door over a small house in memory.
+//! Tests of the HTTP API on an in-memory server.
 
 mod house;
 
@@ -61,7 +61,7 @@ async fn an_agents_credential_is_that_agents_and_nobody_elses() {
     let long = "x".repeat(129);
     assert_eq!(tenant.posts("/v1/notify", ("x-agent-id", &long), &letter).await.0, 422);
 
-    // What an agent sent is its own to see, and its tenant's.
+    // Only the agent and programs of its tenant see what the agent sent.
     assert_eq!(agent.get("/v1/receipts").await.1["items"].as_array().unwrap().len(), 3);
     assert_eq!(tenant.get("/v1/receipts").await.1["items"].as_array().unwrap().len(), 4);
 
@@ -166,7 +166,7 @@ async fn lists_come_in_pages_that_together_are_the_list() {
     }
     let (_, filtered) = program.get("/v1/receipts?agent=bob&state=queued").await;
     assert_eq!(filtered["items"].as_array().unwrap().len(), 1);
-    // Nobody is on the line, and nobody could be woken.
+    // The agent is not connected and has no wake URL.
     assert_eq!(program.get("/v1/agents/bob").await.1["status"], "unknown");
     assert_eq!(program.get("/v1/agents/nobody").await.0, 404);
 }
@@ -198,22 +198,21 @@ async fn work_is_seen_through_when_whoever_asked_for_it_hangs_up() {
         _ = asking => panic!("it ended before it might"),
         heard = begun => heard.unwrap(),
     }
-    // Nobody listens any more.
+    // The client disconnects.
     goes_on.send(()).unwrap();
     ended.await.unwrap();
 }
 
 #[tokio::test]
 async fn a_body_is_taken_up_to_its_greatest_length_and_no_further() {
-    let sized = |length| Request::new(Body::from(vec![b' '; length]));
-    assert_eq!(taken(sized(LARGEST_BODY)).await.unwrap().2.len(), LARGEST_BODY);
+    let sized = |length| Body::from(vec![b' '; length]);
+    assert_eq!(taken(sized(LARGEST_BODY)).await.unwrap().len(), LARGEST_BODY);
     let problem = taken(sized(LARGEST_BODY + 1)).await.err().unwrap();
     let response = axum::response::IntoResponse::into_response(problem);
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    // Every letter of the longest text may be written as an escape.
+    // Every byte of the longest text may be written as an escape.
     let escaped = format!(r#"{{"agent":"perry","message":"{}"}}"#, r"\u0061".repeat(256 * 1024));
-    let request = Request::new(Body::from(escaped));
-    assert!(taken(request).await.is_ok());
+    assert!(taken(Body::from(escaped)).await.is_ok());
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Asking: one question, one answer, by the agent it was put to.
+//! Tests of exchanges: one question, one answer, only from the agent that was asked.
 
 use std::time::Duration;
 
-use ledger::Place;
+use ledger::Location;
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ async fn an_agent_of_the_sdk_answers_and_its_other_talk_is_only_kept() {
     let kinds: Vec<_> =
         told["items"][0]["replies"].as_array().unwrap().iter().map(|reply| &reply["kind"]).collect();
     assert_eq!(kinds, ["said", "answer", "duplicate"]);
-    // Whoever asks again is answered the same.
+    // A repeated request gets the same answer.
     let (status, again) = program.gets("/v1/exchanges/q-1").await;
     assert_eq!((status.as_u16(), again), (200, answer));
 }
@@ -105,10 +105,50 @@ async fn an_id_that_belongs_to_another_question_is_refused() {
         let (status, told) = program.posts("/v1/exchange", ask(agent, message)).await;
         assert_eq!((status.as_u16(), &told["code"]), (409, &json!("correlation_in_use")));
     }
-    // Nor may another caller of the tenant come in between.
-    let (status, _) = wren.program().await.posts("/v1/exchange", ask("heron", "a")).await;
-    assert_eq!(status, 409);
+    // Another caller of the tenant with the same id does not interfere.
     assert_eq!(wren.program().await.gets("/v1/exchanges/q").await.0, 404);
+}
+
+#[tokio::test]
+async fn another_agents_correlation_id_is_as_free_as_any() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let wren = town.enrol("acme", "wren").await.program().await;
+    let robin = town.enrol("acme", "robin").await.program().await;
+    let tenant = town.program("acme").await;
+    let ask =
+        |message: &str| json!({ "agent": "heron", "message": message, "correlation_id": "q", "wait": 0 });
+    for (program, message) in [(&wren, "from wren"), (&robin, "from robin")] {
+        for _ in 0..2 {
+            let (status, told) = program.posts("/v1/exchange", ask(message)).await;
+            assert_eq!((status.as_u16(), &told["correlation_id"]), (202, &json!("q")), "{message}: {told}");
+        }
+        let (status, told) = program.posts("/v1/exchange", ask("something else")).await;
+        assert_eq!((status.as_u16(), &told["code"]), (409, &json!("correlation_in_use")), "its own id");
+    }
+    for _ in 0..2 {
+        let question = heron.hears().await;
+        let answer = if question.event.text.ends_with("wren") { "to wren" } else { "to robin" };
+        heron.says(&chat(&question), answer, answering(&question)).await;
+    }
+    for (program, content) in [(&wren, "to wren"), (&robin, "to robin")] {
+        let (status, answer) = program.gets("/v1/exchanges/q?wait=20").await;
+        assert_eq!((status.as_u16(), &answer["content"]), (200, &json!(content)), "{answer}");
+        assert_eq!(answer["correlation_id"], "q");
+        let (_, listed) = program.gets("/v1/exchanges").await;
+        let ids: Vec<_> =
+            listed["items"].as_array().unwrap().iter().map(|item| &item["correlation_id"]).collect();
+        assert_eq!(ids, ["q"]);
+    }
+    // The tenant sees both under different ids.
+    let (_, listed) = tenant.gets("/v1/exchanges").await;
+    let items = listed["items"].as_array().unwrap();
+    assert_eq!(items.len(), 2);
+    for item in items {
+        let id = item["correlation_id"].as_str().unwrap().replace('#', "%23");
+        assert_eq!(tenant.gets(&format!("/v1/exchanges/{id}")).await.0, 200, "{id}");
+    }
+    assert!(heron.hears_nothing_more().await);
 }
 
 #[tokio::test]
@@ -247,7 +287,7 @@ async fn an_answer_dropped_after_the_deadline_is_kept_as_a_late_one() {
     let folder = tempfile::tempdir().unwrap();
     let config = post::Config { drop_dirs: vec![folder.path().to_owned()], ..post::Config::default() };
     let time = Timepiece::wound(Timepiece::wall().now());
-    let town = Town::build(Place::Memory, config, time).await;
+    let town = Town::build(Location::Memory, config, time).await;
     let dir = folder.path().join("desk");
     std::fs::create_dir(&dir).unwrap();
     town.wires("acme", "drawer", "file-drop", json!({ "dirs": { "desk": dir } })).await;

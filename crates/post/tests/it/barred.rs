@@ -1,4 +1,4 @@
-//! Stored connectors that may not be opened any more, and what is shown of those that lead nowhere.
+//! Tests of stored connectors that cannot be opened, and of the reasons shown for unhealthy ones.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::receiver::Receiver;
 use crate::town::Town;
 
 impl Town {
-    /// A connector that was made when the house still allowed it.
+    /// A connector that was created while the configuration still allowed it.
     async fn remembers(&self, name: &str, kind: &str, settings: Value) -> ConnectorRecord {
         let record = ConnectorRecord {
             id: ConnectorId::mint(self.time.now().millis()),
@@ -28,7 +28,7 @@ impl Town {
             created: self.time.now(),
         };
         self.ledger.connectors().create_connector(record.clone(), Vec::new()).await.unwrap();
-        self.post.changed();
+        self.post.changed(&record.tenant);
         record
     }
 }
@@ -57,7 +57,7 @@ async fn a_barred_connector_declares_what_its_kind_can_do_save_that_it_cannot_be
         assert_eq!(barred.features(), features, "{kind}");
         assert_eq!(barred.diagnose().await.unwrap_err(), barred.barred().unwrap());
         let replied = barred.request_response("desk", &asked, &question).await;
-        // Where an answer could come back there is a reason why it does not.
+        // A kind that supports questions gives the reason.
         match kind {
             "tmux" => assert!(matches!(replied, Err(Undone::NotImplemented { implementation: "tmux", .. }))),
             _ => assert!(fails(replied, Cause::ClientValidation).contains(barred.barred().unwrap())),
@@ -95,7 +95,7 @@ async fn a_barred_connector_is_told_of_in_the_log_once_however_often_it_is_opene
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("con_1") && told[0].contains("post.tmux"), "{told:?}");
     assert!(opens("tmux", panes()).is_empty());
-    // For another reason it is news.
+    // Another reason is logged again.
     assert_eq!(opens("tmux", json!({ "sessions": { "desk": "a:b" } })).len(), 1);
     assert!(opens("noop", json!({})).is_empty());
 }
@@ -107,13 +107,13 @@ async fn a_house_remembers_what_it_told_of_its_connectors_and_another_house_does
     let program = town.program("acme").await;
     let log = Log::listen();
     let told = async |town: &Town| {
-        town.post.changed();
+        town.post.changed(&town.tenant("acme").await);
         let warnings = log.warnings();
         warnings.into_iter().filter(|line| line.contains("cannot be opened")).count()
     };
     for _ in 0..3 {
         program.notifies("desk", "hello").await;
-        town.post.changed();
+        town.post.changed(&town.tenant("acme").await);
     }
     assert_eq!(told(&town).await, 1);
     let other = Town::open().await;
@@ -136,13 +136,15 @@ async fn what_cannot_be_opened_shows_without_a_look_and_what_leads_nowhere_with_
     let glance = town.post.glance_at_connector(&hooks);
     assert_eq!((glance.healthy, glance.why), (None, None));
 
-    for (name, parts) in [("panes", ["post.tmux", "panes"]), ("hooks", ["http://127.0.0.1:1", "'desk'"])] {
+    for (name, parts) in
+        [("panes", ["post.tmux", "tmux connectors"]), ("hooks", ["http://127.0.0.1:1", "'desk'"])]
+    {
         let health = town.post.check_connector(&tenant, name).await.unwrap();
         assert_eq!(health.healthy, Some(false), "{name}");
         let why = health.why.unwrap();
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{name}: {why}");
     }
-    // The built-in one is well.
+    // The built-in relay connector is healthy.
     let line = town.post.check_connector(&tenant, "relay").await.unwrap();
     assert_eq!((line.healthy, line.why), (Some(true), None));
 }
@@ -172,9 +174,9 @@ async fn a_connector_that_is_not_made_is_named_with_what_it_leads_to() {
         ("tmux", json!({ "sessions": { "desk": "main" }, "window": 2 }), ["'desk'", "main:2.0"]),
     ] {
         let secrets = ConnectorSecrets::default();
-        let made = town.post.make_connector(&tenant, "way", kind, settings, secrets, false).await;
+        let made = town.post.make_connector(&tenant, "path", kind, settings, secrets, false).await;
         let Err(Unmade::Unhealthy(why)) = made else { panic!("{kind}: {made:?}") };
-        assert!(why.contains(kind) && why.contains("`way`"), "{why}");
+        assert!(why.contains(kind) && why.contains("`path`"), "{why}");
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{why}");
     }
 }

@@ -1,9 +1,9 @@
-//! What connectors are built with, and what is handed to them.
+//! Fixtures for connector tests: dependencies and payloads.
 
 use std::sync::Arc;
 
 use errand::Errand;
-use ledger::{ConnectorRecord, Ledger, Place, Tenant};
+use ledger::{ConnectorRecord, Ledger, Location, Tenant};
 use post::Config;
 use post::connector::memory::Memory;
 use post::connector::settings::{self, BadSettings, Tools};
@@ -12,7 +12,7 @@ use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{Cause, DeliveryFailed, Kind, Payload, WakeOpts};
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::{Value, json};
-use vault::{Keys, Stamps, Vault};
+use vault::{Keys, Vault, WebhookSigner};
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// When everything here happens, in ms: the second of the recorded runs.
@@ -21,7 +21,7 @@ pub const NOW: i64 = 1_767_225_600_000;
 pub struct Bench {
     pub id: ConnectorId,
     pub errand: Errand,
-    pub stamps: Stamps,
+    pub webhook_signer: WebhookSigner,
     pub time: Timepiece,
     pub config: Config,
 }
@@ -30,7 +30,7 @@ impl Bench {
     pub async fn open() -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_millis(NOW));
-        let ledger = Ledger::open(Place::Memory, time.clone()).await.unwrap();
+        let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
             .await
@@ -39,14 +39,14 @@ impl Bench {
         let created = time.now();
         let acme = Tenant { id: tenant.clone(), name: "acme".to_owned(), created };
         ledger.roster().create_tenant(acme).await.unwrap();
-        let (name, kind, settings) = ("way".to_owned(), "webhook".to_owned(), "{}".to_owned());
+        let (name, kind, settings) = ("path".to_owned(), "webhook".to_owned(), "{}".to_owned());
         let record = ConnectorRecord { id: id.clone(), tenant, name, kind, settings, created };
         ledger.connectors().create_connector(record, Vec::new()).await.unwrap();
         let signer = vault.signer(vault::Algorithm::Es256).await.unwrap();
         Self {
             id,
             errand: Errand::new(errand::Config::loopback()),
-            stamps: vault.stamps(&signer),
+            webhook_signer: vault.webhook_signer(&signer),
             time,
             config: Config::default(),
         }
@@ -54,9 +54,10 @@ impl Bench {
 
     pub fn tools(&self) -> Tools<'_> {
         Tools {
+            tenant: "ten_1".into(),
             id: self.id.clone(),
             errand: self.errand.clone(),
-            stamps: self.stamps.clone(),
+            webhook_signer: self.webhook_signer.clone(),
             timepiece: self.time.clone(),
             memory: Memory::default(),
             config: &self.config,
@@ -73,7 +74,7 @@ impl Bench {
 
     pub async fn seal(&self, authorization: Option<&str>, hmac: Option<&str>) {
         let [authorization, hmac] = [authorization, hmac].map(|text| text.map(Secret::new));
-        self.stamps.keep(&self.id, authorization.as_ref(), hmac.as_ref()).await.unwrap();
+        self.webhook_signer.keep(&self.id, authorization.as_ref(), hmac.as_ref()).await.unwrap();
     }
 }
 

@@ -1,7 +1,7 @@
-//! What holds of every connector, whatever its substrate. A connector of one's own is run through [`conforms`]
-//! and, with its substrate taken away, through [`fails_honestly`].
+//! Conformance tests of the connector contract. Run a custom connector through [`conforms`] and, with its receiver
+//! taken away, through [`fails_honestly`].
 
-// What the guide shows as an example of a connector is held to the same.
+// The example connector of the guide is tested too.
 #[path = "../../examples/journal/connector.rs"]
 mod journal;
 
@@ -52,7 +52,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
     assert!(features.agent_status || status == AgentStatus::Unknown, "{status:?} is not declared");
 }
 
-/// The same connector after its substrate was taken away: it says so, by the contract's names, and claims nothing.
+/// The same connector without its receiver: it fails with the contract's causes and claims no success.
 async fn fails_honestly(connector: &dyn AgentConnector, known: &str) {
     assert!(!connector.health_check().await);
     assert!(connector.lists(known).await.unwrap(), "an agent does not vanish with its substrate");
@@ -81,7 +81,7 @@ async fn lists_whom_it_claims(connector: &dyn AgentConnector, known: Option<&str
     assert!(!connector.lists("nobody").await.unwrap());
 }
 
-/// An agent that is not configured is the caller's mistake, of either class of address.
+/// An agent that is not configured is an error of the caller, with and without a session.
 async fn refuses_strangers(connector: &dyn AgentConnector) {
     let told = asked("s-1");
     let mut failures = vec![fault(connector.deliver("nobody", &told).await)];
@@ -100,8 +100,8 @@ async fn refuses_strangers(connector: &dyn AgentConnector) {
     assert_eq!(connector.agent_status("nobody").await, AgentStatus::Unknown);
 }
 
-/// Lack of a channel never is an error, and a session named apart beats the one in the address.
-/// Who is not woken is told why, save by a connector that claims nobody.
+/// A connector that cannot interrupt is never an error, and `session_id` overrides the session in the address.
+/// A receipt with `woken: false` says why, except from a connector that lists no agents.
 async fn wakes_or_degrades(connector: &dyn AgentConnector, agent: &str, claimed: bool) {
     let composite = format!("{agent}@suffix");
     let apart = WakeOpts { session_id: Some("apart".to_owned()), ..context("come") };
@@ -129,7 +129,7 @@ async fn asks_or_says_that_it_cannot(connector: &dyn AgentConnector, agent: &str
         (true, Ok(replied)) => {
             let (Replied::Awaited(receipt) | Replied::Answer(receipt, _)) = replied;
             is_well_formed(&receipt);
-            // Nobody has answered yet, and looking is harmless also where nothing has to be looked for.
+            // No answer yet. `collect` is harmless even for connectors that do not need it.
             let found = connector.collect(agent, &"q-1".into(), &"corr-1".into()).await;
             assert_eq!(found.unwrap(), None);
         }
@@ -168,9 +168,9 @@ async fn the_line_to_agents_that_dial_in_conforms() {
     let heron = town.enrol("acme", "heron").await;
     let _seated = heron.sits().await;
     let relay = RelayConnector::new(&town.post, &heron.tenant);
-    // Nothing of a stranger's reaches anybody's inbox.
+    // A message to an unknown agent reaches no inbox.
     conforms(&relay, Some("heron"), || 0).await;
-    // A session is where its agent is. Heron may still be busy with what came; nothing came for this one.
+    // A session has the status of its agent. Heron may still be busy; this agent got nothing.
     let egret = town.enrol("acme", "egret").await;
     assert_eq!(relay.agent_status("egret@kitchen").await, AgentStatus::Unknown);
     let _seated = egret.sits().await;

@@ -1,4 +1,4 @@
-//! What may stand in the settings of a connector.
+//! Tests of connector settings.
 
 use post::Unmade;
 use post::connector::settings::{self, BadSettings};

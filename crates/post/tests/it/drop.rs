@@ -1,4 +1,4 @@
-//! Agents that look into a directory.
+//! Tests of the file-drop connector.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -143,12 +143,12 @@ async fn no_link_is_followed_on_the_way_to_a_file() {
         assert!(!drops.health_check().await);
         fails(drops.deliver("desk", &text("d-1", "hello")).await, Cause::ClientValidation);
     }
-    // A name that is a link is taken, whatever it leads to.
+    // A name that is a link counts as taken, wherever it points.
     symlink(outside.path().join("d-1.json"), scene.desk.join("d-1.json")).unwrap();
     let receipt = scene.drops.deliver("desk", &text("d-1", "hello")).await.unwrap();
     assert_eq!(receipt.delivery_id.as_deref(), Some("d-1-2.json"));
     assert_eq!(names(outside.path()), ["deeper"]);
-    // The house's own folder may be one.
+    // The allowed folder itself may be a link.
     let alias = outside.path().join("alias");
     symlink(scene.root.path(), &alias).unwrap();
     let mut bench = scene.bench;
@@ -171,12 +171,12 @@ async fn no_interrupt_channel_file_drop_keeps_the_context_and_is_not_woken() {
     let Scene { desk, drops, root: _root, .. } = Scene::open().await;
     let woken = drops.wake("desk@attic", &context("come"), &emission("w-1")).await.unwrap();
     assert_eq!((woken.woken, woken.woken_at, woken.session_id.as_deref()), (false, NOW, Some("attic")));
-    assert_eq!(woken.warnings, ["a file interrupts nobody: the wake was dropped"]);
+    assert_eq!(woken.warnings, ["a file cannot interrupt the agent: the wake was only written"]);
     let file = std::fs::read_to_string(desk.join("w-1.json")).unwrap();
     let expected =
         format!(r#"{{"agent_id":"desk","session_id":"attic","context":"come","sent_at":{}}}"#, NOW - 5);
     assert_eq!(file, expected);
-    // Once more by the post, which did not hear how it ended.
+    // A repeat by the post, which did not get the result.
     drops.wake("desk@attic", &context("come"), &emission("w-1")).await.unwrap();
     assert_eq!(names(&desk), ["w-1.json"]);
     drops.wake("desk", &WakeOpts::default(), &emission("w-2")).await.unwrap();

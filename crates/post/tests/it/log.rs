@@ -1,4 +1,4 @@
-//! What is logged on this thread while somebody listens.
+//! Capture of log output on the current thread.
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Listens until it is dropped. Tasks of a runtime with one thread are heard too.
+/// Captures until it is dropped, including tasks of a single-threaded runtime.
 pub struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     _listening: DefaultGuard,
@@ -17,7 +17,7 @@ pub struct Log {
 
 struct Listener(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct RelayPath(String);
 
 impl Log {
     pub fn listen() -> Self {
@@ -42,7 +42,7 @@ impl Subscriber for Listener {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = RelayPath(String::new());
         event.record(&mut line);
         self.0.lock().push(line.0);
     }
@@ -53,7 +53,7 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-impl Visit for Line {
+impl Visit for RelayPath {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, " {field}={value:?}");
     }

@@ -1,4 +1,4 @@
-//! The connector that reaches nobody.
+//! Tests of the no-op connector.
 
 use std::time::Duration;
 
@@ -54,6 +54,6 @@ async fn each_call_logs_one_warning_line() {
     heard("agent_status");
     noop.request_response("anybody", &told, &question).await.unwrap_err();
     heard("request_response");
-    assert!(lines.iter().all(|line| line.contains("no connector is wired")), "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("the noop connector")), "{lines:?}");
     assert!(!lines.iter().any(|line| line.contains("nobody's words")), "{lines:?}");
 }

@@ -1,4 +1,4 @@
-//! Telling: by address, by every connector in order, once.
+//! Tests of `notify` and `deliver`: addresses, order of connectors, repeats.
 
 use posthouse_wire::delivery::{Kind, TriggerKind};
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn the_same_dispatch_id_over_the_same_text_is_done_once_and_answered_the_s
     heron.hears().await;
     let again = notify("once").await;
     assert_eq!(again["dispatched"], first["dispatched"]);
-    // Another text under the same id is another delivery: never lost beats never twice.
+    // Another text with the same id is another delivery: a duplicate is better than a loss.
     let other = notify("twice").await;
     assert_ne!(
         other["dispatched"][0]["receipt"]["delivery_id"],
@@ -128,9 +128,9 @@ async fn a_dispatch_id_is_remembered_over_a_restart() {
         town.closes().await;
         told
     };
-    // The ledger's folder is free once the last handle of the first house is gone.
+    // The ledger's folder is free after the last handle of the first server was dropped.
     eventually("the folder is free", async || {
-        let place = ledger::Place::Folder(folder.path().to_owned());
+        let place = ledger::Location::Folder(folder.path().to_owned());
         ledger::Ledger::open(place, posthouse_time::Timepiece::wall()).await.is_ok()
     })
     .await;
@@ -155,7 +155,7 @@ async fn a_broadcast_shares_one_id_in_order_and_a_failure_does_not_stop_the_rest
     let told = program.notifies("heron", "hello").await;
     let names: Vec<_> = told["dispatched"].as_array().unwrap().iter().map(|one| &one["connector"]).collect();
     assert_eq!(names, ["relay", "gone", "drawer"]);
-    // The dead one is queued for another try, and says so.
+    // The delivery to the unreachable receiver is queued for a retry, and its receipt says so.
     assert_eq!(told["dispatched"][1]["receipt"]["warnings"], json!(["queued for retry"]));
     let meta = heron.hears().await.event.post.unwrap().meta.unwrap();
     let sent = receiver.seen();
@@ -183,7 +183,7 @@ async fn what_an_agent_says_back_is_kept_with_the_receipt() {
     let receipt =
         program.receipt_when(&told["dispatch_id"], |told| told["replies"][0]["text"] == "and to you").await;
     assert_eq!(receipt["replies"][0]["kind"], "said");
-    // A chat that it was never written to from is not its to write in.
+    // An agent cannot write in a chat from which it never got a message.
     let declined = heron.says(&"post-somebody-else".into(), "psst", Default::default()).await;
     assert_eq!(declined.code.as_deref(), Some("egress_declined"));
 }
@@ -217,12 +217,60 @@ async fn a_tenant_may_keep_its_agents_from_writing_to_one_another() {
     town.enrol("acme", "heron").await;
     let wren = town.enrol("acme", "wren").await;
     town.post.connectors().set_peers_may_write(&wren.tenant, false).await.unwrap();
-    town.post.changed();
+    town.post.changed(&town.tenant("acme").await);
     let wren = wren.program().await;
     assert_eq!(wren.notifies("heron", "x").await["dispatched"], json!([]));
     assert_eq!(wren.notifies("wren", "x").await["dispatched"].as_array().unwrap().len(), 1);
     let tenant = town.program("acme").await;
     assert_eq!(tenant.notifies("heron", "x").await["dispatched"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn peer_post_none_hides_neighbours_in_the_list_of_agents_too() {
+    let town = Town::open().await;
+    town.enrol("acme", "heron").await;
+    let wren = town.enrol("acme", "wren").await;
+    let receiver = Receiver::open().await;
+    let settings = json!({ "agents": { "desk": { "url": format!("{}/in/desk", receiver.base) } } });
+    town.wires("acme", "hooks", "webhook", settings).await;
+    let (tenant, own) = (town.program("acme").await, wren.program().await);
+    let names = |listed: serde_json::Value| {
+        let items = listed["items"].as_array().unwrap().clone();
+        items.iter().map(|item| item["agent_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(own.gets("/v1/agents").await.1), ["desk", "heron", "wren"]);
+    town.post.connectors().set_peers_may_write(&wren.tenant, false).await.unwrap();
+    town.post.changed(&wren.tenant);
+    assert_eq!(names(own.gets("/v1/agents").await.1), ["wren"]);
+    assert_eq!(own.gets("/v1/agents/wren").await.0, 200);
+    let nobody = own.gets("/v1/agents/nobody").await;
+    for hidden in ["heron", "desk"] {
+        assert_eq!(own.gets(&format!("/v1/agents/{hidden}")).await, nobody, "{hidden}");
+    }
+    assert_eq!(names(tenant.gets("/v1/agents").await.1), ["desk", "heron", "wren"]);
+}
+
+#[tokio::test]
+async fn a_delivery_to_a_session_goes_to_the_mailbox_with_a_warning() {
+    let town = Town::open().await;
+    let heron = town.enrol("acme", "heron").await.sits().await;
+    let program = town.program("acme").await;
+    let meta = json!({
+        "dispatch_id": "d-1", "sent_at": 5, "origin": { "skill_name": "deploys", "trigger_kind": "cron" },
+    });
+    let body =
+        |agent: &str| json!({ "agent_id": agent, "kind": "augment", "content": "green", "meta": meta });
+    for _ in 0..2 {
+        let (status, told) = program.posts("/v1/deliver", body("heron@kitchen")).await;
+        assert_eq!(status, 200, "{told}");
+        let warnings = told["warnings"].as_array().or(told["receipt"]["warnings"].as_array()).unwrap();
+        assert_eq!(warnings, &[json!("stripped @session suffix \u{2014} deliver is mailbox-class")]);
+    }
+    assert!(heron.hears().await.event.text.ends_with("green"));
+    assert!(heron.hears_nothing_more().await);
+    for unknown in ["nobody@kitchen", "@kitchen"] {
+        assert_eq!(program.posts("/v1/deliver", body(unknown)).await.0, 404, "{unknown}");
+    }
 }
 
 #[tokio::test]
@@ -232,7 +280,7 @@ async fn an_agents_own_name_comes_before_an_alias() {
     let wren = town.enrol("acme", "wren").await;
     let alias = ledger::Alias { tenant: wren.tenant, name: "heron".to_owned(), agent: "wren".to_owned() };
     town.post.connectors().create_alias(alias).await.unwrap();
-    town.post.changed();
+    town.post.changed(&town.tenant("acme").await);
     town.program("acme").await.notifies("heron", "you").await;
     assert!(heron.hears().await.event.text.ends_with("you"));
 }
@@ -246,18 +294,18 @@ async fn an_alias_stands_for_an_address_and_may_hold_an_at_sign() {
     let tenant = town.tenant("acme").await;
     let alias = ledger::Alias { tenant, name: "bob".to_owned(), agent: "bob@example.com".to_owned() };
     town.post.connectors().create_alias(alias).await.unwrap();
-    town.post.changed();
+    town.post.changed(&town.tenant("acme").await);
     let program = town.program("acme").await;
     let body_of = |seen: crate::receiver::Seen| {
         (seen.json()["agent_id"].clone(), seen.json()["meta"]["session_id"].clone())
     };
-    // Its whole address wakes it, and names no session of it; its other name with a session does.
+    // The whole address is a name, so it wakes without a session. The alias with a session names one.
     for (address, session) in [("bob@example.com", serde_json::Value::Null), ("bob@desk", json!("desk"))] {
         let told = program.notifies(address, "up").await;
         assert_eq!(told["dispatched"][0]["route"], "wake", "{address}");
         assert_eq!(body_of(receiver.one()), (json!("bob@example.com"), session), "{address}");
     }
-    // Bare by its other name, it is delivered to and not woken.
+    // The bare alias delivers and does not wake.
     let told = program.notifies("bob", "hello").await;
     assert_eq!(told["dispatched"][0]["route"], "deliver");
     let body: serde_json::Value = serde_json::from_slice(&receiver.one().body).unwrap();

@@ -74,7 +74,7 @@ async fn warnings_are_advice_about_a_delivery_that_succeeded() {
     receiver.says(200, r#"{"warnings":["slow lane"]}"#);
     let sent = program.notifies("desk", "x").await;
     assert_eq!(sent["dispatched"][0]["receipt"]["warnings"], json!(["slow lane"]));
-    // By the contract's own verb there is one receipt, and it names those who failed.
+    // PathKind the contract's own verb there is one receipt, and it names those who failed.
     receiver.says(400, "");
     let other = json!({ "agents": { "desk": { "url": format!("{}/other", Receiver::open().await.base) } } });
     town.wires("acme", "second", "webhook", other).await;
@@ -156,8 +156,8 @@ async fn state_expired_when_nobody_came_for_it() {
     let heron = town.enrol("acme", "heron").await;
     let program = town.program("acme").await;
     let sent = program.notifies("heron", "x").await;
-    let all = ledger::Unread { entries: 1, bytes: 0 };
-    town.ledger.inbox().drop_oldest(&heron.instance, all).await.unwrap();
+    let unread = town.ledger.inbox().unread(&heron.instance, ledger::Seq(0), 1).await.unwrap();
+    town.ledger.inbox().recall(&heron.instance, &unread[0].id).await.unwrap();
     assert_eq!(told(&program, &sent["dispatch_id"]).await["state"], "expired");
 }
 

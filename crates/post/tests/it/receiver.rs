@@ -1,4 +1,4 @@
-//! Somebody at the other end of a webhook, who writes down what comes and answers as told.
+//! Webhook receiver for tests: records requests and answers as configured.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Seen {
 
 enum Manner {
     Answers(StatusCode, Option<String>, Vec<u8>),
-    /// Takes the request and never says a word.
+    /// Accepts the request and never responds.
     Stalls,
 }
 
@@ -69,6 +69,11 @@ impl Receiver {
     /// Everything since the last look.
     pub fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock())
+    }
+
+    /// How much came since the last look.
+    pub fn count(&self) -> usize {
+        self.seen.lock().len()
     }
 
     /// The one thing that came since the last look.

@@ -1,4 +1,4 @@
-//! Which failures are tried again, and when; and which reply ends a question at once.
+//! Tests of retries: which failures are retried, when, and which replies end a question at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use ledger::{Place, Receipt, ReceiptState};
+use ledger::{Location, Receipt, ReceiptState};
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
 use serde_json::{Value, json};
@@ -16,10 +16,10 @@ use crate::town::{Program, Town, eventually};
 
 /// 2026-01-01T00:00:00Z
 const START: Moment = Moment::from_seconds(1_767_225_600);
-/// The longest pause, whoever asks for it.
+/// The longest pause, even if the receiver asks for more.
 const CAP: Duration = Duration::from_secs(5);
 
-/// A receiver that takes nothing, and may say when it would.
+/// A receiver that refuses everything, optionally with `Retry-After`.
 #[derive(Clone)]
 struct Refusing {
     says: Arc<Mutex<(u16, Option<String>)>>,
@@ -34,7 +34,7 @@ struct Scene {
 
 impl Scene {
     async fn open() -> Self {
-        let town = Town::build(Place::Memory, post::Config::default(), Timepiece::wound(START)).await;
+        let town = Town::build(Location::Memory, post::Config::default(), Timepiece::wound(START)).await;
         let receiver = Refusing { says: Arc::new(Mutex::new((503, None))), calls: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/in", listener.local_addr().unwrap());
@@ -64,7 +64,7 @@ impl Scene {
         found.remove(0)
     }
 
-    /// How long a first attempt that failed is let rest.
+    /// The pause after a failed first attempt.
     async fn first_pause(&self) -> Duration {
         let sent = self.program.notifies("desk", "hello").await;
         let receipt = self.receipt(&sent["dispatch_id"]).await;
@@ -103,7 +103,7 @@ async fn too_many_requests_and_faults_of_the_receivers_own_are_tried_again_and_o
         (422, ReceiptState::Failed),
         (302, ReceiptState::Failed),
     ] {
-        // A final one is final even if it says when to come back.
+        // A permanent failure is not retried, even with `Retry-After`.
         scene.says(status, Some("1"));
         let sent = scene.program.notifies("desk", "hello").await;
         assert_eq!(scene.receipt(&sent["dispatch_id"]).await.state, state, "{status}: {sent}");
@@ -126,7 +126,7 @@ async fn what_the_receiver_asks_for_is_honoured_up_to_the_cap() {
             assert_eq!(scene.first_pause().await, pause, "{status} {later}");
         }
     }
-    // What is over or cannot be read changes nothing.
+    // A past or invalid date is ignored.
     for later in ["0", "soon", "Wed, 31 Dec 2025 23:00:00 GMT"] {
         scene.says(503, Some(later));
         assert!(scene.first_pause().await <= Duration::from_millis(250), "{later}");
@@ -147,7 +147,7 @@ async fn the_pause_before_the_second_attempt_is_anything_up_to_a_quarter_of_a_se
 #[tokio::test]
 async fn the_pause_doubles_and_the_third_attempt_is_the_last() {
     let scene = Scene::open().await;
-    // The first pause by the receiver's word, so that it is known when it ends.
+    // The first pause is set by `Retry-After`, so that its end is known.
     scene.says(503, Some("1"));
     let sent = scene.program.notifies("desk", "hello").await;
     let dispatch = &sent["dispatch_id"];
@@ -158,7 +158,7 @@ async fn the_pause_doubles_and_the_third_attempt_is_the_last() {
     eventually("it was tried again and waits for half a second at most", async || {
         let receipt = scene.receipt(dispatch).await;
         let waits = receipt.attempts == 2 && receipt.due.is_some_and(|due| due <= latest);
-        // Somewhere up to the whole pause is now and then at once.
+        // A random part of the pause may be zero.
         waits || receipt.state == ReceiptState::Failed
     })
     .await;
@@ -191,7 +191,7 @@ async fn a_reply_that_cannot_be_read_ends_the_question_at_once_and_is_not_asked_
     }
     let (_, told) = program.gets("/v1/receipts").await;
     assert_eq!(told["items"][0]["state"], "failed", "{told}");
-    // Without any reply, or without any sense, it may still come later.
+    // Without a valid reply in the response, the answer may still come later.
     for body in ["", "<html>{\"reply\":", r#"{"note":"\ud800"}"#, r#"{"reply":null}"#] {
         receiver.says(200, body);
         let ask = json!({ "agent": "desk", "message": "?", "wait": 0 });

@@ -1,5 +1,4 @@
-//! What was told once is still true at the second look: repeats, answers that overtake their delivery, edits,
-//! names that lead to the same agent.
+//! Tests of consistency over time: repeats, answers that overtake their delivery, edits, aliases.
 
 use std::time::Duration;
 
@@ -129,7 +128,7 @@ async fn a_refusal_names_the_id_under_which_it_is_on_record() {
     assert_eq!(status, 502, "{told}");
     let path = format!("/v1/exchanges/{}", told["correlation_id"].as_str().unwrap());
     assert_eq!(program.gets(&path).await.0, 502);
-    // Nobody there is nobody there: no id of ours tells one absence from another.
+    // All 404 answers are equal: none contains an id that would reveal more.
     let (status, told) = program.posts("/v1/wake", json!({ "agent": "nobody" })).await;
     assert_eq!((status.as_u16(), &told["dispatch_id"]), (404, &Value::Null));
 }
@@ -183,7 +182,7 @@ async fn an_edit_stands_in_the_place_of_what_it_edits_and_in_nobody_elses_receip
     let texts: Vec<&Value> = told["replies"].as_array().unwrap().iter().map(|reply| &reply["text"]).collect();
     assert_eq!(texts, ["The answer is 42"]);
     assert!(!perry.edits(&room, &"act_unknown".into(), "to nobody").await.success);
-    // Nor is what it says to nobody in particular heard by an agent that stepped in.
+    // A message without `reply_to` belongs to the program, not to the agent that wrote into the room later.
     perry.says(&room, "between us", Metadata::default()).await;
     let theirs = heron.receipt_when(&woken["dispatch_id"], |_| true).await;
     assert_eq!(theirs["replies"], json!([]));
@@ -199,13 +198,13 @@ async fn an_agent_is_reached_by_the_same_ways_under_each_of_its_names() {
     town.wires("acme", "hook", "webhook", settings).await;
     let alias = ledger::Alias { tenant: perry.tenant.clone(), name: "bird".into(), agent: "perry".into() };
     town.post.connectors().create_alias(alias).await.unwrap();
-    town.post.changed();
+    town.post.changed(&perry.tenant);
     let program = town.program("acme").await;
     for address in ["perry", "bird", perry.instance.as_str()] {
         let sent = program.notifies(address, "x").await;
-        let ways: Vec<&Value> =
+        let paths: Vec<&Value> =
             sent["dispatched"].as_array().unwrap().iter().map(|one| &one["connector"]).collect();
-        assert_eq!(ways, ["relay", "hook"], "{address}");
+        assert_eq!(paths, ["relay", "hook"], "{address}");
         assert_eq!(receiver.one().json()["agent_id"], "perry");
     }
 }

@@ -1,4 +1,4 @@
-//! Agents that sit in a terminal, with the real tmux and a server of the test's own.
+//! Tests of the tmux connector, with the real tmux and a server for each test.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -91,7 +91,7 @@ async fn scene(terminal: &Terminal, more: Value) -> Arc<dyn AgentConnector> {
     scene_with(terminal, "tmux", more).await
 }
 
-/// With a program of the house's own choice.
+/// With this tmux program in the configuration.
 async fn scene_with(terminal: &Terminal, program: &str, more: Value) -> Arc<dyn AgentConnector> {
     let mut bench = Bench::open().await;
     bench.config.tmux = true;
@@ -185,7 +185,7 @@ async fn somebody_scrolling_in_the_pane_does_not_swallow_the_enter() {
 async fn an_empty_text_is_not_sent() {
     let terminal = Terminal::open();
     let tmux = scene(&terminal, json!({})).await;
-    // Not even a server is needed for that.
+    // This does not even need a tmux server.
     let receipt = tmux.deliver("desk", &payload(Kind::Augment, "d-1", "")).await.unwrap();
     assert_eq!(receipt.delivery_id.as_deref(), Some("tmux:desk:0.0:noop"));
 }
@@ -201,8 +201,27 @@ async fn live_interrupt_channel_tmux_pane_wakes() {
     terminal.hears("desk", "[posthouse dispatch=w-1 from=probe kind=wake]\ncome\n").await;
     let elsewhere = tmux.wake("desk@attic", &context("come"), &emission("w-2")).await.unwrap();
     assert_eq!((elsewhere.session_id.as_deref(), elsewhere.warnings.len()), (Some("desk"), 1));
-    let silence = tmux.wake("desk", &WakeOpts::default(), &emission("w-3")).await.unwrap();
-    assert!(!silence.woken && !silence.warnings.is_empty() && silence.nothing_sent);
+}
+
+#[tokio::test]
+async fn a_wake_without_context_interrupts_a_live_pane_and_is_woken() {
+    let terminal = Terminal::open();
+    terminal.session("desk", false).await;
+    for (settings, heard) in
+        [(json!({}), "[posthouse dispatch=w-1 from=probe kind=wake]\n"), (json!({"header": false}), "\n")]
+    {
+        let tmux = scene(&terminal, settings).await;
+        let woken = tmux.wake("desk", &WakeOpts::default(), &emission("w-1")).await.unwrap();
+        assert!(woken.woken && woken.warnings.is_empty() && !woken.nothing_sent, "{woken:?}");
+        terminal.hears("desk", heard).await;
+    }
+    // Also while somebody scrolls in it.
+    terminal.tmux(&["copy-mode", "-t", "desk"]);
+    let tmux = scene(&terminal, json!({"header": false})).await;
+    assert!(tmux.wake("desk", &WakeOpts::default(), &emission("w-2")).await.unwrap().woken);
+    terminal.hears("desk", "\n").await;
+    let offline = tmux.wake("gone", &WakeOpts::default(), &emission("w-3")).await.unwrap();
+    assert!(!offline.woken && offline.nothing_sent);
 }
 
 #[tokio::test]
@@ -217,7 +236,7 @@ async fn channel_exists_agent_offline_tmux_session_gone_is_not_woken() {
     };
     // There is no server at all.
     is_not_woken().await;
-    // A session of a longer name is not meant, though tmux itself would be content with it.
+    // A session with a longer name does not match, although tmux itself would accept the prefix.
     terminal.session("gone-fishing", false).await;
     terminal.tmux(&["has-session", "-t", "gone"]);
     is_not_woken().await;

@@ -1,4 +1,4 @@
-//! A small house with a post: agents of the SDK that dial in over a real socket, programs that call the door.
+//! Fixtures: a server with a post, SDK agents that connect by real sockets, and programs that call the API.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use bus::Bus;
 use clock::Clock;
 use errand::Errand;
 use http::{Request, StatusCode};
-use ledger::{Ledger, Place};
+use ledger::{Ledger, Location};
 use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{
     Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
@@ -20,6 +20,7 @@ use posthouse_agent::{
 use posthouse_time::{Span, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, InstanceId, MessageId, Outcome, Secret, SessionKey, TenantId};
+use prometheus_client::registry::Registry;
 use relay::{Caller, Enrolment, Relay};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -43,7 +44,7 @@ pub struct Town {
     running: Arc<Vec<AbortHandle>>,
 }
 
-/// An agent as the roster knows it, and what it proves itself with.
+/// An agent of the roster with its credential.
 #[derive(Clone)]
 pub struct Enrolled {
     pub town: Town,
@@ -60,7 +61,7 @@ pub struct Program {
     token: Secret,
 }
 
-/// An agent on the line.
+/// A connected agent.
 pub struct Seated {
     line: WebSocketTransport,
     heard: Mutex<mpsc::UnboundedReceiver<Inbound>>,
@@ -78,24 +79,35 @@ impl Town {
     }
 
     pub async fn open_with(config: Config) -> Self {
-        Self::build(Place::Memory, config, Timepiece::wall()).await
+        Self::build(Location::Memory, config, Timepiece::wall()).await
     }
 
-    /// Whose wakes wait as long as any may, for tests in which they are taken: how soon is not the question.
+    /// A server whose wakes wait as long as possible, for tests in which the agent accepts them.
     pub async fn patient() -> Self {
         Self::open_with(Config { wake_wait: Span::seconds(60), ..Config::default() }).await
     }
 
     pub async fn wound() -> Self {
         let start = Timepiece::wall().now();
-        Self::build(Place::Memory, Config::default(), Timepiece::wound(start)).await
+        Self::build(Location::Memory, Config::default(), Timepiece::wound(start)).await
     }
 
     pub async fn open_in(folder: &Path) -> Self {
-        Self::build(Place::Folder(folder.to_owned()), Config::default(), Timepiece::wall()).await
+        Self::build(Location::Folder(folder.to_owned()), Config::default(), Timepiece::wall()).await
     }
 
-    pub async fn build(place: Place, config: Config, time: Timepiece) -> Self {
+    pub async fn build(place: Location, config: Config, time: Timepiece) -> Self {
+        Self::build_with(place, config, relay::Config::default(), time).await
+    }
+
+    /// A server with this small inbox limit, on a manual clock.
+    pub async fn with_small_inboxes(inbox_entries: i64) -> Self {
+        let start = Timepiece::wall().now();
+        let relay = relay::Config { inbox_entries, ..relay::Config::default() };
+        Self::build_with(Location::Memory, Config::default(), relay, Timepiece::wound(start)).await
+    }
+
+    async fn build_with(place: Location, config: Config, relay: relay::Config, time: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
@@ -104,7 +116,7 @@ impl Town {
             .unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let relay = Relay::new(relay::Parts {
-            config: relay::Config::default(),
+            config: relay,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
             roster: ledger.roster(),
@@ -133,9 +145,10 @@ impl Town {
             receipts: ledger.receipts(),
             exchanges: ledger.exchanges(),
             connectors: ledger.connectors(),
+            usage: ledger.usage(),
             relay: relay.clone(),
             clock: clock.clone(),
-            stamps: vault.stamps(&signer),
+            webhook_signer: vault.webhook_signer(&signer),
             errand,
             public_url: url.clone(),
             timepiece: time.clone(),
@@ -161,6 +174,26 @@ impl Town {
         ];
         let running = Arc::new(running.iter().map(JoinHandle::abort_handle).collect());
         Self { post, relay, clock, ledger, time, url, doors, running }
+    }
+
+    /// Advances the clock in small steps until a condition holds.
+    pub async fn winds_until(&self, mut is_so: impl FnMut() -> bool) {
+        let winding = async {
+            while !is_so() {
+                self.time.wind(Duration::from_millis(50));
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, winding).await.expect("it did not become true");
+    }
+
+    /// The number of alarms of the clock that failed.
+    pub fn failed_rings(&self) -> u64 {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        self.clock.metrics().register(&mut registry);
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let counted = text.lines().filter(|line| line.starts_with("posthouse_clock_attempts_failed_total"));
+        counted.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     /// Ends, so that its folder is free for the next.
@@ -266,12 +299,12 @@ impl Program {
 }
 
 impl Enrolled {
-    /// Dials in and takes everything at once.
+    /// Connects and accepts everything at once.
     pub async fn sits(&self) -> Seated {
         self.sits_and(true).await
     }
 
-    /// Dials in and takes nothing until it is told to.
+    /// Connects and accepts nothing until told to.
     pub async fn sits_frozen(&self) -> Seated {
         self.sits_and(false).await
     }
@@ -284,7 +317,7 @@ impl Enrolled {
         let takes = watch::Sender::new(takes);
         line.set_inbound_handler(Arc::new(Ears { tell, takes: takes.subscribe() }));
         line.connect().await.unwrap();
-        // The descriptor goes out before the house counts it as present.
+        // The descriptor is sent before the server counts the agent as connected.
         eventually("it is present", async || self.town.relay.presence(&self.instance).connected).await;
         Seated { line, heard: Mutex::new(heard), takes }
     }
@@ -316,6 +349,22 @@ impl Seated {
             message_id: message.clone(),
             content: text.to_owned(),
             metadata: Metadata::default(),
+        };
+        self.line.send_outbound(action, &Tag::default()).await
+    }
+
+    pub async fn types(&self, chat: &ChatId) {
+        let action = Action::Typing { chat_id: chat.clone(), content: None, metadata: Metadata::default() };
+        assert!(self.line.send_outbound(action, &Tag::default()).await.success);
+    }
+
+    /// Says something in reply to one message.
+    pub async fn replies(&self, to: &Inbound, text: &str, metadata: Metadata) -> Outcome {
+        let action = Action::Send {
+            chat_id: chat(to),
+            content: text.to_owned(),
+            reply_to: to.event.message_id.clone(),
+            metadata,
         };
         self.line.send_outbound(action, &Tag::default()).await
     }

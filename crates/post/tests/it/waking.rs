@@ -1,5 +1,4 @@
-//! Getting attention: one test for each row of the contract's table of degradation (section 1.7), and what
-//! a wake means on the line.
+//! Tests of `wake`: one for each row of the contract's table of degradation (section 1.7), and wakes by the relay.
 
 use std::time::Duration;
 

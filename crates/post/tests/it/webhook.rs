@@ -1,10 +1,12 @@
-//! Agents behind a web address.
+//! Tests of the webhook connector.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use errand::{Errand, Lookup, LookupResult};
+use errand::{Errand, Lookup, LookupResult, SystemLookup};
+use post::connector::settings::{self, Tools};
 use post::connector::{AgentConnector, Answer, Question, Replied};
 use posthouse_wire::delivery::{Cause, Kind, WakeOpts, When};
 use serde_json::{Value, json};
@@ -106,6 +108,47 @@ impl Lookup for Inside {
 }
 
 #[tokio::test]
+async fn the_webhooks_of_one_tenant_share_its_lookups() {
+    let (mut bench, receiver) = (Bench::open().await, Receiver::open().await);
+    let (begun, open) = (Arc::new(AtomicUsize::new(0)), Arc::new((Mutex::new(false), Condvar::new())));
+    let (counted, gate) = (Arc::clone(&begun), Arc::clone(&open));
+    bench.errand = Errand::with_lookup(
+        errand::Config::loopback(),
+        Arc::new(SystemLookup::with(move |host| {
+            if host.starts_with("hang") {
+                counted.fetch_add(1, Ordering::SeqCst);
+                drop(gate.1.wait_while(gate.0.lock().unwrap(), |open| !*open).unwrap());
+            }
+            Ok(vec![Ipv4Addr::LOCALHOST.into()])
+        })),
+    );
+    let port = receiver.base.rsplit_once(':').unwrap().1;
+    let webhook = |tenant: &str, id: usize, host: &str| {
+        let settings = json!({"agents": {"desk": {"url": format!("http://{host}.example:{port}/in")}}});
+        let tools = Tools { tenant: tenant.into(), id: format!("con_{id}").into(), ..bench.tools() };
+        settings::build("webhook", &settings, tools).unwrap_or_else(|bad| panic!("{bad}"))
+    };
+    for id in 0..12 {
+        let webhook = webhook("ten_1", id, &format!("hang{id}"));
+        tokio::spawn(async move {
+            if id % 2 == 0 {
+                drop(webhook.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await);
+            } else {
+                webhook.health_check().await;
+            }
+        });
+    }
+    while begun.load(Ordering::SeqCst) < 4 {
+        tokio::task::yield_now().await;
+    }
+    let other = webhook("ten_2", 12, "quick");
+    other.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await.unwrap();
+    assert_eq!(begun.load(Ordering::SeqCst), 4);
+    *open.0.lock().unwrap() = true;
+    open.1.notify_all();
+}
+
+#[tokio::test]
 async fn an_endless_answer_to_a_delivery_is_still_a_delivery() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
     receiver.says(200, format!(r#"{{"delivery_id":"d","pad":"{}"}}"#, "x".repeat(1 << 20)));
@@ -182,7 +225,7 @@ async fn no_interrupt_channel_webhook_without_wake_url_delivers_and_is_not_woken
     assert_eq!(body["content"], "come");
     assert_eq!((&body["meta"]["dispatch_id"], &body["meta"]["sent_at"]), (&json!("d-1"), &json!(NOW - 5)));
     assert_eq!(body["meta"]["session_id"], "attic");
-    // Nothing to say is not said.
+    // An empty context is left out.
     let woken = webhook.wake("mute", &context(""), &emission("d-2")).await.unwrap();
     assert!(!woken.woken && woken.nothing_sent && receiver.seen().is_empty());
     assert!(woken.nothing_sent && woken.warnings.is_empty(), "{woken:?}");
@@ -235,7 +278,7 @@ async fn a_webhook_is_healthy_when_every_status_address_says_so() {
     }});
     let webhook = bench.connector("webhook", settings);
     assert!(webhook.health_check().await);
-    // Asked once for all who share it, and with no credentials.
+    // A shared URL is checked once, without credentials.
     let asked = one.one();
     assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/health"));
     assert!(asked.header("authorization").is_none());
@@ -300,7 +343,7 @@ async fn a_reply_that_is_none_fails_the_question() {
         let replied = webhook.request_response("desk", &asked, &question(None)).await;
         fails(replied, Cause::MalformedResponse);
     }
-    // The longest answer, written in the longest way.
+    // The longest answer, written in the longest form.
     let escaped = "\u{1}".repeat(256 * 1024);
     receiver.says(200, reply(json!({"content": escaped})));
     let asked = payload(Kind::Augment, "d-1", "how many?");

@@ -1,4 +1,4 @@
-//! The recorded run of the reference's webhook connector, step by step.
+//! Replays the recorded run of the webhook connector of the reference implementation.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,21 +1,21 @@
-//! Cuts a text into pieces that a platform takes.
+//! Splitting of long texts into messages that a platform accepts.
 
 use posthouse_wire::Descriptor;
 use posthouse_wire::descriptor::LenUnit;
 use unicode_segmentation::UnicodeSegmentation;
 
 const FENCE: &str = "```";
-/// What closing a fence at the end of a piece costs.
+/// Text that closes a code fence at the end of a piece.
 const CLOSING: &str = "\n```";
-/// Below this limit there is no room to mend fences in.
+/// Below this limit there is no room to close and reopen fences.
 const FENCES_FROM: usize = 64;
 
-/// Pieces of at most the platform's length, as it counts. They break at a line's end, else between words,
-/// else between characters as people see them. A code block that a break falls into is closed and opened
-/// again.
+/// Splits a text into pieces of at most the platform's length, in the platform's unit. Pieces break at the
+/// end of a line, otherwise between words, otherwise between grapheme clusters. If a break falls into a
+/// code block, the block is closed and opened again.
 pub fn chunks(text: &str, descriptor: &Descriptor) -> Vec<String> {
     let limit = usize::try_from(descriptor.max_message_length).unwrap_or(usize::MAX).max(1);
-    // No unit counts more than there are bytes.
+    // In every unit a text counts at most as many as it has bytes.
     if text.len() <= limit {
         return vec![text.to_owned()];
     }
@@ -35,7 +35,7 @@ struct Cutter<'a> {
     unit: LenUnit,
     limit: usize,
     fences: bool,
-    /// The line that opened the code block we are in.
+    /// The line that opened the current code block.
     open: Option<&'a str>,
 }
 
@@ -64,8 +64,8 @@ impl<'a> Cutter<'a> {
         (piece, tail)
     }
 
-    /// How many bytes of `text` fit into `room`, never half a character as people see them, except where a
-    /// single one is longer than the room.
+    /// Number of bytes of `text` that fit into `room`. Never splits a grapheme cluster, except one that is
+    /// longer than the room.
     fn fitting(&self, text: &str, room: usize) -> usize {
         let mut used = 0;
         for (at, grapheme) in text.grapheme_indices(true) {
@@ -81,7 +81,7 @@ impl<'a> Cutter<'a> {
         let mut used = 0;
         for (at, scalar) in grapheme.char_indices() {
             used += if self.unit == LenUnit::Utf16 { scalar.len_utf16() } else { 1 };
-            // At least one, or there would be no end.
+            // At least one cluster per piece, or the loop would not end.
             if used > room && at > 0 {
                 return at;
             }
@@ -90,10 +90,10 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Breaks at the last line end or space before `fitting`, unless that would leave the piece half empty;
-/// the break itself is left out.
+/// Breaks at the last line end or space before `fitting`, unless that would leave the piece half empty. The
+/// separator itself is dropped.
 fn break_near(text: &str, fitting: usize) -> (&str, &str) {
-    // The break may stand right behind what fits, since it does not travel.
+    // The separator may come right after the fitting part, because it is not sent.
     let window = &text[..fitting];
     for separator in ['\n', ' '] {
         if text[fitting..].starts_with(separator) {
@@ -106,12 +106,12 @@ fn break_near(text: &str, fitting: usize) -> (&str, &str) {
     (window, &text[fitting..])
 }
 
-/// Whether a code block is open after `text`, given whether one was open before it.
+/// The opening line of the code block that is open after `text`, given the one that was open before it.
 fn fence_after<'a>(mut open: Option<&'a str>, text: &'a str) -> Option<&'a str> {
     for line in text.lines().filter(|line| line.trim_start().starts_with(FENCE)) {
         open = match open {
             Some(_) => None,
-            // An opening line as long as a paragraph is no opening line worth repeating.
+            // A very long opening line is not worth repeating in every piece.
             None if line.len() <= FENCES_FROM / 2 => Some(line.trim()),
             None => Some(FENCE),
         };

@@ -1,4 +1,4 @@
-//! Answering in the chat that a message came from.
+//! Conversation: sends answers to the chat that a message came from.
 
 use std::sync::Arc;
 
@@ -25,15 +25,16 @@ struct Place {
     tag: Tag,
     metadata: Metadata,
     answering: Option<MessageId>,
-    /// The question that a program waits to have answered.
+    /// Id of the question, if a program waits for its answer.
     question: Option<CorrelationId>,
 }
 
-/// The messages that a text became, in order: more than one where it was too long for one.
+/// Ids of the messages that carry a text, in order. There is more than one if the text was too long for
+/// one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent(pub Vec<MessageId>);
 
-/// The house says that it did not happen, or that nobody knows.
+/// The server reports that the action failed, or that its outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{op} failed: {error}")]
 pub struct Failed {
@@ -51,13 +52,13 @@ impl Conversation {
     ) -> Self {
         let event = &message.event;
         let source = &event.source;
-        // A platform that the house did not describe to us is not ours to name; untagged, the house goes
-        // by its own record of the chat.
+        // Only a platform that the server described is named in the tag. Without a tag, the server uses its
+        // own record of the chat.
         let tag = match transport.descriptors().of(&source.platform) {
             Some(_) => Tag { platform: Some(source.platform.clone()), bot_id: event.bot_id.clone() },
             None => Tag::default(),
         };
-        // The scope or else the author, as the contract's client remembers them (section 9.3).
+        // The scope, or otherwise the author, as the contract's client remembers them (section 9.3).
         let user_id = if source.scope_id.is_some() { None } else { source.user_id.clone() };
         let metadata = Metadata {
             scope_id: source.scope_id.clone(),
@@ -90,22 +91,23 @@ impl Conversation {
         &self.0.timepiece
     }
 
-    /// What this chat's platform can do. Of one that the house did not describe to us, such as that of
-    /// programs, only what the contract takes for granted: what another can do, such as edit, it may not.
+    /// Capabilities of this chat's platform. If the server did not describe the platform, as for chats with
+    /// programs, only the contract's defaults apply; optional capabilities such as editing are off.
     pub fn descriptor(&self) -> Arc<Descriptor> {
         let platform = &self.0.platform;
         let known = self.0.transport.descriptors().of(platform).cloned();
         known.unwrap_or_else(|| Arc::new(Descriptor::new(platform.clone(), platform.as_str())))
     }
 
-    /// Answers the message, quoting it where the platform can; in as many pieces as its limit demands.
+    /// Answers the message, and quotes it if the platform can. A long text is split at the platform's
+    /// limit.
     pub async fn reply(&self, text: &str) -> Result<Sent, Failed> {
         self.send(text, self.0.answering.clone()).await
     }
 
-    /// Answers the question that a program asked, in one piece however long it is: the program waits for
-    /// one answer, and no platform's limit stands between. The first answer counts. To a message that is
-    /// no question this is [`reply`](Self::reply), which in turn never answers one by accident.
+    /// Answers the question of a program, in one piece of any length: the program waits for one answer, and
+    /// no platform's limit applies. The first answer counts. If the message is not a question, this is
+    /// [`reply`](Self::reply). A `reply` never counts as the answer to a question.
     pub async fn answer(&self, text: &str) -> Result<Sent, Failed> {
         let Some(question) = &self.0.question else { return self.reply(text).await };
         let metadata = Metadata { correlation_id: Some(question.clone()), ..self.0.metadata.clone() };
@@ -119,7 +121,7 @@ impl Conversation {
         Ok(Sent(outcome.message_id.into_iter().collect()))
     }
 
-    /// Says something in this chat without quoting.
+    /// Sends a message to this chat without quoting.
     pub async fn say(&self, text: &str) -> Result<Sent, Failed> {
         self.send(text, None).await
     }
@@ -127,17 +129,20 @@ impl Conversation {
     async fn send(&self, text: &str, mut reply_to: Option<MessageId>) -> Result<Sent, Failed> {
         let mut sent = Sent::default();
         for piece in chunks(text, &self.descriptor()) {
-            sent.0.extend(self.send_piece(piece, reply_to.take()).await?);
+            sent.0.extend(self.send_piece(piece, reply_to.take(), false).await?);
         }
         Ok(sent)
     }
 
+    /// Sends one message, with a flag that says whether it will be edited.
     pub(super) async fn send_piece(
         &self,
         content: String,
         reply_to: Option<MessageId>,
+        grows: bool,
     ) -> Result<Option<MessageId>, Failed> {
-        let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
+        let (chat_id, mut metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
+        metadata.expect_edits = grows.then_some(true);
         let outcome = self.act("send", Action::Send { chat_id, content, reply_to, metadata }).await?;
         Ok(outcome.message_id)
     }
@@ -146,20 +151,20 @@ impl Conversation {
         self.0.answering.clone()
     }
 
-    /// Puts `text` in place of what one of our messages said.
+    /// Replaces the text of one of the agent's messages.
     pub async fn edit(&self, message: &MessageId, text: &str) -> Result<(), Failed> {
         let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
         let edit = Action::Edit { chat_id, message_id: message.clone(), content: text.to_owned(), metadata };
         self.act("edit", edit).await.map(drop)
     }
 
-    /// Shows that an answer is on its way.
+    /// Shows a typing indicator.
     pub async fn typing(&self) -> Result<(), Failed> {
         let (chat_id, metadata) = (self.0.chat_id.clone(), self.0.metadata.clone());
         self.act("typing", Action::Typing { chat_id, content: None, metadata }).await.map(drop)
     }
 
-    /// Uses a capability that the house keeps for this session.
+    /// Uses a capability that the server stores for this session.
     pub async fn follow_up(&self, kind: impl Into<CapabilityKind>, text: &str) -> Result<Sent, Failed> {
         let follow_up = Action::FollowUp {
             session_key: self.0.session.clone(),
@@ -176,7 +181,7 @@ impl Conversation {
         self.0.transport.get_chat_info(&self.0.chat_id, &self.0.tag).await
     }
 
-    /// An answer that grows while it is written.
+    /// Starts an answer that is shown while it is being written.
     pub fn stream(&self) -> Streaming {
         Streaming::new(self.clone())
     }
@@ -186,7 +191,7 @@ impl Conversation {
     }
 }
 
-/// Nothing unless somebody waits, and said under which id.
+/// The id of the question, if a program waits for an answer and gave an id.
 fn question(message: &Message) -> Option<CorrelationId> {
     let posted = message.posted().filter(|posted| posted.expects_reply)?;
     posted.meta.as_ref()?.correlation_id.clone()

@@ -1,4 +1,4 @@
-//! One lane per session: messages of a session in order, sessions side by side.
+//! Lanes: one queue per session. Messages of a session run in order, sessions run in parallel.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -24,15 +24,15 @@ pub(super) struct Lanes {
     timepiece: Timepiece,
     on_message: OnMessage,
     lanes: Mutex<HashMap<SessionKey, Lane>>,
-    /// A permit per message in our hands. When there is none left, nothing more is taken off the line.
+    /// One permit per message that the agent holds. If none is left, no more deliveries are accepted.
     room: Arc<Semaphore>,
     closed: AtomicBool,
     emptied: Notify,
 }
 
-/// A session with a turn under way. It is gone as soon as nothing waits in it.
+/// A session with a running turn. The lane is removed as soon as nothing waits in it.
 struct Lane {
-    /// The same session by the later algorithm, where that makes another key.
+    /// The session's key by the newer algorithm, if it differs.
     alias: Option<SessionKey>,
     waiting: VecDeque<(Message, OwnedSemaphorePermit)>,
     turn: CancellationToken,
@@ -56,12 +56,12 @@ impl Lanes {
         })
     }
 
-    /// For the transport. It does not hold us: we hold it.
+    /// The handler for the transport. It holds a weak reference, because the lanes hold the transport.
     pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Cron>) -> Arc<dyn InboundHandler> {
         Arc::new(Door { lanes: Arc::downgrade(lanes), cron })
     }
 
-    /// From now on everything is declined.
+    /// Declines every delivery from now on.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -70,7 +70,7 @@ impl Lanes {
         self.lanes.lock().len()
     }
 
-    /// Returns when no turn is under way and none waits.
+    /// Returns when no turn is running and none waits.
     pub(super) async fn finished(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -97,7 +97,7 @@ impl Lanes {
         tokio::spawn(self.walk(session, message, permit, turn));
     }
 
-    /// Turn after turn until the lane is empty.
+    /// Runs one turn after another until the lane is empty.
     async fn walk(
         self: Arc<Self>,
         session: SessionKey,
@@ -129,15 +129,15 @@ impl Lanes {
 
     async fn take_turn(&self, session: &SessionKey, message: Message, turn: &CancellationToken) {
         let conversation = Conversation::of(&message, session.clone(), &self.transport, &self.timepiece);
-        // A handler that panics costs its own turn, not the session behind it.
+        // A panic in the handler ends only its own turn, not the later ones of the session.
         let work = AssertUnwindSafe(async { (self.on_message)(message, conversation).await }).catch_unwind();
         tokio::select! {
             biased;
-            () = turn.cancelled() => tracing::info!("a turn was interrupted"),
+            () = turn.cancelled() => tracing::info!("turn interrupted"),
             ended = work => match ended {
                 Ok(Ok(())) => {}
-                Ok(Err(trouble)) => tracing::warn!("a turn ended with: {trouble}"),
-                Err(_) => tracing::error!("a turn panicked"),
+                Ok(Err(trouble)) => tracing::warn!("turn failed: {trouble}"),
+                Err(_) => tracing::error!("turn panicked"),
             }
         }
     }
@@ -172,14 +172,14 @@ impl InboundHandler for Door {
     async fn fired(&self, fire: FireBody) -> (u16, Fired) {
         match &self.cron {
             Some(cron) => cron.fired(fire).await,
-            // An agent without a cron has no jobs either.
+            // An agent without cron has no jobs, so the job counts as gone.
             None => (200, Fired::Gone),
         }
     }
 }
 
-/// The key that the house, computing it for an interrupt, arrives at as well. An id that has none is only
-/// this agent's to order by.
+/// The session key. The server computes the same one for an interrupt. If the source has no valid key, the
+/// fallback is only used to order messages inside this agent.
 fn session(source: &Source) -> SessionKey {
     session_key::stock(source, &Options::default()).unwrap_or_else(|_| {
         let chat = source.chat_id.as_ref().map_or("", |chat| chat.as_str());
@@ -187,7 +187,8 @@ fn session(source: &Source) -> SessionKey {
     })
 }
 
-/// Nothing on the wire tells by which algorithm the house takes us to compute keys (section 10.3).
+/// The key by the newer algorithm, if it differs. Nothing on the wire says which algorithm the server
+/// assumes for this agent (section 10.3).
 fn alias(source: &Source, session: &SessionKey) -> Option<SessionKey> {
     session_key::newer(source, &Options::default()).ok().filter(|newer| newer != session)
 }

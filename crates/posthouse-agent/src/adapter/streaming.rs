@@ -1,26 +1,26 @@
-//! An answer that grows while it is written.
+//! Streaming answers: a message that is edited while its text is being written.
 
 use std::time::Duration;
 
-use posthouse_time::Moment;
+use posthouse_time::Instant;
 use posthouse_wire::MessageId;
 
 use super::{Conversation, Failed, Sent, chunks};
 
-/// How often a growing message is edited at most. Platforms limit edits more tightly than sends.
+/// Shortest pause between edits of a growing message. Platforms limit edits more tightly than sends.
 const EVERY: Duration = Duration::from_millis(800);
 
-/// Where the platform can edit, one message grows; where it cannot, each segment is a message of its own.
-/// Dropped without [`finish`](Self::finish), what was shown last stays.
+/// An answer in progress. If the platform can edit, one message grows; otherwise each segment is a message
+/// of its own. If this is dropped without [`finish`](Self::finish), the text that was shown last stays.
 pub struct Streaming {
     conversation: Conversation,
     every: Duration,
     edits: bool,
-    /// Text of the message under way that no finished piece holds.
+    /// Text of the current message that no finished piece holds.
     text: String,
-    /// The message under way, and how much of `text` it shows.
+    /// The current message, and the part of `text` that it shows.
     shown: Option<(MessageId, String)>,
-    last: Option<Moment>,
+    last: Option<Instant>,
     reply_to: Option<MessageId>,
     sent: Sent,
 }
@@ -39,19 +39,19 @@ impl Streaming {
         }
     }
 
-    /// How often the message is edited at most; 800 ms unless said.
+    /// Sets the shortest pause between edits. Default: 800 ms.
     pub fn every(mut self, pause: Duration) -> Self {
         self.every = pause;
         self
     }
 
-    /// Adds to the answer.
+    /// Appends text to the answer.
     pub async fn push(&mut self, text: &str) -> Result<(), Failed> {
         self.text.push_str(text);
         if !self.edits || self.text.trim().is_empty() {
             return Ok(());
         }
-        let now = self.conversation.timepiece().now();
+        let now = self.conversation.timepiece().instant();
         if self.last.is_some_and(|last| now.since(last) < self.every) {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl Streaming {
         self.show(false).await
     }
 
-    /// Ends a segment: what follows is a new message.
+    /// Ends a segment: later text starts a new message.
     pub async fn segment(&mut self) -> Result<(), Failed> {
         let outcome = self.show(true).await;
         self.text.clear();
@@ -68,13 +68,13 @@ impl Streaming {
         outcome
     }
 
-    /// Shows everything, exactly. Returns the messages that the answer became.
+    /// Shows the complete text and returns the messages that carry it.
     pub async fn finish(mut self) -> Result<Sent, Failed> {
         self.segment().await?;
         Ok(self.sent)
     }
 
-    /// Brings the message under way up to date. Pieces that are full are left behind as they are.
+    /// Updates the current message. Pieces that are full stay as they are.
     async fn show(&mut self, last: bool) -> Result<(), Failed> {
         if self.text.trim().is_empty() {
             return Ok(());
@@ -97,18 +97,19 @@ impl Streaming {
                     *shown = piece;
                     Ok(())
                 }
-                // A lost step on the way does not matter, the last one does.
+                // Only the last edit must succeed. A later edit replaces a failed one.
                 Err(failed) if last => Err(failed),
                 Err(_) => Ok(()),
             },
             None => {
-                let message = self.conversation.send_piece(piece.clone(), self.reply_to.take()).await?;
+                let message =
+                    self.conversation.send_piece(piece.clone(), self.reply_to.take(), !last).await?;
                 if let Some(message) = message {
                     self.sent.0.push(message.clone());
                     self.shown = Some((message, piece));
                 } else {
-                    // No id means nothing to edit: what is said is said, and each further segment is a
-                    // message of its own.
+                    // Without an id nothing can be edited: the sent text stays, and each further segment is
+                    // a message of its own.
                     self.edits = false;
                     self.text.clear();
                 }

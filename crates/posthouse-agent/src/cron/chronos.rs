@@ -1,4 +1,4 @@
-//! How an agent wants to be called by the portal.
+//! Configuration of managed cron: the portal, and the way in which it delivers fires.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,42 +12,42 @@ use posthouse_wire::{JobId, Secret};
 use super::Portal;
 use crate::verify::JobKeys;
 
-/// A portal, and how it shall bring fires to us.
+/// A portal, and the way in which it delivers fires to this agent.
 #[derive(Clone)]
 pub struct Chronos {
     pub(super) portal: Portal,
-    /// Nothing: down the agent's socket.
+    /// `None`: over the agent's socket.
     pub(super) callback: Option<String>,
     pub(super) proof: Proof,
     pub(super) keys: HandedKeys,
 }
 
 impl Chronos {
-    /// Fires come to `{url}/api/cron/fire`.
+    /// Fires are sent to `{url}/api/cron/fire`.
     pub fn by_callback(portal: Portal, url: impl Into<String>) -> Self {
         Self { portal, callback: Some(url.into()), proof: Proof::default(), keys: HandedKeys::default() }
     }
 
-    /// Fires come down the agent's own line, which has to say that it takes them
+    /// Fires arrive on the agent's own relay connection, which must announce that it accepts them
     /// ([`Settings::taking_fires`](crate::Settings::taking_fires)).
     pub fn by_socket(portal: Portal) -> Self {
         Self { portal, callback: None, proof: Proof::default(), keys: HandedKeys::default() }
     }
 
-    /// Fires prove themselves by a key of their job. Verify with [`PerJobKey`](crate::verify::PerJobKey)
-    /// over these [`keys`](Self::keys).
+    /// Fires are signed with a key per job. Verify them with [`PerJobKey`](crate::verify::PerJobKey) over
+    /// these [`keys`](Self::keys).
     pub fn with_keys_per_job(mut self) -> Self {
         self.proof = Proof::PerJobKey;
         self
     }
 
-    /// The keys that the portal hands out as jobs are armed.
+    /// The keys that the portal returns when jobs are armed.
     pub fn keys(&self) -> HandedKeys {
         self.keys.clone()
     }
 }
 
-/// Names the way, never the credential.
+/// Shows the way of delivery, never the credential.
 impl fmt::Debug for Chronos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chronos")
@@ -57,8 +57,8 @@ impl fmt::Debug for Chronos {
     }
 }
 
-/// The keys of jobs that were armed by this process. They are not kept: the portal hands the same ones out
-/// again when the next process arms its jobs, and until then tries again what was refused.
+/// Keys of the jobs that this process has armed. They are not stored: the portal returns the same keys when
+/// the next process arms its jobs, and until then it repeats refused fires.
 #[derive(Clone, Default)]
 pub struct HandedKeys(Arc<Mutex<HashMap<JobId, Secret>>>);
 

@@ -1,4 +1,4 @@
-//! What is configured, and which trigger that makes.
+//! Cron settings of an agent, and the trigger that they select.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,49 +11,50 @@ use super::{Chronos, Credential, Portal, Trigger};
 use crate::jobs::Terms;
 use crate::verify::{Expected, FireVerifier, PerJobKey, PinnedKey, verifier};
 
-/// The settings of an agent's cron, by the names that a stock agent uses.
+/// Cron settings of an agent, under the names that a stock agent uses.
 #[derive(Clone, Default)]
 pub struct Config {
     /// `cron.provider`: `chronos` for the portal; empty, `builtin`, `in-process` or `inprocess` for the
     /// ticker; `none` for neither.
     pub provider: String,
-    /// `cron.chronos.portal_url`: where to ask, and what fire tokens name as their issuer.
+    /// `cron.chronos.portal_url`: address of the portal, and issuer of its fire tokens.
     pub portal_url: String,
-    /// `cron.chronos.callback_url`: where the portal reaches this agent.
+    /// `cron.chronos.callback_url`: URL at which the portal reaches this agent.
     pub callback_url: String,
-    /// `cron.chronos.deliver`: `socket` has fires come down the agent's own line, and needs no callback.
+    /// `cron.chronos.deliver`: with `socket`, fires arrive on the agent's own relay connection and no
+    /// callback is needed.
     pub by_socket: bool,
     /// `cron.chronos.expected_audience`: `agent:{instance}`.
     pub expected_audience: String,
-    /// `cron.chronos.nas_jwks_url`: the address of the portal's keys, or a public key in PEM.
+    /// `cron.chronos.nas_jwks_url`: URL of the portal's keys, or a public key in PEM.
     pub nas_jwks_url: String,
-    /// `cron.chronos.verifier`: `portal_jwt` unless said, `pinned_key` or `per_job_key`.
+    /// `cron.chronos.verifier`: `portal_jwt` (default), `pinned_key` or `per_job_key`.
     pub verifier: String,
     /// `cron.chronos.client_id` and `client_secret`, or an `access_token` instead.
     pub credential: Option<Credential>,
-    /// `cron.max_parallel_jobs`, or `HERMES_CRON_MAX_PARALLEL`, which wins; unbounded unless said.
+    /// `cron.max_parallel_jobs`, or `HERMES_CRON_MAX_PARALLEL`, which takes precedence. Default: unlimited.
     pub max_parallel_jobs: Option<usize>,
     /// `timezone`, unless `HERMES_TIMEZONE` is set.
     pub timezone: Option<String>,
-    /// `HERMES_CRON_TIMEOUT`, in seconds: how long a run may be silent; 600 s unless said.
+    /// `HERMES_CRON_TIMEOUT`, in seconds: time that a run may be silent. Default: 600 s.
     pub inactivity: Option<Duration>,
 }
 
-/// What a configuration comes to.
+/// The trigger and verifier that a configuration selects.
 pub struct Choice {
     pub trigger: Trigger,
-    /// Who judges fires that come by HTTP.
+    /// Verifier of fires that arrive by HTTP.
     pub verifier: Option<Arc<dyn FireVerifier>>,
 }
 
 impl Config {
-    /// From the environment: each name in capitals with `_` for `.`, such as `CRON_CHRONOS_PORTAL_URL`.
+    /// Reads the environment: each name in capitals with `_` for `.`, such as `CRON_CHRONOS_PORTAL_URL`.
     pub fn from_env() -> Self {
         Self::read(|name| std::env::var(name.to_uppercase().replace('.', "_")).ok())
     }
 
-    /// From anything that knows settings by their names, such as the object that `posthouse agent create
-    /// --json` prints under `cron`.
+    /// Reads any source of settings by name, such as the object that `posthouse agent create --json` prints
+    /// under `cron`.
     pub fn read(setting: impl Fn(&str) -> Option<String>) -> Self {
         let set =
             |name: &str| setting(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
@@ -79,14 +80,14 @@ impl Config {
         }
     }
 
-    /// What a store is opened with, by the clock on the wall: zone and patience as configured.
+    /// Settings for opening a store, with the wall clock and the configured zone and inactivity.
     pub fn terms(&self) -> Terms {
         let terms = Terms::new(Timepiece::wall(), zone(self.timezone.as_deref()));
         Terms { inactivity: self.inactivity.unwrap_or(terms.inactivity), ..terms }
     }
 
-    /// Which trigger this makes. No network is touched. What is unknown or incomplete makes the ticker,
-    /// with a warning: cron never loses its trigger.
+    /// Selects the trigger, without network calls. Unknown or incomplete settings select the ticker, with a
+    /// warning, because cron always needs a trigger.
     pub fn choose(&self, timepiece: &Timepiece) -> Choice {
         let ticker = Choice { trigger: Trigger::Ticker, verifier: None };
         match self.provider.trim().to_ascii_lowercase().as_str() {
@@ -97,7 +98,7 @@ impl Config {
                 ticker
             }),
             unknown => {
-                tracing::warn!(provider = unknown, "no such cron provider; the local ticker runs");
+                tracing::warn!(provider = unknown, "unknown cron provider; the local ticker runs");
                 ticker
             }
         }
@@ -112,10 +113,10 @@ impl Config {
         if !self.by_socket {
             needed(&self.callback_url, "callback_url")?;
         }
-        let credential = self.credential.clone().ok_or("there is no credential for the portal")?;
+        let credential = self.credential.clone().ok_or("no credential for the portal is set")?;
         let portal = Portal::new(&self.portal_url, credential, timepiece.clone());
         let chronos = match self.by_socket {
-            // The line proves itself; a callback is not asked for.
+            // The relay connection is authenticated, so neither a callback nor a verifier is needed.
             true => {
                 let trigger = Trigger::Chronos(Chronos::by_socket(portal));
                 return Ok(Choice { trigger, verifier: None });
@@ -128,7 +129,7 @@ impl Config {
         Ok(Choice { trigger: Trigger::Chronos(chronos), verifier: Some(verifier) })
     }
 
-    /// A verifier that could let nothing pass is no verifier: every fire would be in vain.
+    /// Incomplete settings are an error, because a verifier without them would refuse every fire.
     fn fire_verifier(
         &self,
         chronos: &Chronos,
@@ -145,14 +146,14 @@ impl Config {
         }
         let expected =
             Expected { audience: self.expected_audience.clone(), issuer: Some(self.portal_url.clone()) };
-        let bad_key = |_| "cron.chronos.nas_jwks_url holds neither an address nor a public key".to_owned();
+        let bad_key = |_| "cron.chronos.nas_jwks_url is neither a URL nor a public key in PEM".to_owned();
         match self.verifier.as_str() {
             "" | "portal_jwt" => verifier(&self.nas_jwks_url, expected, timepiece.clone()).map_err(bad_key),
             "pinned_key" => {
                 let pinned = PinnedKey::new(&self.nas_jwks_url, expected, timepiece.clone());
                 Ok(Arc::new(pinned.map_err(bad_key)?))
             }
-            unknown => Err(format!("cron.chronos.verifier {unknown:?} is not known")),
+            unknown => Err(format!("cron.chronos.verifier {unknown:?} is unknown")),
         }
     }
 }

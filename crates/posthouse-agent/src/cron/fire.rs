@@ -1,4 +1,4 @@
-//! A fire comes in: is it genuine, whose is it, and who runs it?
+//! Incoming fires: verifying the proof, claiming the fire and starting the run.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::{Cron, Trigger};
 use crate::jobs::{Claimed, Lost};
 
-/// When a fire may be brought again that we cannot take at present.
+/// Retry times for fires that cannot be accepted at present.
 const DRAINING: Duration = Duration::from_secs(1);
 const TROUBLED: Duration = Duration::from_secs(5);
-/// The most that a queued fire waits before it is brought again. The run before it may end any time.
+/// Longest wait of a queued fire before its next delivery. The run before it may end at any time.
 const QUEUED: Duration = Duration::from_secs(15);
 
-/// What to say to whoever brought a fire.
+/// HTTP answer to a fire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub status: u16,
@@ -27,17 +27,17 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// What became of a fire.
+/// Result of a fire.
 enum Taken {
-    /// Nothing more is to be done about it.
+    /// Nothing more is to be done.
     Settled(Fired),
-    /// It should be brought again.
+    /// The portal should deliver it again.
     Later { why: &'static str, after: Duration },
 }
 
 impl Cron {
-    /// The fire endpoint as a function over what came: `POST {callback}/api/cron/fire`. Nothing of the body
-    /// is acted upon before the proof is judged, and which check failed is never told.
+    /// The fire endpoint (`POST {callback}/api/cron/fire`) as a function. Nothing in the body has an effect
+    /// before the proof is verified. The answer never says which check failed.
     pub async fn fire(&self, headers: &HeaderMap, body: &[u8]) -> Answer {
         let verified = match &self.0.verifier {
             Some(verifier) => verifier.verify(headers, body).await,
@@ -62,16 +62,17 @@ impl Cron {
         }
     }
 
-    /// A fire that came down the agent's own line, which has proved itself.
+    /// A fire from the agent's own relay connection, which is already authenticated.
     pub async fn fired(&self, fire: FireBody) -> (u16, Fired) {
         match self.take(&fire.job_id, fire.fire_at.as_ref()).await {
             Taken::Settled(fired) => (status(fired), fired),
-            // The word beside a refusal is read by nobody.
+            // No one reads the word beside a refusal.
             Taken::Later { .. } => (503, Fired::Stopped),
         }
     }
 
-    /// In a task of its own: a caller who hangs up while we claim must not leave a claim that nobody runs.
+    /// Runs in its own task: a caller that disconnects during the claim must not leave a claim that no one
+    /// runs.
     async fn take(&self, job: &JobId, fire_at: Option<&FireAt>) -> Taken {
         let (cron, job, fire_at) = (self.clone(), job.clone(), fire_at.cloned());
         let taking = self.0.runs.spawn(async move {
@@ -83,14 +84,13 @@ impl Cron {
             }
             cron.0.memory.lock().taking(&job);
             let taken = cron.claim(&job, fire_at.as_ref()).await;
-            // The portal counts an arm as done that was answered for, and goes on to the next time it knows
-            // by itself.
+            // For the portal, an answered arm is done. It continues with the next time that it knows.
             let answered = fire_at.as_ref().filter(|_| matches!(taken, Taken::Settled(_)));
             cron.0.memory.lock().took(&job, answered.map(FireAt::text));
             cron.ask();
             taken
         });
-        taking.await.unwrap_or(Taken::Later { why: "the fire could not be taken", after: TROUBLED })
+        taking.await.unwrap_or(Taken::Later { why: "the fire could not be accepted", after: TROUBLED })
     }
 
     async fn claim(&self, job: &JobId, fire_at: Option<&FireAt>) -> Taken {
@@ -103,14 +103,14 @@ impl Cron {
             Ok(Claimed::Lost(Lost::Gone | Lost::Off)) => Fired::Gone,
             Ok(Claimed::Lost(Lost::Settled | Lost::Held)) => Fired::Duplicate,
             Ok(Claimed::Lost(Lost::Overlap)) => Fired::Overlap,
-            // The portal remembers it for us: what waits in our memory would die with us.
+            // The portal keeps the fire. Kept in this process, it would be lost when the process dies.
             Ok(Claimed::Lost(Lost::Queued { until })) => {
                 let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
                 let after = left.clamp(Duration::from_secs(1), QUEUED);
-                return Taken::Later { why: "the last run still goes on", after };
+                return Taken::Later { why: "the last run is still in progress", after };
             }
             Err(fault) => {
-                tracing::error!(job.id = %job, %fault, "could not claim a fire");
+                tracing::error!(job.id = %job, %fault, "cannot claim a fire");
                 return Taken::Later { why: "the job store is not available", after: TROUBLED };
             }
         })
@@ -129,7 +129,7 @@ fn status(fired: Fired) -> u16 {
     if fired == Fired::Accepted { 202 } else { 200 }
 }
 
-/// A time that cannot be read counts as none, since a stock portal's need not be there at all.
+/// A time that cannot be parsed counts as absent, because a stock portal need not send one.
 fn read(body: &[u8]) -> Option<(JobId, Option<FireAt>)> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let job = body["job_id"].as_str().filter(|job| !job.is_empty())?;

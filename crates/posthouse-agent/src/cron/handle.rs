@@ -1,4 +1,4 @@
-//! The handle that authors hold, and how it is put together.
+//! Cron handle for authors, and its builder.
 
 use std::fmt;
 use std::future::Future;
@@ -19,21 +19,21 @@ use crate::jobs::{Change, Fault, Job, JobStore, NewJob, Terms};
 use crate::verify::FireVerifier;
 use crate::{Standing as Line, WebSocketTransport};
 
-/// How long runs may take to hear that they were cut short.
+/// Time that cancelled runs get to end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Who tells when a job is due.
+/// What starts due jobs.
 #[derive(Clone, Debug)]
 pub enum Trigger {
     /// A loop in this process.
     Ticker,
-    /// The portal; the ticker stands in for it.
+    /// The portal, replaced by the ticker while it is not usable.
     Chronos(Chronos),
-    /// Nobody: jobs are kept and do not run.
+    /// Nothing: jobs are stored and do not run.
     Off,
 }
 
-/// Who tells at present.
+/// What starts due jobs at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Not started, switched off, or stopped.
@@ -42,9 +42,9 @@ pub enum Standing {
     Asking,
     /// The loop in this process.
     Ticking,
-    /// The portal, which holds exactly what the jobs want.
+    /// The portal, whose arms match the jobs.
     Managed,
-    /// The loop in this process, for good: the portal will not serve this identity.
+    /// The loop in this process, permanently: the portal does not serve this identity.
     Refused,
 }
 
@@ -59,18 +59,18 @@ pub(super) struct Inner {
     pub trigger: Trigger,
     pub verifier: Option<Arc<dyn FireVerifier>>,
     pub on_job: OnJob,
-    /// A permit per run under way, where that is bounded.
+    /// One permit per run, if the number of runs is limited.
     pub places: Option<Arc<Semaphore>>,
     pub runs: TaskTracker,
-    /// No fire is taken any more.
+    /// No more fires are accepted.
     pub closing: CancellationToken,
-    /// Runs under way are cut short.
+    /// Running jobs are cancelled.
     pub cut: CancellationToken,
     pub standing: watch::Sender<Standing>,
     pub memory: Mutex<Memory>,
-    /// How often somebody wished that the portal hear of a change.
-    pub wishes: AtomicU64,
-    /// How many of those wishes the latest round had seen, and whether it went well.
+    /// Number of requests for a round so far.
+    pub requests: AtomicU64,
+    /// Number of requests that the latest round has covered, and whether it succeeded.
     pub rounds: watch::Sender<(u64, bool)>,
     pub changed: Notify,
     pub stirred: Notify,
@@ -78,7 +78,7 @@ pub(super) struct Inner {
     started: AtomicBool,
 }
 
-/// Puts a [`Cron`] together.
+/// Builder for [`Cron`].
 pub struct CronBuilder {
     store: Arc<dyn JobStore>,
     terms: Terms,
@@ -90,12 +90,12 @@ pub struct CronBuilder {
 }
 
 impl Cron {
-    /// Over `store`, by the terms that it was opened with.
+    /// Uses `store`, with the terms that it was opened with.
     pub fn builder(store: impl JobStore + 'static, terms: Terms) -> CronBuilder {
         Self::over(Arc::new(store), terms)
     }
 
-    /// The same for a store that others hold as well.
+    /// Like [`builder`](Self::builder), for a shared store.
     pub fn over(store: Arc<dyn JobStore>, terms: Terms) -> CronBuilder {
         CronBuilder {
             store,
@@ -108,7 +108,7 @@ impl Cron {
         }
     }
 
-    /// Begins to run jobs; once is enough. Returns at once.
+    /// Starts running jobs and returns at once. Further calls have no effect.
     pub fn start(&self) {
         if self.0.started.swap(true, Ordering::AcqRel) || self.0.closing.is_cancelled() {
             return;
@@ -129,12 +129,13 @@ impl Cron {
         }
     }
 
-    /// Takes no more fires, lets runs finish for as long as the grace is, and marks the rest as cut short.
+    /// Accepts no more fires, lets runs finish during the grace period, and marks the others as
+    /// interrupted.
     pub async fn stop(&self) {
         self.0.closing.cancel();
         self.0.runs.close();
         if self.0.terms.timepiece.within(self.0.grace, self.0.runs.wait()).await.is_err() {
-            tracing::warn!("stopping although {} runs are still under way", self.0.runs.len());
+            tracing::warn!("stopping while {} runs are still in progress", self.0.runs.len());
             self.0.cut.cancel();
             let _ = tokio::time::timeout(FAREWELL, self.0.runs.wait()).await;
         }
@@ -145,20 +146,20 @@ impl Cron {
         *self.0.standing.borrow()
     }
 
-    /// Returns once it stands as `wanted` says.
+    /// Returns when the standing satisfies `wanted`.
     pub async fn until(&self, wanted: impl Fn(Standing) -> bool) -> Standing {
         let mut standing = self.0.standing.subscribe();
         let seen = standing.wait_for(|standing| wanted(*standing)).await;
         *seen.expect("this handle holds the sender")
     }
 
-    /// Where the jobs are kept. After a change made there and not here, ask to [`reconcile`](Self::reconcile).
+    /// The job store. After a change made directly in it, call [`reconcile`](Self::reconcile).
     pub fn store(&self) -> &Arc<dyn JobStore> {
         &self.0.store
     }
 
-    pub async fn create(&self, wish: NewJob) -> Result<Job, Fault> {
-        let created = self.0.store.create(wish).await?;
+    pub async fn create(&self, request: NewJob) -> Result<Job, Fault> {
+        let created = self.0.store.create(request).await?;
         self.ask();
         Ok(created)
     }
@@ -187,15 +188,16 @@ impl Cron {
         Ok(removed)
     }
 
-    /// Has it run at once, by way of the trigger.
+    /// Runs the job at once, through the trigger.
     pub async fn run_now(&self, job: &JobId) -> Result<Option<Job>, Fault> {
         let hurried = self.0.store.run_now(job).await?;
         self.ask();
         Ok(hurried)
     }
 
-    /// Brings the portal to what the jobs want, and says whether that went well. The verbs above ask for
-    /// this themselves and do not wait for it; whoever is about to sleep should.
+    /// Makes the portal's arms match the jobs, and returns whether that succeeded. The methods above
+    /// request this themselves without waiting for it. An agent that is about to go idle should wait for
+    /// it.
     pub async fn reconcile(&self) -> bool {
         if !matches!(self.0.trigger, Trigger::Chronos(_)) || !self.0.started.load(Ordering::Acquire) {
             return false;
@@ -210,14 +212,13 @@ impl Cron {
         }
     }
 
-    /// After a sleep: asks the portal anew what it holds, since it may have given up meanwhile, and
-    /// reconciles.
+    /// After a sleep: asks the portal again for its arms, because it may have dropped them, and reconciles.
     pub fn wake(&self) {
         self.0.memory.lock().doubt();
         self.ask();
     }
 
-    /// Wakes whenever this line comes up again, for as long as both live.
+    /// Calls [`wake`](Self::wake) whenever this connection comes up again, for as long as both exist.
     pub fn follow(&self, line: &WebSocketTransport) {
         let (cron, line) = (self.clone(), line.clone());
         self.0.runs.spawn(async move {
@@ -235,9 +236,9 @@ impl Cron {
         });
     }
 
-    /// Asks for a round that sees everything up to now, and says as the how-manieth wish.
+    /// Requests a round that covers all changes so far, and returns the number of this request.
     pub(super) fn ask(&self) -> u64 {
-        let mine = self.0.wishes.fetch_add(1, Ordering::AcqRel) + 1;
+        let mine = self.0.requests.fetch_add(1, Ordering::AcqRel) + 1;
         self.0.changed.notify_one();
         self.0.stirred.notify_one();
         mine
@@ -254,44 +255,44 @@ impl fmt::Debug for Cron {
 }
 
 impl CronBuilder {
-    /// Trigger, verifier and bounds as the configuration chooses them.
+    /// Uses the trigger, verifier and limits that the configuration selects.
     pub fn configured(self, config: &Config) -> Self {
         let choice = config.choose(&self.terms.timepiece);
         Self { trigger: choice.trigger, verifier: choice.verifier, at_most: config.max_parallel_jobs, ..self }
     }
 
-    /// Who tells when a job is due; the ticker unless said.
+    /// Sets the trigger. Default: the ticker.
     pub fn trigger(mut self, trigger: Trigger) -> Self {
         self.trigger = trigger;
         self
     }
 
-    /// Who judges fires that come by HTTP. Unless said they are all refused.
+    /// Sets the verifier of fires that arrive by HTTP. Without one, all of them are refused.
     pub fn verifier(mut self, verifier: Arc<dyn FireVerifier>) -> Self {
         self.verifier = Some(verifier);
         self
     }
 
-    /// The name that claims are made under; `HERMES_MACHINE_ID`, or host and process, unless said.
+    /// Sets the name used in claims. Default: `HERMES_MACHINE_ID`, or host and process.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = owner.into();
         self
     }
 
-    /// How many runs may go on at a time; unbounded unless said.
+    /// Sets the limit of parallel runs. Default: unlimited.
     pub fn max_parallel(mut self, runs: usize) -> Self {
         self.at_most = Some(runs);
         self
     }
 
-    /// How long runs may go on after [`Cron::stop`]; 20 s unless said.
+    /// Sets the time that runs get to finish after [`Cron::stop`]. Default: 20 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// What a run does. An error is kept with the job; the job goes on. Cancelled where it stands when the
-    /// claim on its fire was lost.
+    /// Sets the function that runs a job. An error is stored with the job, and the job goes on. The
+    /// function is cancelled at its current await point if the claim is lost.
     pub fn on_job<F, T, E>(self, on_job: F) -> Cron
     where
         F: Fn(Run) -> T + Send + Sync + 'static,
@@ -315,7 +316,7 @@ impl CronBuilder {
             cut: CancellationToken::new(),
             standing: watch::Sender::new(Standing::Off),
             memory: Mutex::default(),
-            wishes: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             rounds: watch::Sender::new((0, false)),
             changed: Notify::new(),
             stirred: Notify::new(),

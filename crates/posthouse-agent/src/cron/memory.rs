@@ -1,4 +1,4 @@
-//! What we know the portal to hold.
+//! Known arms at the portal.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -7,21 +7,21 @@ use jiff::Timestamp;
 use posthouse_wire::JobId;
 use posthouse_wire::cron::{FireAt, Listing, Provision};
 
-use super::wish::Arm;
+use super::arm_request::Arm;
 use crate::jobs::{Missed, Overlap, Policy};
 
-/// When fewer times than this are left of those that the portal knows ahead, it is told more.
+/// If fewer later times than this are left at the portal, it gets more.
 const FEW: usize = 8;
 
-/// The arms at the portal, as far as we know.
+/// The arms at the portal, as far as they are known.
 #[derive(Default)]
 pub(super) struct Memory {
     armed: HashMap<JobId, Armed>,
-    /// It was asked what it holds, and answered.
+    /// The portal has been asked for its list and has answered.
     listed: bool,
-    /// Jobs with a fire in our hands, and how many.
+    /// Jobs with a fire that is being claimed, and how many.
     in_hand: HashMap<JobId, usize>,
-    /// Jobs that a fire was taken of since the jobs were last read.
+    /// Jobs with a fire accepted since the jobs were last read.
     moved: HashSet<JobId>,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct Memory {
 pub(super) struct Armed {
     text: String,
     then: VecDeque<FireAt>,
-    /// Nothing for an arm that we have only heard of.
+    /// `None` for an arm that is only known from the portal's list.
     policy: Option<Policy>,
 }
 
 impl Memory {
-    /// Whether the portal should be asked: we know of nothing, or never heard of what may be left over from
-    /// another life.
+    /// Whether to ask the portal for its list: nothing is known, or there may be arms left from an earlier
+    /// process.
     pub(super) fn wants_listing(&self) -> bool {
         self.armed.is_empty() || !self.listed
     }
 
-    /// What the portal says it holds. What we armed ourselves we know better.
+    /// Adds the arms of the portal's list. Arms that this process made are known better and stay.
     pub(super) fn learn(&mut self, listing: Listing) {
         for arm in listing.armed {
             let heard = Armed { text: arm.fire_at, then: VecDeque::new(), policy: None };
@@ -50,28 +50,29 @@ impl Memory {
         self.listed = true;
     }
 
-    /// The portal may have given up what it held.
+    /// Forgets everything, because the portal may have dropped its arms.
     pub(super) fn doubt(&mut self) {
         self.armed.clear();
         self.listed = false;
     }
 
-    /// Notes what is about to be armed, and hands back what stood there.
-    pub(super) fn arming(&mut self, wish: &Provision) -> Option<Armed> {
+    /// Records an arm that is about to be made, and returns the one it replaces.
+    pub(super) fn arming(&mut self, request: &Provision) -> Option<Armed> {
         let armed = Armed {
-            text: wish.fire_at.text().to_owned(),
-            then: wish.then.iter().cloned().collect(),
-            policy: Some(wish.policy.clone()),
+            text: request.fire_at.text().to_owned(),
+            then: request.then.iter().cloned().collect(),
+            policy: Some(request.policy.clone()),
         };
-        self.armed.insert(wish.job.clone(), armed)
+        self.armed.insert(request.job.clone(), armed)
     }
 
-    /// It was not: what stood there before still does, unless a fire has shown that the portal did hear.
-    pub(super) fn not_armed(&mut self, wish: &Provision, before: Option<Armed>) {
-        let untouched = |armed: &Armed| armed.text == wish.fire_at.text();
-        if self.armed.get(&wish.job).is_some_and(untouched) {
-            self.armed.remove(&wish.job);
-            self.armed.extend(before.map(|before| (wish.job.clone(), before)));
+    /// The arm was not made: restores the earlier one, unless a fire has shown that the portal did get the
+    /// request.
+    pub(super) fn not_armed(&mut self, request: &Provision, before: Option<Armed>) {
+        let untouched = |armed: &Armed| armed.text == request.fire_at.text();
+        if self.armed.get(&request.job).is_some_and(untouched) {
+            self.armed.remove(&request.job);
+            self.armed.extend(before.map(|before| (request.job.clone(), before)));
         }
     }
 
@@ -88,7 +89,7 @@ impl Memory {
         *self.in_hand.entry(job.clone()).or_default() += 1;
     }
 
-    /// It was; `answered` is its time if the portal need not bring it again.
+    /// The claim has ended. `answered` is the fire's time if the portal need not deliver it again.
     pub(super) fn took(&mut self, job: &JobId, answered: Option<&str>) {
         if let Some(text) = answered {
             self.fired(job, text);
@@ -107,20 +108,20 @@ impl Memory {
         self.moved.clear();
     }
 
-    /// What was read of this job may be older or newer than what we know of its arm. Another round follows
-    /// every fire, and can tell.
+    /// The job's record may be older or newer than its known arm. Another round follows every fire and
+    /// decides.
     pub(super) fn is_moving(&self, job: &JobId) -> bool {
         self.in_hand.contains_key(job) || self.moved.contains(job)
     }
 
-    /// We took the fire of that time: the portal goes on with the next one that it knows, if any.
+    /// A fire of that time was accepted: the portal continues with the next time that it knows, if any.
     fn fired(&mut self, job: &JobId, text: &str) {
         let Some(armed) = self.armed.get_mut(job) else { return };
         if armed.text != text {
             match armed.then.iter().position(|at| at.text() == text) {
-                // The portal has passed over those before it.
+                // The portal has skipped the times before it.
                 Some(place) => drop(armed.then.drain(..=place)),
-                // Superseded while it was on its way, or a time that we know nothing of.
+                // Replaced while it was on its way, or an unknown time.
                 None if is_later(&armed.text, text) => return,
                 None => armed.then.clear(),
             }
@@ -131,7 +132,7 @@ impl Memory {
         }
     }
 
-    /// Whether the portal has to hear of this.
+    /// Whether the portal needs this arm.
     pub(super) fn lacks(&self, job: &JobId, arm: &Arm, now: Timestamp) -> bool {
         let Some(armed) = self.armed.get(job) else { return true };
         if armed.is_backlog(arm, now) {
@@ -150,8 +151,8 @@ impl Memory {
 }
 
 impl Armed {
-    /// The portal is still at a time that went by, of a job that wants every one of them or has them wait:
-    /// arming the next would lose it. It comes to the next by itself.
+    /// The portal still has a time that has passed, and the job's policy runs all of them or queues them.
+    /// Arming the next time would lose it. The portal reaches the next time by itself.
     fn is_backlog(&self, arm: &Arm, now: Timestamp) -> bool {
         let kept = arm.policy.missed == Missed::All || arm.policy.overlap == Overlap::Queue;
         let behind = |at: FireAt| {

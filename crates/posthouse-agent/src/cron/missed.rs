@@ -1,4 +1,4 @@
-//! Which of the times that went by are made up for.
+//! Missed runs: which of the times that have passed are run later.
 
 use std::iter::successors;
 use std::time::Duration;
@@ -9,11 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::schedule::{Kind, Schedule};
 use crate::jobs::{Missed, Policy};
 
-/// More than this is no backlog that anybody wants run; of a longer one the oldest are.
+/// Most runs of one backlog. Of a longer one, the oldest are run.
 const MOST: usize = 1000;
 
-/// The times to run now for a job whose run at `first` is due or overdue, oldest first; none if it is to be
-/// passed over.
+/// The times to run now for a job that was due at `first`, oldest first. Empty if the run is to be skipped.
 pub(super) fn made_up(
     policy: &Policy,
     schedule: &Schedule,
@@ -23,7 +22,7 @@ pub(super) fn made_up(
 ) -> Vec<Timestamp> {
     let earliest = earliest(policy, now);
     match policy.missed {
-        // Claimed under the time that was due: a late word about it finds it settled.
+        // Claimed under the time that was due, so that a late fire for it finds it settled.
         Missed::Once => vec![first],
         Missed::Skip => {
             let latest = latest(schedule, first, now, zone);
@@ -37,8 +36,8 @@ pub(super) fn made_up(
     }
 }
 
-/// Where a job starts that may be overdue: the portal is told no times that the policy would pass over,
-/// since it is told only so many and could come to their end before the present.
+/// The first time to arm for a job that may be overdue. The portal gets no times that the policy would
+/// skip: it gets a limited number of times and could otherwise reach their end before the present.
 pub(super) fn start(
     policy: &Policy,
     schedule: &Schedule,
@@ -55,12 +54,12 @@ pub(super) fn start(
     }
 }
 
-/// The far end of the window.
+/// The beginning of the policy's window.
 fn earliest(policy: &Policy, now: Timestamp) -> Timestamp {
     now.checked_sub(SignedDuration::from_micros(policy.window_us())).unwrap_or(Timestamp::MIN)
 }
 
-/// The first time that is not before `earliest`, without counting through all that are.
+/// The first time that is not before `earliest`, found without counting through all earlier ones.
 fn not_before(
     schedule: &Schedule,
     first: Timestamp,
@@ -81,7 +80,7 @@ fn not_before(
     }
 }
 
-/// The last time that has come, `first` or a later one.
+/// The last time that has passed: `first` or a later one.
 fn latest(schedule: &Schedule, first: Timestamp, now: Timestamp, zone: &TimeZone) -> Timestamp {
     match schedule.kind() {
         Kind::Once { .. } => first,
@@ -90,7 +89,7 @@ fn latest(schedule: &Schedule, first: Timestamp, now: Timestamp, zone: &TimeZone
             ahead(first, behind - behind % period(*every)).unwrap_or(first)
         }
         Kind::Cron { .. } => {
-            // Looked for backwards in growing steps: how far apart the times lie is not known.
+            // Searches backwards in growing steps, because the distance between the times is unknown.
             let mut back = SignedDuration::from_secs(60);
             loop {
                 let base = now.checked_sub(back).unwrap_or(first).max(first);
@@ -128,16 +127,16 @@ mod tests {
         Schedule::parse(text, Dialect::Hermes019, at(0), ZONE).unwrap()
     }
 
-    fn wish(missed: Missed, window: u32) -> Policy {
+    fn policy(missed: Missed, window: u32) -> Policy {
         Policy { missed, window: Some(window), ..Policy::default() }
     }
 
     #[test]
     fn all_makes_up_for_every_time_inside_the_window_oldest_first() {
         for schedule in [every("every 10m"), every("*/10 * * * *")] {
-            let times = made_up(&wish(Missed::All, 1800), &schedule, at(10), at(65), ZONE);
+            let times = made_up(&policy(Missed::All, 1800), &schedule, at(10), at(65), ZONE);
             assert_eq!(times, [at(40), at(50), at(60)]);
-            assert_eq!(start(&wish(Missed::All, 1800), &schedule, at(10), at(65), ZONE), Some(at(40)));
+            assert_eq!(start(&policy(Missed::All, 1800), &schedule, at(10), at(65), ZONE), Some(at(40)));
         }
     }
 
@@ -151,17 +150,17 @@ mod tests {
     #[test]
     fn skip_runs_what_is_late_by_less_than_the_window_and_else_waits_for_the_next() {
         let schedule = every("every 60m");
-        assert_eq!(made_up(&wish(Missed::Skip, 300), &schedule, at(60), at(64), ZONE), [at(60)]);
-        assert!(made_up(&wish(Missed::Skip, 300), &schedule, at(60), at(66), ZONE).is_empty());
-        assert!(made_up(&wish(Missed::Skip, 300), &every("30m"), at(30), at(40), ZONE).is_empty());
+        assert_eq!(made_up(&policy(Missed::Skip, 300), &schedule, at(60), at(64), ZONE), [at(60)]);
+        assert!(made_up(&policy(Missed::Skip, 300), &schedule, at(60), at(66), ZONE).is_empty());
+        assert!(made_up(&policy(Missed::Skip, 300), &every("30m"), at(30), at(40), ZONE).is_empty());
         let cron = every("0 * * * *");
-        assert_eq!(start(&wish(Missed::Skip, 300), &cron, at(60), at(66), ZONE), Some(at(120)));
+        assert_eq!(start(&policy(Missed::Skip, 300), &cron, at(60), at(66), ZONE), Some(at(120)));
     }
 
     #[test]
     fn a_backlog_without_end_is_cut() {
         let year = at(525_600);
-        let times = made_up(&wish(Missed::All, u32::MAX), &every("* * * * *"), at(1), year, ZONE);
+        let times = made_up(&policy(Missed::All, u32::MAX), &every("* * * * *"), at(1), year, ZONE);
         assert_eq!((times.len(), times[0]), (1000, at(1)));
         let latest = start(&Policy::default(), &every("* * * * *"), at(1), year, ZONE);
         assert_eq!(latest, Some(year));

@@ -1,4 +1,4 @@
-//! The portal as an agent sees it: arm, cancel, list.
+//! HTTP client of the cron portal: arm, cancel, list.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::https::{self, shown};
 pub use crate::token::Credential;
 use crate::token::{NoToken, Tokens};
 
-/// How long one call may take.
+/// Time limit of one call.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Room for the ten thousand arms of the longest listing.
+/// Enough for the longest list, ten thousand arms.
 const LONGEST: usize = 4 << 20;
 
-/// Asks the portal for calls. Clones share the connection and the token.
+/// Client of the portal. Clones share the connection and the token.
 #[derive(Clone)]
 pub struct Portal(Arc<Inner>);
 
@@ -31,13 +31,13 @@ struct Inner {
     tokens: Tokens,
 }
 
-/// Why the portal did not do what was asked.
+/// Reason why the portal did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It knows us and will never serve this identity; asking again is of no use.
+    /// The portal will never serve this identity. Asking again is useless.
     #[error("the portal does not serve this identity: {0}")]
     Identity(String),
-    /// Anything else: it may go better next time.
+    /// Anything else: a later call may succeed.
     #[error("{0}")]
     Passing(String),
 }
@@ -49,12 +49,12 @@ impl From<NoToken> for Refusal {
 }
 
 impl Portal {
-    /// `url` is `cron.chronos.portal_url`. Nothing is called before the first question.
+    /// `url` is `cron.chronos.portal_url`. Nothing is called before the first request.
     pub fn new(url: &str, credential: Credential, timepiece: Timepiece) -> Self {
         Self::of(url, credential, timepiece, None)
     }
 
-    /// As [`Portal::new`], trusting what `tls` trusts instead of what the machine does.
+    /// Like [`Portal::new`], with `tls` instead of the machine's trusted certificates.
     pub fn with_tls(
         url: &str,
         credential: Credential,
@@ -75,22 +75,22 @@ impl Portal {
         Self(Arc::new(Inner { base, tls, client: OnceLock::new(), tokens }))
     }
 
-    /// "Call me at this time about this job." Kept by the portal before it answers.
-    pub async fn provision(&self, wish: &Provision) -> Result<Provisioned, Refusal> {
-        let wish = wish.body();
-        let body = self.call(|client, base| client.post(format!("{base}/provision")).json(&wish)).await?;
-        // A portal that names no schedule has armed all the same.
+    /// Arms a job for one time. The portal stores the arm before it answers.
+    pub async fn provision(&self, request: &Provision) -> Result<Provisioned, Refusal> {
+        let request = request.body();
+        let body = self.call(|client, base| client.post(format!("{base}/provision")).json(&request)).await?;
+        // A portal that returns no schedule id has armed the job nevertheless.
         let unnamed = || Provisioned { schedule: ScheduleId::new(""), cron_key: None };
         Ok(Provisioned::read(&body).unwrap_or_else(unnamed))
     }
 
-    /// Silence about this job from now on; also where nothing was armed.
+    /// Cancels the arm of this job. Succeeds also if nothing was armed.
     pub async fn cancel(&self, job: &JobId) -> Result<(), Refusal> {
-        let wish = json!({ "job_id": job });
-        self.call(|client, base| client.post(format!("{base}/cancel")).json(&wish)).await.map(drop)
+        let request = json!({ "job_id": job });
+        self.call(|client, base| client.post(format!("{base}/cancel")).json(&request)).await.map(drop)
     }
 
-    /// Everything that is armed and has not been taken.
+    /// All arms that have not fired yet.
     pub async fn list(&self) -> Result<Listing, Refusal> {
         let body = self.call(|client, base| client.get(format!("{base}/list"))).await?;
         let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Portal {
         Ok(Listing { armed: armed.collect() })
     }
 
-    /// Asks with our token, and once more with a new one if the portal knows it no longer.
+    /// Calls with the current token, and once more with a new one if the portal no longer accepts it.
     async fn call(&self, ask: impl Fn(&Client, &str) -> RequestBuilder) -> Result<BytesMut, Refusal> {
         let made = || https::client(&self.0.base, self.0.tls.as_ref(), PATIENCE);
         let client = self.0.client.get_or_init(made).as_ref().map_err(|why| Refusal::Passing(why.clone()))?;
@@ -127,7 +127,7 @@ impl Portal {
     }
 }
 
-/// Only these two words together mean never; everything else may pass.
+/// Only these two words together are final. Everything else may be temporary.
 fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     if status == StatusCode::FORBIDDEN && answer["error"] == "invalid_client" {

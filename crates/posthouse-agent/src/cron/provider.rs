@@ -1,4 +1,4 @@
-//! Keeps the portal in agreement with the jobs, and the ticker in its place while it is not.
+//! Portal loop: keeps the portal's arms in agreement with the jobs, and runs the ticker while they differ.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::reconcile::{Round, reconcile};
 use super::{Chronos, Cron, Standing, ticker};
 
-/// How long to wait after the first failed round, and at most.
+/// Pause after the first failed round, and the longest pause.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Rounds, one at a time, until the cron closes. Whoever asks while one is under way gets one more.
+/// Runs rounds, one at a time, until the cron closes. A request during a round leads to one more.
 pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
     let mut failures = 0;
     let mut ticking = None;
     loop {
-        let asked = cron.0.wishes.load(Ordering::Acquire);
+        let asked = cron.0.requests.load(Ordering::Acquire);
         let round = tokio::select! {
             biased;
-            // Nothing is torn: what was half said is said again by the next process.
+            // Safe at any point: the next process repeats what was only half done.
             () = cron.0.closing.cancelled() => return,
             round = reconcile(cron, chronos) => round,
         };
         if let Some(why) = &round.refused {
             tracing::error!(
-                "the portal does not serve this identity; jobs run by the local ticker from here on: {why}"
+                "the portal does not serve this identity; the local ticker runs the jobs from now on: {why}"
             );
             cron.0.standing.send_replace(Standing::Refused);
             drop(ticking);
@@ -35,7 +35,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
         }
         if round.went_well() {
             if failures > 0 {
-                tracing::info!("the portal holds all jobs");
+                tracing::info!("all jobs are armed at the portal; the local ticker stops");
             }
             (failures, ticking) = (0, None);
             cron.0.standing.send_replace(Standing::Managed);
@@ -44,7 +44,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
             let why = round.trouble.as_deref().unwrap_or_default();
             tracing::warn!(
                 failures = round.troubles,
-                "the portal does not hold all jobs, so the local ticker runs; trying again in {:?}: {why}",
+                "not all jobs are armed at the portal, so the local ticker runs; trying again in {:?}: {why}",
                 pause(failures),
             );
             ticking.get_or_insert_with(|| begin_ticking(cron));
@@ -57,7 +57,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
     }
 }
 
-/// Returns when it is time for another round; false when there will be none.
+/// Returns true when another round is due, and false if there will be none.
 async fn wait(cron: &Cron, round: &Round, failures: u32) -> bool {
     let timepiece = &cron.0.terms.timepiece;
     let lapsed = async {

@@ -1,4 +1,4 @@
-//! Brings the portal to what the jobs want.
+//! Reconciliation: makes the portal's arms match the jobs.
 
 use std::collections::HashSet;
 
@@ -9,31 +9,31 @@ use parking_lot::Mutex;
 use posthouse_wire::JobId;
 use posthouse_wire::cron::{Proof, Provision};
 
-use super::wish::{Arm, Wish, wish};
+use super::arm_request::{Arm, ArmRequest, arm_request};
 use super::{Chronos, Cron, Refusal};
 
-/// Calls to the portal at a time.
+/// Parallel calls to the portal.
 const AT_A_TIME: usize = 8;
 
-/// What a round came to.
+/// Result of a round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    /// The first thing that went wrong, and how many did.
+    /// The first failure, and the number of failures.
     pub trouble: Option<String>,
     pub troubles: usize,
-    /// The portal will not have us.
+    /// The portal refuses this identity.
     pub refused: Option<String>,
-    /// When to look again although nothing has changed: somebody's claim may have lapsed by then.
+    /// Time of the next round even if nothing has changed: a claim may have lapsed by then.
     pub again: Option<Timestamp>,
 }
 
-/// One thing to be said to the portal.
+/// One call to the portal.
 enum Say {
     Arm { job: JobId, arm: Box<Arm> },
     Cancel(JobId),
 }
 
-/// Reads the jobs and says to the portal what it does not know yet. A failure stops nothing but itself.
+/// Reads the jobs and makes the calls that the portal needs. A failed call does not stop the others.
 pub(super) async fn reconcile(cron: &Cron, chronos: &Chronos) -> Round {
     let round = Mutex::new(Round::default());
     let wants_listing = cron.0.memory.lock().wants_listing();
@@ -44,7 +44,7 @@ pub(super) async fn reconcile(cron: &Cron, chronos: &Chronos) -> Round {
         }
     }
     cron.0.memory.lock().before_reading();
-    // Read after the listing: a job that was made meanwhile is no orphan.
+    // Read after the listing, so that a job created meanwhile does not count as an orphan.
     let jobs = match cron.0.store.list().await {
         Ok(jobs) => jobs,
         Err(fault) => {
@@ -52,20 +52,20 @@ pub(super) async fn reconcile(cron: &Cron, chronos: &Chronos) -> Round {
             return round.into_inner();
         }
     };
-    let mut wishes = Vec::with_capacity(jobs.len());
+    let mut requests = Vec::with_capacity(jobs.len());
     for job in &jobs {
-        let wish = wish(job, cron.now(), &cron.0.terms.zone);
-        if let Wish::Leave { until } = &wish {
+        let request = arm_request(job, cron.now(), &cron.0.terms.zone);
+        if let ArmRequest::Leave { until } = &request {
             let mut round = round.lock();
             round.again = Some(round.again.map_or(*until, |again| again.min(*until)));
         }
-        wishes.push((job.id(), wish));
+        requests.push((job.id(), request));
     }
-    let says = to_say(cron, chronos, wishes);
+    let says = to_say(cron, chronos, requests);
     let round = &round;
     stream::iter(says)
         .for_each_concurrent(AT_A_TIME, |say| async move {
-            // Once is enough to know that.
+            // One such refusal ends the round.
             let over = round.lock().refused.is_some();
             if over {
                 return;
@@ -82,16 +82,16 @@ pub(super) async fn reconcile(cron: &Cron, chronos: &Chronos) -> Round {
     std::mem::take(&mut *round.lock())
 }
 
-/// What the portal lacks, the soonest first, and then what it holds that nobody wants.
-fn to_say(cron: &Cron, chronos: &Chronos, wishes: Vec<(JobId, Wish)>) -> Vec<Say> {
+/// The calls to make: missing arms, the soonest first, then arms that no job wants.
+fn to_say(cron: &Cron, chronos: &Chronos, requests: Vec<(JobId, ArmRequest)>) -> Vec<Say> {
     let memory = cron.0.memory.lock();
     let mut orphans = memory.jobs();
     let wanted: HashSet<&JobId> =
-        wishes.iter().filter(|(_, wish)| *wish != Wish::Nothing).map(|(job, _)| job).collect();
+        requests.iter().filter(|(_, request)| *request != ArmRequest::Nothing).map(|(job, _)| job).collect();
     orphans.retain(|armed| !wanted.contains(armed) && !memory.is_moving(armed));
     let mut arms = Vec::new();
-    for (job, wish) in wishes {
-        let Wish::Arm(arm) = wish else { continue };
+    for (job, request) in requests {
+        let ArmRequest::Arm(arm) = request else { continue };
         if memory.is_moving(&job) {
             continue;
         }
@@ -116,7 +116,7 @@ async fn put(cron: &Cron, chronos: &Chronos, say: &Say) -> Result<(), Refusal> {
             if arm.abandoned {
                 chronos.portal.cancel(job).await?;
             }
-            let wish = Provision {
+            let request = Provision {
                 job: job.clone(),
                 fire_at: arm.fire_at.clone(),
                 callback: chronos.callback.clone(),
@@ -125,17 +125,17 @@ async fn put(cron: &Cron, chronos: &Chronos, say: &Say) -> Result<(), Refusal> {
                 policy: arm.policy.clone(),
                 then: arm.then.clone(),
             };
-            // Noted before the portal hears of it: a job that is due fires before the answer is here, and
-            // that it fired must find a note to cross out.
-            let before = cron.0.memory.lock().arming(&wish);
-            match chronos.portal.provision(&wish).await {
+            // Recorded before the call: a due job fires before the answer arrives, and its fire must find
+            // this record.
+            let before = cron.0.memory.lock().arming(&request);
+            match chronos.portal.provision(&request).await {
                 Ok(provisioned) => {
                     if let Some(key) = provisioned.cron_key {
                         chronos.keys.keep(job, key);
                     }
                 }
                 Err(refusal) => {
-                    cron.0.memory.lock().not_armed(&wish, before);
+                    cron.0.memory.lock().not_armed(&request, before);
                     return Err(refusal);
                 }
             }
@@ -152,13 +152,13 @@ impl Round {
     fn note(&mut self, what: &str, job: Option<&JobId>, refusal: Refusal) {
         self.troubles += 1;
         let job = job.map(|job| format!(" {job}")).unwrap_or_default();
-        tracing::debug!("could not {what}{job}: {refusal}");
+        tracing::debug!("cannot {what}{job}: {refusal}");
         match refusal {
             Refusal::Identity(why) => {
                 self.refused.get_or_insert(why);
             }
             Refusal::Passing(why) => {
-                self.trouble.get_or_insert(format!("could not {what}{job}: {why}"));
+                self.trouble.get_or_insert(format!("cannot {what}{job}: {why}"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The fire endpoint for agents that serve with axum.
+//! Fire endpoint as an axum route.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

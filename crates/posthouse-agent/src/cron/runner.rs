@@ -1,4 +1,4 @@
-//! One run, from the claim that was won to the mark.
+//! One run of a job, from the claim to the mark.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::jobs::{Claim, Fault, Job, Lease, Marked, Outcome};
 
 pub(super) type OnJob = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// How long to wait before a store in trouble is asked again.
+/// Pauses before repeated calls of a failing store.
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
 
@@ -24,41 +24,42 @@ pub struct Run {
 }
 
 impl Run {
-    /// The job as it was claimed: its next run is already the one after this.
+    /// The job as it was claimed. Its next run is already the one after this.
     pub fn job(&self) -> &Job {
         self.claim.job()
     }
 
-    /// When it should have run; nothing for a run outside the schedule.
+    /// Due time of the run. `None` for a run outside the schedule.
     pub fn fire_at(&self) -> Option<Timestamp> {
         self.claim.fire_at()
     }
 }
 
-/// What the work came to.
+/// Result of the work.
 enum End {
     Ran(Result<(), String>),
-    /// The last word before it was no.
+    /// The last check before the run said no.
     Withdrawn,
-    /// Somebody else may be running it.
+    /// Another replica may be running it.
     Lost,
 }
 
 impl Cron {
-    /// Runs what was claimed, beside everything else.
+    /// Starts the claimed run in its own task.
     pub(super) fn spawn_run(&self, claim: Claim) {
         let cron = self.clone();
         self.0.runs.spawn(async move { cron.run(claim).await });
     }
 
-    /// Returns false when there is no sense in running the job's next fire right after this one.
+    /// Returns false if the job's next fire should not run right after this one.
     pub(super) async fn run(&self, claim: Claim) -> bool {
         let inner = &self.0;
         let lease = Lease::keep(Arc::clone(&inner.store), claim.clone(), inner.terms.timepiece.clone());
         let end = tokio::select! {
             biased;
             () = lease.lost() => End::Lost,
-            // Told, so that the job's owner can see why it has no result, and the claim is let go.
+            // Recorded as a failure, so that the owner of the job sees why it has no result, and the claim
+            // is released.
             () = inner.cut.cancelled() => End::Ran(Err("the agent was stopped during the run".to_owned())),
             end = self.work(&claim) => end,
         };
@@ -78,7 +79,7 @@ impl Cron {
 
     async fn work(&self, claim: &Claim) -> End {
         let inner = &self.0;
-        // Waited for under the lease, so that nobody else takes what we could not begin yet.
+        // Waits while the lease is held, so that no one else claims a run that has not started yet.
         let _place = match &inner.places {
             Some(places) => places.acquire().await.ok(),
             None => None,
@@ -87,11 +88,11 @@ impl Cron {
             Ok(true) => {}
             Ok(false) => return End::Withdrawn,
             Err(fault) => {
-                tracing::error!(job.id = %claim.job().id(), %fault, "a job did not run: its store failed");
+                tracing::error!(job.id = %claim.job().id(), %fault, "job did not run: the job store failed");
                 return End::Withdrawn;
             }
         }
-        // A job that panics costs its own run.
+        // A panic ends only its own run.
         let work = AssertUnwindSafe(async { (inner.on_job)(Run { claim: claim.clone() }).await });
         End::Ran(work.catch_unwind().await.unwrap_or_else(|_| Err("the job panicked".to_owned())))
     }
@@ -101,7 +102,7 @@ impl Cron {
         let outcome = match result {
             Ok(()) => Outcome::ok(),
             Err(why) => {
-                tracing::warn!(job.id = %job, "a run failed: {why}");
+                tracing::warn!(job.id = %job, "run failed: {why}");
                 Outcome::failed(why)
             }
         };
@@ -109,24 +110,24 @@ impl Cron {
             Ok(Marked::Kept(_)) => true,
             Ok(Marked::Removed) => false,
             Ok(Marked::Fenced) => {
-                tracing::warn!(job.id = %job, "a run ended after its job had gone to somebody else");
+                tracing::warn!(job.id = %job, "run ended after its claim had been lost; its result is not recorded");
                 false
             }
             Err(fault) => {
-                tracing::error!(job.id = %job, %fault, "could not record how a run ended");
+                tracing::error!(job.id = %job, %fault, "cannot record the result of a run");
                 false
             }
         }
     }
 
-    /// Asks a store again that could not do its work: a run that goes unrecorded is worse than a late one.
+    /// Repeats a failed call of the store: an unrecorded run is worse than a late one.
     async fn persevere<'a, T, W>(&self, verb: &str, ask: impl Fn() -> W) -> Result<T, Fault>
     where
         W: Future<Output = Result<T, Fault>> + 'a,
     {
         for pause in PAUSES {
             match ask().await {
-                Err(fault) => tracing::warn!(verb, %fault, "the job store failed; asking again"),
+                Err(fault) => tracing::warn!(verb, %fault, "the job store failed; trying again"),
                 done => return done,
             }
             self.0.terms.timepiece.after(pause).await;

@@ -1,9 +1,9 @@
-//! When a job runs: reading what a person wrote, and working out the next instant.
+//! Schedules: parsing what a person wrote, and computing the next run.
 //!
-//! Two grammars are read. [`Dialect::Hermes019`] is the stock agent's, for a store that a stock agent
-//! shares; [`Dialect::Posthouse`] knows more forms and refuses what could be meant two ways. Both count
-//! time alike: a cron schedule holds the reading of the wall clock in its zone, an interval or a delay is
-//! elapsed time, and the next run is later than the last as an instant, whatever the clocks on the wall do.
+//! There are two grammars. [`Dialect::Hermes019`] is the stock agent's, for a store that is shared with a
+//! stock agent. [`Dialect::Posthouse`] has more forms and refuses ambiguous ones. Both compute times alike:
+//! a cron schedule follows the local time of its zone, an interval or a delay is elapsed time, and the next
+//! run is always later than the last as an instant, whatever local time does.
 
 mod duration;
 mod fault;
@@ -27,18 +27,18 @@ pub use zone::zone;
 
 use wall::Wall;
 
-/// How far in the past a one-shot that never ran may lie and still run.
+/// Longest delay after which a one-shot that never ran may still run.
 const ONE_SHOT_GRACE: SignedDuration = SignedDuration::from_secs(120);
-/// The least and the most that a missed recurring run is forgiven.
+/// Shortest and longest grace of a missed recurring run, in seconds.
 const GRACE: std::ops::RangeInclusive<i64> = 120..=7_200;
 
-/// Whose grammar a schedule is read by.
+/// Grammar of schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// The stock agent's, for a store that a stock agent reads too.
+    /// The stock agent's grammar, for a store that a stock agent reads too.
     #[default]
     Hermes019,
-    /// The same and more, save that what could be meant two ways is refused.
+    /// The same with more forms, except that ambiguous forms are refused.
     Posthouse,
 }
 
@@ -47,26 +47,25 @@ pub enum Dialect {
 pub struct Schedule {
     kind: Kind,
     display: String,
-    /// The zone the schedule itself names; it wins over the one a caller reads by.
+    /// The zone that the schedule itself names. It takes precedence over the caller's.
     zone: Option<TimeZone>,
-    /// Present exactly when the kind is cron.
+    /// Set exactly if the kind is cron.
     wall: Option<Wall>,
 }
 
-/// The three ways a job recurs, or does not.
+/// The three kinds of schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// One run, at an instant.
     Once { run_at: Timestamp },
     /// A run each time this much has passed since the last.
     Interval { every: Duration },
-    /// A run whenever the wall clock matches. The text is one that a stock agent can read.
+    /// A run whenever the local time matches. A stock agent can read the expression.
     Cron { expr: String },
 }
 
 impl Schedule {
-    /// Reads what a person wrote. `now` is what delays count from; `zone` is where a time without an
-    /// offset is read.
+    /// Parses what a person wrote. Delays count from `now`. A time without an offset is read in `zone`.
     pub fn parse(
         text: &str,
         dialect: Dialect,
@@ -79,21 +78,21 @@ impl Schedule {
         }
     }
 
-    /// Which of the three it is.
+    /// The kind of the schedule.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
-    /// How it is shown to a person.
+    /// The schedule as shown to a person.
     pub fn display(&self) -> &str {
         &self.display
     }
 
-    /// The next run, given when the last one ended, if there was one.
+    /// The next run, given the end of the last one, if there was one.
     ///
-    /// A one-shot that never ran is still due up to 120 seconds late, and never again after it ran; that
-    /// is the only case without a next run. A recurring schedule that can have none (the 31st of
-    /// February, an interval past the end of the calendar) is a fault.
+    /// A one-shot that never ran is due for up to 120 seconds after its time, and never again after it ran;
+    /// only then is there no next run. A recurring schedule that can have none (the 31st of February, an
+    /// interval past the end of the calendar) is a fault.
     pub fn next(
         &self,
         last: Option<Timestamp>,
@@ -116,8 +115,8 @@ impl Schedule {
         }
     }
 
-    /// The first occurrence strictly after an instant. An interval counts from that instant, and one of
-    /// no length as a second, so that a successor is always later.
+    /// The first occurrence strictly after an instant. An interval counts from that instant. An interval of
+    /// zero counts as one second, so that a successor is always later.
     pub fn after(&self, base: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.kind {
             Kind::Once { run_at } => (*run_at > base).then_some(*run_at),
@@ -126,7 +125,8 @@ impl Schedule {
         }
     }
 
-    /// How late a run may be and still be caught up: half the period, within two minutes and two hours.
+    /// Longest delay after which a run is still caught up: half the period, between two minutes and two
+    /// hours.
     pub fn grace(&self, now: Timestamp, zone: &TimeZone) -> Duration {
         let period = match &self.kind {
             Kind::Once { .. } => 0,
@@ -137,8 +137,8 @@ impl Schedule {
         Duration::from_secs(seconds.unsigned_abs())
     }
 
-    /// The seconds between the two coming runs, on the wall or as they pass, whichever is more: an hour
-    /// that a zone skips or repeats must not make a job less forgiven than on other days.
+    /// Seconds between the next two runs, in local or in elapsed time, whichever is more. An hour that a
+    /// zone skips or repeats must not shorten a job's grace.
     fn period(&self, now: Timestamp, zone: &TimeZone) -> Option<i64> {
         let first = self.after(now, zone)?;
         let second = self.after(first, zone)?;
@@ -165,20 +165,20 @@ impl Schedule {
     }
 }
 
-/// What both grammars cut off and split at.
+/// Characters that both grammars trim and split at.
 fn is_blank(c: char) -> bool {
-    // The four separators of ASCII are blank to the stock agent and not to Unicode.
+    // The stock agent treats the four ASCII separators as blanks; Unicode does not.
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// The part of a text between its blanks, and how many characters were cut off before it.
+/// The text without surrounding blanks, and the number of characters cut off before it.
 fn trimmed(text: &str) -> (usize, &str) {
     let tail = text.trim_start_matches(is_blank);
     let cut = text.chars().count() - tail.chars().count();
     (cut, tail.trim_end_matches(is_blank))
 }
 
-/// What follows a word of ASCII at the beginning of a text, in any case.
+/// The text after an ASCII word at its beginning, ignoring case.
 fn after_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let head = text.get(..word.len())?;
     head.eq_ignore_ascii_case(word).then(|| &text[word.len()..])

@@ -1,4 +1,4 @@
-//! The loop in this process that runs what is due.
+//! Local ticker: the loop in this process that runs due jobs.
 
 use std::time::Duration;
 
@@ -12,34 +12,48 @@ use super::schedule::{Kind, iso};
 use super::{Cron, missed};
 use crate::jobs::{Change, Claimed, Due, Fault, Job, Lost, State};
 
-/// The longest sleep: somebody may have edited the store behind our back.
+/// Longest sleep, because another process may have edited the store.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The sleep while something is due that cannot run yet.
+/// Sleep while a due job cannot run yet.
 const SHORT: Duration = Duration::from_secs(1);
-/// The sleep after the store failed.
+/// Sleep after a failure of the store.
 const TROUBLED: Duration = Duration::from_secs(5);
 
-/// Passes over the jobs whenever one is due or something has changed, until told to stop.
+/// Runs due jobs whenever one is due or something has changed, until stopped.
 pub(super) async fn tick(cron: &Cron, stop: &CancellationToken) {
     while !stop.is_cancelled() {
         let sleep = pass(cron).await.unwrap_or_else(|fault| {
-            tracing::error!(%fault, "the ticker could not see what is due");
-            cron.0.terms.timepiece.now() + TROUBLED
+            tracing::error!(%fault, "the ticker cannot read the due jobs");
+            Sleep { next: None, longest: TROUBLED }
         });
+        let timepiece = &cron.0.terms.timepiece;
+        let next = async {
+            match sleep.next {
+                Some(next) => timepiece.until(next).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
             () = cron.0.stirred.notified() => {}
-            () = cron.0.terms.timepiece.until(sleep) => {}
+            () = next => {}
+            () = timepiece.after(sleep.longest) => {}
         }
     }
 }
 
-/// Runs what is due and says when to look again.
-async fn pass(cron: &Cron) -> Result<Moment, Fault> {
-    // Asked once: what comes due while we look is found by the next pass.
-    let (now, seen) = (cron.0.terms.timepiece.now(), cron.now());
-    // Held until all is claimed: a stock ticker beside us asks for no claim.
+/// Time of the next pass: the next run by the wall clock, or after `longest`, whichever comes first.
+struct Sleep {
+    next: Option<Moment>,
+    longest: Duration,
+}
+
+/// Runs due jobs and returns when to check again.
+async fn pass(cron: &Cron) -> Result<Sleep, Fault> {
+    // Read once: the next pass finds jobs that become due during this one.
+    let seen = cron.now();
+    // Held until everything is claimed, because a stock ticker on the same store does not use claims.
     let tick = cron.0.store.tick().await?;
     let mut waiting = tick.is_none();
     if tick.is_some() {
@@ -50,11 +64,10 @@ async fn pass(cron: &Cron) -> Result<Moment, Fault> {
     drop(tick);
     let jobs = cron.0.store.list().await?;
     let next = jobs.iter().filter_map(next_run).filter(|at| *at > seen).min();
-    let longest = now + if waiting { SHORT } else { LONGEST };
-    Ok(next.map_or(longest, |next| longest.min(moment(next))))
+    Ok(Sleep { next: next.map(moment), longest: if waiting { SHORT } else { LONGEST } })
 }
 
-/// Claims a job that is due and sets it running. False: it waits for another run, and stays due.
+/// Claims a due job and starts it. False: it waits for another run and stays due.
 async fn begin(cron: &Cron, due: Due) -> Result<bool, Fault> {
     let (now, zone) = (cron.now(), &cron.0.terms.zone);
     let job = due.job.id();
@@ -80,14 +93,14 @@ async fn begin(cron: &Cron, due: Due) -> Result<bool, Fault> {
         }
         Claimed::Lost(Lost::Queued { .. }) => Ok(false),
         Claimed::Lost(why) => {
-            tracing::debug!(job.id = %job, ?why, "a due job is somebody else's");
+            tracing::debug!(job.id = %job, ?why, "did not get the claim of a due job");
             Ok(true)
         }
     }
 }
 
-/// The rest of a backlog, one after the other. It is known to this process alone: should it die, what is
-/// left is lost, as a stock agent's backlog is from the start.
+/// Runs the rest of a backlog, one after the other. Only this process knows the backlog: if it dies, the
+/// rest is lost, as a stock agent's backlog always is.
 async fn make_up(cron: &Cron, job: &JobId, times: Vec<Timestamp>) {
     for fire_at in times {
         if cron.0.closing.is_cancelled() {
@@ -100,20 +113,20 @@ async fn make_up(cron: &Cron, job: &JobId, times: Vec<Timestamp>) {
                 }
             }
             Ok(Claimed::Lost(Lost::Gone | Lost::Off)) => return,
-            // Its own turn came in between.
+            // The trigger has run this time meanwhile.
             Ok(Claimed::Lost(_)) => {}
             Err(fault) => {
-                tracing::error!(job.id = %job, %fault, "gave up a backlog");
+                tracing::error!(job.id = %job, %fault, "cannot claim a missed run; dropping the rest of the backlog");
                 return;
             }
         }
     }
 }
 
-/// Too late by the job's own wish: it waits for its next time, and a one-shot has none.
+/// Skips a run that is too late by the job's policy. The job waits for its next time; a one-shot has none.
 async fn pass_over(cron: &Cron, due: &Due, now: Timestamp) -> Result<(), Fault> {
     let zone = &cron.0.terms.zone;
-    tracing::warn!(job.id = %due.job.id(), fire_at = %due.fire_at, "passed over a run that is too late");
+    tracing::warn!(job.id = %due.job.id(), fire_at = %due.fire_at, "skipped a run that is too late");
     let schedule = due.job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), Kind::Once { .. }));
     let change = match schedule.and_then(|schedule| schedule.after(now, zone)) {
         Some(next) => Change::new().field("next_run_at", iso(next, zone)),
@@ -121,7 +134,7 @@ async fn pass_over(cron: &Cron, due: &Due, now: Timestamp) -> Result<(), Fault> 
             .field("next_run_at", Value::Null)
             .field("enabled", false)
             .field("state", "completed")
-            .field("last_error", "passed over: it was too late when the agent came back"),
+            .field("last_error", "skipped: the agent came back too late for this run"),
     };
     cron.0.store.update(&due.job.id(), change).await.map(drop)
 }
@@ -130,7 +143,7 @@ fn next_run(job: &Job) -> Option<Timestamp> {
     job.next_run_at().filter(|_| job.enabled() && job.state() != State::Paused)
 }
 
-/// The first whole millisecond that is not before.
+/// The first whole millisecond that is not before `at`.
 fn moment(at: Timestamp) -> Moment {
     let millis =
         at.as_nanosecond().div_euclid(1_000_000) + i128::from(at.subsec_nanosecond() % 1_000_000 != 0);

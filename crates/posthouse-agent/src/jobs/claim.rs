@@ -1,4 +1,4 @@
-//! The right to run one fire, and keeping it while the run lives.
+//! Claims: the exclusive right to run one fire, renewed while the run is in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,12 @@ use tracing::warn;
 use super::record::LEASE;
 use super::{Fault, Job, JobStore};
 
-/// How often a live run says so: two of them may fail before the claim is lost.
+/// Interval of renewals. Two may fail before the claim is lost.
 const BEAT: Duration = Duration::from_secs(20);
-/// How often a queued fire looks whether its turn has come. The run before it may end on another machine,
-/// so nobody could call.
+/// Interval of checks whether the wall clock was set back, and the step that counts as such.
+const TICK: Duration = Duration::from_secs(1);
+/// Interval at which a queued fire tries again. It polls, because the run before it may end on another
+/// machine.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The right to run one fire of one job.
@@ -38,38 +40,38 @@ impl Claim {
     }
 }
 
-/// The answer to a claim.
+/// Result of a claim.
 #[derive(Clone, Debug)]
 pub enum Claimed {
     Won(Box<Claim>),
     Lost(Lost),
 }
 
-/// Why a claim was lost.
+/// Reason why a claim was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// No such job.
     Gone,
-    /// Paused, or turned off.
+    /// Paused or disabled.
     Off,
-    /// This fire time has had its run.
+    /// This fire time has already run.
     Settled,
-    /// Somebody is running it.
+    /// Another claimant is running it.
     Held,
-    /// The run of another fire time goes on, and the job lets such fires go. That is recorded, and settles
-    /// this one.
+    /// A run of another fire time is in progress, and the job's policy skips such fires. The skip is
+    /// recorded and settles this fire.
     Overlap,
-    /// The run of another fire time goes on, and the job has such fires wait: claim again when that lease
-    /// has ended, which is no later than this unless it is renewed.
+    /// A run of another fire time is in progress, and the job's policy queues such fires. Claim again when
+    /// that lease has ended: at this time at the latest, unless it is renewed.
     Queued { until: Timestamp },
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Why it failed; nothing if it did not.
+    /// Why it failed; `None` on success.
     pub error: Option<String>,
-    /// Why its result could not be handed over, which is not a failed run.
+    /// Why its result could not be delivered. That is not a failed run.
     pub delivery_error: Option<String>,
 }
 
@@ -83,14 +85,14 @@ impl Outcome {
     }
 }
 
-/// The answer to a mark.
+/// Result of a mark.
 #[derive(Clone, Debug)]
 pub enum Marked {
-    /// The job goes on; arm it again if it is on and has a next run.
+    /// The job continues. Arm it again if it is enabled and has a next run.
     Kept(Box<Job>),
     /// That was its last run.
     Removed,
-    /// The claim is somebody else's by now, or the job is gone. Nothing was changed.
+    /// Another claimant has the claim by now, or the job is gone. Nothing was changed.
     Fenced,
 }
 
@@ -108,7 +110,7 @@ impl Lease {
         Self { lost, beats }
     }
 
-    /// Returns once the claim is lost: another replica may be running this fire, so stop.
+    /// Returns when the claim is lost. Another replica may be running this fire, so the run should stop.
     pub async fn lost(&self) {
         self.lost.cancelled().await;
     }
@@ -121,18 +123,24 @@ impl Drop for Lease {
 }
 
 async fn beat(store: Arc<dyn JobStore>, claim: Claim, timepiece: Timepiece, lost: CancellationToken) {
-    let mut renewed = timepiece.now();
+    let mut renewed = timepiece.instant();
     loop {
-        timepiece.after(BEAT).await;
-        // Taken before the question: the lease that it grants began no earlier.
-        let asked = timepiece.now();
+        // The store has the lease's end as a wall time, which other machines read too. When the wall clock
+        // is set, the lease looks lapsed or outdated. So it is renewed at once.
+        tokio::select! {
+            () = timepiece.after(BEAT) => {}
+            () = timepiece.until(timepiece.now() + 2 * BEAT) => {}
+            () = set_back(&timepiece) => {}
+        }
+        // Measured before the call, because the lease begins no earlier than this.
+        let asked = timepiece.instant();
         match store.renew(&claim).await {
             Ok(true) => renewed = asked,
             Ok(false) => break,
             Err(fault) => {
-                warn!(job.id = %claim.job.id(), %fault, "could not renew the claim on a running job");
-                // Past its end somebody else may hold it and we could not know.
-                if timepiece.now().since(renewed) >= LEASE {
+                warn!(job.id = %claim.job.id(), %fault, "cannot renew the claim of a running job");
+                // After the lease's end another claimant may hold the claim unnoticed.
+                if timepiece.instant().since(renewed) >= LEASE {
                     break;
                 }
             }
@@ -141,7 +149,20 @@ async fn beat(store: Arc<dyn JobStore>, claim: Claim, timepiece: Timepiece, lost
     lost.cancel();
 }
 
-/// Claims a fire, waiting while the job has it queue behind an earlier run.
+/// Returns soon after the wall clock was set back.
+async fn set_back(timepiece: &Timepiece) {
+    let (began, wall) = (timepiece.instant(), timepiece.now());
+    loop {
+        timepiece.after(TICK).await;
+        // The expected wall time. A small difference does not count.
+        let expected = wall + timepiece.instant().since(began);
+        if expected.since(timepiece.now()) > TICK {
+            return;
+        }
+    }
+}
+
+/// Claims a fire, and waits while the job's policy queues it behind an earlier run.
 pub async fn claim_in_turn(
     store: &dyn JobStore,
     timepiece: &Timepiece,

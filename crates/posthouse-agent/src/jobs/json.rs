@@ -1,4 +1,4 @@
-//! Jobs in the stock agent's own file: `{home}/cron/jobs.json`.
+//! Job store in the stock agent's own file: `{home}/cron/jobs.json`.
 
 mod batch;
 mod document;
@@ -17,8 +17,8 @@ use super::{Fault, Job, Terms, Tick};
 use batch::Batch;
 use file::JobFile;
 
-/// The job store that a stock agent can read and write beside us: same file, same lock, same habits of
-/// writing (a temporary file, flushed, renamed over the old one).
+/// Job store that a stock agent can read and write at the same time. It uses the same file, the same lock
+/// and the same way of writing (a temporary file, flushed, renamed over the old one).
 #[derive(Clone)]
 pub struct JsonFile {
     terms: Terms,
@@ -27,13 +27,14 @@ pub struct JsonFile {
 }
 
 impl JsonFile {
-    /// The store of the agent whose home this is. What is missing is made, for its owner's eyes only.
+    /// Opens the store of the agent with this home folder. Missing files are created, readable by their
+    /// owner only.
     pub fn open(home: impl AsRef<Path>, terms: Terms) -> Result<Self, Fault> {
         let file = Arc::new(JobFile::open(&home.as_ref().join("cron"), terms.clone())?);
         Ok(Self { terms, batch: Arc::new(Batch::new(Arc::clone(&file))), file })
     }
 
-    /// Reading needs no lock: the file is replaced whole.
+    /// Reading needs no lock, because the file is replaced as a whole.
     async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&document::Document) -> T + Send + 'static,
@@ -67,8 +68,8 @@ impl Backend for JsonFile {
         R: Fn(&Job) -> Step<T> + Send + Sync + 'static,
     {
         let (seen_by, id, rule) = (id.clone(), id.clone(), Arc::new(rule));
-        // Most of many claimants lose, and what changes nothing can be answered from what was there a
-        // moment ago without standing in line for the lock.
+        // Most of many claimants lose. If the rule changes nothing, the recent content is enough to answer
+        // it without waiting for the lock.
         let seen = Arc::clone(&rule);
         let glance = self.read(move |document| document.find(&seen_by).map(|(_, job)| seen(job))).await?;
         match glance {
@@ -95,7 +96,7 @@ impl Backend for JsonFile {
             .run(move |document| {
                 let steps: Vec<_> = document.jobs().map(|(place, job)| (place, rule(job))).collect();
                 let mut answers = Vec::new();
-                // From the end, so that a removal moves no place that is still to come.
+                // From the end, so that a removal does not shift positions that are still to come.
                 for (place, step) in steps.into_iter().rev() {
                     document.apply(place, step.then);
                     answers.extend(step.answer);

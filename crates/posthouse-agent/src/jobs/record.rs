@@ -1,4 +1,4 @@
-//! One job as it is kept: the stock agent's record, with what is ours in a field of its own.
+//! Job record: the stock agent's fields, and ours in one field of their own.
 
 mod ours;
 
@@ -13,27 +13,27 @@ use crate::cron::schedule::{Schedule, iso, read_iso};
 pub use ours::Skipped;
 pub(super) use ours::{FireClaim, LEASE};
 
-/// One job. Fields that nobody here knows are kept with the rest.
+/// One job. Unknown fields are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     pub(super) fields: Map<String, Value>,
 }
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Scheduled,
     Paused,
     /// A one-shot that ran and has no further run.
     Completed,
-    /// A recurring job whose next run could not be found. It is still on.
+    /// A recurring job whose next run could not be computed. It is still enabled.
     Error,
 }
 
-/// How often a job runs, and has run.
+/// Number of runs: the limit, and those so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// Nothing: for ever.
+    /// `None`: no limit.
     pub times: Option<u64>,
     pub completed: u64,
 }
@@ -43,7 +43,7 @@ impl Job {
         JobId::from(self.text("id").unwrap_or_default())
     }
 
-    /// What people call it; its id if it has no name.
+    /// The job's name, or its id if it has no name.
     pub fn name(&self) -> &str {
         self.text("name").or_else(|| self.text("id")).unwrap_or_default()
     }
@@ -52,7 +52,7 @@ impl Job {
         self.text("prompt").unwrap_or_default()
     }
 
-    /// When it runs; nothing if the record holds no schedule that can be read.
+    /// The schedule. `None` if the record has none that can be parsed.
     pub fn schedule(&self, zone: &TimeZone) -> Option<Schedule> {
         Schedule::from_record(self.fields.get("schedule")?, zone).ok()
     }
@@ -79,7 +79,7 @@ impl Job {
         self.time("next_run_at")
     }
 
-    /// The next run as it is written, which is how the portal and we tell one arm from another.
+    /// The next run as it is written. The portal and the agent tell arms apart by this text.
     pub fn next_run_text(&self) -> Option<&str> {
         self.text("next_run_at")
     }
@@ -88,7 +88,7 @@ impl Job {
         self.time("last_run_at")
     }
 
-    /// Whether the last run went well; nothing if there was none.
+    /// Whether the last run succeeded. `None` if there was none.
     pub fn last_run_ok(&self) -> Option<bool> {
         self.text("last_status").map(|status| status == "ok")
     }
@@ -105,22 +105,22 @@ impl Job {
         }
     }
 
-    /// What becomes of late and overlapping fires.
+    /// Policy for late and overlapping fires.
     pub fn policy(&self) -> Policy {
         ours::policy(self)
     }
 
-    /// The latest fires that were let go because a run was still going on, oldest first.
+    /// The latest fires that were skipped because a run was in progress, oldest first.
     pub fn skipped(&self) -> Vec<Skipped> {
         ours::skipped(self)
     }
 
-    /// Any field of the record as it is kept.
+    /// Any field of the record, as stored.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.fields.get(name)
     }
 
-    /// On, and not paused by a writer that forgot to turn it off.
+    /// Enabled, and not paused by a writer that left it enabled.
     pub(super) fn is_live(&self) -> bool {
         self.enabled() && self.text("state") != Some("paused")
     }
@@ -129,7 +129,7 @@ impl Job {
         self.fields.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// A stored time without an offset was written by the clock on this machine's wall.
+    /// A stored time without an offset is in this machine's local time.
     pub(super) fn time(&self, name: &str) -> Option<Timestamp> {
         read_iso(self.text(name)?, &TimeZone::system())
     }
@@ -142,7 +142,7 @@ impl Job {
         self.set(name, at.map(|at| iso(at, zone)));
     }
 
-    /// Counts a run. The rest of `repeat` stays as it was.
+    /// Sets the number of runs. The rest of `repeat` stays unchanged.
     pub(super) fn set_completed(&mut self, completed: u64) {
         if let Some(Value::Object(repeat)) = self.fields.get_mut("repeat") {
             repeat.insert("completed".to_owned(), completed.into());
@@ -150,7 +150,7 @@ impl Job {
     }
 }
 
-/// What the stock agent takes for yes.
+/// Whether the stock agent (Python) treats the value as true.
 pub(super) fn truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,

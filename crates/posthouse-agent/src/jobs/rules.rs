@@ -1,5 +1,5 @@
-//! What the verbs do to a job: decisions over one record and the present, without a file or a clock. Every
-//! backend calls these and nothing else, so that there is one answer to each question.
+//! Rules of the job verbs: decisions over one record at a given time, without file or clock. Every backend
+//! uses only these, so that all backends decide alike.
 
 mod due;
 mod fire;
@@ -16,7 +16,7 @@ pub(super) use due::due;
 pub(super) use fire::{Bid, claim, dispatch, mark, renew};
 pub(super) use life::{create, pause, resume, run_now, update};
 
-/// An answer, and what becomes of the record.
+/// The result of a rule, and what happens to the record.
 #[derive(Debug)]
 pub(super) struct Step<T> {
     pub answer: T,
@@ -27,9 +27,9 @@ pub(super) struct Step<T> {
 pub(super) enum Then {
     /// Nothing is written.
     Same,
-    /// Written for good before the answer is given.
+    /// On disk before the result is returned.
     Keep(Job),
-    /// Written, but may be lost with the machine: whoever relied on it is lost then, too.
+    /// Written, but may be lost if the machine crashes: the process that relied on it is lost then, too.
     Touch(Job),
     Remove,
 }
@@ -54,7 +54,7 @@ impl<T> Step<T> {
     }
 }
 
-/// The schedule of a job that recurs.
+/// The schedule of a recurring job.
 fn recurring(job: &Job, zone: &TimeZone) -> Option<Schedule> {
     job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), Kind::Once { .. }))
 }
@@ -63,13 +63,14 @@ fn is_once(job: &Job) -> bool {
     job.field("schedule").and_then(|schedule| schedule.get("kind")).is_some_and(|kind| kind == "once")
 }
 
-/// A one-shot with a limit that has had all its runs.
+/// Whether a one-shot with a limit has used all its runs.
 fn is_spent(job: &Job) -> bool {
     let repeat = job.repeat();
     is_once(job) && repeat.times.is_some_and(|times| repeat.completed >= times)
 }
 
-/// Sets a recurring job to its first run after `base`; leaves it be if there is none, or if it runs once.
+/// Sets a recurring job to its first run after `base`. Leaves it unchanged if there is none, or if it runs
+/// once.
 fn advance(job: &mut Job, base: Timestamp, zone: &TimeZone) -> bool {
     let next = recurring(job, zone).and_then(|schedule| schedule.after(base, zone));
     if next.is_some() {

@@ -1,4 +1,4 @@
-//! Jobs in a SQLite file.
+//! Job store in a SQLite file.
 
 use std::fmt;
 use std::fs::{DirBuilder, OpenOptions};
@@ -15,7 +15,7 @@ use super::rules::{Step, Then};
 use super::verbs::Backend;
 use super::{Fault, Job, Terms, Tick};
 
-/// How long another process may hold the lock.
+/// Longest wait for the lock of another process.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS jobs (
@@ -25,8 +25,8 @@ const SCHEMA: &str = "
         record TEXT NOT NULL
     ) STRICT";
 
-/// The job store of replicas that share a disk and no stock agent. A claim is one conditional `UPDATE`: it
-/// names the version of the record that was decided upon, and of several one finds it.
+/// Job store for replicas that share a disk but no stock agent. A claim is one conditional `UPDATE` on the
+/// version of the record that was read, so only one of several claimants succeeds.
 #[derive(Clone)]
 pub struct Sqlite {
     terms: Terms,
@@ -42,18 +42,18 @@ struct Row {
 }
 
 impl Sqlite {
-    /// What is missing is made, for its owner's eyes only.
+    /// Opens the store. A missing file is created, readable by its owner only.
     pub fn open(path: impl AsRef<Path>, terms: Terms) -> Result<Self, Fault> {
         let path = path.as_ref().to_owned();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        // Made before SQLite makes it, which gives its log the permissions that it finds here.
+        // Created before SQLite does it, because SQLite gives its log the same permissions.
         OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
         let db = Connection::open(&path)?;
         db.busy_timeout(PATIENCE)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
-        // A claim is an answer to somebody: it has to be there after a power failure, too.
+        // A claim must survive a power failure, because somebody acts on it.
         db.pragma_update(None, "synchronous", "FULL")?;
         db.execute_batch(SCHEMA)?;
         Ok(Self { terms, path, db: Arc::new(Mutex::new(db)) })
@@ -104,7 +104,7 @@ impl Backend for Sqlite {
     {
         let id = id.clone();
         self.with(move |db| {
-            // Ends: each round that finds another version means that somebody else's change went through.
+            // The loop ends: a changed version means that another writer has made progress.
             while let Some(row) = find(db, &id)? {
                 let step = rule(&row.job);
                 if apply(db, &row, step.then)? {
@@ -142,7 +142,7 @@ impl Backend for Sqlite {
         .await
     }
 
-    /// No stock agent reads this file, and our own tickers are kept apart by their claims.
+    /// No lock: no stock agent reads this file, and claims are enough between our own tickers.
     async fn tick(&self) -> Result<Option<Tick>, Fault> {
         Ok(Some(Tick(None)))
     }
@@ -155,7 +155,7 @@ fn find(db: &Connection, id: &JobId) -> Result<Option<Row>, Fault> {
     Ok(Some(Row { place, version, job: job_of(&record)? }))
 }
 
-/// False if the record is no longer the one that was read.
+/// False if the record has changed since it was read.
 fn apply(db: &Connection, row: &Row, then: Then) -> Result<bool, Fault> {
     let changed = match then {
         Then::Same => return Ok(true),

@@ -1,4 +1,4 @@
-//! The verbs, written once over what a backend offers.
+//! Verbs of the job store, implemented once for all backends.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::rules::{self, Bid, Step, Then};
 use super::{Change, Claim, Claimed, Due, Fault, Job, JobStore, Lost, Marked, NewJob, Outcome, Terms, Tick};
 
-/// Where records lie. A rule may be asked more than once before its answer is taken: it is asked again
-/// when somebody else changed the record meanwhile.
+/// Storage of records. A rule may be called more than once: it is called again if the record was changed by
+/// another process meanwhile.
 pub(super) trait Backend: Send + Sync + 'static {
     fn terms(&self) -> &Terms;
 
@@ -19,7 +19,7 @@ pub(super) trait Backend: Send + Sync + 'static {
 
     fn all(&self) -> impl Future<Output = Result<Vec<Job>, Fault>> + Send;
 
-    /// Nothing if there is no such job.
+    /// `None` if there is no such job.
     fn edit<T, R>(&self, id: &JobId, rule: R) -> impl Future<Output = Result<Option<T>, Fault>> + Send
     where
         T: Send + 'static,
@@ -36,9 +36,9 @@ pub(super) trait Backend: Send + Sync + 'static {
 
 #[async_trait]
 impl<B: Backend> JobStore for B {
-    async fn create(&self, wish: NewJob) -> Result<Job, Fault> {
+    async fn create(&self, new: NewJob) -> Result<Job, Fault> {
         let now = self.terms().now();
-        let job = rules::create(&wish, &mint_id(now), now, self.terms())?;
+        let job = rules::create(&new, &mint_id(now), now, self.terms())?;
         self.insert(job.clone()).await?;
         Ok(job)
     }
@@ -126,7 +126,7 @@ fn kept(changed: Result<Job, Fault>) -> Step<Result<Job, Fault>> {
     }
 }
 
-/// Fire times are kept to the microsecond. One between two is due at the later, as the portal has it.
+/// Fire times are stored in microseconds. They are rounded up, as the portal does.
 fn whole_micros(at: Timestamp) -> Timestamp {
     let micros = at.as_nanosecond().div_euclid(1000) + i128::from(at.as_nanosecond().rem_euclid(1000) != 0);
     i64::try_from(micros).ok().and_then(|micros| Timestamp::from_microsecond(micros).ok()).unwrap_or(at)
@@ -137,7 +137,7 @@ fn mint(now: Timestamp) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0))
 }
 
-/// Twelve hex digits, as the stock agent's ids are, from the random end.
+/// Twelve hex digits, like the stock agent's ids, from the random part of the UUID.
 fn mint_id(now: Timestamp) -> String {
     mint(now).simple().to_string().split_off(20)
 }

@@ -1,4 +1,4 @@
-//! What programs bring to an agent, as the house would bring it.
+//! Messages and questions of programs for the in-memory server.
 
 use posthouse_wire::delivery::{Kind, Meta, Origin, Posted, TriggerKind};
 use posthouse_wire::{Action, CorrelationId, DispatchId, EntryId, Event, MessageId, Source};
@@ -8,7 +8,7 @@ use super::{Carried, MemoryConnector};
 use crate::Declined;
 
 impl Carried {
-    /// The question that it answers, if it is an answer.
+    /// Id of the question that this action answers, if it is an answer.
     pub fn answers(&self) -> Option<&CorrelationId> {
         match &self.action {
             Action::Send { metadata, .. } => metadata.correlation_id.as_ref(),
@@ -18,8 +18,8 @@ impl Carried {
 }
 
 impl MemoryConnector {
-    /// Brings what the program `from` tells, to be absorbed ([`Kind::Augment`]) or carried out
-    /// ([`Kind::Template`]). Returns when the agent took or declined it.
+    /// Delivers a message of the program `from`, to be absorbed ([`Kind::Augment`]) or carried out
+    /// ([`Kind::Template`]). Returns when the agent has accepted or declined it.
     pub async fn notify(&self, from: &str, kind: Kind, text: &str) -> Result<EntryId, Declined> {
         let entry = self.new_entry();
         let posted = Posted {
@@ -31,8 +31,8 @@ impl MemoryConnector {
         self.post(entry, from, &named(from), posted, text).await
     }
 
-    /// Brings a question of the program `from`, in a conversation of its own. [`answer`](Self::answer)
-    /// waits for what the agent says to it.
+    /// Delivers a question of the program `from`, in a conversation of its own. [`answer`](Self::answer)
+    /// waits for the agent's answer.
     pub async fn ask(&self, from: &str, text: &str) -> Result<CorrelationId, Declined> {
         let entry = self.new_entry();
         let question = CorrelationId::from(format!("question-of-{entry}"));
@@ -47,7 +47,8 @@ impl MemoryConnector {
         Ok(question)
     }
 
-    /// The agent's first answer to a question; waits for it. Talk beside it is not the answer.
+    /// Waits for the agent's first answer to a question. Other messages of the agent do not count as the
+    /// answer.
     pub async fn answer(&self, question: &CorrelationId) -> String {
         self.eventually(|record| {
             let answer = record.carried.iter().find(|carried| carried.answers() == Some(question))?;
@@ -86,12 +87,12 @@ impl MemoryConnector {
     }
 }
 
-/// The line by which an agent that cannot read the envelope tells context from instruction.
+/// First line of the text. It lets an agent that cannot read the envelope tell context from instructions.
 fn preamble(kind: Kind, from: &str) -> String {
     format!("[posthouse {} from {from}]\n\n", kind.word())
 }
 
-/// Sent at the beginning of time: this house has no clock.
+/// Metadata with the Unix epoch as the time of sending: this server has no clock.
 fn meta(entry: &EntryId, from: &str) -> Meta {
     Meta {
         dispatch_id: DispatchId::from(format!("dispatch-of-{entry}")),
@@ -109,7 +110,7 @@ fn meta(entry: &EntryId, from: &str) -> Meta {
     }
 }
 
-/// A sender's conversation, in the letters that such a name may have.
+/// Name of a sender's conversation, with only the characters that such a name may contain.
 fn named(from: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     from.chars().map(|c| if plain(c) { c } else { '-' }).collect()

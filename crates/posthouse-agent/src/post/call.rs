@@ -1,11 +1,11 @@
-//! One call to the house, repeated while nobody answers it.
+//! One HTTP call to the server, repeated while there is no answer.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, StatusCode, header};
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::{DispatchId, Secret};
 use reqwest::{RequestBuilder, Url};
 use serde::Serialize;
@@ -16,16 +16,16 @@ use crate::https::{self, Unread};
 use crate::token::{Credential, Tokens};
 use crate::transport::jittered;
 
-/// How long one call may take, beyond what it asks the house to wait.
+/// Time limit of one call, in addition to the time that the server was asked to wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Room for a page of receipts with all that was said to them.
+/// Enough for a page of receipts with all their replies.
 const LONGEST: usize = 32 << 20;
-/// The first pause before a call is repeated; each is twice as long as the one before.
+/// First pause before a call is repeated. Each further pause is twice as long.
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// The way to the house, shared by the clones of a client.
+/// Connection to the server, shared by the clones of a client.
 pub(super) struct Line {
     base: String,
     tls: Option<Arc<rustls::ClientConfig>>,
@@ -34,14 +34,14 @@ pub(super) struct Line {
     pub(super) timepiece: Timepiece,
 }
 
-/// What is to be called.
+/// One HTTP request: method, path, query and body.
 pub(super) struct Call {
     method: Method,
     path: Vec<String>,
     query: Vec<(&'static str, String)>,
     body: Option<Bytes>,
     key: Option<DispatchId>,
-    /// How long the house was asked to wait before it answers.
+    /// Time that the server was asked to wait before it answers.
     wait: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Call {
     }
 
     pub(super) fn post(verb: &str, body: &impl Serialize) -> Self {
-        let body = serde_json::to_vec(body).expect("a wish holds texts, numbers and what was JSON before");
+        let body = serde_json::to_vec(body).expect("a request holds only texts, numbers and JSON values");
         Self { body: Some(body.into()), ..Self::to(Method::POST, &[verb]) }
     }
 
@@ -76,7 +76,7 @@ impl Call {
     }
 }
 
-/// A success.
+/// A successful answer.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     body: BytesMut,
@@ -100,25 +100,26 @@ impl Line {
         Self { base, tls, client: OnceLock::new(), tokens, timepiece }
     }
 
-    /// Calls, and calls again until then while nobody is there. `make` is told the time of each attempt.
-    pub(super) async fn call(&self, until: Moment, make: impl Fn(Moment) -> Call) -> Result<Answer, Fault> {
+    /// Calls, and repeats the call until `until` while the server is not reachable. `make` gets the time of
+    /// each attempt.
+    pub(super) async fn call(&self, until: Instant, make: impl Fn(Instant) -> Call) -> Result<Answer, Fault> {
         let mut pause = FIRST;
         loop {
-            let fault = match self.once(&make(self.timepiece.now())).await {
+            let fault = match self.once(&make(self.timepiece.instant())).await {
                 Err(fault) if fault.may_pass() => fault,
                 settled => return settled,
             };
             let rest = jittered(pause);
-            if self.timepiece.now() + rest > until {
+            if self.timepiece.instant() + rest > until {
                 return Err(fault);
             }
-            tracing::debug!("{fault}; once more in {rest:?}");
+            tracing::debug!("{fault}; repeating the call in {rest:?}");
             self.timepiece.after(rest).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Calls with our token, and once more with a new one if the house knows it no longer.
+    /// Calls with the current token, and once more with a new one if the server no longer accepts it.
     async fn once(&self, call: &Call) -> Result<Answer, Fault> {
         let made = || https::client(&self.base, self.tls.as_ref(), PATIENCE);
         let client = self.client.get_or_init(made).as_ref().map_err(|why| Fault::Unusable(why.clone()))?;
@@ -142,14 +143,15 @@ impl Line {
     }
 
     fn url(&self, call: &Call) -> Result<Url, Fault> {
-        let mut url =
-            Url::parse(&self.base).map_err(|_| Fault::Unusable("the address is none".to_owned()))?;
-        // Such a name would be another path, however it is written.
+        let mut url = Url::parse(&self.base)
+            .map_err(|_| Fault::Unusable("the server address is not a valid URL".to_owned()))?;
+        // Such a segment would change the path, even when it is escaped.
         if let Some(name) = call.path.iter().find(|name| matches!(name.as_str(), "" | "." | "..")) {
-            return Err(Fault::Unusable(format!("`{name}` is no name")));
+            return Err(Fault::Unusable(format!("`{name}` is not a valid name")));
         }
-        let mut path =
-            url.path_segments_mut().map_err(|()| Fault::Unusable("the address is none".to_owned()))?;
+        let mut path = url
+            .path_segments_mut()
+            .map_err(|()| Fault::Unusable("the server address is not a valid URL".to_owned()))?;
         path.pop_if_empty().push("v1").extend(&call.path);
         drop(path);
         if !call.query.is_empty() {

@@ -1,9 +1,9 @@
-//! The handle that programs hold.
+//! Client handle for programs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::Payload;
 use serde::Serialize;
@@ -14,10 +14,10 @@ use super::{
     Asked, Credential, Delivered, Fault, Listed, Listing, Notified, Notify, Page, Receipt, Wake, Woken,
 };
 
-/// Long enough for a house to start again.
+/// Long enough for a server to restart.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Writes to agents through a house. Clones share the connection and the token.
+/// Sends to agents through a server. Clones share the connection and the token.
 #[derive(Clone)]
 pub struct Client {
     pub(super) line: Arc<Line>,
@@ -25,18 +25,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// `url` is the house's own, with a path if it has one. Nothing is called before the first wish.
+    /// `url` is the server's public URL, with a path if it has one. Nothing is called before the first
+    /// request.
     pub fn new(url: &str, credential: Credential) -> Self {
         Self::with_timepiece(url, credential, Timepiece::wall())
     }
 
-    /// As [`Client::new`], by a clock of the caller's: tokens are renewed, pauses made and questions given
-    /// up by it.
+    /// Like [`Client::new`], with the caller's clock. It decides when tokens are renewed, how long pauses
+    /// last and when questions time out.
     pub fn with_timepiece(url: &str, credential: Credential, timepiece: Timepiece) -> Self {
         Self { line: Arc::new(Line::new(url, credential, timepiece, None)), patience: PATIENCE }
     }
 
-    /// As [`Client::with_timepiece`], trusting what `tls` trusts instead of what the machine does.
+    /// Like [`Client::with_timepiece`], with `tls` instead of the machine's trusted certificates.
     pub fn with_tls(
         url: &str,
         credential: Credential,
@@ -46,20 +47,22 @@ impl Client {
         Self { line: Arc::new(Line::new(url, credential, timepiece, Some(tls))), patience: PATIENCE }
     }
 
-    /// How long a call is repeated while nobody answers it; 30 s unless said. Zero: never.
+    /// Time for which a call is repeated while the server does not answer. Default: 30 s. Zero: never
+    /// repeated.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Tells an agent something. Repeating the same wish, here or by the caller, tells it once.
-    pub async fn notify(&self, wish: &Notify) -> Result<Notified, Fault> {
-        self.ask(|| Call::post("notify", wish).keyed(&wish.dispatch_id).waiting(wish.wait)).await
+    /// Sends a message to an agent. The same request sent again, by this client or by the caller, is
+    /// delivered once.
+    pub async fn notify(&self, request: &Notify) -> Result<Notified, Fault> {
+        self.ask(|| Call::post("notify", request).keyed(&request.dispatch_id).waiting(request.wait)).await
     }
 
-    /// Hands over a complete envelope, which the house passes on as it is; for runtimes that make their
-    /// own. Empty `connectors` means all of them.
+    /// Sends a complete envelope, which the server passes on unchanged. For runtimes that build their own.
+    /// Empty `connectors` means all of them.
     pub async fn deliver(
         &self,
         agent: &str,
@@ -78,12 +81,12 @@ impl Client {
         self.ask(|| Call::post("deliver", &envelope)).await
     }
 
-    /// Gets an agent's attention; the receipt says whether it really was woken.
-    pub async fn wake(&self, wish: &Wake) -> Result<Woken, Fault> {
-        self.ask(|| Call::post("wake", wish).keyed(&wish.dispatch_id).waiting(wish.wait)).await
+    /// Wakes an agent. The receipt says whether the agent has really been woken.
+    pub async fn wake(&self, request: &Wake) -> Result<Woken, Fault> {
+        self.ask(|| Call::post("wake", request).keyed(&request.dispatch_id).waiting(request.wait)).await
     }
 
-    /// What became of what we sent, newest first, a page at a time.
+    /// The receipts of what this program sent, newest first, one page at a time.
     pub async fn receipts(&self, listing: &Listing) -> Result<Page<Receipt>, Fault> {
         let Listing { agent, state, after, limit } = listing;
         self.ask(|| {
@@ -96,31 +99,31 @@ impl Client {
         .await
     }
 
-    /// What became of one dispatch: a receipt for every connector that it reached.
+    /// The receipts of one dispatch: one for every connector that it reached.
     pub async fn receipt(&self, dispatch: &DispatchId) -> Result<Vec<Receipt>, Fault> {
         let page: Page<Receipt> = self.ask(|| Call::get(["receipts", dispatch.as_str()])).await?;
         Ok(page.items)
     }
 
-    /// What we asked, newest first, a page at a time: how each question stands, without its answer, which
-    /// [`attach`](Self::attach) fetches.
+    /// The questions of this program, newest first, one page at a time. Each with its state but without its
+    /// answer, which [`attach`](Self::attach) fetches.
     pub async fn exchanges(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<Asked>, Fault> {
         self.ask(|| Call::get(["exchanges"]).asking("after", after).asking("limit", limit)).await
     }
 
-    /// The agents that can be written to, by name, a page at a time.
+    /// The agents that can be addressed, by name, one page at a time.
     pub async fn agents(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<Listed>, Fault> {
         self.ask(|| Call::get(["agents"]).asking("after", after).asking("limit", limit)).await
     }
 
-    /// One agent, with what it seems to be doing.
+    /// One agent, with its current status.
     pub async fn agent(&self, name: &str) -> Result<Listed, Fault> {
         self.ask(|| Call::get(["agents", name])).await
     }
 
-    /// Until when a call that begins now is repeated.
-    pub(super) fn enough(&self) -> Moment {
-        self.line.timepiece.now() + self.patience
+    /// End of the repeats of a call that begins now.
+    pub(super) fn enough(&self) -> Instant {
+        self.line.timepiece.instant() + self.patience
     }
 
     async fn ask<T: DeserializeOwned>(&self, make: impl Fn() -> Call) -> Result<T, Fault> {

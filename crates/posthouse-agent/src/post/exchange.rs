@@ -1,9 +1,9 @@
-//! Asking, and waiting for the answer for as long as the question is open.
+//! Questions to agents: asking, and waiting for the answer until the deadline.
 
 use std::time::Duration;
 
 use http::StatusCode;
-use posthouse_time::Moment;
+use posthouse_time::{Instant, Moment};
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::TriggerKind;
 use serde::{Deserialize, Serialize};
@@ -12,23 +12,23 @@ use serde_json::Value;
 use super::call::{Answer, Call};
 use super::{Answered, Ask, Client, Fault};
 
-/// How long one call waits for the answer. A line that died in silence is noticed a little after it.
+/// Time that one call waits for the answer. A dead connection is noticed shortly after it.
 const TURN: Duration = Duration::from_secs(30);
-/// A house that answers "not yet" without waiting is not asked again at once.
+/// Pause before the next call if the server answers "not yet" without waiting.
 const BREATH: Duration = Duration::from_millis(250);
-/// The least time that a question has.
-const INSTANT: Duration = Duration::from_millis(1);
-/// How long past its deadline a question is left to the house, which knows best how it ended.
+/// Shortest timeout of a question.
+const LEAST: Duration = Duration::from_millis(1);
+/// Time past the deadline in which the server may still report how the question ended.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Where a question stands.
-enum Standing {
+/// State of a question.
+enum QuestionState {
     Answered(Answered),
-    /// With the deadline by the house's clock, if it said one.
+    /// With the deadline by the server's clock, if the server sent one.
     Open(Option<Moment>),
 }
 
-impl Standing {
+impl QuestionState {
     fn of(answer: &Answer) -> Result<Self, Fault> {
         #[derive(Deserialize)]
         struct Open {
@@ -36,10 +36,10 @@ impl Standing {
             deadline: Value,
         }
         if answer.status != StatusCode::ACCEPTED {
-            return answer.read().map(Standing::Answered);
+            return answer.read().map(QuestionState::Answered);
         }
         let open: Open = answer.read()?;
-        Ok(Standing::Open(open.deadline.as_i64().map(Moment::from_millis)))
+        Ok(QuestionState::Open(open.deadline.as_i64().map(Moment::from_millis)))
     }
 }
 
@@ -61,83 +61,86 @@ struct Question<'a> {
 }
 
 impl Client {
-    /// Asks an agent and waits until it answered or its time is up, also over a restart of the house.
-    /// [`Fault::Unreachable`] when the house is away at the deadline: the answer may be there all the same,
-    /// and [`attach`](Self::attach) finds it by the wish's correlation id.
-    pub async fn exchange(&self, wish: &Ask) -> Result<Answered, Fault> {
-        let deadline = self.line.timepiece.now() + wish.timeout;
-        // A question that reached the house before it went away is found again by its id; one that did
-        // not is put with the time that is left.
-        let put = |now: Moment| {
+    /// Asks an agent and waits until it has answered or the time is up, also across a restart of the
+    /// server. The result is [`Fault::Unreachable`] if the server is not reachable at the deadline. There
+    /// may be an answer even then; [`attach`](Self::attach) finds it by the request's correlation id.
+    pub async fn exchange(&self, request: &Ask) -> Result<Answered, Fault> {
+        let deadline = self.line.timepiece.instant() + request.timeout;
+        // If the question reached the server before a failure, its id finds it again. Otherwise it is asked
+        // with the time that is left.
+        let put = |now: Instant| {
             let left = deadline.since(now);
             let wait = turn(left);
             let question = Question {
-                agent: &wish.agent,
-                message: &wish.message,
-                correlation_id: &wish.correlation_id,
-                timeout: left.max(INSTANT).as_secs_f64(),
+                agent: &request.agent,
+                message: &request.message,
+                correlation_id: &request.correlation_id,
+                timeout: left.max(LEAST).as_secs_f64(),
                 wait: wait.as_secs_f64(),
-                event_type: wish.event_type.as_deref(),
-                connectors: wish.connectors.as_deref(),
-                from: wish.from.as_deref(),
-                trigger_kind: wish.trigger_kind,
+                event_type: request.event_type.as_deref(),
+                connectors: request.connectors.as_deref(),
+                from: request.from.as_deref(),
+                trigger_kind: request.trigger_kind,
             };
             Call::post("exchange", &question).waiting(Some(wait))
         };
-        let mut begun = self.line.timepiece.now();
-        let mut standing = Standing::of(&self.line.call(deadline, put).await?)?;
+        let mut begun = self.line.timepiece.instant();
+        let mut standing = QuestionState::of(&self.line.call(deadline, put).await?)?;
         loop {
-            if let Standing::Answered(answered) = standing {
+            if let QuestionState::Answered(answered) = standing {
                 return Ok(answered);
             }
-            if self.line.timepiece.now() >= deadline + GRACE {
+            if self.line.timepiece.instant() >= deadline + GRACE {
                 return Err(Fault::Timeout);
             }
             self.breathe(begun).await;
-            begun = self.line.timepiece.now();
-            standing = self.look(&wish.correlation_id, deadline, Some(deadline)).await?;
+            begun = self.line.timepiece.instant();
+            standing = self.look(&request.correlation_id, deadline, Some(deadline)).await?;
         }
     }
 
-    /// Waits for the answer to a question that was asked before, perhaps by an earlier life of this
-    /// program.
+    /// Waits for the answer to a question that was asked before, perhaps before a restart of this program.
     pub async fn attach(&self, question: &CorrelationId) -> Result<Answered, Fault> {
         let mut until = self.enough();
         loop {
-            let begun = self.line.timepiece.now();
+            let begun = self.line.timepiece.instant();
             match self.look(question, until, None).await? {
-                Standing::Answered(answered) => return Ok(answered),
-                // The two clocks may differ, so the house's deadline only ever makes us more patient.
-                Standing::Open(deadline) => until = self.enough().max(deadline.unwrap_or_default()),
+                QuestionState::Answered(answered) => return Ok(answered),
+                // The two clocks may differ, so the server's deadline can only extend the wait.
+                QuestionState::Open(deadline) => {
+                    let timepiece = &self.line.timepiece;
+                    let left = deadline.unwrap_or_default().since(timepiece.now());
+                    until = self.enough().max(timepiece.instant() + left);
+                }
             }
             self.breathe(begun).await;
         }
     }
 
-    /// Asks how a question stands, waiting a while for that to change.
+    /// Asks for the state of a question, and waits a while for it to change.
     async fn look(
         &self,
         question: &CorrelationId,
-        until: Moment,
-        deadline: Option<Moment>,
-    ) -> Result<Standing, Fault> {
-        let look = |now: Moment| {
+        until: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<QuestionState, Fault> {
+        let look = |now: Instant| {
             let wait = turn(deadline.map_or(TURN, |deadline| deadline.since(now)));
             let call = Call::get(["exchanges", question.as_str()]);
             call.asking("wait", Some(wait.as_secs_f64())).waiting(Some(wait))
         };
-        Standing::of(&self.line.call(until, look).await?)
+        QuestionState::of(&self.line.call(until, look).await?)
     }
 
-    async fn breathe(&self, begun: Moment) {
+    async fn breathe(&self, begun: Instant) {
         let timepiece = &self.line.timepiece;
-        if timepiece.now().since(begun) < BREATH {
+        if timepiece.instant().since(begun) < BREATH {
             timepiece.after(BREATH).await;
         }
     }
 }
 
-/// How long the next call waits, with so much time left.
+/// Time that the next call waits, given the time that is left.
 fn turn(left: Duration) -> Duration {
     left.clamp(Duration::from_secs(1), TURN)
 }

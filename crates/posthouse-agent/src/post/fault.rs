@@ -1,4 +1,4 @@
-//! Why a program does not get what it asked for.
+//! Errors of the client for programs.
 
 use http::StatusCode;
 use posthouse_wire::delivery::Cause;
@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::https::shown;
 use crate::token::NoToken;
 
-/// Why a call came to nothing.
+/// Reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Somebody answered, and the answer is no.
+    /// The server, or a proxy in front of it, refused the request.
     #[error("refused with {status}: {detail}")]
     Refused {
         status: u16,
-        /// The house's own name for it, such as `not_found`; empty where the answer is not the house's.
+        /// The server's own code, such as `not_found`. Empty if the answer is not from Posthouse.
         code: String,
         detail: String,
         /// Which of the contract's five causes a failed delivery had.
@@ -23,24 +23,24 @@ pub enum Fault {
     /// The agent did not answer the question in time.
     #[error("no answer in time")]
     Timeout,
-    /// Nobody answered the call, however often it was repeated. What was asked may have happened all the
-    /// same: the same wish again, or the question's id, finds out.
-    #[error("the house cannot be reached: {0}")]
+    /// There was no answer, however often the call was repeated. The request may still have been carried
+    /// out: the same request again, or the id of the question, tells.
+    #[error("cannot reach the server: {0}")]
     Unreachable(String),
-    /// The house answered with something that is no answer.
-    #[error("the house's answer cannot be read: {0}")]
+    /// The server's answer is not in the expected form.
+    #[error("cannot read the server's answer: {0}")]
     Malformed(String),
-    /// Not a call that can be made: an address that is none, or a name that cannot stand in one.
-    #[error("the call cannot be made: {0}")]
+    /// The call is not possible: the address is not a URL, or a name cannot be part of one.
+    #[error("cannot make the call: {0}")]
     Unusable(String),
 }
 
 impl Fault {
-    /// Out of an answer that is no success.
+    /// Builds the fault from an answer that is not a success.
     pub(super) fn of(status: StatusCode, body: &[u8]) -> Self {
         let problem: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |names: [&str; 2]| names.iter().find_map(|name| problem[*name].as_str());
-        // The token's door answers with OAuth's own two words.
+        // The token endpoint uses OAuth's field names.
         let code = text(["code", "error"]).unwrap_or_default().to_owned();
         if status == StatusCode::GATEWAY_TIMEOUT && code == "timeout" {
             return Fault::Timeout;
@@ -55,8 +55,8 @@ impl Fault {
         Fault::Refused { status: status.as_u16(), code, detail, cause_kind }
     }
 
-    /// Whether the same call may fare better a little later: nobody was there, or only somebody in front
-    /// of the house, or the house itself says that it cannot just now.
+    /// Whether the same call may succeed a little later: there was no answer, or only a proxy answered, or
+    /// the server says that it is unavailable for the moment.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Fault::Unreachable(_) => true,

@@ -1,27 +1,28 @@
-//! When to dial again, and when to stop dialing.
+//! Reconnect back-off: pauses between connection attempts, and when to stop trying.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
-/// Two processes with one gateway id throw each other out; the patient one leaves the other in peace.
+/// Longest pause after close 4409. Two processes with the same gateway id disconnect each other; long
+/// pauses leave the other one connected.
 const LONGEST_SUPERSEDED: Duration = Duration::from_secs(15 * 60);
 
-/// How one try to hold the line ended.
+/// Reason why one connection attempt, or the connection itself, ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// By our own wish.
+    /// At the agent's own request.
     Stopped,
-    /// Not reached, not described, or fallen.
+    /// Not reached, not accepted, or lost.
     Fell(super::Fault),
-    /// Close 4401. `expired`: our token was right and late, which says nothing about our credential.
+    /// Close 4401. `expired`: the token was valid but too old, which says nothing about the credential.
     Refused { expired: bool },
     /// Close 4409.
     Superseded,
 }
 
-/// What to do after an end.
+/// Next step after an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     DialAfter(Duration),
@@ -29,20 +30,20 @@ pub(super) enum Next {
     Revoked,
 }
 
-/// Remembers how the last tries went.
+/// Remembers how the last attempts ended.
 #[derive(Default)]
 pub(super) struct Backoff {
-    /// Tries since the last handshake.
+    /// Attempts since the last handshake.
     failures: u32,
     superseded: u32,
-    /// The house accepted us at some time in this process.
+    /// The server has accepted the agent at least once in this process.
     ever_accepted: bool,
-    /// Refused once since it last accepted us.
+    /// Refused once since the last acceptance.
     struck: bool,
 }
 
 impl Backoff {
-    /// Decides from how a try ended, and from whether the house accepted us during it.
+    /// Decides from how an attempt ended, and from whether the server accepted the agent during it.
     pub(super) fn after(&mut self, end: &End, accepted: bool) -> Next {
         if accepted {
             self.failures = 0;
@@ -54,7 +55,7 @@ impl Backoff {
         }
         match end {
             End::Stopped => Next::Stop,
-            // Before the first handshake we may simply not be provisioned yet. After one, the refusal
+            // Before the first handshake the agent may simply not be provisioned yet. After one, a refusal
             // counts only if a fresh token is refused as well.
             End::Refused { expired: false } if self.ever_accepted => {
                 if self.struck {
@@ -77,7 +78,8 @@ impl Backoff {
     }
 }
 
-/// Up to a fifth shorter, so that those who were thrown out together do not come back together.
+/// Shortens the pause by up to a fifth, so that agents that were disconnected together do not all reconnect
+/// together.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1000;
     pause - pause.mul_f64(0.2 * (random as f64) / 1000.0)

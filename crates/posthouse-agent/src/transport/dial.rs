@@ -1,4 +1,4 @@
-//! Reaches the house: resolve, connect, TLS where the address says so, upgrade with a fresh token.
+//! Opening a connection to the server: resolve, connect, TLS for `wss`, upgrade with a fresh token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::Fault;
 use super::stream::Stream;
 use crate::Settings;
 
-/// The contract's client gives an upgrade ten seconds (section 4).
+/// Time limit for an upgrade; the contract's client has the same ten seconds (section 4).
 const OPEN: Duration = Duration::from_secs(10);
-/// An upgrade token's life (section 3.1).
+/// Lifetime of an upgrade token (section 3.1).
 const TOKEN_SECONDS: i64 = 300;
-/// The longest line, and so the longest message, that is read.
+/// Longest text line, and so the longest message, that is read.
 pub(super) const LONGEST_READ: usize = 16 << 20;
 
-/// Where to dial, checked once.
+/// The server's address, checked once.
 pub(super) struct Target {
     url: Uri,
     host: String,
@@ -37,18 +37,18 @@ impl Target {
     pub(super) fn of(settings: &Settings) -> Result<Self, Fault> {
         let dial = settings.addresses().dial;
         let wrong = |why| Fault::Address(dial.clone(), why);
-        let url: Uri = dial.parse().map_err(|_| wrong("it is no URL"))?;
+        let url: Uri = dial.parse().map_err(|_| wrong("it is not a URL"))?;
         let secure = match url.scheme_str() {
             Some("ws") => false,
             Some("wss") => true,
-            _ => return Err(wrong("it begins with none of http, https, ws and wss")),
+            _ => return Err(wrong("it must begin with http, https, ws or wss")),
         };
-        let host = url.host().ok_or_else(|| wrong("it names no host"))?;
+        let host = url.host().ok_or_else(|| wrong("it has no host name"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let tls = if secure {
             let name = ServerName::try_from(host.clone())
-                .map_err(|_| wrong("its host cannot be in a certificate"))?;
+                .map_err(|_| wrong("its host is not a valid TLS server name"))?;
             let config = match &settings.tls {
                 Some(config) => config.clone(),
                 None => system_trust().map_err(|fault| Fault::Unreachable(fault.to_string()))?,
@@ -78,7 +78,7 @@ impl Target {
     ) -> Result<WebSocketStream<Stream>, Fault> {
         let unreachable = |fault: &dyn std::fmt::Display| Fault::Unreachable(fault.to_string());
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| unreachable(&e))?;
-        // Frames are small and somebody waits for each of them.
+        // Frames are small, and the other side waits for each of them.
         tcp.set_nodelay(true).map_err(|e| unreachable(&e))?;
         let stream = match &self.tls {
             None => Stream::Plain(tcp),
@@ -100,7 +100,7 @@ impl Target {
     }
 }
 
-/// The default read buffer alone would cost 128 KiB for every agent, asleep or not.
+/// Smaller buffers: the default read buffer alone would cost 128 KiB for every agent, idle or not.
 fn buffers() -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(8 << 10)
@@ -110,7 +110,8 @@ fn buffers() -> WebSocketConfig {
         .max_frame_size(Some(LONGEST_READ))
 }
 
-/// Trusts what the machine trusts. The provider is named, since feature unification may leave two.
+/// TLS configuration with the machine's trusted certificates. It names the crypto provider, because feature
+/// unification may leave two.
 fn system_trust() -> Result<Arc<rustls::ClientConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)

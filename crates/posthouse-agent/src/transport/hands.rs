@@ -1,7 +1,7 @@
-//! Hands deliveries to the handler, one after the other, and acknowledges what it took.
+//! Passing deliveries to the handler, one after the other, and acknowledging those it accepted.
 //!
-//! A task of its own, so that a handler which asks the house something does not wait for an answer that
-//! its own slowness keeps from being read, and so that a fallen socket interrupts no handler.
+//! This runs in a task of its own, for two reasons. A handler that sends a request would otherwise block
+//! the reader and never get its answer. And a lost socket must not interrupt a handler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,19 +12,19 @@ use posthouse_wire::EntryId;
 use posthouse_wire::passthrough::Forward;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::line::Outbox;
+use super::connection::Outbox;
 use super::{Declined, Inbound, InboundHandler, Seen, Sight};
 
-/// A house never has more than a window (64) under way. If it does, the socket is read no further until
-/// there is room.
+/// The server never has more than a window (64) of unacknowledged deliveries. If it does, the socket is not
+/// read further until there is room.
 const QUEUE: usize = 256;
 
 pub(super) struct Hands {
     shared: Arc<Shared>,
-    /// Held here alone, so that the task learns when the line is gone.
+    /// The only sender, so that the task ends when the transport is dropped.
     handler: watch::Sender<Option<Arc<dyn InboundHandler>>>,
     queue: mpsc::Sender<Delivery>,
-    /// The far end of `queue`, until the first connect spawns the task.
+    /// The receiver of `queue`, until the first connect spawns the task.
     idle: Mutex<Option<mpsc::Receiver<Delivery>>>,
 }
 
@@ -70,14 +70,14 @@ impl Hands {
         self.handler.borrow().clone()
     }
 
-    /// Begins to hand over; once is enough. Ends when the line is gone.
+    /// Starts the task on the first call. The task ends when the transport is dropped.
     pub(super) fn open(&self) {
         if let Some(queue) = self.idle.lock().take() {
             tokio::spawn(work(self.shared.clone(), self.handler.subscribe(), queue));
         }
     }
 
-    /// Takes a delivery off the socket. Repeats go no further.
+    /// Accepts a delivery from the socket. Repeats do not reach the handler.
     pub(super) async fn receive(&self, delivery: Delivery) {
         if let Some(entry) = delivery.entry() {
             let sight = self.shared.seen.lock().meet(entry);
@@ -92,11 +92,11 @@ impl Hands {
             }
         }
         self.shared.full.fetch_add(1, Ordering::AcqRel);
-        // Fails only when the runtime is going down, and then nothing is acknowledged either.
+        // Fails only when the runtime is shutting down, and then nothing is acknowledged either.
         let _ = self.queue.send(delivery).await;
     }
 
-    /// Returns once the handler took or declined all that came.
+    /// Returns after the handler has accepted or declined everything that arrived.
     pub(super) async fn empty(&self) {
         loop {
             let emptied = self.shared.emptied.notified();
@@ -116,7 +116,7 @@ async fn work(
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, 64).await > 0 {
         for delivery in batch.drain(..) {
-            // What comes before somebody serves us waits here, unacknowledged.
+            // Deliveries wait here, unacknowledged, until a handler is set.
             let handler = match handlers.wait_for(Option::is_some).await {
                 Ok(handler) => handler.clone(),
                 Err(_) => return,
@@ -126,7 +126,7 @@ async fn work(
             let verdict = hand(&shared, &*handler, delivery).await;
             shared.settle(entry, verdict);
         }
-        // Once for the whole batch: acknowledgements that are ready together travel together.
+        // Once for the whole batch, so that acknowledgements that are ready together are sent together.
         shared.outbox.ready.notify_one();
     }
 }
@@ -139,7 +139,7 @@ async fn hand(shared: &Shared, handler: &dyn InboundHandler, delivery: Delivery)
     if let Poll::Ready(verdict) = futures_util::poll!(&mut taking) {
         return verdict;
     }
-    // It takes its time: what is already acknowledged need not wait for it.
+    // The handler is slow: acknowledgements that are ready need not wait for it.
     shared.outbox.ready.notify_one();
     taking.await
 }
@@ -153,7 +153,7 @@ impl Shared {
                     self.outbox.acknowledge(entry);
                 }
                 Err(Declined) => {
-                    tracing::warn!(entry.id = %entry, "the handler declined an entry; the house will bring it again");
+                    tracing::warn!(entry.id = %entry, "entry declined; the server will deliver it again");
                     self.seen.lock().forget(&entry);
                 }
             }

@@ -1,4 +1,4 @@
-//! Keeps the line: dials, holds, and dials again until told otherwise.
+//! Connection loop: connects, runs the socket, and reconnects until stopped or revoked.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::{Backoff, End, Next};
+use super::connection::Connection;
 use super::dial::Target;
-use super::line::Line;
 use super::socket::{self, Pulse};
 use super::{Fault, Standing};
 
-/// Runs until `stop`, which leaves the standing to whoever stopped it, or until revoked.
-pub(super) async fn keep(line: Arc<Line>, target: Arc<Target>, stop: CancellationToken) {
+/// Runs until `stop` or until the credential is revoked. After `stop`, the caller sets the standing.
+pub(super) async fn keep(line: Arc<Connection>, target: Arc<Target>, stop: CancellationToken) {
     let mut backoff = Backoff::default();
     loop {
         line.standing.send_replace(Standing::Dialing);
@@ -24,7 +24,7 @@ pub(super) async fn keep(line: Arc<Line>, target: Arc<Target>, stop: Cancellatio
         let pause = match next {
             Next::Stop => return,
             Next::Revoked => {
-                tracing::error!(gateway.id = %line.settings.gateway, "the house revoked our credential");
+                tracing::error!(gateway.id = %line.settings.gateway, "credential revoked; not reconnecting");
                 *line.last_fault.lock() = Fault::Revoked;
                 line.standing.send_replace(Standing::Revoked);
                 line.requests.give_up();
@@ -32,8 +32,9 @@ pub(super) async fn keep(line: Arc<Line>, target: Arc<Target>, stop: Cancellatio
             }
             Next::DialAfter(pause) => pause,
         };
-        tracing::warn!(gateway.id = %line.settings.gateway, "{}; dialing again in {pause:?}", fault(&end));
-        // Set before anyone can see that we wait, so that a clock wound in that moment counts in full.
+        tracing::warn!(gateway.id = %line.settings.gateway, "{}; reconnecting in {pause:?}", fault(&end));
+        // The timer is registered before `Waiting` becomes visible, so that a test which then advances the
+        // clock reaches it.
         let mut due = pin!(line.timepiece.after(pause));
         if futures_util::poll!(due.as_mut()).is_ready() {
             continue;
@@ -47,7 +48,7 @@ pub(super) async fn keep(line: Arc<Line>, target: Arc<Target>, stop: Cancellatio
     }
 }
 
-async fn try_once(line: &Line, target: &Target, pulse: &Pulse, stop: &CancellationToken) -> End {
+async fn try_once(line: &Connection, target: &Target, pulse: &Pulse, stop: &CancellationToken) -> End {
     let dialed = tokio::select! {
         () = stop.cancelled() => return End::Stopped,
         dialed = target.dial(&line.settings, &line.timepiece) => dialed,

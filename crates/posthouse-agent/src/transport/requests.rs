@@ -1,4 +1,4 @@
-//! Requests that wait for their answer, over as many sockets as it takes.
+//! Requests that wait for their result, across as many sockets as it takes.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,16 +9,16 @@ use posthouse_wire::{Outcome, RequestId};
 use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
 
-/// How many may wait at a time; more callers wait for room inside their own deadline.
+/// Most requests that wait at a time. Further callers wait for room within their own deadline.
 const ROOM: usize = 4096;
 
-/// What the house reads (section 4). A longer line would cost us the socket.
+/// Longest text line that the server reads (section 4). It closes the socket on a longer one.
 const LONGEST_LINE: usize = 4 << 20;
 
-/// All requests without an answer. Each keeps its id for life, so a house that already did the work
-/// answers the repeat from memory instead of doing it twice.
+/// All requests without a result. Each keeps its id for its whole life, so that a server that has already
+/// carried it out answers the repeat from memory.
 pub(super) struct Requests {
-    /// Unlike any other process's, so that ids need no randomness of their own.
+    /// Unique to this process, so that request ids need no randomness of their own.
     prefix: String,
     waiting: Mutex<Waiting>,
     room: Semaphore,
@@ -32,12 +32,12 @@ struct Waiting {
 
 struct Request {
     line: String,
-    /// It stood on a socket at least once, so it may have been carried out.
+    /// Written to a socket at least once, so it may have been carried out.
     sent: bool,
     answer: oneshot::Sender<Outcome>,
 }
 
-/// A place among the waiting; dropping it withdraws the request.
+/// Registration of one waiting request. Dropping it withdraws the request.
 pub(super) struct Place<'a> {
     requests: &'a Requests,
     number: u64,
@@ -50,7 +50,7 @@ impl Requests {
         Self { prefix: format!("{}-", seed.simple()), waiting: Mutex::default(), room: Semaphore::new(ROOM) }
     }
 
-    /// Waits until `deadline` for the answer to the request that `line` writes under the id it is given.
+    /// Sends the request that `line` builds for a new id, and waits for its result until `deadline`.
     pub(super) async fn ask(
         &self,
         ready: &Notify,
@@ -70,7 +70,7 @@ impl Requests {
             let number = waiting.last;
             let line = line(RequestId::from(format!("{}{number}", self.prefix)));
             if line.len() > LONGEST_LINE {
-                return Outcome::failed(format!("too long: a request may have {LONGEST_LINE} bytes"));
+                return Outcome::failed(format!("too long: a request may have at most {LONGEST_LINE} bytes"));
             }
             waiting.by_number.insert(number, Request { line, sent: false, answer });
             Place { requests: self, number }
@@ -83,8 +83,8 @@ impl Requests {
         }
     }
 
-    /// Appends every line after number `written`, up to about `most` bytes, and moves `written` on. A new
-    /// socket starts at zero and so says everything again.
+    /// Appends every request after number `written`, up to about `most` bytes, and advances `written`. A
+    /// new socket starts at zero and so sends all of them again.
     pub(super) fn write_after(&self, written: &mut u64, batch: &mut String, most: usize) {
         let mut waiting = self.waiting.lock();
         for (number, request) in waiting.by_number.range_mut(*written + 1..) {
@@ -97,17 +97,17 @@ impl Requests {
         }
     }
 
-    /// Hands an answer to whoever waits for it. Answers nobody waits for are nobody's.
+    /// Passes a result to the caller that waits for it. Other results are ignored.
     pub(super) fn settle(&self, id: &RequestId, outcome: Outcome) {
         let number = id.as_str().strip_prefix(&self.prefix).and_then(|number| number.parse().ok());
         let request = number.and_then(|number: u64| self.waiting.lock().by_number.remove(&number));
         if let Some(request) = request {
-            // The asker may have left in this moment; then nobody is interested.
+            // Fails only if the caller has just stopped waiting.
             let _ = request.answer.send(outcome);
         }
     }
 
-    /// Tells everyone that no answer will come.
+    /// Fails every waiting request.
     pub(super) fn give_up(&self) {
         for request in std::mem::take(&mut self.waiting.lock().by_number).into_values() {
             let _ = request.answer.send(gone(request.sent));
@@ -116,7 +116,7 @@ impl Requests {
 }
 
 impl Place<'_> {
-    /// Withdraws the request and tells whether it had been sent.
+    /// Withdraws the request and returns whether it had been sent.
     fn leave(&self) -> bool {
         self.requests.waiting.lock().by_number.remove(&self.number).is_some_and(|request| request.sent)
     }
@@ -128,15 +128,19 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The contract's words (section 11.4): `network` only where surely nothing was done.
+/// The contract's prefixes (section 11.4): `network` only if the action was certainly not carried out.
 fn late(sent: bool) -> Outcome {
-    Outcome::failed(if sent { "timed out waiting for the house" } else { "network: no line to the house" })
+    Outcome::failed(if sent {
+        "timed out waiting for the server"
+    } else {
+        "network: no connection to the server"
+    })
 }
 
 fn gone(sent: bool) -> Outcome {
     Outcome::failed(if sent {
-        "timed out: the line closed before the answer came"
+        "timed out: the connection closed before the result arrived"
     } else {
-        "network: the line is closed"
+        "network: the connection is closed"
     })
 }

@@ -1,27 +1,27 @@
-//! Which entries were already brought. Never lost beats never twice, so the house may bring one again;
-//! it is we who make the second time harmless.
+//! Deduplication of inbound entries. The server delivers at least once, so the agent recognizes repeats.
 
 use std::collections::{HashMap, VecDeque};
 
 use posthouse_wire::EntryId;
 
-/// How many entries are remembered: many times the largest window, so a repeat after a redial is known.
+/// Number of remembered entries: many times the largest window, so that a repeat after a reconnect is
+/// recognized.
 const REMEMBERED: usize = 4096;
 
-/// The last entries that were brought, and which of them were taken.
+/// The last entries that were delivered, and which of them were accepted.
 #[derive(Default)]
 pub(crate) struct Seen {
     taken: HashMap<EntryId, bool>,
     order: VecDeque<EntryId>,
 }
 
-/// What is known of an entry that comes in.
+/// State of an entry that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     New,
-    /// In the handler's hands right now; its acknowledgement will follow.
+    /// The handler is working on it; its acknowledgement will follow.
     InHand,
-    /// Taken before: acknowledge again, handle no more.
+    /// Accepted before: acknowledge it again, but do not handle it.
     Taken,
 }
 
@@ -48,7 +48,7 @@ impl Seen {
         }
     }
 
-    /// The handler declined it: when it comes again it is new.
+    /// The handler declined the entry, so its next delivery counts as new.
     pub(crate) fn forget(&mut self, entry: &EntryId) {
         if self.taken.remove(entry).is_some() {
             self.order.retain(|kept| kept != entry);

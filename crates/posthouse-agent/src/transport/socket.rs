@@ -1,4 +1,4 @@
-//! One socket's life: hello, then read and write side by side until it ends.
+//! One socket, from hello to close: reads and writes concurrently until it ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::End;
+use super::connection::Connection;
 use super::dial::LONGEST_READ;
 use super::hands::Delivery;
-use super::line::Line;
 use super::{Fault, Inbound, Standing, stream};
 
-/// What a message may hold on this wire (section 4); a longer line spans several.
+/// Longest message of this protocol (section 4). A longer text line spans several messages.
 const LONGEST_MESSAGE: usize = 512 << 10;
-/// How often silence is looked at. Three looks without a word, 90 s, and the line counts as dead.
+/// Interval between checks for silence. After three checks without anything received (90 s) the connection
+/// counts as dead.
 const LOOK: Duration = Duration::from_secs(30);
 const PATIENCE: u32 = 3;
-/// How long a close handshake may take before the socket is simply dropped.
+/// Time limit of a close handshake. After it the socket is dropped.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// What reader and writer tell each other.
+/// State shared by reader and writer.
 #[derive(Default)]
 pub(super) struct Pulse {
     heard: AtomicBool,
@@ -36,26 +37,26 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// The house described an identity of ours on this socket.
+    /// The server has described one of the agent's identities on this socket.
     pub(super) fn accepted(&self) -> bool {
         self.accepted.load(Ordering::Acquire)
     }
 }
 
-/// Holds the line on `socket` until it falls or `stop` is wished for.
+/// Runs `socket` until it ends or `stop` is cancelled.
 pub(super) async fn hold(
-    line: &Line,
+    line: &Connection,
     socket: WebSocketStream<stream::Stream>,
     pulse: &Pulse,
     stop: &CancellationToken,
 ) -> End {
     let (mut sink, mut stream) = socket.split();
-    // Both at once, neither ever dropped half way: a house that reads no further until we do must not
-    // meet an agent that does the same.
+    // Reading and writing run concurrently, and neither is dropped half way. Otherwise a server that does
+    // not read until the agent reads could deadlock with it.
     let mut reading = pin!(read(line, &mut stream, pulse));
     let written = {
         let writing = pin!(write(line, &mut sink, pulse, stop));
-        // A write that the house does not take must not keep us from leaving.
+        // A write that the server does not accept must not delay stopping.
         let leaving = async {
             stop.cancelled().await;
             tokio::time::sleep(CLOSING).await;
@@ -68,7 +69,7 @@ pub(super) async fn hold(
     };
     let end = match written {
         Ok(end) => end,
-        // The reader may still find the house's reason on the line.
+        // The reader may still find the server's close reason.
         Err(broken) => return tokio::time::timeout(CLOSING, reading).await.unwrap_or(broken),
     };
     let _ = tokio::time::timeout(CLOSING, async {
@@ -84,18 +85,23 @@ pub(super) async fn hold(
     end
 }
 
-/// Ends with what we decided, or with the write that failed.
-async fn write<S>(line: &Line, sink: &mut S, pulse: &Pulse, stop: &CancellationToken) -> Result<End, End>
+/// `Ok`: the agent ends the connection. `Err`: a write failed.
+async fn write<S>(
+    line: &Connection,
+    sink: &mut S,
+    pulse: &Pulse,
+    stop: &CancellationToken,
+) -> Result<End, End>
 where
     S: Sink<Message, Error = tungstenite::Error> + Unpin,
 {
     send(line, sink, hellos(line)).await?;
-    // Everything that still waits for an answer is said again here: the count starts anew.
+    // Starts at zero, so every request without a result is sent again on this socket.
     let mut written = 0;
     let mut quiet = 0;
     let mut look = pin!(line.timepiece.after(LOOK));
     loop {
-        // Asked before the outbox is emptied: what was acknowledged before the wish still leaves.
+        // Read before the outbox is drained, so that acknowledgements made before the stop are still sent.
         let stopping = stop.is_cancelled();
         if pulse.accepted() {
             let mut batch = String::new();
@@ -128,8 +134,8 @@ where
     }
 }
 
-/// All identities at once, without waiting (section 7).
-fn hellos(line: &Line) -> String {
+/// All identities at once, without waiting for replies (section 7).
+fn hellos(line: &Connection) -> String {
     let settings = &line.settings;
     let hello = |identity: &crate::Identity| {
         FromGateway::Hello(Hello {
@@ -144,9 +150,9 @@ fn hellos(line: &Line) -> String {
     settings.identities.iter().map(|identity| hello(identity).line()).collect()
 }
 
-/// Sends whole lines, in as few messages as the limit allows, with one flush. A house that takes nothing
-/// for as long as it may be silent counts as silent.
-async fn send<S>(line: &Line, sink: &mut S, batch: String) -> Result<(), End>
+/// Sends whole lines, in as few messages as the limit allows, with one flush. A server that accepts nothing
+/// for 90 s counts as silent.
+async fn send<S>(line: &Connection, sink: &mut S, batch: String) -> Result<(), End>
 where
     S: Sink<Message, Error = tungstenite::Error> + Unpin,
 {
@@ -167,7 +173,7 @@ where
     }
 }
 
-async fn read<S>(line: &Line, stream: &mut S, pulse: &Pulse) -> End
+async fn read<S>(line: &Connection, stream: &mut S, pulse: &Pulse) -> End
 where
     S: Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
 {
@@ -179,11 +185,12 @@ where
             Ok(Message::Text(text)) => bytes::Bytes::from(text),
             Ok(Message::Binary(bytes)) => bytes,
             Ok(Message::Close(frame)) => {
-                // One more poll sends our half of the close handshake; the house hangs up, not we.
+                // One more poll sends this side's half of the close handshake. The server closes the TCP
+                // connection.
                 let _ = futures_util::poll!(stream.next());
                 return closed(frame);
             }
-            // Pings are answered underneath.
+            // The WebSocket library answers pings.
             Ok(_) => continue,
             Err(fault) => return fell(&fault),
         };
@@ -195,10 +202,10 @@ where
             return End::Fell(Fault::Fell(overlong.to_string()));
         }
     }
-    End::Fell(Fault::Fell("the house hung up".into()))
+    End::Fell(Fault::Fell("the server closed the connection".into()))
 }
 
-async fn take(line: &Line, frame: ToGateway, pulse: &Pulse) {
+async fn take(line: &Connection, frame: ToGateway, pulse: &Pulse) {
     match frame {
         ToGateway::Descriptor(descriptor) => {
             line.learn(*descriptor);
@@ -225,7 +232,7 @@ async fn take(line: &Line, frame: ToGateway, pulse: &Pulse) {
         ToGateway::CronFire { request_id, fire } => {
             let Some(handler) = line.hands.handler() else { return };
             let outbox = Arc::clone(&line.outbox);
-            // Beside the reader: a claim takes a while, and nothing else waits for it.
+            // In its own task, because a claim takes a while and the reader must not wait for it.
             tokio::spawn(async move {
                 let (status, fired) = handler.fired(fire).await;
                 outbox.aside(&FromGateway::CronFired { request_id, status, fired });
@@ -235,11 +242,11 @@ async fn take(line: &Line, frame: ToGateway, pulse: &Pulse) {
 }
 
 fn closed(frame: Option<CloseFrame>) -> End {
-    let Some(frame) = frame else { return End::Fell(Fault::Fell("closed without a word".into())) };
+    let Some(frame) = frame else { return End::Fell(Fault::Fell("closed without a reason".into())) };
     match u16::from(frame.code) {
         4401 => End::Refused { expired: frame.reason.as_str() == "expired" },
         4409 => End::Superseded,
-        code => End::Fell(Fault::Fell(format!("closed with {code} {}", frame.reason.as_str()))),
+        code => End::Fell(Fault::Fell(format!("closed with code {code} {}", frame.reason.as_str()))),
     }
 }
 
@@ -248,5 +255,5 @@ fn fell(fault: &tungstenite::Error) -> End {
 }
 
 fn silence() -> End {
-    End::Fell(Fault::Fell("silence".into()))
+    End::Fell(Fault::Fell("nothing received for 90 s".into()))
 }

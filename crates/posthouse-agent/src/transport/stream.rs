@@ -1,4 +1,4 @@
-//! The bytes under the WebSocket: plain, or through TLS.
+//! Byte stream below the WebSocket: plain TCP or TLS.
 
 use std::io;
 use std::pin::Pin;

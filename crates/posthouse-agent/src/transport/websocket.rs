@@ -1,4 +1,4 @@
-//! The transport that really dials.
+//! WebSocket transport: the relay transport over a real connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::connection::{Connection, Outbox};
 use super::dial::Target;
 use super::hands::Hands;
 use super::keeper::keep;
-use super::line::{Line, Outbox};
 use super::requests::Requests;
 use super::{Descriptors, Fault, InboundHandler, RelayTransport, Standing, Tag};
 use crate::Settings;
 
-/// The waits of the contract's client (section 20).
+/// Time limits of the contract's client (section 20).
 const HANDSHAKE: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Keeps one WebSocket to a house: dials with a fresh token each time, redials with back-off, sends
-/// unanswered requests again under their own ids, acknowledges what the handler took. Clones share the
-/// line; when the last is dropped it closes.
+/// Keeps one WebSocket connection to a server. It connects with a fresh token each time, reconnects with
+/// back-off, repeats unanswered requests under their own ids, and acknowledges what the handler accepted.
+/// Clones share the connection; it closes when the last one is dropped.
 #[derive(Clone)]
 pub struct WebSocketTransport(Arc<Handle>);
 
 struct Handle {
-    line: Arc<Line>,
+    line: Arc<Connection>,
     target: Arc<Target>,
     keeper: Mutex<Option<Keeper>>,
 }
@@ -43,16 +43,16 @@ struct Keeper {
 }
 
 impl WebSocketTransport {
-    /// Checks the address; dials nothing yet.
+    /// Checks the address; does not connect yet.
     pub fn new(settings: Settings) -> Result<Self, Fault> {
         Self::with_timepiece(settings, Timepiece::wall())
     }
 
-    /// The same, going by another clock than the wall's.
+    /// Like [`new`](Self::new), with a clock other than the wall clock.
     pub fn with_timepiece(settings: Settings, timepiece: Timepiece) -> Result<Self, Fault> {
         let target = Arc::new(Target::of(&settings)?);
         let outbox = Arc::new(Outbox::default());
-        let line = Line {
+        let line = Connection {
             requests: Requests::new(timepiece.now().millis()),
             settings,
             timepiece,
@@ -71,21 +71,21 @@ impl WebSocketTransport {
         self.0.line.stands()
     }
 
-    /// Returns once the line stands as `wanted` says.
+    /// Returns when the standing satisfies `wanted`.
     pub async fn until(&self, wanted: impl Fn(Standing) -> bool) -> Standing {
         let mut standing = self.0.line.standing.subscribe();
         let seen = standing.wait_for(|standing| wanted(*standing)).await;
         *seen.expect("this handle holds the sender")
     }
 
-    /// Goes to sleep: tells the house to keep what comes, waits up to 10 s for its word, and closes. Nobody
-    /// dials until [`wake`](Self::wake) or [`connect`](RelayTransport::connect).
+    /// Goes idle: asks the server to keep new messages, waits up to 10 s for its confirmation, and closes
+    /// the connection. It stays closed until [`wake`](Self::wake) or [`connect`](RelayTransport::connect).
     pub async fn go_idle(&self) {
         self.pause().await;
         self.close(Standing::Dormant).await;
     }
 
-    /// Comes back from sleep.
+    /// Connects again after [`go_idle`](Self::go_idle).
     pub async fn wake(&self) -> Result<(), Fault> {
         self.connect().await
     }
@@ -94,7 +94,7 @@ impl WebSocketTransport {
         let keeper = self.0.keeper.lock().take();
         if let Some(Keeper { stop, task }) = keeper {
             stop.cancel();
-            // It ends by itself; a panic in it was ours and is already reported.
+            // The task ends by itself. A panic in it has already been reported.
             let _ = task.await;
         }
         self.0.line.standing.send_replace(standing);
@@ -103,12 +103,14 @@ impl WebSocketTransport {
     async fn ask(&self, action: Action, tag: &Tag) -> Outcome {
         let line = &self.0.line;
         match line.stands() {
-            Standing::Closed | Standing::Revoked => return Outcome::failed("network: the line is closed"),
-            Standing::Dormant => return Outcome::failed("network: the line is asleep"),
+            Standing::Closed | Standing::Revoked => {
+                return Outcome::failed("network: the connection is closed");
+            }
+            Standing::Dormant => return Outcome::failed("network: the agent is idle and not connected"),
             Standing::Dialing | Standing::Live | Standing::Waiting => {}
         }
         let platform = tag.platform.clone();
-        // Named even where one bot is all there is, as the contract's client does (section 22, item 12).
+        // The bot is named even if it is the only one, as the contract's client does (section 22, item 12).
         let fronted = || platform.as_ref().and_then(|platform| self.fronted(platform.as_str()).bot_id);
         let bot_id = tag.bot_id.clone().or_else(fronted);
         let outbound =
@@ -116,7 +118,7 @@ impl WebSocketTransport {
         line.requests.ask(&line.outbox.ready, line.timepiece.after(ANSWER), outbound).await
     }
 
-    /// The identity we front on `platform`, if we do; its bot, if there is only one.
+    /// The agent's identity on `platform`, if it has one, with its bot if there is only one.
     fn fronted(&self, platform: &str) -> Tag {
         let identities = self.0.line.settings.identities.iter();
         let mut fronted = identities.filter(|identity| identity.platform == *platform);
@@ -199,7 +201,7 @@ impl RelayTransport for WebSocketTransport {
         let outcome = self.ask(Action::GetChatInfo { chat_id: chat_id.clone() }, tag).await;
         match outcome {
             Outcome { chat_info: Some(info), success: true, .. } => Ok(info),
-            // The contract's client reads a bare success so.
+            // The contract's client reads a success without chat information as a direct message.
             Outcome { success: true, .. } => {
                 Ok(ChatInfo { name: chat_id.as_str().to_owned(), kind: "dm".to_owned() })
             }
@@ -218,9 +220,9 @@ impl RelayTransport for WebSocketTransport {
 
     async fn send_follow_up(&self, action: Action) -> Outcome {
         let Action::FollowUp { kind, .. } = &action else {
-            return Outcome::failed("not a follow-up");
+            return Outcome::failed("the action is not a follow-up");
         };
-        // Kinds begin with their platform; one we do not front goes untagged.
+        // Kinds begin with their platform. One of a platform that is not the agent's is sent without a tag.
         let tag = self.fronted(kind.as_str().split('.').next().unwrap_or_default());
         self.ask(action, &tag).await
     }
@@ -245,12 +247,15 @@ impl RelayTransport for WebSocketTransport {
             };
             let kept = tokio::select! { kept = kept => kept, kept = fallen => kept };
             if kept {
-                // What came before the house's word is ours: acknowledge it while there is a line.
+                // Entries that arrived before the confirmation belong to the agent: acknowledge them while
+                // connected.
                 line.hands.empty().await;
             }
         });
         if settled.await.is_err() {
-            tracing::warn!("the house did not confirm that it keeps what comes; it does so anyway");
+            tracing::warn!(
+                "the server did not confirm in time that it keeps new messages; it keeps them anyway"
+            );
         }
     }
 

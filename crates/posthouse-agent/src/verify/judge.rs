@@ -1,4 +1,4 @@
-//! What a fire token must say. Pure: the keys and the time are arguments.
+//! Checks of a fire token's claims. Pure: the keys and the time are arguments.
 
 use posthouse_time::Moment;
 use posthouse_wire::cron::PURPOSE;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::keys::KeySet;
 use super::token::Token;
 
-/// By how many seconds the portal's clock and ours may disagree.
+/// Allowed difference in seconds between the portal's clock and this one.
 const LEEWAY: f64 = 30.0;
 
-/// What a good token says.
+/// The claims of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims(Map<String, Value>);
 
@@ -25,8 +25,8 @@ impl Claims {
     }
 }
 
-/// The claims of a fire token that is signed by one of `keys`, made out to us, and good now; nothing for
-/// any other text. An empty audience and an empty set of keys refuse everything.
+/// The claims of a fire token that is signed by one of `keys`, issued for this agent and valid now. `None`
+/// for any other text. An empty audience or an empty set of keys refuses everything.
 pub fn judge(
     token: &str,
     expected_audience: &str,
@@ -39,12 +39,12 @@ pub fn judge(
 }
 
 impl Token<'_> {
-    /// As [`judge`] does, for a token whose shape and claims were looked at before.
+    /// Like [`judge`], for a token whose shape and claims have been checked.
     pub(super) fn judged_by(self, keys: &KeySet) -> Option<Claims> {
         keys.signed(&self).then_some(Claims(self.claims))
     }
 
-    /// Whether its claims are good, should the signature be.
+    /// Whether its claims are valid, provided that the signature is.
     pub(super) fn holds(&self, expected_audience: &str, issuer: Option<&str>, now: Moment) -> bool {
         let now = now.millis() as f64 / 1000.0;
         self.addresses(expected_audience)
@@ -76,7 +76,7 @@ impl Token<'_> {
         }
     }
 
-    /// Fractions are cut off, as stock does. A number in a text is no number.
+    /// Fractions are cut off, as stock does. A number in a text does not count as a number.
     fn seconds(&self, name: &str) -> Option<f64> {
         self.claims.get(name)?.as_f64().map(f64::trunc)
     }

@@ -1,5 +1,5 @@
-//! Public keys that tokens are checked by. A key knows the algorithms of its own kind and no others, so
-//! the token's word for how it was signed can never make a key do what it was not made for.
+//! Public keys for token signatures. A key has a fixed set of algorithms of its own kind, so the algorithm
+//! that a token names can never make a key do something that it was not made for.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
@@ -44,25 +44,25 @@ const RSA: [(Algorithm, &RsaParameters); 3] = [
 const P256: (Algorithm, &dyn VerificationAlgorithm) = (Algorithm::Es256, &ECDSA_P256_SHA256_FIXED);
 const P384: (Algorithm, &dyn VerificationAlgorithm) = (Algorithm::Es384, &ECDSA_P384_SHA384_FIXED);
 
-/// Why a configured key is of no use.
+/// Reason why a configured key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
     #[error("no key source is configured")]
     Missing,
-    #[error("the key source is neither an http address nor a public key in PEM")]
+    #[error("the key source is neither an http URL nor a public key in PEM")]
     NotPem,
-    #[error("the public key is neither RSA nor on the curves P-256 and P-384")]
+    #[error("the public key is neither RSA nor EC on P-256 or P-384")]
     Unsuitable,
 }
 
-/// The keys that are believed. The empty set believes nothing.
+/// The trusted keys. An empty set trusts nothing.
 #[derive(Clone, Default)]
 pub struct KeySet(Keys);
 
 #[derive(Clone)]
 enum Keys {
     Named(Vec<(String, Key)>),
-    /// One key, whatever name a token gives.
+    /// One key, whatever key id a token names.
     Pinned(Key),
 }
 
@@ -76,7 +76,7 @@ impl Default for Keys {
 #[derive(Clone, Default)]
 struct Key(Vec<(Algorithm, ParsedPublicKey)>);
 
-/// What counts of a JWK. Foreign fields are passed over; odd types make the key useless, not the set.
+/// The relevant fields of a JWK. Other fields are ignored. A wrong type invalidates the key, not the set.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -92,8 +92,8 @@ struct Jwk {
 }
 
 impl KeySet {
-    /// Reads a key set as a portal publishes it. Keys without a name, and keys that are for anything but
-    /// signatures, are invisible. Nothing for what is no key set.
+    /// Parses a key set as a portal publishes it. Keys without an id, and keys that are not for signatures,
+    /// are ignored. `None` if the JSON is not a key set.
     pub fn read(json: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Set {
@@ -106,7 +106,7 @@ impl KeySet {
                 continue;
             }
             if let Some(kid) = jwk.kid.clone().filter(|kid| !kid.is_empty()) {
-                // Of two keys with one name the first counts, even where it is of a kind that checks nothing.
+                // The first of two keys with the same id counts, even if its kind cannot check anything.
                 named.push((kid, Key::of(&jwk).unwrap_or_default()));
             }
         }
@@ -142,7 +142,7 @@ impl KeySet {
 
 impl Key {
     fn of(jwk: &Jwk) -> Option<Self> {
-        // A key that is said to be for another family of algorithms is not for ours.
+        // A key that names another family of algorithms cannot be used for this one.
         let family = |families: &[&str]| match jwk.alg.as_deref() {
             None | Some("") => true,
             Some(name) => families.iter().any(|family| name.starts_with(family)),
@@ -174,7 +174,7 @@ impl Key {
         Some(Self(vec![(name, ParsedPublicKey::new(algorithm, point).ok()?)]))
     }
 
-    /// The key inside of this, by trying which kinds it is.
+    /// Parses the key by trying each kind.
     fn of_der(der: &[u8]) -> Option<Self> {
         let rsa = RSA.map(|(name, params)| (name, params as &dyn VerificationAlgorithm));
         let kinds = rsa.into_iter().chain([P256, P384]);
@@ -190,7 +190,7 @@ impl Key {
     }
 }
 
-/// What stands between the lines of a PEM.
+/// The DER content of a PEM.
 fn der(pem: &str) -> Option<Vec<u8>> {
     let kinds = ["PUBLIC KEY", "RSA PUBLIC KEY"];
     let body = kinds.iter().find_map(|kind| {

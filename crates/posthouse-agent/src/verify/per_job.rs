@@ -1,4 +1,4 @@
-//! A key for every job, handed out when the job was armed, for calls that carry no token.
+//! Verifier with one key per job, returned when the job was armed, for fires without a token.
 
 use async_trait::async_trait;
 use http::HeaderMap;
@@ -8,10 +8,10 @@ use posthouse_wire::{JobId, Secret};
 
 use super::{FireVerifier, Verified};
 
-/// Where the keys lie that the portal handed out.
+/// Storage of the keys that the portal returned.
 #[async_trait]
 pub trait JobKeys: Send + Sync {
-    /// Nothing for a job that has none.
+    /// `None` for a job without a key.
     async fn key(&self, job: &JobId) -> Option<Secret>;
 }
 
@@ -22,8 +22,8 @@ impl<F: Fn(&JobId) -> Option<Secret> + Send + Sync> JobKeys for F {
     }
 }
 
-/// Checks the stamp over job and time. Inside of a stamp's five minutes a fire can be played again, which
-/// is harmless: whether it runs is decided by the claim on that job and time.
+/// Checks the signature over job and time. Within its five minutes a fire can be replayed. That is
+/// harmless, because the claim on that job and time decides whether it runs.
 pub struct PerJobKey<K> {
     keys: K,
     timepiece: Timepiece,
@@ -39,10 +39,10 @@ impl<K: JobKeys> PerJobKey<K> {
 impl<K: JobKeys> FireVerifier for PerJobKey<K> {
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified> {
         let stamp = Stamp::read(headers.get(CRON_KEY)?.to_str().ok()?)?;
-        // Here the body is read first, since it names the key; without a time nothing was signed.
+        // The body is parsed first, because it names the key. Without a time nothing was signed.
         let body: FireBody = serde_json::from_slice(body).ok()?;
         let fire_at = body.fire_at?;
-        // A job without a key costs the same work as one with a wrong stamp. An empty key is none.
+        // A job without a key costs the same work as a wrong signature. An empty key counts as none.
         let key = self.keys.key(&body.job_id).await.filter(|key| !key.is_empty());
         let (known, key) = (key.is_some(), key.unwrap_or_else(|| Secret::new("none")));
         let message = cron_key_message(&body.job_id, &fire_at);

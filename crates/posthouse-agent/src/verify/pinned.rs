@@ -1,4 +1,4 @@
-//! One public key that was handed over beforehand.
+//! Verifier with one configured public key.
 
 use async_trait::async_trait;
 use http::HeaderMap;
@@ -6,7 +6,8 @@ use posthouse_time::Timepiece;
 
 use super::{BadKey, Expected, FireVerifier, KeySet, Verified, bearer, judge};
 
-/// Checks tokens by one public key and fetches nothing. The portal cannot rotate that key without us.
+/// Checks tokens with one public key and fetches nothing. A rotation of the portal's key needs a new
+/// configuration.
 pub struct PinnedKey {
     keys: KeySet,
     expected: Expected,

@@ -1,4 +1,4 @@
-//! The default: tokens signed by the portal, checked by the keys that it publishes.
+//! Default verifier: tokens signed by the portal, checked with the keys that it publishes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,27 +6,28 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::HeaderMap;
 use parking_lot::Mutex;
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::{Instant, Timepiece};
 
 use super::fetch::Source;
 use super::token::Token;
 use super::{Expected, FireVerifier, KeySet, Verified, bearer};
 
-/// From this age on a key set is renewed beside the work.
+/// From this age on, a key set is renewed in the background.
 const AGEING: Duration = Duration::from_secs(240);
-/// From this age on a fire waits for a newer one.
+/// From this age on, a fire waits for a newer set.
 const OLD: Duration = Duration::from_secs(300);
-/// To this age a set still counts while the portal cannot be reached.
+/// Up to this age, a set is used while the portal is not reachable.
 const DEAD: Duration = Duration::from_secs(3600);
-/// How often an unknown key may make us ask again. Junk must not become a stream of requests.
+/// Shortest interval of fetches because of unknown keys, so that invalid tokens cannot cause a stream of
+/// requests.
 const FORCED: Duration = Duration::from_secs(10);
-/// How soon after a failure we ask again while there is nothing to go by. A waking machine has no network
-/// for its first moments.
+/// Shortest pause after a failed fetch while there is no usable set. A machine that wakes up has no network
+/// at first.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// And while there is something: a portal that swallows requests must not hold up every fire.
+/// The same while there is a usable set: a portal that does not answer must not delay every fire.
 const AFTER_FAILURE_AT_EASE: Duration = Duration::from_secs(10);
 
-/// Checks tokens by a published key set, which it keeps for five minutes. Clones share it.
+/// Checks tokens with a published key set, which is cached for five minutes. Clones share it.
 #[derive(Clone)]
 pub struct PortalJwt(Arc<Portal>);
 
@@ -35,22 +36,22 @@ struct Portal {
     expected: Expected,
     timepiece: Timepiece,
     shelf: Mutex<Shelf>,
-    /// One fetch at a time; whoever needs the same waits for it.
+    /// One fetch at a time. Callers that need the same set wait for it.
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What was fetched last, and when what was tried.
+/// The cached key set, with the times of fetches and attempts.
 #[derive(Clone, Default)]
 struct Shelf {
     keys: Arc<KeySet>,
-    fetched: Option<Moment>,
-    failed: Option<Moment>,
-    forced: Option<Moment>,
-    /// How many fetches have ended, well or not.
+    fetched: Option<Instant>,
+    failed: Option<Instant>,
+    forced: Option<Instant>,
+    /// Number of fetches that have ended, successful or not.
     fetches: u64,
 }
 
-/// Why one asks for a newer set.
+/// Reason for a fetch.
 #[derive(Clone, Copy)]
 enum Reason {
     Age,
@@ -58,12 +59,12 @@ enum Reason {
 }
 
 impl PortalJwt {
-    /// `url` is where the portal publishes its keys. Nothing is fetched before the first fire.
+    /// `url` is the address of the portal's key set. Nothing is fetched before the first fire.
     pub fn new(url: &str, expected: Expected, timepiece: Timepiece) -> Self {
         Self::of(Source::new(url, None), expected, timepiece)
     }
 
-    /// As [`PortalJwt::new`], trusting what `tls` trusts instead of what the machine does.
+    /// Like [`PortalJwt::new`], with `tls` instead of the machine's trusted certificates.
     pub fn with_tls(
         url: &str,
         expected: Expected,
@@ -84,12 +85,12 @@ impl FireVerifier for PortalJwt {
     async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified> {
         let token = Token::read(bearer(headers)?)?;
         let Expected { audience, issuer } = &self.0.expected;
-        // What could not be good under any key is refused before anything is fetched for it.
+        // A token that no key could make valid is refused before anything is fetched for it.
         if !token.holds(audience, issuer.as_deref(), self.0.timepiece.now()) {
             return None;
         }
         let keys = self.0.keys_for(token.kid.as_deref()?).await;
-        // Looked at again, since fetching may have taken its time.
+        // Checked again, because the fetch may have taken time.
         let holds = token.holds(audience, issuer.as_deref(), self.0.timepiece.now());
         let claims = token.judged_by(&keys).filter(|_| holds)?;
         Verified::by_token(claims).bound_to(body)
@@ -97,10 +98,10 @@ impl FireVerifier for PortalJwt {
 }
 
 impl Portal {
-    /// The set to check a token by that names this key.
+    /// The set for a token that names this key.
     async fn keys_for(self: &Arc<Self>, kid: &str) -> Arc<KeySet> {
         let seen = self.shelf.lock().clone();
-        let now = self.timepiece.now();
+        let now = self.timepiece.instant();
         if seen.fetched.is_none_or(|at| passed(at, now, OLD)) {
             self.renew(seen.fetches, Reason::Age).await;
         } else if seen.fetched.is_some_and(|at| passed(at, now, AGEING)) {
@@ -110,13 +111,13 @@ impl Portal {
         if shelf.fetches == seen.fetches && !kid.is_empty() && !shelf.keys.knows(kid) {
             self.renew(seen.fetches, Reason::UnknownKey).await;
         }
-        self.shelf.lock().believed(self.timepiece.now())
+        self.shelf.lock().believed(self.timepiece.instant())
     }
 
-    /// Fetches, unless somebody has since `seen`, or it was tried too lately.
+    /// Fetches, unless another caller has done so since `seen`, or the last attempt is too recent.
     async fn renew(&self, seen: u64, reason: Reason) {
         let _alone = self.fetching.lock().await;
-        let now = self.timepiece.now();
+        let now = self.timepiece.instant();
         {
             let mut shelf = self.shelf.lock();
             if shelf.fetches != seen || !shelf.may_ask(reason, now) {
@@ -129,9 +130,9 @@ impl Portal {
         self.fetch(now).await;
     }
 
-    /// Fetches beside the work, unless somebody does.
+    /// Fetches in the background, unless a fetch is running.
     fn renew_aside(self: &Arc<Self>) {
-        let now = self.timepiece.now();
+        let now = self.timepiece.instant();
         let Ok(alone) = Arc::clone(&self.fetching).try_lock_owned() else { return };
         if self.shelf.lock().may_ask(Reason::Age, now) {
             let portal = Arc::clone(self);
@@ -142,8 +143,8 @@ impl Portal {
         }
     }
 
-    /// The set counts as of `now`, when it was asked for.
-    async fn fetch(&self, now: Moment) {
+    /// The set's age counts from `now`, the time of the request.
+    async fn fetch(&self, now: Instant) {
         let fetched = self.source.fetch().await;
         let mut shelf = self.shelf.lock();
         shelf.fetches += 1;
@@ -154,14 +155,14 @@ impl Portal {
             }
             Err(why) => {
                 shelf.failed = Some(now);
-                tracing::warn!(url = self.source.url(), "could not fetch the portal's keys: {why}");
+                tracing::warn!(url = self.source.url(), "cannot fetch the portal's keys: {why}");
             }
         }
     }
 }
 
 impl Shelf {
-    fn may_ask(&self, reason: Reason, now: Moment) -> bool {
+    fn may_ask(&self, reason: Reason, now: Instant) -> bool {
         let rest = if self.counts(now) { AFTER_FAILURE_AT_EASE } else { AFTER_FAILURE };
         let rested = self.failed.is_none_or(|at| passed(at, now, rest));
         match reason {
@@ -170,18 +171,18 @@ impl Shelf {
         }
     }
 
-    fn counts(&self, now: Moment) -> bool {
+    fn counts(&self, now: Instant) -> bool {
         self.fetched.is_some_and(|at| now.since(at) < DEAD)
     }
 
-    fn believed(&self, now: Moment) -> Arc<KeySet> {
+    fn believed(&self, now: Instant) -> Arc<KeySet> {
         if self.counts(now) { Arc::clone(&self.keys) } else { Arc::default() }
     }
 }
 
-/// Whether `span` has passed since `at`. A clock that was set back does not make anything wait for it.
-fn passed(at: Moment, now: Moment, span: Duration) -> bool {
-    at > now || now.since(at) >= span
+/// Whether `span` has passed since `at`.
+fn passed(at: Instant, now: Instant, span: Duration) -> bool {
+    now.since(at) >= span
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Mint {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// A good token at `now`, save for what `other` says.
+    /// A valid token at `now`, changed by `other`.
     pub(super) fn token(&self, now: Moment, other: Value) -> String {
         let mut claims = json!({ "iss": ISSUER, "aud": AUDIENCE, "purpose": "cron_fire",
                                  "iat": now.seconds(), "exp": now.seconds() + 90 });
@@ -201,7 +201,7 @@ async fn a_token_is_good_for_the_fire_that_it_names_and_for_no_other() {
         (&bound, at("j", "2026-09-21T14:13:20Z"), false),
         (&bound, json!({ "job_id": "j" }).to_string(), false),
         (&bound, json!({ "job_id": "j", "fire_at": null }).to_string(), false),
-        // Nothing runs by these, and the caller has an answer of its own for them.
+        // These run nothing, and the caller answers them itself.
         (&bound, "no json".to_owned(), true),
         (&bound, "[]".to_owned(), true),
         (&bound, json!({ "fire_at": time }).to_string(), true),
@@ -305,7 +305,7 @@ proptest! {
         let mint = Mint::new("a");
         let keys = KeySet::read(Mint::set(&[&mint]).as_bytes()).unwrap();
         let token = mint.token(NOW, json!({}));
-        // The last character of a part holds bits that stand for nothing.
+        // The last character of a part has bits without meaning.
         let at = at % (token.len() - 1);
         let mut changed = token.clone();
         changed.replace_range(at..=at, &to);

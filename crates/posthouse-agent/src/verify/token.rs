@@ -1,4 +1,4 @@
-//! A compact token taken apart. Nothing in it is believed yet.
+//! Parsing of compact tokens (JWS). Nothing in them is trusted yet.
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::keys::Algorithm;
 
-/// Longer than any token of ours by far, and than what most servers take as a header.
+/// Much longer than any token of ours, and than most servers accept as a header.
 const LONGEST: usize = 16 << 10;
 
-/// As tolerant of padding and left-over bits as the stock reader. The signature covers the text as it
-/// stands, so this lets nobody change a token.
+/// Tolerates padding and trailing bits as the stock reader does. The signature covers the text itself, so
+/// this does not make a token changeable.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -21,16 +21,16 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 pub(super) struct Token<'a> {
     pub(super) algorithm: Algorithm,
-    /// Which key it says signed it.
+    /// The id of the key that signed it, as the token states it.
     pub(super) kid: Option<String>,
     pub(super) claims: Map<String, Value>,
-    /// What the signature is over.
+    /// The bytes that the signature covers.
     pub(super) signed: &'a [u8],
     pub(super) signature: Vec<u8>,
 }
 
 impl<'a> Token<'a> {
-    /// Nothing for what is no token, or one that no key could make good.
+    /// `None` for a text that is not a token, or one that no key could make valid.
     pub(super) fn read(text: &'a str) -> Option<Self> {
         if text.len() > LONGEST {
             return None;
@@ -56,8 +56,8 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Whether every extension that the token calls critical is known. The one that is, a payload beside the
-/// token, is never in use here.
+/// Whether every extension that the token calls critical is known. The only known one, a detached payload,
+/// is never used here.
 fn understood(header: &Map<String, Value>) -> bool {
     let known = match header.get("crit") {
         None => true,

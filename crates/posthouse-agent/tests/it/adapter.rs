@@ -1,4 +1,4 @@
-//! What an author of agents relies on.
+//! The API for authors: order, interrupts, stopping.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! An agent's cron: fires taken, the portal kept in agreement, and the ticker in its place. Time is wound
-//! by hand; the portal is played on loopback.
+//! An agent's cron: accepting fires, reconciling with the portal, and the ticker as its replacement. Time
+//! is advanced by hand; the portal is played on loopback.
 
 mod agent;
 mod fire;
@@ -24,7 +24,7 @@ use crate::house::soon;
 use crate::jobs::{BASE, Shelf, json_shelf, shelves};
 use portal::FakePortal;
 
-/// The runs there were: for when.
+/// The runs so far, with their due times.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<Option<Timestamp>>>>);
 
@@ -42,7 +42,7 @@ impl Diary {
     }
 }
 
-/// An agent with a store and a clock, whose runs end when they are let go.
+/// An agent with a store and a clock. Its runs end when the test releases them.
 struct Scene {
     shelf: Shelf,
     diary: Diary,
@@ -63,7 +63,7 @@ impl Scene {
         Self { shelf, diary: Diary::default(), doors: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)) }
     }
 
-    /// Runs stay under way until somebody lets them end.
+    /// Runs stay in progress until the test releases them.
     fn with_slow_runs(self) -> Self {
         Self { doors: Arc::new(Semaphore::new(0)), ..self }
     }
@@ -93,7 +93,7 @@ impl Scene {
         })
     }
 
-    /// A cron that the portal calls back.
+    /// A cron that uses the portal with a callback.
     fn managed(&self, portal: &FakePortal) -> Cron {
         let chronos = Chronos::by_callback(self.client(portal), "http://agent.test");
         self.cron(self.builder().trigger(Trigger::Chronos(chronos)))
@@ -112,7 +112,7 @@ impl Scene {
         self.shelf.timepiece.wind(Duration::from_secs(seconds));
     }
 
-    /// Winds no faster than the run of this job can renew its lease.
+    /// Advances the clock no faster than the run of this job can renew its lease.
     async fn winds_during_a_run(&self, job: &JobId, seconds: u64) {
         let end = self.shelf.timepiece.now() + Duration::from_secs(seconds);
         soon(async {
@@ -121,7 +121,7 @@ impl Scene {
                 let claim = self.shelf.job(job).await.field("fire_claim").cloned().unwrap();
                 let left = claim["until"].as_i64().unwrap() - self.shelf.timepiece.now().millis() * 1000;
                 looks += 1;
-                // The next beat may be due only in a while: then a little at a time.
+                // The next renewal may be some time away: then advance in small steps.
                 if left > 30_000_000 || looks % 50 == 0 {
                     self.winds(1);
                 }
@@ -131,7 +131,7 @@ impl Scene {
         .await;
     }
 
-    /// Winds from one due time to the next until there were so many runs, and they have ended.
+    /// Advances from one due time to the next until there were this many runs and they have ended.
     async fn winds_until_runs(&self, runs: usize) {
         soon(async {
             loop {
@@ -143,7 +143,8 @@ impl Scene {
                 let now = Timestamp::from_millisecond(self.shelf.timepiece.now().millis()).unwrap();
                 let live = jobs.iter().filter(|job| job.enabled());
                 let next = live.filter_map(|job| job.next_run_at()).min().filter(|next| *next > now);
-                // A run that goes on would lose its lease, and what is due already needs no winding.
+                // A run in progress would lose its lease, and for what is already due the clock need not
+                // advance.
                 if let Some(next) = next.filter(|_| idle) {
                     self.shelf.winds_to(next.as_millisecond() - BASE);
                 }
@@ -153,7 +154,7 @@ impl Scene {
         .await;
     }
 
-    /// Winds second by second until it has happened.
+    /// Advances second by second until the condition holds.
     async fn winds_until(&self, happened: impl Fn() -> bool) {
         soon(async {
             loop {
@@ -170,7 +171,7 @@ impl Scene {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(so: impl Fn() -> bool) {
     soon(async {
         while !so() {
@@ -180,7 +181,7 @@ async fn until(so: impl Fn() -> bool) {
     .await;
 }
 
-/// Waits until a job stands in the store as wished.
+/// Waits until the stored job satisfies the condition.
 async fn until_job(scene: &Scene, job: &JobId, so: impl Fn(Option<&Job>) -> bool) {
     soon(async {
         while !so(scene.shelf.store.get(job).await.unwrap().as_ref()) {

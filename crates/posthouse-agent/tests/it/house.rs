@@ -1,4 +1,4 @@
-//! A house of which every frame is scripted, and a handler that remembers.
+//! Test server whose every frame is scripted, and a handler that records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 pub const GATEWAY: &str = "gw-heron";
 pub const SECRET: &str = "a secret of the test";
 
-/// Fails loudly instead of hanging.
+/// Fails with a message instead of hanging.
 pub async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), work).await.expect("it should have happened by now")
 }
@@ -53,7 +53,7 @@ impl House {
         WebSocketTransport::with_timepiece(self.settings(), self.clock.clone()).unwrap()
     }
 
-    /// Somebody dials; nothing is said yet.
+    /// An agent connects; nothing is sent yet.
     pub async fn answers(&self) -> Seat {
         let (tcp, _) = soon(self.listener.accept()).await.unwrap();
         let (mut path, mut bearer) = (String::new(), String::new());
@@ -68,14 +68,14 @@ impl House {
         Seat { socket, path, bearer, lines: Lines::new(16 << 20), heard: VecDeque::new(), sizes: Vec::new() }
     }
 
-    /// Somebody dials and is welcome.
+    /// An agent connects and is accepted.
     pub async fn seats(&self) -> Seat {
         let mut seat = self.answers().await;
         seat.welcomes().await;
         seat
     }
 
-    /// A line and its seat, with a handler that passes on what it is given.
+    /// A connection and its server side, with a handler that passes on its deliveries.
     pub async fn connected(&self) -> (WebSocketTransport, Seat, Heard) {
         let line = self.line();
         let heard = listen(&line);
@@ -84,7 +84,7 @@ impl House {
         (line, seat, heard)
     }
 
-    /// Nobody dials, however long one waits by the clock.
+    /// No agent connects, however far the clock advances.
     pub async fn hears_nobody(&self) {
         for _ in 0..10 {
             self.clock.wind(seconds(60));
@@ -102,7 +102,7 @@ pub struct Seat {
     pub bearer: String,
     lines: Lines,
     heard: VecDeque<FromGateway>,
-    /// The size of every message that came.
+    /// The size of every message received.
     pub sizes: Vec<usize>,
 }
 
@@ -126,12 +126,12 @@ impl Seat {
         self.says(ToGateway::Inbound { event: Box::new(said(text)), entry: Some(EntryId::new(entry)) }).await;
     }
 
-    /// The next frame; nothing once the other side closed.
+    /// The next frame. `None` after the other side has closed.
     pub async fn next(&mut self) -> Option<FromGateway> {
         while self.heard.is_empty() {
             let message = match soon(self.socket.next()).await {
                 Some(Ok(Message::Text(text))) => text,
-                // Read on to the end: that sends our half of the close.
+                // Reads to the end, which sends this side's half of the close.
                 Some(Ok(Message::Close(_))) => continue,
                 Some(Err(_)) | None => return None,
                 Some(Ok(_)) => continue,
@@ -181,7 +181,7 @@ pub fn source(platform: &str, chat: &str) -> Source {
     }
 }
 
-/// What a handler was given, and its say in each case.
+/// The deliveries to a handler, and its verdict on each.
 pub struct Heard {
     pub events: mpsc::UnboundedReceiver<Inbound>,
     pub interrupts: mpsc::UnboundedReceiver<(SessionKey, ChatId)>,

@@ -1,4 +1,4 @@
-//! Sleeping by one's own wish.
+//! Going idle at the agent's own request.
 
 use posthouse_agent::wire::action::Metadata;
 use posthouse_agent::wire::{Action, FromGateway, ToGateway};

@@ -1,4 +1,4 @@
-//! What comes in is taken once and acknowledged then.
+//! Inbound entries are handled once and then acknowledged.
 
 use posthouse_agent::wire::{EntryId, FromGateway, ToGateway};
 use posthouse_agent::{RelayTransport, Standing};
@@ -11,7 +11,7 @@ async fn an_entry_is_acknowledged_only_after_the_handler_took_it() {
     let (line, mut seat, mut heard) = house.connected().await;
     seat.brings("ent_1", "good morning").await;
     assert_eq!(heard.next().await, "good morning");
-    // Whatever is said now comes before the acknowledgement.
+    // Anything sent now arrives before the acknowledgement.
     assert!(line.send_interrupt(&"agent:main:x".into(), None).await);
     assert!(matches!(seat.hears().await, FromGateway::Interrupt { .. }));
     heard.takes();
@@ -106,7 +106,8 @@ async fn an_entry_in_hand_while_the_socket_falls_is_acknowledged_on_the_next_one
     assert_eq!(heard.next().await, "next");
     seat.hears_ack("ent_1").await;
     heard.takes();
-    // If the repeat came after the handler was done, it was acknowledged a second time: harmless.
+    // If the repeat came after the handler had finished, it was acknowledged a second time, which is
+    // harmless.
     while seat.hears().await != (FromGateway::InboundAck { entry: EntryId::new("ent_2") }) {}
     heard.nothing_more();
 }

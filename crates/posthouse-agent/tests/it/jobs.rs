@@ -1,4 +1,4 @@
-//! The job store: recorded truths of the stock agent, and what ours promises beyond them, on each backend.
+//! Job store on each backend: recorded behaviour of the stock agent, and our additions.
 
 mod beside_stock;
 mod due;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 /// The vectors' own zero: 2026-06-01T12:00:00Z.
 pub(crate) const BASE: i64 = 1_780_315_200_000;
 
-/// A store in a folder of its own, with time wound by hand.
+/// A store in a folder of its own, with a clock that is advanced by hand.
 pub(crate) struct Shelf {
     pub(crate) name: &'static str,
     pub(crate) timepiece: Timepiece,
@@ -92,7 +92,7 @@ impl Shelf {
         self.claim(id, fire_at).await.expect_err("somebody else has this fire")
     }
 
-    /// Edits a record behind the store's back.
+    /// Edits a record directly, without the store.
     pub(crate) fn meddle(&self, id: &JobId, edit: impl FnOnce(&mut Map<String, Value>)) {
         match &self.place {
             Place::Json(path) => {

@@ -1,10 +1,10 @@
-//! Dialing, being refused, and dialing again.
+//! Connecting, being refused, and reconnecting.
 
 use posthouse_agent::wire::{Descriptor, FromGateway, Secret, ToGateway, token};
 use posthouse_agent::{Fault, Identity, RelayTransport, Settings, Standing, WebSocketTransport};
 use tokio::io::AsyncReadExt;
 
-use crate::house::{GATEWAY, House, SECRET, seconds, soon};
+use crate::house::{GATEWAY, House, SECRET, listen, seconds, soon};
 
 #[tokio::test]
 async fn every_dial_presents_a_fresh_token_at_the_relay_path() {
@@ -53,6 +53,32 @@ async fn every_identity_says_hello_at_once_and_names_client_and_window() {
         tokio::task::yield_now().await;
     }
     assert_eq!(line.descriptors().of(&"beta".into()).unwrap().max_message_length, 99);
+}
+
+#[tokio::test]
+async fn a_server_of_another_contract_version_is_talked_to_in_ours() {
+    let house = House::open().await;
+    let line = house.line();
+    let mut heard = listen(&line);
+    let dialing = tokio::spawn({
+        let line = line.clone();
+        async move { line.connect().await }
+    });
+    let mut seat = house.answers().await;
+    let FromGateway::Hello(hello) = seat.hears().await else { panic!("hello comes first") };
+    let mut descriptor = Descriptor::new(hello.platform.clone(), "Later");
+    descriptor.contract_version = 2;
+    let later = ToGateway::Descriptor(Box::new(descriptor)).line();
+    let later = later.replacen("{\"type\"", "{\"since\":{\"version\":2},\"type\"", 1);
+    seat.says_raw(later).await;
+    soon(dialing).await.unwrap().unwrap();
+    assert_eq!(line.handshake().await.unwrap().contract_version, 2);
+    // Unknown frames are ignored, and known ones work.
+    seat.says_raw("{\"type\":\"presence\",\"contract_version\":2}\n").await;
+    seat.brings("ent_1", "good morning").await;
+    assert_eq!(heard.next().await, "good morning");
+    heard.takes();
+    seat.hears_ack("ent_1").await;
 }
 
 #[tokio::test]
@@ -141,7 +167,7 @@ async fn a_house_that_describes_nothing_is_left_after_thirty_seconds() {
 async fn a_silent_house_is_asked_and_then_given_up() {
     let house = House::open().await;
     let (line, mut seat, _heard) = house.connected().await;
-    // Read underneath the WebSocket, which would answer the pings.
+    // Read below the WebSocket layer, which would answer the pings.
     for _ in 0..3 {
         house.clock.wind(seconds(30));
         let mut ping = [0; 6];

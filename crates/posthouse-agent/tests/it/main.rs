@@ -1,4 +1,5 @@
-//! The transport against a house scripted frame by frame, and the adapter against a house in memory.
+//! Tests of the transport against a server scripted frame by frame, and of the adapter against one in
+//! memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 

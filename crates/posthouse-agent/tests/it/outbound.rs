@@ -1,4 +1,4 @@
-//! What goes out is answered once, over as many sockets as it takes.
+//! Outbound actions get one result each, across as many sockets as it takes.
 
 use posthouse_agent::wire::action::Metadata;
 use posthouse_agent::wire::frame::Outbound;
@@ -40,7 +40,7 @@ async fn answers_find_their_requests_in_any_order() {
 async fn a_request_carries_the_identity_it_is_made_under() {
     let alpha = |bot: Option<&str>| Tag { platform: Some("alpha".into()), bot_id: bot.map(Into::into) };
     check_identity(alpha(Some("a2")), alpha(Some("a2"))).await;
-    // The only bot we front there is named even if the caller did not.
+    // The agent's only bot there is named even if the caller did not name it.
     check_identity(alpha(None), alpha(Some("a1"))).await;
     check_identity(Tag::default(), Tag::default()).await;
 }
@@ -69,7 +69,7 @@ async fn an_unanswered_request_is_said_again_under_its_own_id_on_the_next_socket
     soon(answered).await.unwrap();
     seat.closes(1012, "").await;
     soon(line.until(|standing| standing == Standing::Waiting)).await;
-    // Asked while there is no line at all: it waits as well.
+    // Asked without a connection: this request waits as well.
     let later = asks(&line, send("later"));
     tokio::task::yield_now().await;
     house.clock.wind(seconds(1));
@@ -108,7 +108,7 @@ async fn after_thirty_seconds_the_asker_is_told_honestly_what_is_known() {
     assert!(!sent.is_finished());
     house.clock.wind(seconds(1));
     assert!(soon(sent).await.unwrap().error.unwrap().starts_with("timed out"));
-    // The answer comes after all: nobody waits for it, and nobody minds.
+    // The late result is ignored.
     answers(&mut seat, &request, Outcome::done()).await;
 
     seat.closes(4409, "superseded").await;

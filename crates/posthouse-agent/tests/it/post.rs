@@ -1,4 +1,4 @@
-//! A program's side of the post: told once, however the house and the line behave.
+//! Client for programs: each message is delivered once, whatever server and connection do.
 
 mod exchange;
 mod house;

@@ -1,4 +1,4 @@
-//! What an agent makes of what programs bring, and how it answers them.
+//! Messages and questions of programs, and the agent's answers.
 
 use posthouse_agent::wire::action::Metadata;
 use posthouse_agent::wire::delivery::{Kind, Posted};
@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::house::{soon, source};
 
-/// A house where messages are short.
+/// A server with short messages.
 fn terse() -> MemoryConnector {
     let mut post = Descriptor::new("post", "Programs");
     post.max_message_length = 20;
@@ -64,7 +64,7 @@ async fn posted_a_persons_message_has_no_envelope_and_keeps_its_text() {
     soon(house.deliver(said.clone())).await.unwrap();
     let message = soon(tells.recv()).await.unwrap();
     assert_eq!((message.text(), message.posted()), (text, None));
-    // A preamble that the text does not begin with takes nothing away.
+    // A preamble that the text does not begin with removes nothing.
     let posted =
         Posted { kind: Kind::Augment, meta: None, expects_reply: false, preamble: Some("[other]".into()) };
     soon(house.deliver(Event { post: Some(Box::new(posted)), ..said })).await.unwrap();
@@ -164,7 +164,7 @@ async fn posted_an_answer_that_the_house_does_not_take_is_an_error_to_the_author
     assert_eq!(failed.to_string(), "send failed: the answer is longer than 262144 bytes");
 }
 
-/// A house that described a platform that can edit, and not the one that programs speak on.
+/// A server that described a platform with editing, but not the one of programs.
 fn of_people() -> MemoryConnector {
     let mut web = Descriptor::new("web", "Web");
     (web.supports_edit, web.max_message_length) = (true, 20);

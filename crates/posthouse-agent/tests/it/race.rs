@@ -1,5 +1,4 @@
-//! The promise that everything else rests on: of any number of replicas, in any number of processes, one
-//! runs each fire.
+//! Exclusive claims: of any number of replicas in any number of processes, exactly one runs each fire.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +15,7 @@ use posthouse_agent::jobs::{
 use posthouse_agent::wire::id::JobId;
 use posthouse_time::Timepiece;
 
-/// Where the second process finds the store; set for that process alone.
+/// The store's path for the second process; set for that process only.
 const FOLDER: &str = "POSTHOUSE_RACE_FOLDER";
 const REPLICAS: usize = 4;
 const JOBS: usize = 16;
@@ -24,7 +23,7 @@ const FIRES: usize = 625;
 
 type Open = fn(&Path) -> Arc<dyn JobStore>;
 
-/// A job by its place in the list, and which of its fires.
+/// A job by its position in the list, and the number of its fire.
 type Run = (usize, usize);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +51,7 @@ async fn race(test: &str, open: Open) {
     let folder = tempfile::tempdir_in(in_memory()).unwrap();
     let store = open(folder.path());
     for _ in 0..JOBS {
-        // A fire that comes while the one before it runs waits, so that none is let go.
+        // A fire that comes during the run before it waits, so that none is skipped.
         let policy = Policy { overlap: Overlap::Queue, ..Policy::default() };
         store.create(NewJob::new("every 1m").policy(policy)).await.unwrap();
     }
@@ -75,12 +74,12 @@ async fn race(test: &str, open: Open) {
     }
 }
 
-/// Where flushing costs nothing, if there is such a place: a disk would hold the racers apart.
+/// A folder where flushing costs nothing, if there is one: with a disk the processes would hardly race.
 fn in_memory() -> PathBuf {
     Some(PathBuf::from("/dev/shm")).filter(|folder| folder.is_dir()).unwrap_or_else(std::env::temp_dir)
 }
 
-/// Ended with the test, also when that fails.
+/// Ended with the test, also if the test fails.
 struct Second(Child);
 
 impl Drop for Second {
@@ -89,7 +88,7 @@ impl Drop for Second {
     }
 }
 
-/// Runs this very test again in a process of its own and returns when it stands at the start.
+/// Runs this test again in a second process, and returns when that is ready to start.
 fn start_second_process(test: &str, folder: &Path) -> Second {
     let second = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -101,7 +100,7 @@ fn start_second_process(test: &str, folder: &Path) -> Second {
     let mut second = Second(second);
     let mut lines = BufReader::new(second.0.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("ready")), "the second process did not start");
-    // What else it prints is read, or it would stop at a full pipe.
+    // The rest of its output is read, or it would block on a full pipe.
     std::thread::spawn(move || lines.for_each(drop));
     second.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     second
@@ -141,7 +140,8 @@ async fn try_every_fire(store: Arc<dyn JobStore>, jobs: Vec<JobId>) -> Vec<Run> 
     runs
 }
 
-/// Nothing if somebody else has it. Looks more often than `claim_in_turn`, as these runs take no time.
+/// `None` if another process has it. Polls more often than `claim_in_turn`, because these runs take no
+/// time.
 async fn claim(store: &dyn JobStore, job: &JobId, fire_at: Timestamp) -> Option<Claim> {
     loop {
         match store.claim(job, Some(fire_at), "replica").await.unwrap() {

@@ -16,7 +16,7 @@ fn in_zone(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap()
 }
 
-/// Reads a schedule of the wider grammar on a winter's noon in Greenwich.
+/// Parses a schedule of the Posthouse grammar at noon UTC on a winter's day.
 fn ours(text: &str) -> Result<Schedule, ScheduleFault> {
     Schedule::parse(text, Dialect::Posthouse, at("2026-01-31T12:00:00Z"), &TimeZone::UTC)
 }

@@ -1,12 +1,12 @@
-//! The agent's side checks no platform's signature and knows no platform by name: the house is the only
-//! boundary, and to ask what an agent could ever learn one reads this crate.
+//! The SDK checks no platform's signature and knows no platform by name. The server is the only boundary,
+//! and reading this crate shows everything that an agent can ever see.
 
 use std::fs;
 use std::path::Path;
 
 const NAMES: [&str; 10] =
     ["discord", "telegram", "slack", "twilio", "wecom", "whatsapp", "matrix", "feishu", "dingtalk", "teams"];
-/// Words that checking a signature, or opening a sealed body, cannot do without.
+/// Words that every signature check or decryption needs.
 const CRYPTO: [&str; 12] = [
     "hmac",
     "ed25519",
@@ -21,9 +21,9 @@ const CRYPTO: [&str; 12] = [
     "decrypt",
     "bizmsgcrypt",
 ];
-/// The one proof that is an agent's to check: that a fire comes from its house.
+/// The only proof that an agent checks: that a fire comes from its server.
 const VERIFIES_FIRES: &str = "verify";
-/// Crates that would bring what those words name. TLS has its own, behind rustls; `verify` needs one.
+/// Crates that would provide these. TLS has its own, behind rustls; `verify` needs one.
 const CRATES: [&str; 8] = ["hmac", "sha1", "sha2", "ed25519-dalek", "ring", "jsonwebtoken", "openssl", "rsa"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Answers that grow.
+//! Streaming answers.
 
 use std::time::Duration;
 

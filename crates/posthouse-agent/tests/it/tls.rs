@@ -1,4 +1,5 @@
-//! A line through TLS. The certificate and its key are this test's own and good for loopback alone.
+//! A relay connection through TLS. The certificate and its key belong to this test and are valid for
+//! loopback only.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ async fn a_house_behind_tls_is_reached_when_trusted_and_only_then() {
         let acceptor = TlsAcceptor::from(Arc::new(server));
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
-            // A client that does not trust us hangs up here.
+            // A client that does not trust the certificate disconnects here.
             let Ok(tls) = acceptor.accept(tcp).await else { continue };
             let mut socket = tokio_tungstenite::accept_async(tls).await.unwrap();
             socket.next().await;

@@ -1,26 +1,26 @@
-//! What the portal asks of the agent, and how the agent answers.
+//! Cron fires: the call of the server to the agent, the claims of its token, and the agent's answer.
 
 use serde::{Deserialize, Serialize};
 
 use super::{FireAt, Overlap, Policy};
 use crate::{InstanceId, JobId, ScheduleId};
 
-/// The one thing that a fire token is good for.
+/// `purpose` claim of a fire token.
 pub const PURPOSE: &str = "cron_fire";
 
-/// Whom a fire token is addressed to.
+/// `aud` claim of a fire token.
 pub fn audience(instance: &InstanceId) -> String {
     format!("agent:{instance}")
 }
 
-/// The body of a fire. Stock agents read the job alone.
+/// Body of a fire. Stock agents read only the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FireBody {
     pub job_id: JobId,
-    /// Nothing only where an outside caller left it out.
+    /// `None` only if an external caller left it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fire_at: Option<FireAt>,
-    /// Only for agents that sent a policy: what they wished for an overlap.
+    /// The overlap rule of the job's policy. Absent if it is the default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overlap: Overlap,
 }
@@ -35,8 +35,8 @@ fn is_default(overlap: &Overlap) -> bool {
     *overlap == Overlap::default()
 }
 
-/// What a fire token says. `job_id`, `fire_at` and `schedule_id` bind it to one call; stock agents do
-/// not look at them, ours do.
+/// Claims of a fire token. `job_id`, `fire_at` and `schedule_id` bind it to one call. Stock agents do not check
+/// these three, SDK agents do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FireClaims {
     pub iss: String,
@@ -52,23 +52,23 @@ pub struct FireClaims {
     pub schedule_id: ScheduleId,
 }
 
-/// What an agent says about a fire that it took (any 2xx), by the `status` of its answer.
+/// Answer of an agent to a fire that it accepted (any 2xx), from the `status` in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fired {
-    /// It runs.
+    /// The job runs.
     Accepted,
-    /// There is no such job.
+    /// The job does not exist.
     Gone,
-    /// Its operator has stopped it; jobs are armed again at its next start.
+    /// The agent's operator has stopped it. It arms its jobs again at its next start.
     Stopped,
-    /// It had this fire before.
+    /// The agent already got this fire.
     Duplicate,
-    /// The last run still goes on, and the job wants no second beside it.
+    /// The last run is still going, and the job's policy does not allow a second one.
     Overlap,
 }
 
 impl Fired {
-    /// Reads the body of a 2xx. Any 2xx ends the arm, so what is unreadable counts as accepted.
+    /// Reads the body of a 2xx answer. Any 2xx ends the arm, so an unreadable body counts as accepted.
     pub fn read(body: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct Answer {
@@ -78,7 +78,7 @@ impl Fired {
         answer.map_or(Self::Accepted, |answer| Self::of(&answer.status))
     }
 
-    /// The meaning of a `status`; a word that we do not know is a success all the same.
+    /// Reads a `status` word. An unknown word counts as accepted.
     pub fn of(word: &str) -> Self {
         match word {
             "gone" => Self::Gone,

@@ -1,4 +1,4 @@
-//! When a job is due: the text as the agent wrote it, and the instant it means.
+//! Due time of a job: the text as the agent wrote it, and the instant that it means.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,15 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A due time. Agents compare the text byte for byte, so it is kept beside the instant and never
-/// rewritten.
+/// A due time. Agents compare the text byte for byte, so it is kept next to the instant and never rewritten.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FireAt {
     text: Arc<str>,
     due_us: i64,
 }
 
-/// Why a text is no due time.
+/// Reason why a text is not a due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTime {
     #[error("is not an ISO 8601 date and time with an offset")]
@@ -24,12 +23,12 @@ pub enum BadTime {
 }
 
 impl FireAt {
-    /// Reads ISO 8601 with `Z` or a numeric offset; a time without one could be anybody's.
+    /// Reads ISO 8601 with `Z` or a numeric offset. Without an offset the instant would be ambiguous.
     pub fn parse(text: &str) -> Result<Self, BadTime> {
         if text.len() > 64 {
             return Err(BadTime::TooLong);
         }
-        // A bracketed zone name would be a second word about the offset.
+        // A zone name in brackets could contradict the offset.
         if text.contains('[') || !text.contains(['T', 't', ' ']) {
             return Err(BadTime::Unreadable);
         }
@@ -40,7 +39,7 @@ impl FireAt {
         Ok(Self { text: text.into(), due_us })
     }
 
-    /// The instant in the form that agents write: UTC as `+00:00`, microseconds when there are any.
+    /// Writes the instant as agents do: UTC as `+00:00`, with microseconds unless they are zero.
     pub fn from_micros(due_us: i64) -> Self {
         let instant = Timestamp::from_microsecond(due_us).unwrap_or(Timestamp::MAX);
         let digits = if due_us.rem_euclid(1_000_000) == 0 { 0 } else { 6 };
@@ -57,7 +56,7 @@ impl FireAt {
         self.due_us
     }
 
-    /// The first whole millisecond at which it is due.
+    /// The first whole millisecond that is not before the due time.
     pub fn due_ms(&self) -> i64 {
         self.due_us.div_euclid(1000) + i64::from(self.due_us.rem_euclid(1000) != 0)
     }

@@ -1,48 +1,49 @@
-//! What an agent wants when a fire is late, or comes while the last run still goes on. Fields of ours:
-//! an agent that sends none gets what the contract promises.
+//! Policy of a cron job for missed times, overlapping runs and jitter.
+//!
+//! These fields are an extension of the contract. An agent that sends none gets the contract's behaviour.
 
 use serde::{Deserialize, Serialize};
 
-/// A job's wishes, sent with its provision.
+/// Policy of a job, sent with its arm request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
     pub missed: Missed,
-    /// Seconds: how late a `skip` may still run, and how far back `all` reaches.
+    /// Seconds that a fire may be late with `skip`, and that `all` reaches back. Default one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
     pub overlap: Overlap,
-    /// Seconds over which fires of one instant are spread: each waits a share of its own.
+    /// Seconds over which fires of the same instant are spread. Each job has a fixed share of it.
     #[serde(skip_serializing_if = "is_zero")]
     pub jitter: u32,
 }
 
-/// What becomes of a fire that could not be made in time.
+/// Rule for due times that were missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// Nothing: it is recorded as missed, and the next known time is waited for.
+    /// It does not fire. It is recorded as missed, and the job continues with the next known time.
     Skip,
-    /// It is made late; of several missed times only the latest.
+    /// It fires late. Of several missed times only the latest fires.
     #[default]
     Once,
-    /// Every missed time inside the window is made up for, oldest first.
+    /// Every missed time inside the window fires, oldest first.
     All,
 }
 
-/// What becomes of a fire while the last run still goes on. The agent knows, so the agent decides.
+/// Rule for a fire while the last run is still going. The agent applies it, because only the agent knows its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// It is let go, and recorded.
+    /// The fire is dropped and recorded.
     #[default]
     Skip,
-    /// It runs when the last one has ended.
+    /// The job runs when the last run has ended.
     Queue,
 }
 
 impl Policy {
-    /// The window in microseconds; an hour when none was named.
+    /// The window in microseconds; one hour if none is set.
     pub fn window_us(&self) -> i64 {
         i64::from(self.window.unwrap_or(3600)) * 1_000_000
     }

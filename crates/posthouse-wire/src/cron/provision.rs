@@ -1,4 +1,4 @@
-//! What an agent asks of the portal.
+//! Cron requests of agents: provision (arm), cancel, redrive and list, with their answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,15 +6,15 @@ use serde_json::Value;
 use super::{FireAt, Policy};
 use crate::{JobId, ScheduleId, Secret};
 
-/// Known times after the first that one provision may carry.
+/// Most entries in `then`.
 const SUCCESSORS: usize = 64;
 
-/// "Call me at this time about this job."
+/// Arm request: call the agent at this time for this job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provision {
     pub job: JobId,
     pub fire_at: FireAt,
-    /// Absent for an agent that takes fires down its socket.
+    /// `None` for an agent that gets its fires over the socket.
     pub callback: Option<String>,
     pub dedup: String,
     pub proof: Proof,
@@ -23,18 +23,18 @@ pub struct Provision {
     pub then: Vec<FireAt>,
 }
 
-/// How the agent wants a fire to prove itself.
+/// Method by which a fire proves that it comes from the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// A token signed by the house, the contract's default.
+    /// A token signed by the server; the default of the contract.
     #[default]
     PortalJwt,
-    /// A stamp under a key that is handed out with the arm.
+    /// An HMAC ([`Stamp`](super::Stamp)) with a key that the answer to the arm request contains.
     PerJobKey,
 }
 
-/// Which field of a request is missing or wrong, and how.
+/// A field of a request that is missing or wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {why}")]
 pub struct BadField {
@@ -48,17 +48,17 @@ impl BadField {
     }
 }
 
-/// `cancel` and `redrive`.
+/// Body of `cancel` and `redrive`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
     pub job: JobId,
 }
 
-/// The answer to a provision.
+/// Answer to an arm request.
 #[derive(Clone)]
 pub struct Provisioned {
     pub schedule: ScheduleId,
-    /// Only for an agent that asked for a per-job key, and this is the one time it is seen.
+    /// Only if the agent asked for a per-job key. It is shown only here.
     pub cron_key: Option<Secret>,
 }
 
@@ -71,7 +71,7 @@ impl Provisioned {
         body
     }
 
-    /// Nothing for an answer that names no schedule.
+    /// Reads an answer; `None` if it has no schedule.
     pub fn read(body: &[u8]) -> Option<Self> {
         let fields = object(body).ok()?;
         Some(Self {
@@ -81,7 +81,7 @@ impl Provisioned {
     }
 }
 
-/// One arm as `list` tells it.
+/// One arm in the answer to `list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArmedJob {
     pub job_id: JobId,
@@ -89,14 +89,14 @@ pub struct ArmedJob {
     pub schedule_id: ScheduleId,
 }
 
-/// The answer to `list`.
+/// Answer to `list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     pub armed: Vec<ArmedJob>,
 }
 
 impl Provision {
-    /// Reads a request body. Unknown fields are ignored, known ones must be of their type.
+    /// Reads a request body. Unknown fields are ignored; known fields must have the right type.
     pub fn read(body: &[u8]) -> Result<Self, BadField> {
         let fields = object(body)?;
         let job = job(&fields)?;
@@ -123,7 +123,7 @@ impl Provision {
         })
     }
 
-    /// What an agent of ours sends. Whoever asks for nothing beyond the contract sends nothing beyond it.
+    /// Request body of an SDK agent. Extensions of the contract are written only if they are used.
     pub fn body(&self) -> Value {
         let mut body = serde_json::json!({
             "job_id": self.job,
@@ -146,7 +146,7 @@ impl Provision {
         body
     }
 
-    /// The key that makes a repeat of one fire recognisable.
+    /// The dedup key of a fire, by which a repeated request is recognised.
     pub fn dedup_key(job: &JobId, fire_at: &FireAt) -> String {
         format!("{job}:{fire_at}")
     }
@@ -162,7 +162,7 @@ type Fields = serde_json::Map<String, Value>;
 
 fn object(body: &[u8]) -> Result<Fields, BadField> {
     let read = serde_json::from_slice(body).ok();
-    // Lone surrogates and the like, as a stock peer may escape them.
+    // A stock peer may write lone surrogates and other text that a strict parser rejects.
     let read = read.or_else(|| serde_json::from_str(&crate::lenient::repaired(body)?).ok());
     match read {
         Some(Value::Object(fields)) => Ok(fields),
@@ -208,7 +208,7 @@ fn optional<T: Default + for<'de> Deserialize<'de>>(
     }
 }
 
-/// Strictly ascending, so that a list of known times is a list of times still to come.
+/// Reads `then`. It must be strictly ascending, because the clock goes through it in order.
 fn then(fields: &Fields) -> Result<Vec<FireAt>, BadField> {
     let texts: Vec<String> = optional(fields, "then", "is not a list of times")?;
     if texts.len() > SUCCESSORS {

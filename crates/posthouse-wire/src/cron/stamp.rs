@@ -1,5 +1,6 @@
-//! `t=<unix seconds>,v1=<hex HMAC-SHA256>`: the proof of an outside scheduler, and of a fire that is
-//! made with a per-job key.
+//! HMAC signatures of external schedulers, and of fires with a per-job key.
+//!
+//! The format is `t=<unix seconds>,v1=<hex HMAC-SHA256>`.
 
 use std::fmt::Write as _;
 
@@ -9,12 +10,12 @@ use subtle::ConstantTimeEq;
 use super::FireAt;
 use crate::{JobId, Secret};
 
-/// The header in which an outside scheduler signs the body as it sends it.
+/// Header with which an external scheduler signs its request body.
 pub const SIGNATURE: &str = "x-posthouse-signature";
-/// The header that carries the proof of a per-job key.
+/// Header of a fire that is signed with a per-job key.
 pub const CRON_KEY: &str = "x-posthouse-cron-key";
 
-/// A time and the digests that vouch for it, one for every key in use.
+/// A time and its HMAC digests, one for every key in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub at: i64,
@@ -22,10 +23,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// How far a stamp's time may lie from now, either way.
+    /// Largest difference between the time of a stamp and now, in either direction.
     pub const WINDOW_SECONDS: u64 = 300;
 
-    /// Vouches for `message` now.
+    /// Signs `message` at the time `at`.
     pub fn make(secret: &Secret, at: i64, message: &[u8]) -> Self {
         Self { at, digests: vec![digest(secret, at, message)] }
     }
@@ -38,8 +39,7 @@ impl Stamp {
         header
     }
 
-    /// Nothing for what is no stamp: one time, and one to four digests; schemes that we do not know are
-    /// passed over.
+    /// Reads a stamp: one time, and one to four digests. Unknown schemes are ignored. `None` for anything else.
     pub fn read(header: &str) -> Option<Self> {
         let (mut at, mut digests) = (None, Vec::new());
         for part in header.split(',') {
@@ -59,7 +59,7 @@ impl Stamp {
         (1..=4).contains(&digests.len()).then_some(Self { at: at?, digests })
     }
 
-    /// The digest by which one of `secrets` vouches for `message` at a time near `now`.
+    /// Verifies the stamp: returns the digest of `message` that one of `secrets` made, if the time is near `now`.
     pub fn vouched<'a>(
         &self,
         secrets: impl IntoIterator<Item = &'a Secret>,
@@ -80,7 +80,7 @@ impl Stamp {
     }
 }
 
-/// What a per-job key signs.
+/// The message that a per-job key signs.
 pub fn cron_key_message(job: &JobId, fire_at: &FireAt) -> Vec<u8> {
     format!("{job}.{fire_at}").into_bytes()
 }

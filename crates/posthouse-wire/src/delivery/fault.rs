@@ -1,10 +1,10 @@
-//! Why a delivery failed, by the contract's own five names.
+//! Errors of deliveries, with the five causes of the contract.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An operational fault. A substrate that merely cannot do a thing degrades instead.
+/// A delivery failed for an operational reason. A substrate that only lacks a feature degrades instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryFailed {
@@ -12,7 +12,7 @@ pub struct DeliveryFailed {
     pub cause_kind: Cause,
     pub http_status: Option<u16>,
     pub message: String,
-    /// How long the other side asks to be left alone. Not part of the contract's shape.
+    /// Pause that the receiver asked for. Not part of the contract.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
 }
@@ -24,7 +24,7 @@ pub enum Cause {
     Timeout,
     HttpStatus,
     MalformedResponse,
-    /// Unknown agent or bad configuration; raised before anything is sent.
+    /// Unknown agent or bad configuration. Nothing was sent.
     ClientValidation,
 }
 
@@ -51,13 +51,13 @@ impl DeliveryFailed {
         }
     }
 
-    /// With what the other side asked for.
+    /// Adds the pause that the receiver asked for.
     #[must_use]
     pub fn after(self, retry_after: Option<Duration>) -> Self {
         Self { retry_after, ..self }
     }
 
-    /// Nothing was sent, since nothing could be right about it.
+    /// The request was invalid, so nothing was sent.
     pub fn client_validation(agent_id: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(agent_id, Cause::ClientValidation, message)
     }
@@ -66,7 +66,7 @@ impl DeliveryFailed {
         Self { http_status: Some(status), ..Self::new(agent_id, Cause::HttpStatus, message) }
     }
 
-    /// Whether the same bytes might fare better a little later.
+    /// Whether a retry of the same bytes may succeed.
     pub fn may_pass(&self) -> bool {
         match self.cause_kind {
             Cause::Network | Cause::Timeout => true,

@@ -1,4 +1,4 @@
-//! The envelope: what is to be told, and where it comes from.
+//! Payload of a delivery: the text for the agent, and its origin.
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::id::{CorrelationId, DispatchId};
 
-/// A closed set: a substrate that meets another kind refuses it.
+/// Kind of a payload. The set is closed: a substrate refuses any other kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Context to absorb; its text travels as `content`.
+    /// Context for the agent. Its text is in the field `content`.
     Augment,
-    /// A playbook to carry out; its text travels as `prompt`.
+    /// A playbook to carry out. Its text is in the field `prompt`.
     Template,
 }
 
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// What is handed to an agent.
+/// Content of a delivery to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
     pub kind: Kind,
@@ -41,28 +41,28 @@ pub struct Payload {
     pub meta: Meta,
 }
 
-/// Filled by whoever emits; connectors pass it on and never make one up.
+/// Metadata of a payload. The emitter fills it in; connectors pass it on and never create it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// One emission, one id, shared by every connector that it reaches.
+    /// Id of the dispatch, the same for every connector that it reaches.
     pub dispatch_id: DispatchId,
-    /// The emitter's clock, in ms.
+    /// Time by the emitter's clock, in ms.
     pub sent_at: i64,
     pub origin: Origin,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<CorrelationId>,
-    /// What a later version of the contract may add, passed on as it came.
+    /// Fields of later contract versions, passed on unchanged.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// Who emitted it, and why then.
+/// Emitter of a payload, and its trigger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     pub skill_name: String,
-    /// The root of a composition, where that is another skill.
+    /// Root skill of a composition, if it is another skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_skill_name: Option<String>,
     pub trigger_kind: TriggerKind,
@@ -84,27 +84,27 @@ pub enum TriggerKind {
     Cli,
     Dashboard,
     Inline,
-    /// Said by older runtimes; understood, never said by us.
+    /// Sent by older runtimes. It is read, but never written.
     Session,
 }
 
-/// The longest dispatch or correlation id.
+/// Longest dispatch or correlation id.
 const LONGEST_ID: usize = 128;
 
-/// What is taken for a dispatch id: it becomes a header, a path segment and a file name.
+/// Whether a text is a valid dispatch id. The id is used as a header, a path segment and a file name.
 pub fn is_dispatch_id(text: &str) -> bool {
     (1..=LONGEST_ID).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'))
 }
 
 impl Payload {
-    /// The payload as one object with the agent's name first: the body of a webhook, the text of a file.
+    /// The payload as one object with the agent's name first: the body of a webhook, or the content of a file.
     pub fn addressed<'a>(&'a self, agent_id: &'a str) -> Addressed<'a> {
         Addressed { agent_id, payload: self, reply_to: None }
     }
 }
 
-/// A payload and whom it is for.
+/// A payload with its recipient.
 pub struct Addressed<'a> {
     agent_id: &'a str,
     payload: &'a Payload,
@@ -112,16 +112,17 @@ pub struct Addressed<'a> {
 }
 
 impl<'a> Addressed<'a> {
-    /// With the address at which an answer is awaited.
+    /// Adds the URL for the answer.
     #[must_use]
     pub fn replying_to(mut self, url: Option<&'a str>) -> Self {
         self.reply_to = url;
         self
     }
 
-    /// The bytes that are sent, and signed.
+    /// The bytes that are signed and sent.
     pub fn json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a payload holds texts, numbers and what was JSON before")
+        serde_json::to_vec(self)
+            .expect("a payload contains only strings, numbers and values that were read as JSON")
     }
 }
 

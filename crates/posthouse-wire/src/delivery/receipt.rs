@@ -1,39 +1,41 @@
-//! What a connector answers: what happened, not what was hoped.
+//! Answers of connectors: delivery receipts, wake receipts, responses and agent descriptors.
+//!
+//! They report only what has really happened.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::CorrelationId;
 
-/// The substrate accepted a delivery.
+/// Receipt for a delivery that the substrate accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryReceipt {
-    /// The substrate's acknowledgement, in ms.
+    /// Time of the substrate's acknowledgement, in ms.
     pub delivered_at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_id: Option<String>,
-    /// The session that got it, where the substrate knows one.
+    /// The session that got it, if the substrate knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Accepted, and not pushed to the agent yet. Not a failure.
+    /// Accepted, but not pushed to the agent yet. Not a failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivery_skipped: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// How an agent is to be woken.
+/// Options of a wake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeOpts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     #[serde(default, skip_serializing_if = "When::is_immediate")]
     pub when: When,
-    /// Beats a session that stands in the address.
+    /// Takes precedence over a session in the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
-/// `"immediate"`, or ms since 1970.
+/// Time of a wake: `"immediate"`, or ms since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum When {
     #[default]
@@ -67,12 +69,12 @@ impl<'de> Deserialize<'de> for When {
         match AsRead::deserialize(from) {
             Ok(AsRead::At(ms)) => Ok(When::At(ms)),
             Ok(AsRead::Word(word)) if word == "immediate" => Ok(When::Immediate),
-            _ => Err(serde::de::Error::custom("`when` is \"immediate\" or a time in milliseconds")),
+            _ => Err(serde::de::Error::custom("`when` must be \"immediate\" or a time in milliseconds")),
         }
     }
 }
 
-/// What became of a wake.
+/// Result of a wake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeReceipt {
     pub woken_at: i64,
@@ -82,7 +84,7 @@ pub struct WakeReceipt {
     pub session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Nothing left the house: there was nobody, or nothing to say. Not part of the contract's shape.
+    /// The server sent nothing, because there was no recipient or no content. Not part of the contract.
     #[serde(skip)]
     pub nothing_sent: bool,
 }
@@ -92,7 +94,7 @@ pub struct WakeReceipt {
 pub struct Response {
     pub correlation_id: CorrelationId,
     pub content: String,
-    /// The replier's clock, in ms.
+    /// Time by the replier's clock, in ms.
     pub sent_at: i64,
     pub agent_id: String,
 }
@@ -103,7 +105,7 @@ pub struct AgentDescriptor {
     pub agent_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_name: Option<String>,
-    /// Some of `deliver`, `wake`, `augment` and `template`; absent: not said.
+    /// Some of `deliver`, `wake`, `augment` and `template`; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
 }
@@ -113,14 +115,14 @@ impl AgentDescriptor {
         Self { agent_id: agent_id.into(), agent_name: None, capabilities: None }
     }
 
-    /// One whose id is its name.
+    /// An agent whose id is also its name.
     pub fn named(name: impl Into<String>) -> Self {
         let name = name.into();
         Self { agent_name: Some(name.clone()), ..Self::new(name) }
     }
 }
 
-/// Pure metadata; it never decides whether something is delivered.
+/// Status of an agent, for information only. It never decides whether something is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {

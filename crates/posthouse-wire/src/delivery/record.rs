@@ -1,8 +1,8 @@
-//! How far a delivery has come, and what an utterance is to it.
+//! States of a receipt, and kinds of replies to it.
 
 use serde::{Deserialize, Serialize};
 
-/// How far a delivery has come.
+/// State of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptState {
@@ -11,7 +11,7 @@ pub enum ReceiptState {
     Delivered,
     Acknowledged,
     Failed,
-    /// Nobody came for it.
+    /// The agent did not take it in time.
     Expired,
 }
 
@@ -41,17 +41,17 @@ impl ReceiptState {
     }
 }
 
-/// What something that an agent said is to the receipt that it is kept with.
+/// Kind of an agent's message that is stored with a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyKind {
     /// The answer to a question.
     Answer,
-    /// An answer after the answer.
+    /// A further answer after the first.
     Duplicate,
     /// An answer after the deadline.
     LateReply,
-    /// Talk.
+    /// Any other message.
     #[serde(other)]
     Said,
 }

@@ -1,18 +1,18 @@
-//! What may be kept for an agent at all: nothing that would kill its reader.
+//! Check that an event is deliverable. An event that would crash an agent's reader must not be stored.
 
 use super::{Event, Source};
 use crate::session_key::{self, Options, Unkeyable};
 
-/// Why an event cannot be handed to any agent.
+/// Reason why an event cannot be delivered to any agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undeliverable {
-    /// Replies could not name where they go.
+    /// Replies would have no destination.
     #[error("event has no platform")]
     NoPlatform,
-    /// The type is part of every session key, and an empty one is nobody's.
+    /// The type is part of every session key and must not be empty.
     #[error("event has no chat type")]
     NoChatType,
-    /// Nothing could be answered: neither chat nor person.
+    /// Without a chat and a person, an answer is impossible.
     #[error("event has neither chat nor author")]
     FromNowhere,
     #[error(transparent)]
@@ -20,7 +20,7 @@ pub enum Undeliverable {
 }
 
 impl Event {
-    /// To be asked before an event is kept. The rest that a stock reader dies of (numbers for ids, nulls
+    /// Must be called before an event is stored. Everything else that crashes a stock reader (numbers for ids, nulls
     /// for texts) cannot be written with these types.
     pub fn deliverable(&self) -> Result<(), Undeliverable> {
         self.source.deliverable()

@@ -1,4 +1,4 @@
-//! Where an event came from.
+//! Source of an event: platform, chat, person and thread.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 use crate::id::{ChatId, MessageId, Platform, ScopeId, ThreadId, UserId};
 use crate::lenient::{nonzero, object, or_default};
 
-/// Where an event came from (section 9.2). The first eight keys are always written, null or not;
-/// the scope is written under both of its names.
+/// Source of an event (section 9.2). The first eight keys are always written, even if null. The scope is written
+/// under both of its names.
 #[derive(Clone, Debug, PartialEq, Deserialize, Default)]
 #[serde(from = "SourceAsRead")]
 pub struct Source {
     pub platform: Platform,
     pub chat_id: Option<ChatId>,
-    /// `dm`, `group`, `channel`, `thread`, `forum`; an open list, part of the session key.
+    /// `dm`, `group`, `channel`, `thread`, `forum` or another word. It is part of the session key.
     pub chat_type: String,
     pub chat_name: Option<String>,
     pub user_id: Option<UserId>,
@@ -27,11 +27,11 @@ pub struct Source {
     pub message_id: Option<MessageId>,
     /// Target profile of a gateway that hosts several.
     pub profile: Option<String>,
-    /// The thread that an answer will open; newer gateways key by it.
+    /// The thread that an answer will open. Newer gateways use it in the session key.
     pub prospective_thread_id: Option<ThreadId>,
 }
 
-/// What peers make of an event that says nothing of its source: a direct conversation with nobody.
+/// Source of an event that has none, read as peers do: a direct conversation without chat and person.
 pub(super) fn unsaid() -> Source {
     Source::from(SourceAsRead::default())
 }
@@ -41,7 +41,7 @@ pub(super) fn or_unsaid<'de, D: Deserializer<'de>>(from: D) -> Result<Source, D:
     Ok(object(Some(&raw)).unwrap_or_else(unsaid))
 }
 
-/// Order and presence of the keys as the contract's own writer has them.
+/// Order and presence of the keys match the contract's own writer.
 #[derive(Serialize)]
 struct SourceAsWritten<'a> {
     platform: &'a Platform,
@@ -145,7 +145,7 @@ impl From<SourceAsRead> for Source {
             chat_topic: read.chat_topic,
             user_id_alt: read.user_id_alt,
             chat_id_alt: read.chat_id_alt,
-            // The founding text says `guild_id`, every running peer says `scope_id`.
+            // The original contract text says `guild_id`; every running peer says `scope_id`.
             scope_id: read.scope_id.or(read.guild_id),
             parent_chat_id: read.parent_chat_id,
             message_id: read.message_id,

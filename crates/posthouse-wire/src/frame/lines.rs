@@ -1,13 +1,15 @@
-//! Lines inside WebSocket messages: many in one, or one over many.
+//! Splitting WebSocket messages into lines, and lines into messages.
+//!
+//! One message may contain several lines, and one line may span several messages.
 
-/// A line grew past the limit before it ended.
+/// A line is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line longer than {limit} bytes")]
 pub struct Overlong {
     pub limit: usize,
 }
 
-/// Puts lines together from messages. Holds no memory while no line is under way.
+/// Assembles lines from messages. It uses no memory while no line is incomplete.
 #[derive(Debug)]
 pub struct Lines {
     begun: Vec<u8>,
@@ -19,7 +21,12 @@ impl Lines {
         Self { begun: Vec::new(), limit }
     }
 
-    /// Hands every line that `message` completes to `take`, blank ones left out.
+    /// Number of bytes of the incomplete line.
+    pub fn begun(&self) -> usize {
+        self.begun.len()
+    }
+
+    /// Passes every line that `message` completes to `take`, without blank lines.
     pub fn push(&mut self, message: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), Overlong> {
         let mut rest = message;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -50,8 +57,8 @@ fn give(line: &[u8], take: &mut impl FnMut(&[u8])) {
     }
 }
 
-/// Cuts a line into messages of at most `most` bytes, at character boundaries only: the peer decodes
-/// each message on its own.
+/// Splits a line into messages of at most `most` bytes. It splits only at character boundaries, because the peer
+/// decodes each message separately.
 pub fn in_messages(line: &str, most: usize) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {

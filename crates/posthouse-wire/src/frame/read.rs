@@ -1,4 +1,4 @@
-//! Tolerant reading: a line is an object with a `type` we know, or it is ignored.
+//! Tolerant parser of frames. A line that is not an object with a known `type` is ignored.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,17 @@ use crate::descriptor::Descriptor;
 use crate::id::{BotId, EntryId, Platform, RequestId, SessionKey};
 use crate::lenient::{field, object, repaired};
 
-/// A line that is no frame for us.
+/// A line that could not be read as a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// Not JSON, not an object, or a type we do not know: ignored, the socket stays.
+    /// Not JSON, not an object, or an unknown type. It is ignored, and the socket stays open.
     Ignored,
-    /// A request that cannot be understood but can be answered: silence would cost the agent 30 s.
+    /// A request that cannot be read but has a request id. It is answered, because an agent without an answer waits
+    /// 30 s.
     Answerable { request_id: RequestId },
 }
 
-/// Every field that any frame has; each is looked at only by the frames that own it.
+/// The fields of all frames. Each frame reads only its own.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Envelope<'a> {
@@ -134,8 +135,8 @@ pub(super) fn to_gateway(line: &[u8]) -> Result<ToGateway, Unread> {
     })
 }
 
-/// The clean line is the rule and is read where it lies. Mending costs a copy, so it is tried only on a line
-/// that holds a surrogate escape or is not read otherwise.
+/// Most lines are clean and are parsed without a copy. Repairing needs a copy, so only a line that contains a surrogate
+/// escape or fails to parse is repaired.
 fn enveloped<F>(line: &[u8], read: impl Fn(&str, &Envelope<'_>) -> Result<F, Unread>) -> Result<F, Unread> {
     if let Ok(text) = std::str::from_utf8(line)
         && !may_hold_surrogates(text)
@@ -151,14 +152,14 @@ fn enveloped<F>(line: &[u8], read: impl Fn(&str, &Envelope<'_>) -> Result<F, Unr
     read(&kind(&frame), &frame)
 }
 
-/// A lone surrogate escape would not fail the envelope, since raw values are not decoded while it is
-/// read: it would surface only as a field that reads as absent. So these lines are looked at first.
-/// Well-formed pairs, which peers write for every emoji, are then left as they are.
+/// Raw values are not decoded while the envelope is parsed, so a lone surrogate escape does not fail there: the field
+/// would later read as absent. Therefore such lines are repaired first. Well-formed pairs, which peers write for every
+/// emoji, stay as they are.
 fn may_hold_surrogates(text: &str) -> bool {
     text.contains("\\ud") || text.contains("\\uD")
 }
 
-/// Only an object: an array would also fill a struct, field by field.
+/// Accepts only an object. Serde would also read an array into a struct, field by field.
 fn envelope(text: &str) -> Option<Envelope<'_>> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -166,7 +167,7 @@ fn envelope(text: &str) -> Option<Envelope<'_>> {
     serde_json::from_str(text).ok()
 }
 
-/// The frame's type, borrowed when it is spelled plainly.
+/// The type of the frame, borrowed if it contains no escape.
 fn kind<'a>(frame: &Envelope<'a>) -> Cow<'a, str> {
     let plain = frame.r#type.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
     match plain {

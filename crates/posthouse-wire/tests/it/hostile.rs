@@ -1,4 +1,4 @@
-//! Lines that no honest peer writes, or that a strict parser would refuse.
+//! Hostile and malformed lines.
 
 use posthouse_wire::frame::{FromGateway, ToGateway, Unread};
 use posthouse_wire::{Action, RequestId};

@@ -1,4 +1,4 @@
-//! How the peer reads what we write: descriptors, events, forwards and addresses.
+//! Comparison with the stock client's reading: descriptors, events, forwards and addresses.
 
 use posthouse_wire::address::Addresses;
 use posthouse_wire::event::ContextLine;
@@ -16,14 +16,14 @@ fn addresses_equal_the_vectors() {
         let addresses = Addresses::of(text(&case, "configured"));
         assert_eq!(addresses.dial, text(&case, "dial"));
         assert_eq!(addresses.enroll, text(&case, "enroll"));
-        // The client forgets to trim blanks for these two; nothing could be reached at such an address.
+        // The client does not trim blanks for these two. Such an address could not be reached anyway.
         assert_eq!(addresses.provision, text(&case, "provision").replace(' ', ""));
         assert_eq!(addresses.policy, text(&case, "policy").replace(' ', ""));
         assert_eq!(addresses.at("/relay/enroll"), addresses.enroll);
     }
 }
 
-/// What the client lets pass and our types cannot hold: a limit, a version and a flag as texts, nulls for
+/// Values that the client accepts and our types cannot represent: a limit, a version and a flag as texts, nulls for
 /// texts, and half a character as a limit.
 const UNTYPED: [&str; 5] = ["sde-009", "sde-013", "sde-042", "sde-043", "sde-044"];
 
@@ -73,6 +73,17 @@ fn a_descriptor_that_we_write_never_falls_into_an_error_case_of_the_vectors() {
     assert_eq!(Descriptor::read(&written).unwrap(), Descriptor::new("web", "Web"));
 }
 
+#[test]
+fn a_connector_of_another_contract_version_is_read_as_far_as_it_is_known() {
+    let mut told = serde_json::to_value(Descriptor::new("web", "Web")).unwrap();
+    told["contract_version"] = json!(2);
+    told["supports_teleport"] = json!({"to": "anywhere"});
+    let line = json!({"type": "descriptor", "descriptor": told, "since": "tomorrow"}).to_string();
+    let Ok(ToGateway::Descriptor(read)) = ToGateway::read(line.as_bytes()) else { panic!("{line}") };
+    assert_eq!(*read, Descriptor { contract_version: 2, ..Descriptor::new("web", "Web") });
+    assert!(ToGateway::read(br#"{"type":"teleport","contract_version":2}"#).is_err());
+}
+
 /// The lines that the client shows to its model.
 fn shown(context: &[ContextLine]) -> Option<String> {
     let lines: Vec<String> = context
@@ -118,14 +129,14 @@ fn check_source(id: &str, event: &Event, seen: &Value) {
     let platform = event.source.platform.as_str();
     let known = if KNOWN_PLATFORMS.contains(&platform) { platform } else { "relay" };
     assert_eq!(known, text(&seen["source"], "platform"), "{id}");
-    // The founding text's name is read here and dropped there, which is why both are written.
+    // The name from the original contract text is read here, but dropped by the peer. So both names are written.
     if id != "sev-002" {
         assert_eq!(ours.get("scope_id").unwrap_or(&Value::Null), &seen["source"]["scope_id"], "{id}");
     }
     assert_eq!(ours.get("scope_id"), ours.get("guild_id"), "{id}");
 }
 
-/// What we write of any event that could be read has the types that the client survives.
+/// Every event that can be read is written with types that do not crash the client.
 fn check_written(id: &str, event: &Event) {
     let written = serde_json::to_value(event).unwrap();
     assert!(written["text"].is_string() && written["message_type"].is_string(), "{id}");

@@ -1,4 +1,4 @@
-//! What we write, we read back; and nothing that a peer writes brings the reader down.
+//! Round trips of everything that is written, and random input that must not crash the reader.
 
 use posthouse_wire::action::Metadata;
 use posthouse_wire::delivery::{Kind, Meta, Origin, Posted, TriggerKind};
@@ -29,13 +29,14 @@ fn named<T: From<String> + std::fmt::Debug + 'static>() -> BoxedStrategy<T> {
 }
 
 fn metadata() -> BoxedStrategy<Metadata> {
-    (of(id()), of(id()), of(id()), of(id()), of(any::<bool>()), of(id()))
-        .prop_map(|(scope_id, guild_id, user_id, thread_id, notify, correlation_id)| Metadata {
+    (of(id()), of(id()), of(id()), of(id()), of(any::<bool>()), of(any::<bool>()), of(id()))
+        .prop_map(|(scope_id, guild_id, user_id, thread_id, notify, expect_edits, correlation_id)| Metadata {
             scope_id,
             guild_id,
             user_id,
             thread_id,
             notify,
+            expect_edits,
             correlation_id,
         })
         .boxed()
@@ -244,7 +245,7 @@ fn to_gateway() -> BoxedStrategy<ToGateway> {
     .boxed()
 }
 
-/// The ids that a stock reader takes only as strings, wherever they stand.
+/// Ids that a stock reader accepts only as strings, at any place.
 fn ids_are_strings(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().all(|(name, value)| {
@@ -323,7 +324,7 @@ proptest! {
     }
 }
 
-/// A plain generator, so that a failure is repeated by running the test again.
+/// A deterministic generator, so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {
@@ -378,7 +379,7 @@ fn frames_made_of_spoiled_vectors_never_bring_the_reader_down() {
         let bytes = spoiled(&lines[dice.roll(lines.len())], &mut dice);
         let _ = FromGateway::read(&bytes);
         if let Ok(frame) = ToGateway::read(&bytes) {
-            // Whatever could be read can be written, and is then safe for a stock reader.
+            // Everything that can be read can be written, and is then safe for a stock reader.
             check_line(&frame.line());
         }
     }

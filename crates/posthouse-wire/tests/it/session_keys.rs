@@ -34,10 +34,13 @@ fn stock_keys_equal_the_vectors_and_what_kills_the_client_is_never_written() {
             }
         }
     }
-    assert!(refused >= 5, "the vectors hold cases that kill the client");
+    // The number of vectors is fixed only for the project's own folder.
+    if std::env::var_os("POSTHOUSE_VECTORS").is_none() {
+        assert!(refused >= 5, "the vectors hold cases that kill the client");
+    }
 }
 
-/// A source that the client dies of is either refused by us or comes out of our writer mended.
+/// A source that crashes the client is either refused or repaired when it is written.
 fn never_written(id: &str, wire: &Value, source: &Source) {
     match source.deliverable() {
         Err(Undeliverable::Unkeyable(_)) => {

@@ -1,4 +1,4 @@
-//! The recorded truths under `vectors/`.
+//! Access to the recorded vectors under `vectors/`.
 
 use std::path::PathBuf;
 

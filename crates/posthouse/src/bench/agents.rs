@@ -1,4 +1,4 @@
-//! Agents of the SDK that take whatever comes, at once.
+//! SDK agents that accept every message at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use super::server::Server;
 use super::stopwatch::Stopwatch;
 use super::tally::Tally;
 
-/// Everything under way has arrived within this, or is lost.
+/// A message that has not arrived within this time is lost.
 const ARRIVED_WITHIN: Duration = Duration::from_secs(120);
 
 pub struct Crew(Vec<WebSocketTransport>);
 
 impl Crew {
-    /// Every agent dials in and has been described its platform.
+    /// Connects every agent and waits until the server has described its platform.
     pub async fn dial(
         server: &Server,
         agents: &[Enrolled],
@@ -35,7 +35,7 @@ impl Crew {
                 .window(window);
             let line = WebSocketTransport::new(settings)?;
             line.set_inbound_handler(Arc::new(Taker(Arc::clone(tally))));
-            line.connect().await.context("an agent could not dial in")?;
+            line.connect().await.context("an agent could not connect")?;
             lines.push(line);
         }
         Ok(Self(lines))
@@ -48,7 +48,7 @@ impl Crew {
     }
 }
 
-/// Waits until agents have everything that was answered, and the house has noted their acknowledgements.
+/// Waits until agents have every answered message, and the server has stored their acknowledgements.
 pub async fn everything_taken(server: &Server, tally: &Tally) -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     while tally.count_received() < tally.count_answered() {
@@ -66,7 +66,7 @@ pub async fn everything_taken(server: &Server, tally: &Tally) -> anyhow::Result<
 struct Taker(Arc<Tally>);
 
 impl InboundHandler for Taker {
-    // Written out, since nothing is awaited: the future is ready when it is made.
+    // Written without `async`: nothing is awaited, so the future is ready at once.
     fn inbound<'a, 'b>(&'a self, inbound: Inbound) -> BoxFuture<'b, Result<(), Declined>>
     where
         'a: 'b,
@@ -74,7 +74,7 @@ impl InboundHandler for Taker {
     {
         let event = &inbound.event;
         let number = match &event.post {
-            // Told by a program: the message's own id is the house's.
+            // From a program: the server chooses the id of the message, so the number is in another field.
             Some(posted) => {
                 let meta = posted.meta.as_ref();
                 meta.and_then(|meta| meta.correlation_id.as_ref()).map(|number| number.as_str())

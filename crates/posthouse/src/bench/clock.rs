@@ -1,7 +1,7 @@
-//! `posthouse bench clock`: what an armed job and a fire cost, measured on this machine in one run.
+//! `posthouse bench clock`: cost of arming jobs and of fires, measured on this machine in one run.
 //!
-//! The house runs in a process of its own; callers and agents run in this one, all on loopback. As with
-//! the relay, figures stand beside what the machine does without a house, and beside the bars.
+//! The server runs in a process of its own; callers and agents run in this one, all on loopback. As for the
+//! relay, figures are compared with what the machine does without a server, and with targets.
 
 mod arming;
 mod bare;
@@ -21,52 +21,53 @@ use super::estate::Ground;
 use super::report::Report;
 use super::{floor, machine, process, said};
 
-/// What is measured, and how long.
+/// Options of `bench clock`.
 #[derive(Args, Clone, Debug)]
 pub struct ClockArgs {
-    /// Arms pending within the horizon
+    /// Pending arms within the horizon
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     arms: u32,
-    /// How long 500 fires a second go on
+    /// How long the load of 500 fires a second lasts
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Fires due in one instant
+    /// Fires due at the same instant
     #[arg(long, value_name = "COUNT", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=200_000))]
     burst: u32,
-    /// Callers that arm at once, each an agent of its own
+    /// Callers that arm at the same time, each a different agent
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     callers: u32,
     /// How long they arm
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     arm_seconds: u32,
-    /// A tenth of everything, for a first look
+    /// A tenth of all counts, for a quick look
     #[arg(long)]
     quick: bool,
-    /// Measures only this; may be given several times
+    /// Measure only this part; can be repeated
     #[arg(long, value_name = "PART", value_enum)]
     only: Vec<Part>,
-    /// Measures other schedulers too, by this program
+    /// Also measure other schedulers, with this program
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "bench/peers/run")]
     peers: Option<PathBuf>,
-    /// The folder whose disk is measured; a folder of this run is made in it and removed [default: the system's for temporary files]
+    /// Folder on the disk to measure; a temporary folder is created in it and removed [default: the
+    /// system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Prints JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// This disk's fdatasync, and a bare POST either way
+    /// fdatasync of this disk, and a bare POST in both directions
     Floor,
-    /// A house that starts with many arms
+    /// A server that starts with many arms
     Pending,
-    /// Five hundred fires a second: how late each is
+    /// Five hundred fires a second: the delay of each
     Pace,
-    /// Many fires in one instant
+    /// Many fires at the same instant
     Burst,
-    /// As many arms as go through
+    /// As many arms as the server can handle
     Arming,
 }
 
@@ -86,7 +87,7 @@ impl ClockArgs {
     }
 }
 
-/// Measures and prints. An error means that nothing can be said, or that a fire was lost.
+/// Measures and prints. An error means that there is no result, or that a fire was lost.
 pub async fn clock(args: ClockArgs) -> anyhow::Result<()> {
     super::unless_stopped(measure(&args.shortened())).await
 }
@@ -129,7 +130,7 @@ async fn measure(args: &ClockArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The ratios to what this machine does without a house.
+/// Ratios to what this machine does without a server.
 fn compare(report: &mut Report) {
     for (name, value, floor) in [
         ("arms, part of the bare POSTs taken", ("arming", arming::RATE), ("floor", bare::TAKEN_RATE)),

@@ -1,4 +1,4 @@
-//! An agent comes back to a full inbox.
+//! Drain: an agent reconnects to a full inbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::server::Server;
 use super::stopwatch::Stopwatch;
 use super::tally::Tally;
 
-/// The SDK's own window, and the one that stock agents get.
+/// The window of the SDK, and the window of stock agents.
 const WINDOWS: [u16; 2] = [32, 1];
 const POSTERS: u32 = 32;
 /// Long enough for any count; posting ends with the last message.
@@ -22,7 +22,7 @@ pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> 
     for window in WINDOWS {
         let plan = Plan { busy: 1, chats: POSTERS, shared: false, crowd: 0 };
         let estate = Estate::prepare(ground, plan).await?;
-        // An inbox holds 10,000 unless told otherwise; a longer drain needs a longer inbox.
+        // The default limit of an inbox is 10,000 entries; a longer drain needs a higher one.
         let room = [("POSTHOUSE_RELAY__INBOX_ENTRIES", args.drain.max(10_000).to_string())];
         let server = Server::start(&estate.folder, &room).await?;
         let tally = Arc::new(Tally::new(args.drain as usize, POSTERS as usize));

@@ -1,4 +1,4 @@
-//! Houses made ready for a measurement: a folder with agents enrolled, before any server runs on it.
+//! Fixtures: server folders with enrolled agents, prepared before a server runs on them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, ensure};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use ledger::{Bot, Created, Discriminator, Generation, Instance, Ledger, Place, Roster, Route, Tenant};
+use ledger::{Bot, Created, Discriminator, Generation, Instance, Ledger, Location, Roster, Route, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::{Credentials, Keyring, Keys, Vault};
 
 /// The platform that delivers; what its bots answer goes nowhere.
 pub const PLATFORM: &str = "telegram";
-/// A port where nobody listens, instead of the platform's API.
+/// A port without a listener, instead of the platform's API.
 const NOWHERE: &str = "http://127.0.0.1:9";
-/// The bot that all agents of a shared house have in common.
+/// The bot that all agents share, if the server has a shared bot.
 const SHARED_BOT: &str = "7000000000";
-/// Enrolments under way at once: they share commits.
+/// Concurrent enrolments, which share commits.
 const AT_ONCE: usize = 1024;
 
-/// A folder for this run's houses, removed at the end.
+/// Folder for the server folders of this run, removed at the end.
 pub struct Ground {
     folder: PathBuf,
     made: AtomicU32,
@@ -30,7 +30,7 @@ impl Ground {
     pub fn new(within: Option<&Path>) -> anyhow::Result<Self> {
         let within = within.map_or_else(std::env::temp_dir, Path::to_owned);
         let folder = within.join(format!("posthouse-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let folder = folder.canonicalize()?;
         Ok(Self { folder, made: AtomicU32::new(0) })
     }
@@ -39,7 +39,7 @@ impl Ground {
         &self.folder
     }
 
-    /// Where the next house may be made.
+    /// Path for the next server folder.
     pub fn house(&self) -> PathBuf {
         self.folder.join(format!("house-{}", self.made.fetch_add(1, Ordering::Relaxed)))
     }
@@ -53,28 +53,28 @@ impl Drop for Ground {
     }
 }
 
-/// Who is enrolled.
+/// The agents to enrol.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Agents that take the load, which comes from so many chats.
+    /// Agents that take the load.
     pub busy: u32,
     pub chats: u32,
-    /// One bot for all agents, routed chat by chat; else each has a bot of its own.
+    /// One bot for all agents, routed chat by chat; otherwise each has its own bot.
     pub shared: bool,
-    /// Agents beside them, each of a tenant of its own, with one chat each on the shared bot.
+    /// Further agents, each of its own tenant, with one chat each on the shared bot.
     pub crowd: u32,
 }
 
-/// A house that no server runs on yet.
+/// A server folder on which no server runs yet.
 pub struct Estate {
     pub folder: PathBuf,
-    /// What the platform proves itself with, for every bot of this house.
+    /// The webhook secret of every bot of this server.
     pub webhook_secret: Secret,
     pub busy: Vec<Enrolled>,
     pub crowd: Vec<Enrolled>,
 }
 
-/// One agent's way in, and what programs of its tenant call it.
+/// The credential of one agent, and the name by which programs of its tenant address it.
 pub struct Enrolled {
     pub tenant: TenantId,
     pub name: String,
@@ -83,12 +83,12 @@ pub struct Enrolled {
     pub bot: BotId,
 }
 
-/// The chat that one poster speaks from.
+/// The chat from which one poster writes.
 pub fn busy_chat(at: u32) -> u64 {
     5_000_000_000 + u64::from(at)
 }
 
-/// The other way: which poster a chat belongs to. A program's chat is named after what it goes by.
+/// The poster to which a chat belongs. The chat of a program is named after the program.
 pub fn poster_of(chat: &str) -> Option<usize> {
     let chat = chat.strip_prefix("post-").unwrap_or(chat);
     usize::try_from(chat.parse::<u64>().ok()?.checked_sub(busy_chat(0))?).ok()
@@ -99,7 +99,7 @@ impl Estate {
         let folder = ground.house();
         crate::house::init(&folder).await?;
         let timepiece = Timepiece::wall();
-        let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
+        let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
         let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
         let vault =
             Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
@@ -120,7 +120,7 @@ impl Estate {
         let crowd = stream::iter(0..plan.crowd).map(|at| registrar.one_of_crowd(at));
         let crowd = crowd.buffer_unordered(AT_ONCE).try_collect().await?;
         let webhook_secret = registrar.webhook_secret.clone();
-        // The house is free for its server when the last handle is gone.
+        // The ledger can be opened by the server only after the last handle is dropped.
         drop((registrar, ledger));
         Ok(Self { folder, webhook_secret, busy, crowd })
     }
@@ -163,7 +163,7 @@ impl Registrar {
         Ok(Enrolled { tenant, name, gateway, secret, bot })
     }
 
-    /// A tenant, its one agent, and that agent's credential.
+    /// A tenant, its only agent, and that agent's credential.
     async fn agent(&self, name: &str) -> anyhow::Result<(TenantId, InstanceId, GatewayId, Secret)> {
         let millis = self.now.millis();
         let (tenant, instance, gateway) =
@@ -198,6 +198,7 @@ impl Registrar {
             platform: platform.clone(),
             id: id.clone(),
             shared,
+            principals: ledger::PrincipalPolicy::Any,
             settings: settings.to_string(),
             created: self.now,
         };
@@ -221,8 +222,8 @@ impl Registrar {
     }
 }
 
-/// An error unless it was made.
+/// Fails unless the record was created.
 pub fn made(created: Created) -> anyhow::Result<()> {
-    ensure!(created == Created::Made, "a fresh house refused an enrolment: {created:?}");
+    ensure!(created == Created::Made, "a fresh server refused an enrolment: {created:?}");
     Ok(())
 }

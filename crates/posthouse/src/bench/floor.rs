@@ -1,4 +1,4 @@
-//! What this machine does without a house: a disk that remembers, a socket that echoes.
+//! Baseline of this machine without a server: fdatasync, and a bare WebSocket echo.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -43,7 +43,7 @@ pub async fn disk(folder: &Path, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Appends, each made durable; nanoseconds of each.
+/// Nanoseconds of each append with fdatasync.
 fn syncs(path: &Path) -> anyhow::Result<Vec<u64>> {
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
     let block = [7; 4096];
@@ -58,7 +58,8 @@ fn syncs(path: &Path) -> anyhow::Result<Vec<u64>> {
     Ok(took)
 }
 
-/// Echoes of 64 connections, how long they took, and what they cost the one thread that answers.
+/// Echoes over 64 connections: their count, their duration, and the CPU time of the one thread that
+/// answers.
 async fn echo() -> anyhow::Result<(u64, Duration, Duration)> {
     let (tell_address, address) = oneshot::channel();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -78,7 +79,7 @@ async fn echo() -> anyhow::Result<(u64, Duration, Duration)> {
             process::own_thread_cpu()
         },
     )?;
-    let address = address.await.context("the echo did not start")?;
+    let address = address.await.context("the echo server did not start")?;
     let count = Arc::new(AtomicU64::new(0));
     let watch = Stopwatch::start();
     let mut clients = JoinSet::new();
@@ -91,7 +92,7 @@ async fn echo() -> anyhow::Result<(u64, Duration, Duration)> {
     let took = watch.elapsed();
     drop(stop);
     let cpu = tokio::task::spawn_blocking(move || server.join()).await?;
-    let cpu = cpu.map_err(|_| anyhow::anyhow!("the echo panicked"))??;
+    let cpu = cpu.map_err(|_| anyhow::anyhow!("the echo server panicked"))??;
     Ok((count.load(Ordering::Relaxed), took, cpu))
 }
 
@@ -114,7 +115,7 @@ async fn ask(address: SocketAddr, watch: Stopwatch, count: Arc<AtomicU64>) -> an
     let message = tungstenite::Message::text("x".repeat(FRAME));
     while watch.elapsed() < ECHOING {
         socket.send(message.clone()).await?;
-        socket.next().await.context("the echo closed a socket")??;
+        socket.next().await.context("the echo server closed a socket")??;
         count.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Agents on the line with nothing to do: what each weighs, and what they cost together.
+//! Idle agents: memory of each connection, and CPU of all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +19,12 @@ use super::report::{Report, at_most};
 use super::server::Server;
 use super::stopwatch::Stopwatch;
 
-/// Handshakes under way at once.
+/// Concurrent handshakes.
 const AT_ONCE: usize = 64;
-/// How often the house asks a silent agent whether it is there: every socket is asked once in this time.
+/// Ping interval of the server: every silent socket is pinged once in this time.
 const WATCHED: Duration = Duration::from_secs(30);
 const SETTLED: Duration = Duration::from_secs(2);
-/// Files that either process needs beside the sockets.
+/// Files that either process needs besides the sockets.
 const OTHER_FILES: u64 = 200;
 const TOKEN_SECONDS: i64 = 300;
 
@@ -36,7 +36,7 @@ pub async fn measure(
 ) -> anyhow::Result<()> {
     let count = args.idle.min(u32::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX));
     if count < args.idle {
-        super::said(&format!("  only {count}: a process here may have {files} files open"));
+        super::said(&format!("  only {count}: a process on this machine may open {files} files"));
     }
     let estate = Estate::prepare(ground, Plan { busy: 0, chats: 0, shared: true, crowd: count }).await?;
     let room = [("POSTHOUSE_SERVER__MAX_CONNECTIONS", (u64::from(count) + 100).to_string())];
@@ -63,7 +63,7 @@ pub async fn measure(
     let seated = server.metric("posthouse_relay_sockets").await?;
     ensure!(
         seated == u64::from(count) && gone.load(Ordering::Relaxed) == 0,
-        "of {count} idle agents {seated} are still on the line"
+        "of {count} idle agents {seated} are still connected"
     );
     listening.shutdown().await;
     server.stop().await?;
@@ -71,7 +71,7 @@ pub async fn measure(
     let each = full.saturating_sub(bare) as f64 / 1024.0 / f64::from(count);
     report.judged(
         "idle",
-        "house without agents, resident",
+        "server without agents, resident",
         bare as f64 / f64::from(1 << 20),
         "MiB",
         at_most(40.0),
@@ -82,7 +82,7 @@ pub async fn measure(
     Ok(())
 }
 
-/// Upgrades, says hello and waits for the descriptor: from then on the house has a seat for it.
+/// Upgrades, sends hello and waits for the descriptor: from then on the server has a seat for it.
 async fn dial(address: &str, agent: &Enrolled) -> anyhow::Result<TcpStream> {
     let token = token::mint(&agent.gateway, &agent.secret, TOKEN_SECONDS, Timepiece::wall().now().seconds());
     let mut stream = TcpStream::connect(address).await?;
@@ -93,7 +93,7 @@ async fn dial(address: &str, agent: &Enrolled) -> anyhow::Result<TcpStream> {
     );
     stream.write_all(upgrade.as_bytes()).await?;
     let heard = hear(&mut stream, b"\r\n\r\n").await?;
-    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the house refused an upgrade");
+    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the server refused an upgrade");
     let hello = FromGateway::Hello(Hello {
         platform: PLATFORM.into(),
         bot_id: agent.bot.clone(),
@@ -111,13 +111,13 @@ async fn hear(stream: &mut TcpStream, wanted: &[u8]) -> anyhow::Result<Vec<u8>> 
     let mut heard = Vec::new();
     while !heard.windows(wanted.len()).any(|window| window == wanted) {
         if stream.read_buf(&mut heard).await? == 0 {
-            bail!("the house closed the socket");
+            bail!("the server closed the socket");
         }
     }
     Ok(heard)
 }
 
-/// Answers pings, which is all that an idle agent does.
+/// Answers pings, the only thing that an idle agent does.
 async fn listen(mut stream: TcpStream, gone: Arc<AtomicU64>) {
     let mut buffer = [0; 512];
     loop {
@@ -125,7 +125,7 @@ async fn listen(mut stream: TcpStream, gone: Arc<AtomicU64>) {
             Ok(read) if read > 0 => read,
             _ => break,
         };
-        // The rest of a descriptor may come first; a ping of the house is two bytes and comes alone.
+        // The rest of a descriptor may come first; a ping of the server is two bytes and comes alone.
         if buffer[..read].ends_with(&[0x89, 0x00]) && stream.write_all(&frame(0x8a, &[])).await.is_err() {
             break;
         }
@@ -133,7 +133,7 @@ async fn listen(mut stream: TcpStream, gone: Arc<AtomicU64>) {
     gone.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A client's frame. Its mask is zero, which the protocol allows and which leaves the payload as it is.
+/// A client frame. Its mask is zero, which the protocol allows and which leaves the payload unchanged.
 fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![head];
     match u8::try_from(payload.len()) {

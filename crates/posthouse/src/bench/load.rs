@@ -1,4 +1,4 @@
-//! Posting: as fast as answers come, or so many a second.
+//! Load generators: closed loop (as fast as answers come) and open loop (at a fixed rate).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::server::Server;
 use super::stopwatch::Stopwatch;
 use super::tally::Tally;
 
-/// Connections, each with what is posted on it.
+/// Connections, each with the request that is posted on it.
 pub struct Posters(Vec<Poster>);
 
 impl Posters {
@@ -28,7 +28,7 @@ impl Posters {
         Ok(Self(posters))
     }
 
-    /// The same posters on fresh connections.
+    /// Replaces the connections of the posters.
     pub async fn redial(&mut self, server: &Server) -> anyhow::Result<()> {
         for poster in &mut self.0 {
             poster.redial(server.address()?).await?;
@@ -36,8 +36,8 @@ impl Posters {
         Ok(())
     }
 
-    /// Every connection posts as soon as it has its answer, for so long or until the tally is full.
-    /// Returns how long each answer took, in nanoseconds.
+    /// Every connection posts as soon as it has its answer, for `span` or until the tally is full. Returns
+    /// the latency of each answer, in nanoseconds.
     pub async fn closed_loop(&mut self, span: Duration, tally: &Arc<Tally>) -> anyhow::Result<Vec<u64>> {
         let watch = Stopwatch::start();
         self.each(
@@ -57,8 +57,8 @@ impl Posters {
         .await
     }
 
-    /// So many messages a second, whether answers come or not. An answer that keeps its connection from
-    /// posting in time makes the next one late, and the next one's time counts from when it was due.
+    /// Posts at a fixed rate, whether answers come or not. If an answer delays the next message of its
+    /// connection, the latency of that message still counts from its due time.
     pub async fn open_loop(
         &mut self,
         rate: u32,
@@ -80,6 +80,7 @@ impl Posters {
                         watch.until(due).await;
                         watch.nanos()
                     };
+                    tally.posted(number, watch.elapsed().saturating_sub(Duration::from_nanos(begun)));
                     post(&mut poster, number, &tally).await?;
                     took.push(watch.nanos().saturating_sub(begun));
                     due += gap * count;
@@ -109,7 +110,7 @@ impl Posters {
             posters.push((at, poster));
             took.extend(times);
         }
-        // The same poster speaks from the same chat the next time.
+        // Sorted, so that each poster keeps its chat in the next load.
         posters.sort_by_key(|(at, _)| *at);
         self.0.extend(posters.into_iter().map(|(_, poster)| poster));
         Ok(took)
@@ -117,8 +118,8 @@ impl Posters {
 }
 
 async fn post(poster: &mut Poster, number: u64, tally: &Tally) -> anyhow::Result<()> {
-    let status = poster.post(number).await.context("a post broke off")?;
-    ensure!(status == 200, "the house answered a good message with {status}");
+    let status = poster.post(number).await.context("a post was cut off")?;
+    ensure!(status == 200, "the server answered a valid message with {status}");
     tally.answered(number);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What was measured on.
+//! Description of the machine: CPU, memory, kernel, filesystem, load.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub struct Machine {
     pub cpu: String,
     pub memory_gib: u64,
     pub kernel: String,
-    /// Type and device of what the houses lie on.
+    /// Type and device of the filesystem of the server folders.
     pub filesystem: String,
     pub load: String,
     pub build: &'static str,

@@ -1,4 +1,4 @@
-//! A steady thousand a second: how long one message takes when nobody is in a hurry.
+//! Steady load of a thousand messages a second: latency of each message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::report::{PACE_P50, Report, Spread, at_most};
 use super::server::Server;
 use super::tally::Tally;
 
-/// Messages a second.
+/// Messages per second.
 pub const RATE: u32 = 1_000;
-/// Connections they come over: one is due every 64 ms, long after its last answer.
+/// Connections they come over. Each posts every 64 ms, long after its last answer.
 const POSTERS: u32 = 64;
 const WINDOW: u16 = 64;
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> 
     let tally = Arc::new(Tally::new(capacity, POSTERS as usize));
     let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
 
-    // The first message of a chat costs more than the next; what is measured is the usual one.
+    // Warm-up, because the first message of a chat costs more than later ones.
     posters.open_loop(RATE, WARM_UP, &tally).await?;
     everything_taken(&server, &tally).await?;
     let warmed = tally.count_answered();

@@ -1,4 +1,4 @@
-//! As many messages as go through, and what each costs.
+//! Peak load: as many messages as the server can handle, and the cost of each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::server::Server;
 use super::stopwatch::Stopwatch;
 use super::tally::Tally;
 
-/// More than any machine answers in a second; the tally has room for so many.
+/// Capacity of the tally per second, more than any machine answers.
 const FASTEST: u64 = 100_000;
 pub const WARM_UP: Duration = Duration::from_secs(1);
 const WINDOW: u16 = 64;
 
-/// A house under load, with everybody connected.
+/// A server under load, with everything connected.
 pub struct Stage {
     server: Server,
     posters: Posters,
@@ -25,18 +25,18 @@ pub struct Stage {
     tally: Arc<Tally>,
 }
 
-/// What one load came to.
+/// Result of one load.
 pub struct Yield {
     pub messages: u64,
-    /// Until the last one was acknowledged.
+    /// Until the last message was acknowledged.
     pub took: Duration,
     pub cpu: Duration,
-    /// From request to 200, nanoseconds.
+    /// From request to 200, in nanoseconds.
     pub answers: Vec<u64>,
 }
 
 impl Yield {
-    /// What several loads came to together.
+    /// Several loads combined.
     pub fn of(loads: impl IntoIterator<Item = Yield>) -> Self {
         let mut all = Self { messages: 0, took: Duration::ZERO, cpu: Duration::ZERO, answers: Vec::new() };
         for load in loads {
@@ -58,7 +58,7 @@ impl Yield {
 }
 
 impl Stage {
-    /// With room for loads that last so many seconds in all.
+    /// With room for loads that last `seconds` in total.
     pub async fn set(estate: &Estate, posters: u32, seconds: u64) -> anyhow::Result<Self> {
         let server = Server::start(&estate.folder, &[]).await?;
         let capacity = FASTEST * (seconds + 1);
@@ -74,22 +74,22 @@ impl Stage {
         &self.server
     }
 
-    /// The posters come on fresh connections.
+    /// Replaces the connections of the posters.
     pub async fn redial(&mut self) -> anyhow::Result<()> {
         self.posters.redial(&self.server).await
     }
 
-    /// Posts for so long, and waits until all of it is acknowledged.
+    /// Posts for `span`, and waits until everything is acknowledged.
     pub async fn load(&mut self, span: Duration) -> anyhow::Result<Yield> {
         load(&self.server, &mut self.posters, &self.tally, span).await
     }
 
-    /// The same, by others than the platform.
+    /// The same with other posters.
     pub async fn load_by(&mut self, others: &mut Posters, span: Duration) -> anyhow::Result<Yield> {
         load(&self.server, others, &self.tally, span).await
     }
 
-    /// Everybody goes home; nothing may be lost, repeated or out of order.
+    /// Disconnects everything and stops the server; nothing may be lost, repeated or out of order.
     pub async fn strike(self) -> anyhow::Result<()> {
         self.crew.leave().await;
         self.server.stop().await?;

@@ -1,10 +1,12 @@
-//! `posthouse bench post`: what telling an agent something costs, beside a message from a platform.
+//! `posthouse bench post`: messages of programs to agents, compared with messages from a platform.
 //!
-//! Both loads go to the same agents on the same house, in turn, so that a noisy minute falls on both: the
-//! relay's own peak, and programs that notify over HTTP, each message with a durable receipt. Nothing may be
-//! lost, repeated or out of order, and every receipt must end as acknowledged.
+//! Both loads go to the same agents on the same server, in turn, so that noise affects both: the peak load
+//! of the relay, and programs that call `notify` over HTTP, each message with a durable receipt. Nothing
+//! may be lost, repeated or out of order, and every receipt must end as acknowledged.
 
 mod programs;
+
+pub use programs::passes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,36 +19,37 @@ use super::peak::{Stage, WARM_UP, Yield};
 use super::report::{PEAK_CPU, PEAK_RATE, Report, Spread, at_least, at_most};
 use super::{machine, process, said};
 
-/// Figures of the post, as those of the relay are called.
+/// Names of figures, as those of the relay.
 const POST_RATE: &str = "messages, notify to acknowledged";
 const POST_CPU: &str = "server CPU";
 /// How much more a notify may cost than a message from a platform.
 const FACTOR: f64 = 1.5;
 
-/// What is measured, and how long. Programs present one token throughout, so a run stays within its life.
+/// Options of `bench post`. Programs use one token throughout, so a run must not outlast it.
 #[derive(Args, Clone, Debug)]
 pub struct PostArgs {
     /// How long each load lasts
     #[arg(long, value_name = "SECONDS", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=30))]
     seconds: u64,
-    /// How often each of the two loads is put on, in turn
+    /// How often each of the two loads runs, in turn
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10))]
     rounds: u64,
-    /// Connections that post at once, each waiting for its answer before it posts again
+    /// Connections that post at the same time; each waits for its answer before it posts again
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     posters: u32,
-    /// Agents on the line
+    /// Connected agents
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     agents: u32,
-    /// The folder whose disk is measured; a folder of this run is made in it and removed [default: the system's for temporary files]
+    /// Folder on the disk to measure; a temporary folder is created in it and removed [default: the
+    /// system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Prints JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// Measures and prints. An error means that nothing can be said, or that a message was lost or repeated.
+/// Measures and prints. An error means that there is no result, or that a message was lost or repeated.
 pub async fn post(args: PostArgs) -> anyhow::Result<()> {
     super::unless_stopped(measure(&args)).await
 }
@@ -79,7 +82,7 @@ async fn measure(args: &PostArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both loads in turn, on one house.
+/// Both loads in turn, on one server.
 async fn loads(ground: &Ground, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
     let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
     let estate = Estate::prepare(ground, plan).await?;
@@ -90,7 +93,8 @@ async fn loads(ground: &Ground, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
     let span = Duration::from_secs(args.seconds);
     let (mut relay, mut post) = (Vec::new(), Vec::new());
     for round in 1..=args.rounds {
-        // Whoever posted last had to wait meanwhile, perhaps for longer than the house waits for anybody.
+        // The posters of the last round were idle, perhaps for longer than the server keeps an idle
+        // connection.
         stage.redial().await?;
         relay.push(stage.load(span).await?);
         programs.redial(stage.server()).await?;
@@ -116,7 +120,7 @@ fn tell(report: &mut Report, part: &'static str, rate: &str, cpu: &str, load: &Y
     report.figure(part, cpu, load.cpu_micros(), "us/msg");
 }
 
-/// The post by the relay.
+/// Ratios of the post to the relay.
 fn compare(report: &mut Report) {
     for (name, [post, relay], bar) in [
         ("post's rate, part of the relay's", [POST_RATE, PEAK_RATE], at_least(1.0 / FACTOR)),

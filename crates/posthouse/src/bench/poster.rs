@@ -1,4 +1,4 @@
-//! The platform's side: one keep-alive connection that posts updates, written for little cost of its own.
+//! Platform side of a load: a keep-alive connection that posts updates, with little cost of its own.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use tokio::net::TcpStream;
 use super::estate::{Estate, PLATFORM, busy_chat};
 use super::server::Server;
 
-/// A number as long as every number of a message.
+/// Placeholder with the length of every message number.
 pub const PLACE: &str = "9999999999";
-/// Makes an update as long as real ones are, about a kilobyte.
+/// Text that makes an update as long as real ones, about a kilobyte.
 pub const WORDS: &str = "Could you look over the notes from this morning and tell me which of the open points \
     are still ours? The second one about the delivery window worries me, and I would rather hear it from you \
     before the call than during it. If there is nothing new, say so and I will leave it for tomorrow. Also, \
@@ -20,13 +20,13 @@ pub const WORDS: &str = "Could you look over the notes from this morning and tel
 pub struct Poster {
     stream: TcpStream,
     request: Vec<u8>,
-    /// Where in the request the message's number stands.
+    /// Offsets of the message number in the request.
     places: Vec<usize>,
     answer: Vec<u8>,
 }
 
 impl Poster {
-    /// The poster with this number speaks from a chat of its own, to the bot of one of the busy agents.
+    /// The poster with this number writes from its own chat, to the bot of one of the busy agents.
     pub async fn connect(server: &Server, estate: &Estate, at: u32) -> anyhow::Result<Self> {
         let bot = &estate.busy[at as usize % estate.busy.len()].bot;
         let chat = busy_chat(at);
@@ -48,20 +48,20 @@ impl Poster {
         Self::open(server.address()?, request).await
     }
 
-    /// A connection for this request, in which a number may have its place.
+    /// A connection for this request, which may contain places for a number.
     pub async fn open(address: &str, request: String) -> anyhow::Result<Self> {
         let stream = dial(address).await?;
         let (request, places) = prepared(request);
         Ok(Self { stream, request, places, answer: Vec::with_capacity(1024) })
     }
 
-    /// A fresh connection in place of one that may have been idle for longer than the house keeps it.
+    /// Replaces a connection that may have been idle for longer than the server keeps it.
     pub async fn redial(&mut self, address: &str) -> io::Result<()> {
         self.stream = dial(address).await?;
         Ok(())
     }
 
-    /// Another request from here on.
+    /// Replaces the request.
     pub fn rewrite(&mut self, request: String) {
         (self.request, self.places) = prepared(request);
     }
@@ -96,14 +96,14 @@ fn prepared(request: String) -> (Vec<u8>, Vec<usize>) {
     (request.into_bytes(), places)
 }
 
-/// The status of an answer that is complete.
+/// The status of a complete answer.
 fn whole(answer: &[u8]) -> io::Result<Option<u16>> {
     let Some((head, _)) = framed(answer)? else { return Ok(None) };
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(odd)?;
     Ok(Some(status))
 }
 
-/// Head and body of a request or an answer that is complete.
+/// Head and body of a complete request or answer.
 pub fn framed(message: &[u8]) -> io::Result<Option<(&str, &[u8])>> {
     let Some(end) = message.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&message[..end]).map_err(|_| odd())?;
@@ -116,7 +116,7 @@ pub fn framed(message: &[u8]) -> io::Result<Option<(&str, &[u8])>> {
 }
 
 fn odd() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not a message this side understands")
+    io::Error::new(io::ErrorKind::InvalidData, "the message cannot be parsed")
 }
 
 #[cfg(test)]

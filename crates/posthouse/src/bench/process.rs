@@ -1,4 +1,4 @@
-//! What the kernel says about a process.
+//! CPU time, memory and file limit of a process, from the kernel.
 
 use std::fs;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The kernel tells a process's CPU time in hundredths of a second, whatever it counts in itself.
+/// The kernel reports the CPU time of a process in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
-/// CPU time of the whole process. Threads that have ended are in it, which the finer count of each
-/// thread is not: a house ends some of its threads whenever it falls quiet.
+/// CPU time of the whole process, including threads that have ended. The finer count per thread lacks
+/// those, and a server ends some threads whenever it is idle.
 pub fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the process is gone")?;
-    ticks(&stat).map(|ticks| TICK * ticks).context("/proc/PID/stat holds no times")
+    ticks(&stat).map(|ticks| TICK * ticks).context("/proc/PID/stat contains no times")
 }
 
-/// User and system time. The name of the program, in brackets, may hold anything.
+/// User and system time. The name of the program, in brackets, may contain anything.
 fn ticks(stat: &str) -> Option<u32> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?)
@@ -25,21 +25,21 @@ fn ticks(stat: &str) -> Option<u32> {
 /// CPU time of the calling thread.
 pub fn own_thread_cpu() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
-    Ok(Duration::from_nanos(first_number(&text).context("schedstat holds no number")?))
+    Ok(Duration::from_nanos(first_number(&text).context("schedstat contains no number")?))
 }
 
 /// Resident memory in bytes.
 pub fn resident(pid: u32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the process is gone")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    Ok(first_number(line).context("VmRSS holds no number")? * 1024)
+    Ok(first_number(line).context("VmRSS contains no number")? * 1024)
 }
 
-/// Allows this process, and the houses it starts, as many open files as may be; returns how many.
+/// Raises the limit of open files for this process and the servers it starts, and returns it.
 pub fn raise_file_limit() -> anyhow::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    setrlimit(Resource::Nofile, raised).context("the limit of open files cannot be raised")?;
+    setrlimit(Resource::Nofile, raised).context("cannot raise the limit of open files")?;
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 

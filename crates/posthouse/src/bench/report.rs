@@ -1,4 +1,4 @@
-//! The figures, each beside its bar.
+//! Report: figures with their targets, as a table or JSON.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,10 +9,10 @@ use super::machine::Machine;
 pub struct Report {
     machine: Machine,
     figures: Vec<Figure>,
-    /// What other systems came to under the same loads.
+    /// Results of other systems under the same loads.
     #[serde(skip_serializing_if = "Option::is_none")]
     peers: Option<Value>,
-    /// All of them in one table.
+    /// Table of all systems.
     #[serde(skip)]
     table: String,
 }
@@ -29,7 +29,7 @@ struct Figure {
     holds: Option<bool>,
 }
 
-/// What a figure should be.
+/// Target of a figure.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Bar {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ impl Bar {
     }
 }
 
-/// Figures that others are compared with.
+/// Names of figures that others are compared with.
 pub const ECHO_RATE: &str = "bare WebSocket echo, 64 connections";
 pub const ECHO_CPU: &str = "bare WebSocket echo, server CPU";
 pub const SYNC_P50: &str = "fdatasync of 4 KiB, p50";
@@ -88,7 +88,7 @@ impl Report {
         self.push(part, name.into(), value, unit, None);
     }
 
-    /// A figure with a bar.
+    /// Adds a figure with a target.
     pub fn judged(
         &mut self,
         part: &'static str,
@@ -106,7 +106,7 @@ impl Report {
         self.figures.push(figure);
     }
 
-    /// The ratios to what this machine does without a house.
+    /// Ratios to what this machine does without a server.
     pub fn compare(&mut self) {
         for (name, value, floor) in [
             ("peak rate, part of the bare echo's", ("peak", PEAK_RATE), ("floor", ECHO_RATE)),
@@ -117,7 +117,7 @@ impl Report {
         }
     }
 
-    /// One figure by another, each named by part and name, where both were measured.
+    /// Ratio of two figures, each given by part and name, if both were measured.
     pub fn ratio(&mut self, name: &str, of: (&str, &str), to: (&str, &str)) {
         if let (Some(value), Some(floor)) = (self.value(of.0, of.1), self.value(to.0, to.1)) {
             self.figure("ratio", name, value / floor, "x");
@@ -129,7 +129,7 @@ impl Report {
         found.map(|figure| figure.value)
     }
 
-    /// Puts other systems beside these figures, and a table of all.
+    /// Adds other systems, and a table of all.
     pub fn beside(&mut self, peers: Value, table: String) {
         self.peers = Some(peers);
         self.table = table;
@@ -143,11 +143,11 @@ impl Report {
         let Machine { cores, cpu, memory_gib, kernel, filesystem, load, build } = &self.machine;
         println!("{cores} cores, {cpu}, {memory_gib} GiB; Linux {kernel}; {filesystem}; load {load} before");
         if *build == "debug" {
-            println!("This is a debug build: its figures say nothing.");
+            println!("This is a debug build: its figures are meaningless.");
         }
         if filesystem.starts_with("tmpfs") {
             println!(
-                "The houses lay in memory: nothing was written to a disk. Name a folder on one with --dir."
+                "The server folders were in memory: nothing was written to a disk. Use --dir with a folder on one."
             );
         }
         println!();
@@ -169,7 +169,7 @@ impl Report {
     }
 }
 
-/// Three digits that matter, thousands apart.
+/// Three significant digits, with separators between thousands.
 fn number(value: f64) -> String {
     let places = match value.abs() {
         small if small < 10.0 && small.fract() != 0.0 => 2,
@@ -189,7 +189,7 @@ fn number(value: f64) -> String {
     if rest.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{rest}") }
 }
 
-/// How a quantity spreads.
+/// Distribution of a quantity.
 pub struct Spread(Vec<u64>);
 
 impl Spread {
@@ -198,7 +198,7 @@ impl Spread {
         Self(nanos)
     }
 
-    /// The value that this part of all stay at or below, in milliseconds.
+    /// The percentile, in milliseconds.
     pub fn percentile(&self, percent: f64) -> f64 {
         let at = (self.0.len() as f64 * percent / 100.0).ceil() as usize;
         self.0.get(at.clamp(1, self.0.len().max(1)) - 1).map_or(0.0, |nanos| *nanos as f64 / 1e6)

@@ -1,4 +1,4 @@
-//! The house under test, in a process of its own.
+//! The measured server, in a process of its own.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -14,33 +14,34 @@ use tokio::net::TcpStream;
 use super::process;
 use super::stopwatch::Stopwatch;
 
-/// From exec to ready, at the very most.
+/// Limit from exec to ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// From SIGTERM to the end.
+/// Limit from SIGTERM to the end.
 const END_WITHIN: Duration = Duration::from_secs(10);
-/// How long a house may take to have everything acknowledged.
+/// Limit until everything is acknowledged.
 const SETTLE_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A running server; killed when dropped, ended in good order by [`Server::stop`].
+/// A running server; killed on drop, ended gracefully by [`Server::stop`].
 pub struct Server {
     child: Child,
-    /// Kept open: a server must not meet a closed pipe.
+    /// Kept open, so that the server never writes to a closed pipe.
     _stdout: ChildStdout,
     log: PathBuf,
     admin_token: String,
     pub url: String,
-    /// From exec to the line that says so.
+    /// From exec to the line that says it is ready.
     pub ready_after: Duration,
 }
 
 impl Server {
-    /// `settings` are variables of the environment, such as `POSTHOUSE_RELAY__SETTLE`.
+    /// `settings` are environment variables such as `POSTHOUSE_RELAY__SETTLE`.
     pub async fn start(folder: &Path, settings: &[(&str, String)]) -> anyhow::Result<Self> {
         let log = folder.join("server.log");
-        let mut command = Command::new(std::env::current_exe().context("where this program lies")?);
+        let mut command =
+            Command::new(std::env::current_exe().context("cannot find the path of this program")?);
         for (name, _) in std::env::vars_os() {
-            // What is measured is a house as it comes, not as this shell has it.
+            // The server is measured with default settings, not with those of this shell.
             if name.to_string_lossy().starts_with("POSTHOUSE_") {
                 command.env_remove(&name);
             }
@@ -55,7 +56,7 @@ impl Server {
             .stderr(File::create(&log)?);
         let watch = Stopwatch::start();
         let mut child = command.spawn().context("the server did not start")?;
-        let stdout = child.stdout.take().context("a pipe was asked for")?;
+        let stdout = child.stdout.take().context("the child has no pipe")?;
         let mut guard = Unready(Some(child));
         let reading = tokio::task::spawn_blocking(move || {
             let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
@@ -63,12 +64,12 @@ impl Server {
         });
         let (line, ready_after, stdout) = tokio::time::timeout(READY_WITHIN, reading)
             .await
-            .context("the server did not get ready")???;
+            .context("the server did not become ready")???;
         let Some(url) = line.trim().strip_prefix("posthouse is ready at ") else {
             bail!("the server ended before it was ready:\n{}", last_words(&log));
         };
         let admin_token = std::fs::read_to_string(folder.join("admin.token"))?.trim().to_owned();
-        let child = guard.0.take().context("it was put there above")?;
+        let child = guard.0.take().context("the child is missing")?;
         Ok(Self { child, _stdout: stdout, log, admin_token, url: url.to_owned(), ready_after })
     }
 
@@ -82,11 +83,11 @@ impl Server {
 
     /// `host:port`.
     pub fn address(&self) -> anyhow::Result<&str> {
-        let rest = self.url.strip_prefix("http://").context("the house does not speak plain http")?;
+        let rest = self.url.strip_prefix("http://").context("the server does not use plain http")?;
         Ok(rest.split('/').next().unwrap_or(rest))
     }
 
-    /// The value of one of the house's own counters.
+    /// The value of one metric of the server.
     pub async fn metric(&self, name: &str) -> anyhow::Result<u64> {
         let mut stream = TcpStream::connect(self.address()?).await?;
         let request = format!(
@@ -97,12 +98,13 @@ impl Server {
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
-        ensure!(answer.starts_with("HTTP/1.1 200"), "the house does not tell its metrics");
+        ensure!(answer.starts_with("HTTP/1.1 200"), "the server returned no metrics");
         let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.with_context(|| format!("the house does not count {name}"))?.trim().parse().context("a count")
+        value.with_context(|| format!("the server has no metric {name}"))?.trim().parse().context("a count")
     }
 
-    /// Waits until agents have acknowledged `count` entries since the start, and the house noted it.
+    /// Waits until agents have acknowledged `count` entries since the start, and the server has stored
+    /// that.
     pub async fn acknowledged(&self, count: u64) -> anyhow::Result<()> {
         let watch = Stopwatch::start();
         loop {
@@ -115,10 +117,10 @@ impl Server {
         }
     }
 
-    /// Ends the house in good order.
+    /// Ends the server gracefully.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).context("the server was gone before its time")?;
+        kill_process(pid, Signal::TERM).context("the server ended too early")?;
         let watch = Stopwatch::start();
         while watch.elapsed() < END_WITHIN {
             if let Some(status) = self.child.try_wait()? {
@@ -137,7 +139,7 @@ impl Drop for Server {
     }
 }
 
-/// A child that has not said that it is ready.
+/// A child that is not ready yet.
 struct Unready(Option<Child>);
 
 impl Drop for Unready {
@@ -149,7 +151,7 @@ impl Drop for Unready {
 }
 
 fn end(child: &mut Child) {
-    // Both do nothing to a child that has ended and was waited for.
+    // Both calls do nothing if the child has ended and was waited for.
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -1,4 +1,4 @@
-//! From exec to ready, with a ledger that was there before.
+//! Start-up time from exec to ready, with an existing ledger.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use super::report::{Report, at_most};
 use super::server::Server;
 
 const TIMES: usize = 5;
-/// Agents the ledger knows: a house that has been lived in.
+/// Agents in the ledger, as on a server in use.
 const ENROLLED: u32 = 1_000;
-/// What a house does once it is ready is over after this.
+/// Time for the work that a server does right after it is ready.
 const SETTLED: Duration = Duration::from_secs(1);
 
 pub async fn measure(ground: &Ground, report: &mut Report) -> anyhow::Result<()> {
@@ -26,6 +26,6 @@ pub async fn measure(ground: &Ground, report: &mut Report) -> anyhow::Result<()>
     let median = ready[TIMES / 2].as_secs_f64() * 1e3;
     report.judged("start", "exec to ready, median of 5", median, "ms", at_most(200.0));
     let mebibytes = resident as f64 / f64::from(1 << 20);
-    report.judged("start", "idle house, resident", mebibytes, "MiB", at_most(40.0));
+    report.judged("start", "idle server, resident", mebibytes, "MiB", at_most(40.0));
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Real time, the one place of this command that asks for it.
+//! Real time: the only place of the benchmarks that reads the system clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Microseconds of the wall clock since the epoch: fires are due by it, and are judged by it.
-#[expect(clippy::disallowed_methods, reason = "a bench measures real time, finer than the house tells it")]
+/// Microseconds of the wall clock since the epoch. Fires are due by this clock and measured with it.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time, finer than the timepiece has it")]
 pub fn wall_micros() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX)
@@ -22,7 +22,7 @@ impl Stopwatch {
         self.0.elapsed()
     }
 
-    /// Nanoseconds since the start; never 0, which stands for "not yet".
+    /// Nanoseconds since the start; never 0, because 0 means "not yet".
     pub fn nanos(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }

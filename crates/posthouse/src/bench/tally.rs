@@ -1,19 +1,20 @@
-//! Every message by its number: when its webhook was answered, when an agent had it.
+//! Tally of messages by number: when the webhook was answered, and when an agent had the message.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::ensure;
 
 use super::stopwatch::Stopwatch;
 
-/// The first message's number on the wire, so that all are equally long.
+/// Number of the first message, chosen so that all numbers have the same length.
 const FIRST: u64 = 1_000_000_000;
 
 pub struct Tally {
     watch: Stopwatch,
     next: AtomicU64,
     moments: Box<[Moments]>,
-    /// The last number that came of each chat.
+    /// The last number received in each chat.
     chats: Box<[AtomicU64]>,
     answered: AtomicU64,
     received: AtomicU64,
@@ -21,9 +22,10 @@ pub struct Tally {
     disordered: AtomicU64,
 }
 
-/// Nanoseconds on the tally's watch; 0 stands for "not yet".
+/// Nanoseconds on the tally's stopwatch; 0 means "not yet".
 #[derive(Default)]
 struct Moments {
+    posted: AtomicU64,
     answered: AtomicU64,
     received: AtomicU64,
 }
@@ -42,10 +44,18 @@ impl Tally {
         }
     }
 
-    /// The number of the next message; nothing when there are enough.
+    /// The number of the next message; none if there are enough.
     pub fn draw(&self) -> Option<u64> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         (at < self.moments.len() as u64).then_some(FIRST + at)
+    }
+
+    /// The message is being posted, `late` after it was due.
+    pub fn posted(&self, number: u64, late: Duration) {
+        if let Some(moments) = self.moments(number) {
+            let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+            moments.posted.store(self.watch.nanos().saturating_sub(late).max(1), Ordering::Relaxed);
+        }
     }
 
     pub fn answered(&self, number: u64) {
@@ -55,7 +65,7 @@ impl Tally {
         }
     }
 
-    /// An agent has it.
+    /// An agent has the message.
     pub fn received(&self, number: u64, chat: usize) {
         let Some(moments) = self.moments(number) else { return };
         if moments.received.swap(self.watch.nanos(), Ordering::Relaxed) != 0 {
@@ -76,8 +86,8 @@ impl Tally {
         self.received.load(Ordering::Acquire)
     }
 
-    /// From the platform's 200 until the agent had it, for every message but the first `but`. An agent may
-    /// well be faster than the answer; that counts as no time at all.
+    /// From the platform's 200 until the agent had it, for every message except the first `but`. An agent
+    /// can be faster than the answer; that counts as zero.
     pub fn onward(&self, but: u64) -> Vec<u64> {
         let onward = self.moments.iter().skip(but as usize).filter_map(|moments| {
             let (answered, received) =
@@ -87,7 +97,18 @@ impl Tally {
         onward.collect()
     }
 
-    /// Nothing that was answered is missing, nothing came twice, every chat kept its order.
+    /// From the time it was due to be posted until the agent had it, for every message except the first
+    /// `but`.
+    pub fn whole_way(&self, but: u64) -> Vec<u64> {
+        let whole = self.moments.iter().skip(but as usize).filter_map(|moments| {
+            let (posted, received) =
+                (moments.posted.load(Ordering::Relaxed), moments.received.load(Ordering::Relaxed));
+            (posted > 0 && received > 0).then(|| received.saturating_sub(posted))
+        });
+        whole.collect()
+    }
+
+    /// Checks that no answered message is missing, none came twice, and every chat kept its order.
     pub fn check(&self) -> anyhow::Result<()> {
         let is_lost = |moments: &&Moments| {
             moments.answered.load(Ordering::Relaxed) > 0 && moments.received.load(Ordering::Relaxed) == 0

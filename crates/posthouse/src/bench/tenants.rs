@@ -1,4 +1,4 @@
-//! The same load in a small house and in a large one: what a message costs must not grow with tenants.
+//! Cost per message on a small server and on a large one: it must not grow with the number of tenants.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::report::{Report, at_most};
 use super::said;
 use super::stopwatch::Stopwatch;
 
-/// Each house is loaded so often, in turn, so that a noisy minute falls on both.
+/// Each server is loaded this often, in turn, so that noise affects both.
 const ROUNDS: u64 = 2;
 
 pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
-    // One bot for all and a route for every chat: how a house with many tenants is run.
+    // One bot for all and a route for every chat, as on a server with many tenants.
     let small = Plan { busy: args.agents, chats: args.posters, shared: true, crowd: 0 };
     let large = Plan { crowd: args.instances, ..small };
     let watch = Stopwatch::start();
@@ -26,7 +26,7 @@ pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> 
     let mut loads = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         for (stage, loads) in stages.iter_mut().zip(&mut loads) {
-            // It had to wait for the other, perhaps for longer than a house waits for anybody.
+            // The connections were idle, perhaps for longer than the server keeps an idle one.
             stage.redial().await?;
             loads.push(stage.load(Duration::from_secs(args.seconds)).await?);
         }
@@ -37,6 +37,6 @@ pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> 
     let [small, large] = loads.map(|loads| Yield::of(loads).cpu_micros());
     report.figure("tenants", format!("server CPU, {} enrolled", args.agents), small, "us/msg");
     report.figure("tenants", format!("server CPU, {} more enrolled", args.instances), large, "us/msg");
-    report.judged("tenants", "large house against small", large / small, "x", at_most(1.2));
+    report.judged("tenants", "large server against small", large / small, "x", at_most(1.2));
     Ok(())
 }

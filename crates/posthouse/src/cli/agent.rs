@@ -1,99 +1,155 @@
-//! `posthouse agent`
+//! `posthouse agent`: agents and their credentials.
 
+mod cron;
+
+use anyhow::bail;
 use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use super::ask;
 use super::client::Client;
-use super::paper::{Paper, cell};
+use super::output::{Output, cell};
 
 /// One agent.
 #[derive(Args)]
 pub struct Which {
-    /// The agent: its name, or its id (inst_…)
+    /// The agent's name, or its id (inst_…)
     agent: String,
-    /// The tenant a name is meant in; not needed while only one agent has the name
+    /// The tenant of the agent; not needed if only one agent has this name
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Makes an agent and prints what it needs to dial in; its secret is shown this once
+    /// Creates an agent and prints what it needs to connect; its secret is shown only once
     #[command(after_help = "Examples:\n  posthouse agent create heron --tenant acme --bot telegram:7001\n  \
         posthouse agent create heron --tenant acme --json | jq -r .secret")]
     Create {
         /// Letters, digits, dot, dash and underscore; unique in its tenant
         name: String,
-        /// The tenant that it shall belong to
+        /// The tenant that owns the agent
         #[arg(long, value_name = "TENANT")]
         tenant: String,
-        /// Called when something waits for the agent while it sleeps
+        /// URL to call when something waits for the agent while it is not connected
         #[arg(long, value_name = "URL")]
         wake_url: Option<String>,
-        /// Where alone it may ask to be called back by its cron jobs: its public base address
+        /// The only URL its cron jobs may call back: the address of its gateway's API server
         #[arg(long, value_name = "URL")]
         callback_url: Option<String>,
-        /// An owned bot that shall belong to it; may be said several times
+        /// An owned bot for this agent; can be repeated
         #[arg(long = "bot", value_name = "PLATFORM:ID")]
         bots: Vec<String>,
     },
     /// Lists agents
     #[command(after_help = "Examples:\n  posthouse agent list\n  posthouse agent list --tenant acme --json")]
     List {
-        /// Only those of this tenant
+        /// Only agents of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
-    /// Shows one agent: whether it is on the line, and what waits for it
+    /// Shows one agent: whether it is connected, and how much waits for it
     #[command(after_help = "Example:\n  posthouse agent show heron --tenant acme")]
     Show(Which),
-    /// Changes what an agent is known by
+    /// Changes the settings of an agent
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
-        posthouse agent change heron --no-wake-url --callback-url https://heron.example",
+        posthouse agent change heron --no-wake-url --callback-url https://heron.example\n  \
+        posthouse agent change heron --generation newer",
         group = ArgGroup::new("what").required(true).multiple(true)
     )]
     Change {
         #[command(flatten)]
         which: Which,
-        /// Called when something waits for the agent while it sleeps
+        /// URL to call when something waits for the agent while it is not connected
         #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
         wake_url: Option<String>,
-        /// Do not call anybody when something waits
+        /// Call no URL when something waits for the agent
         #[arg(long, group = "what")]
         no_wake_url: bool,
-        /// Where alone it may ask to be called back by its cron jobs
+        /// The only URL its cron jobs may call back: the address of its gateway's API server
         #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
         callback_url: Option<String>,
-        /// Let it ask to be called back wherever the house may call
+        /// Let its cron jobs call back any URL that the server is allowed to call
         #[arg(long, group = "what")]
         no_callback_url: bool,
+        /// Version of hermes-agent that it runs: `0.19` needs a pause after each hello, `newer` does not,
+        /// `auto` removes the pin and decides by the hello of each socket
+        #[arg(long, value_name = "VERSION", group = "what", value_parser = ["auto", "0.19", "newer"])]
+        generation: Option<String>,
+        /// The credential that --generation applies to; by default all of them
+        #[arg(long, value_name = "ID", requires = "generation")]
+        gateway: Option<String>,
+        /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),
+        /// never (off), or only the messages that were waiting when it connected (drain, the default)
+        #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
+        hold_back: Option<String>,
+        /// The mark at the end of a text that the agent is still writing, if its answers are streamed; ""
+        /// for none
+        #[arg(long, value_name = "TEXT", group = "what")]
+        stream_cursor: Option<String>,
     },
-    /// Removes an agent with everything it had: credentials, routes, inbox
+    /// Prints the settings with which a stock agent hands its cron jobs to this server
+    #[command(after_help = "Example:\n  posthouse agent cron heron --callback-url http://127.0.0.1:8642\n\n\
+        The login of the agent (auth.json) is printed once, by `agent create`. To get a new one:\n  \
+        posthouse client create --tenant acme --agent heron --login")]
+    Cron {
+        #[command(flatten)]
+        which: Which,
+        /// The address of its gateway's API server; from now on the only URL its cron jobs may call back
+        #[arg(long, value_name = "URL")]
+        callback_url: Option<String>,
+    },
+    /// Removes an agent with its credentials, routes and inbox
     #[command(after_help = "Example:\n  posthouse agent remove heron --tenant acme")]
-    Remove(Which),
-    /// Gives an agent a new secret; the old one stays good for a day
-    #[command(after_help = "Example:\n  posthouse agent rotate heron --tenant acme")]
+    Remove {
+        #[command(flatten)]
+        which: Which,
+        /// Do not ask for confirmation, even if messages wait for it
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Gives an agent a new secret; the old one stays valid for a day
+    #[command(
+        after_help = "With --all it also gets a new client secret and a new login, even after `agent revoke`. Replaced \
+        secrets stay valid for a day; the previous login ends at once.\n\n\
+        Examples:\n  posthouse agent rotate heron --tenant acme\n  posthouse agent rotate heron --tenant acme --all"
+    )]
     Rotate {
         #[command(flatten)]
         which: Which,
-        /// Which of its credentials, when it has several
+        /// The credential to replace, if the agent has several
         #[arg(long, value_name = "ID")]
         gateway: Option<String>,
+        /// Also replace the client secret and the login
+        #[arg(long)]
+        all: bool,
     },
-    /// Ends a credential at once: its sockets close and further dials are refused
-    #[command(after_help = "Example:\n  posthouse agent revoke heron --tenant acme")]
+    /// Revokes all credentials of an agent at once: gateways, client, login, and every token issued for
+    /// them
+    #[command(
+        after_help = "Its sockets close, and further connections, calls and cron requests are refused. \
+        `posthouse agent rotate --all` gives it new ones.\n\n\
+        Examples:\n  posthouse agent revoke heron --tenant acme\n  posthouse agent revoke heron --tenant acme --login",
+        group = ArgGroup::new("one")
+    )]
     Revoke {
         #[command(flatten)]
         which: Which,
-        /// Which of its credentials, when it has several
-        #[arg(long, value_name = "ID")]
+        /// Only this gateway credential
+        #[arg(long, value_name = "ID", group = "one")]
         gateway: Option<String>,
+        /// Only its client
+        #[arg(long, group = "one")]
+        client: bool,
+        /// Only its login
+        #[arg(long, group = "one")]
+        login: bool,
     },
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::Create { name, tenant, wake_url, callback_url, bots } => {
                 let body = json!({
@@ -103,7 +159,7 @@ impl Command {
                     "callback_url": callback_url,
                     "bots": bots,
                 });
-                handed_out(paper, &client.post(&["agents"], &[], &body).await?, "can dial in")
+                handed_out(output, &client.post(&["agents"], &[], &body).await?, "can connect")
             }
             Command::List { tenant } => {
                 let agents = client.list(&["agents"], &[("tenant", tenant.as_deref())]).await?;
@@ -116,15 +172,28 @@ impl Command {
                     ("BOTS", "bots"),
                     ("ID", "instance_id"),
                 ];
-                paper.list(agents, &columns, "there are no agents")
+                output.list(agents, &columns, "there are no agents")
             }
             Command::Show(which) => {
                 let shown = client.get(&["agents", &which.agent], &which.query()).await?;
-                show(paper, &shown)
+                show(output, &shown)
             }
-            Command::Change { which, wake_url, no_wake_url, callback_url, no_callback_url } => {
+            Command::Change {
+                which,
+                wake_url,
+                no_wake_url,
+                callback_url,
+                no_callback_url,
+                generation,
+                gateway,
+                hold_back,
+                stream_cursor,
+            } => {
                 let mut body = Map::new();
-                // What is not said stays; what is taken away is said as null.
+                if let Some(cursor) = stream_cursor {
+                    body.insert("stream_cursor".to_owned(), cursor.into());
+                }
+                // An absent field leaves the setting as it is; null removes it.
                 for (name, url, taken_away) in
                     [("wake_url", wake_url, no_wake_url), ("callback_url", callback_url, no_callback_url)]
                 {
@@ -132,31 +201,86 @@ impl Command {
                         body.insert(name.to_owned(), json!(url));
                     }
                 }
+                for (name, value) in
+                    [("generation", generation), ("gateway_id", gateway), ("hold_back", hold_back)]
+                {
+                    if value.is_some() {
+                        body.insert(name.to_owned(), json!(value));
+                    }
+                }
                 let changed =
                     client.patch(&["agents", &which.agent], &which.query(), &Value::Object(body)).await?;
-                paper.done(&changed, &format!("changed agent {}", which.agent))
+                output.done(&changed, &format!("changed agent {}", which.agent))
             }
-            Command::Remove(which) => {
+            Command::Cron { which, callback_url } => {
+                let agent = ["agents", which.agent.as_str()];
+                if let Some(url) = callback_url {
+                    client.patch(&agent, &which.query(), &json!({ "callback_url": url })).await?;
+                }
+                let shown = client.get(&agent, &which.query()).await?;
+                match output.json {
+                    true => output.value(&shown["cron"]),
+                    false => output.text(&cron::printed(
+                        &which.agent,
+                        &shown["cron"],
+                        &cron::platforms(&shown["bots"]),
+                    )?),
+                }
+            }
+            Command::Remove { which, yes } => {
+                if !yes {
+                    confirm_loss(client, &which).await?;
+                }
                 let removed = client.delete(&["agents", &which.agent], &which.query()).await?;
-                paper.done(&removed, &format!("removed agent {}", which.agent))
+                output.done(&removed, &format!("removed agent {}", which.agent))
             }
-            Command::Rotate { which, gateway } => {
-                let body = json!({ "gateway_id": gateway });
+            Command::Rotate { which, gateway, all } => {
+                let body = json!({ "gateway_id": gateway, "all": all });
                 let rotated = client.post(&["agents", &which.agent, "rotate"], &which.query(), &body).await?;
-                handed_out(paper, &rotated, "has a new secret; one that it replaces stays good for a day")
+                let what = match all {
+                    true => {
+                        "has new credentials; replaced secrets stay valid for a day, the previous login has ended"
+                    }
+                    false => "has a new secret; a replaced one stays valid for a day",
+                };
+                handed_out(output, &rotated, what)
             }
-            Command::Revoke { which, gateway } => {
-                let body = json!({ "gateway_id": gateway });
+            Command::Revoke { which, gateway, client: only_client, login } => {
+                let body = json!({ "gateway_id": gateway, "client": only_client, "login": login });
                 let revoked = client.post(&["agents", &which.agent, "revoke"], &which.query(), &body).await?;
-                let sentence = format!(
-                    "credential {} of agent {} is revoked",
-                    cell(&revoked["gateway_id"]),
-                    which.agent
-                );
-                paper.done(&revoked, &sentence)
+                output.done(&revoked, &ended(&which.agent, &revoked))
             }
         }
     }
+}
+
+/// The credentials that a revocation ended, one per line.
+fn ended(agent: &str, revoked: &Value) -> String {
+    let mut text = format!("these credentials of agent {agent} are revoked:");
+    let gateways = revoked["gateway_ids"].as_array().into_iter().flatten().map(|id| ("gateway", id));
+    let others = [("client", &revoked["client_id"]), ("login", &revoked["login_id"])];
+    for (what, id) in gateways.chain(others).filter(|(_, id)| !id.is_null()) {
+        text.push_str(&format!("\n  {what} {}", cell(id)));
+    }
+    text
+}
+
+/// Asks for confirmation if the agent has unread messages, because they would be lost.
+async fn confirm_loss(client: &Client, which: &Which) -> anyhow::Result<()> {
+    let shown = client.get(&["agents", &which.agent], &which.query()).await?;
+    let waiting = match shown["unread"].as_u64() {
+        Some(0) | None => return Ok(()),
+        Some(1) => "1 message waits".to_owned(),
+        Some(unread) => format!("{unread} messages wait"),
+    };
+    let agent = &which.agent;
+    if !ask::somebody_there() {
+        bail!("{waiting} for {agent} and would be lost; use --yes to remove it anyway");
+    }
+    if !ask::confirm(&format!("{waiting} for {agent} and will be lost. Remove it?"))? {
+        bail!("{agent} was not removed");
+    }
+    Ok(())
 }
 
 impl Which {
@@ -165,7 +289,7 @@ impl Which {
     }
 }
 
-fn show(paper: &Paper, agent: &Value) -> anyhow::Result<()> {
+fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
     let parts = [
         ("name", "name"),
         ("tenant", "tenant"),
@@ -178,22 +302,31 @@ fn show(paper: &Paper, agent: &Value) -> anyhow::Result<()> {
         ("gateways", "gateways"),
         ("wake url", "wake_url"),
         ("callback url", "callback_url"),
-        ("generation", "generation"),
+        ("pinned generation", "generation"),
+        ("hold back", "hold_back"),
+        ("stream cursor", "stream_cursor"),
         ("created", "created_at"),
     ];
-    paper.card(agent, &parts)
+    output.card(agent, &parts)?;
+    let connections = agent["connections"].as_array().map_or(&[][..], Vec::as_slice);
+    if output.json || connections.is_empty() {
+        return Ok(());
+    }
+    let columns = [("GATEWAY", "gateway_id"), ("ROLE", "role"), ("SINCE", "since"), ("GENERATION", "status")];
+    output.text("\n")?;
+    output.list(connections.to_vec(), &columns, "")
 }
 
-/// A credential, with the environment for a stock agent.
-fn handed_out(paper: &Paper, made: &Value, what: &str) -> anyhow::Result<()> {
-    if paper.json {
-        return paper.value(made);
+/// Prints a new credential, with the environment variables for a stock agent.
+fn handed_out(output: &Output, made: &Value, what: &str) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(made);
     }
     let (name, tenant, id) = (cell(&made["name"]), cell(&made["tenant"]), cell(&made["instance_id"]));
     let mut text = format!("agent {name} of tenant {tenant} ({id}) {what}.\n\n");
-    text.push_str("The environment for it; the secret is shown this once:\n\n");
+    text.push_str("Its environment; the secret is shown only once:\n\n");
     let env = made["env"].as_object().cloned().unwrap_or_default();
-    // The order in which one reads them, not that of the letters; then whatever else there is.
+    // The most important variables first, in a fixed order; then all others.
     let first = ["URL", "ID", "SECRET", "PLATFORMS", "BOT_IDS"].map(|name| format!("GATEWAY_RELAY_{name}"));
     let rest = env.keys().filter(|name| !first.contains(name));
     for name in first.iter().chain(rest) {
@@ -201,40 +334,60 @@ fn handed_out(paper: &Paper, made: &Value, what: &str) -> anyhow::Result<()> {
             text.push_str(&format!("{name}={}\n", for_a_shell(value)));
         }
     }
+    text.push_str(OTHER_PLATFORMS);
     if made["auth"].is_object() {
-        text.push_str(&papers(made));
+        text.push_str(&papers(made)?);
     }
-    paper.text(&text)
+    output.text(&text)
 }
 
-/// What goes into a stock agent's home, and what programs that act for it present.
-fn papers(made: &Value) -> String {
+/// Login, cron settings and client credential, as text: for the home of a stock agent, and for programs
+/// that act for it.
+fn papers(made: &Value) -> anyhow::Result<String> {
     let auth = &made["auth"];
-    let mut text = format!("\nIts login, for auth.json in its home; shown this once:\n\n{auth:#}\n");
-    text.push_str("\nFor cron jobs that run while it sleeps, in its configuration:\n\n");
-    let mut cron = made["cron"].as_object().cloned().unwrap_or_default();
-    let callback = "cron.chronos.callback_url";
-    let is_open = cron.entry(callback).or_insert_with(|| PLACEHOLDER.into()) == PLACEHOLDER;
-    for (name, value) in &cron {
-        text.push_str(&format!("{name}: {}\n", cell(value)));
-    }
-    if is_open {
-        text.push_str(&format!("\nPut the address under which we reach the agent for {PLACEHOLDER}.\n"));
-    }
+    let mut text = format!("\nIts login, for auth.json in its home; shown only once:\n\n{auth:#}\n");
+    text.push('\n');
+    let named = made["env"]["GATEWAY_RELAY_PLATFORMS"].as_str().unwrap_or_default();
+    let platforms: Vec<&str> = named.split(',').filter(|platform| !platform.is_empty()).collect();
+    text.push_str(&cron::printed(&cell(&made["name"]), &made["cron"], &platforms)?);
     let (client, secret) = (cell(&made["client_id"]), cell(&made["client_secret"]));
-    text.push_str("\nFor programs that act for it; the secret is shown this once:\n\n");
+    text.push_str("\nFor programs that act for it; the secret is shown only once:\n\n");
     text.push_str(&format!("client_id={client}\nclient_secret={secret}\n"));
-    text
+    Ok(text)
 }
 
-/// Stands for what only the agent's owner knows.
-const PLACEHOLDER: &str = "https://AGENT.EXAMPLE";
+/// Effect of GATEWAY_RELAY_URL on later stock agents (relay contract section 22, item 23).
+const OTHER_PLATFORMS: &str = "
+# With GATEWAY_RELAY_URL set, hermes-agent 0.20 and later switches off every messaging platform of its own.
+# To keep them, set GATEWAY_RELAY_ALLOW_DIRECT_PLATFORMS=true as well.
+";
 
-/// One word for a POSIX shell, whatever is in it.
+/// Quotes any text as one word for a POSIX shell.
 pub fn for_a_shell(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
     match !value.is_empty() && value.chars().all(plain) {
         true => value.to_owned(),
         false => format!("'{}'", value.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revocation_prints_what_ended_and_nothing_else() {
+        let all =
+            json!({ "gateway_ids": ["gw_1", "gw_2"], "client_id": "agent:inst_1", "login_id": "log_1" });
+        assert_eq!(
+            ended("heron", &all),
+            "these credentials of agent heron are revoked:\n  gateway gw_1\n  gateway gw_2\n  \
+             client agent:inst_1\n  login log_1"
+        );
+        let client = json!({ "gateway_ids": [], "client_id": "agent:inst_1", "login_id": null });
+        assert_eq!(
+            ended("heron", &client),
+            "these credentials of agent heron are revoked:\n  client agent:inst_1"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Asking on a terminal for what must not stand on a command line.
+//! Terminal prompts for secrets and confirmations.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -7,18 +7,31 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use posthouse_wire::Secret;
 
-/// Whether there is somebody to ask.
+/// Whether standard input is a terminal, so that a person can answer.
 pub fn somebody_there() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// Asks for a secret; what is typed is not shown.
+/// Asks a yes/no question. Only `y` and `yes` mean yes.
+pub fn confirm(question: &str) -> anyhow::Result<bool> {
+    let terminal = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/tty")
+        .context("there is no terminal for the question")?;
+    write!(&terminal, "{question} [y/N] ")?;
+    let mut line = String::new();
+    BufReader::new(&terminal).read_line(&mut line)?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Asks for a secret without echoing it.
 pub fn secret(prompt: &str) -> anyhow::Result<Secret> {
     let terminal = OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/tty")
-        .context("there is no terminal to ask on")?;
+        .context("there is no terminal for the question")?;
     let silence = Silence::over(&terminal)?;
     write!(&terminal, "{prompt}: ")?;
     let mut line = String::new();
@@ -33,12 +46,13 @@ pub fn secret(prompt: &str) -> anyhow::Result<Secret> {
     Ok(secret)
 }
 
-/// A terminal that shows nothing of what is typed, until dropped.
+/// Switches the echo of a terminal off until dropped.
 struct Silence<'a>(&'a File);
 
 impl<'a> Silence<'a> {
     fn over(terminal: &'a File) -> anyhow::Result<Self> {
-        stty(terminal, "-echo").context("cannot keep the terminal from showing what is typed: use a file")?;
+        stty(terminal, "-echo")
+            .context("cannot switch off the echo of the terminal: use a file for the secret")?;
         Ok(Self(terminal))
     }
 }

@@ -1,34 +1,34 @@
-//! `posthouse audit`
+//! `posthouse audit`: the audit log.
 
 use clap::Subcommand;
 
 use super::client::Client;
-use super::paper::Paper;
+use super::output::Output;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lists every change that was asked for with the admin token, newest first
-    #[command(after_help = "Told for 90 days.\n\nExamples:\n  posthouse audit list\n  \
+    /// Lists every change that was requested with the admin token, newest first
+    #[command(after_help = "Entries are kept for 90 days.\n\nExamples:\n  posthouse audit list\n  \
         posthouse audit list --limit 1000 --json")]
     List {
-        /// How many at most
+        /// Maximum number of entries
         #[arg(long, default_value_t = 100)]
         limit: u32,
-        /// Only those before this one: `next` of the page before, as --json shows it
+        /// Only entries before this cursor: `next` of the previous page, as --json prints it
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
     },
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         let Command::List { limit, after } = self;
         let limit = limit.to_string();
         let query = [("limit", Some(limit.as_str())), ("after", after.as_deref())];
-        // One page: the newest are what is asked for.
+        // Only one page: the user asks for the newest entries.
         let page = client.get(&["audit"], &query).await?;
-        if paper.json {
-            return paper.value(&page);
+        if output.json {
+            return output.value(&page);
         }
         let columns = [
             ("AT", "at"),
@@ -38,6 +38,6 @@ impl Command {
             ("STATUS", "status"),
         ];
         let items = page["items"].as_array().cloned().unwrap_or_default();
-        paper.list(items, &columns, "nothing was changed")
+        output.list(items, &columns, "there are no changes")
     }
 }

@@ -1,4 +1,4 @@
-//! `posthouse bot`
+//! `posthouse bot`: accounts on chat platforms.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::client::Client;
-use super::paper::Paper;
+use super::output::Output;
 use super::reach::read_secret;
-use super::{Words, ask};
+use super::{Words, access, ask};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Takes a bot into the house: its secrets are tried with the platform, then sealed
+    /// Creates a bot: its secrets are tried with the platform, then stored encrypted
     #[command(
-        after_help = "Secrets never stand on a command line. --SECRET-file FILE names the file that holds one \
-        (--token-file F is short for --secret-file token=F); a secret that is missing is asked for on a \
+        after_help = "Secrets are never given on the command line. --SECRET-file FILE names a file that contains one \
+        (--token-file F is short for --secret-file token=F); you are asked for a missing secret on a \
         terminal.\n\nExamples:\n  \
         posthouse bot create telegram --token-file token\n  \
         posthouse bot create telegram --id helpdesk --shared --mode webhook --token-file token"
@@ -26,43 +26,61 @@ pub enum Command {
     Create {
         /// The chat platform, such as telegram
         platform: String,
-        /// What the house calls it; without it, what the platform calls it
+        /// Its id on this server; by default the platform's own id of the bot
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// It serves several tenants by routes, instead of belonging to one agent
+        /// Share the bot between agents of several tenants by routes, instead of giving it to one agent
         #[arg(long)]
         shared: bool,
-        /// How events come; without it, by webhook when the platform can reach this house, else by polling
+        /// Let everybody write to it; by default only people whom you admit (see `posthouse access`)
+        #[arg(long)]
+        open: bool,
+        /// How events arrive; by default by webhook if the platform can reach this server, otherwise by
+        /// polling
         #[arg(long, value_enum)]
         mode: Option<Mode>,
-        /// Where the platform's API is, when not where the house's settings say
+        /// Base URL of the platform's API, if it differs from the server's settings
         #[arg(long, value_name = "URL")]
         api_base_url: Option<String>,
-        /// A file that holds one of its secrets; may be said several times
+        /// A file that contains one of its secrets; can be repeated
         #[arg(long = "secret-file", value_name = "NAME=FILE")]
         secret_files: Vec<OsString>,
-        /// A JSON file with further settings that the platform understands
+        /// A JSON file with further settings for the platform
         #[arg(long, value_name = "FILE")]
         settings: Option<PathBuf>,
     },
     /// Lists bots
     #[command(after_help = "Example:\n  posthouse bot list")]
     List {
-        /// Only those of this platform
+        /// Only bots of this platform
         #[arg(long, value_name = "PLATFORM")]
         platform: Option<String>,
     },
-    /// Shows one bot; of its secrets, only which there are
+    /// Shows one bot and the names of its secrets
     #[command(after_help = "Example:\n  posthouse bot show telegram:7001")]
     Show {
-        /// Its platform and its id
+        /// Platform and id of the bot
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
-    /// Lets a bot go, with its secrets and routes
+    /// Opens a bot to everybody, or closes it to everybody but the people whom you admit
+    #[command(after_help = "Examples:\n  posthouse bot change telegram:7001 --open\n  \
+        posthouse bot change telegram:7001 --closed")]
+    Change {
+        /// Platform and id of the bot
+        #[arg(value_name = "PLATFORM:ID")]
+        bot: String,
+        /// Let everybody write to it, except people who were denied
+        #[arg(long, required_unless_present = "closed", conflicts_with = "closed")]
+        open: bool,
+        /// Let only people whom you admit write to it
+        #[arg(long)]
+        closed: bool,
+    },
+    /// Removes a bot with its secrets and routes
     #[command(after_help = "Example:\n  posthouse bot remove telegram:7001")]
     Remove {
-        /// Its platform and its id
+        /// Platform and id of the bot
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
@@ -70,9 +88,9 @@ pub enum Command {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Mode {
-    /// The platform calls the house
+    /// The platform calls the server
     Webhook,
-    /// The house asks the platform
+    /// The server asks the platform
     Poll,
 }
 
@@ -86,21 +104,23 @@ impl Mode {
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
-            Command::Create { platform, id, shared, mode, api_base_url, secret_files, settings } => {
+            Command::Create { platform, id, shared, open, mode, api_base_url, secret_files, settings } => {
                 let given = secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
                 let body = json!({
                     "platform": platform,
                     "id": id,
                     "shared": shared,
+                    "open": open,
                     "mode": mode.map(Mode::as_str),
                     "api_base_url": api_base_url,
                     "settings": settings.as_deref().map(read_settings).transpose()?.unwrap_or_default(),
                     "secrets": secrets(client, &platform, given).await?,
                 });
                 let made = client.post(&["bots"], &[], &body).await?;
-                show(paper, &made)
+                show(output, &made)?;
+                access::offer_first_pairing(output, client, &made).await
             }
             Command::List { platform } => {
                 let bots = client.list(&["bots"], &[("platform", platform.as_deref())]).await?;
@@ -108,20 +128,25 @@ impl Command {
                     ("PLATFORM", "platform"),
                     ("ID", "id"),
                     ("SHARED", "shared"),
+                    ("OPEN", "open"),
                     ("AGENT", "instance_id"),
                     ("ROUTES", "routes"),
                     ("DOOR", "door"),
                 ];
-                paper.list(bots, &columns, "there are no bots")
+                output.list(bots, &columns, "there are no bots")
             }
             Command::Show { bot } => {
                 let (platform, id) = split(&bot)?;
-                show(paper, &client.get(&["bots", platform, id], &[]).await?)
+                show(output, &client.get(&["bots", platform, id], &[]).await?)
+            }
+            Command::Change { bot, open, .. } => {
+                let (platform, id) = split(&bot)?;
+                show(output, &client.patch(&["bots", platform, id], &[], &json!({ "open": open })).await?)
             }
             Command::Remove { bot } => {
                 let (platform, id) = split(&bot)?;
                 let removed = client.delete(&["bots", platform, id], &[]).await?;
-                paper.done(&removed, &format!("removed bot {bot}"))
+                output.done(&removed, &format!("removed bot {bot}"))
             }
         }
     }
@@ -131,29 +156,45 @@ impl Command {
 pub fn split(bot: &str) -> anyhow::Result<(&str, &str)> {
     match bot.split_once(':') {
         Some((platform, id)) if !platform.is_empty() && !id.is_empty() => Ok((platform, id)),
-        _ => bail!("`{bot}` is no bot: write PLATFORM:ID, such as telegram:7001"),
+        _ => bail!("`{bot}` is not a bot: use PLATFORM:ID, such as telegram:7001"),
     }
 }
 
-fn show(paper: &Paper, bot: &Value) -> anyhow::Result<()> {
+/// How the events of a bot arrive, and why. The Telegram guide quotes these texts.
+fn events(bot: &Value) -> &'static str {
+    match (bot["polls"].as_bool(), bot["settings"]["mode"].as_str()) {
+        (Some(true), Some("poll")) => "by polling, as its mode says",
+        (Some(true), _) => {
+            "by polling: the platform cannot call this server, which has no public https address"
+        }
+        _ => "by webhook",
+    }
+}
+
+fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
+    let mut bot = bot.clone();
+    if !output.json {
+        bot["events"] = events(&bot).into();
+    }
     let parts = [
         ("platform", "platform"),
         ("id", "id"),
         ("shared", "shared"),
+        ("open to all", "open"),
         ("agent", "instance_id"),
         ("routes", "routes"),
         ("door", "door"),
-        ("polls", "polls"),
+        ("events", "events"),
         ("secrets", "secrets"),
         ("settings", "settings"),
         ("created", "created_at"),
     ];
-    paper.card(bot, &parts)
+    output.card(&bot, &parts)
 }
 
 type Given = BTreeMap<String, PathBuf>;
 
-/// Every secret the platform wants: from its file, or asked for.
+/// Every secret that the platform needs, from its file or from a prompt.
 async fn secrets(client: &Client, platform: &str, given: Given) -> anyhow::Result<Map<String, Value>> {
     let mut secrets = Map::new();
     for (name, file) in &given {
@@ -179,21 +220,21 @@ fn named_file(word: &OsString) -> anyhow::Result<(String, PathBuf)> {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok((name.to_owned(), PathBuf::from(file)))
         }
-        _ => bail!("--secret-file takes NAME=FILE"),
+        _ => bail!("--secret-file needs NAME=FILE"),
     }
 }
 
 /// A JSON object from a file.
 pub fn read_settings(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no JSON object", file.display()))
+    serde_json::from_str(&text).with_context(|| format!("{} is not a JSON object", file.display()))
 }
 
-/// Flags that end like a secret's file and are something else.
+/// Options that end in `-file` but do not name a secret of a bot.
 const OTHERS: [&str; 2] = ["admin-token", "secret"];
 
-/// Which secrets there are only the platform knows, so `--SECRET-file F` is read here as
-/// `--secret-file SECRET=F` wherever a bot is made.
+/// Rewrites `--SECRET-file F` to `--secret-file SECRET=F` after `bot create`. Clap cannot define these
+/// options, because only the platform knows the names of its secrets.
 pub fn with_secrets_named(words: impl IntoIterator<Item = OsString>) -> Words {
     let words: Words = words.into_iter().collect();
     let create = words.windows(2).position(|pair| pair[0] == "bot" && pair[1] == "create");
@@ -216,7 +257,7 @@ pub fn with_secrets_named(words: impl IntoIterator<Item = OsString>) -> Words {
     rewritten
 }
 
-/// The secret's name, and its file where it is said with an equals sign.
+/// The name of the secret, and the file if it is given with an equals sign.
 fn secret_flag(word: &OsString) -> Option<(String, Option<String>)> {
     let flag = word.to_str()?.strip_prefix("--")?;
     let (flag, value) = match flag.split_once('=') {
@@ -234,6 +275,28 @@ mod tests {
     fn read(line: &str) -> String {
         let words = with_secrets_named(line.split(' ').map(OsString::from));
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn bot_show_and_the_guide_agree_on_polling() {
+        const GUIDE: &str =
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/telegram.md"));
+        for (bot, said) in [
+            (json!({ "polls": false, "settings": {} }), "by webhook"),
+            (json!({ "polls": false, "settings": { "mode": "webhook" } }), "by webhook"),
+            (json!({ "polls": true, "settings": { "mode": "poll" } }), "by polling, as its mode says"),
+            (json!({ "polls": true, "settings": {} }), "by polling: the platform cannot call this server"),
+            (
+                json!({ "polls": true, "settings": { "mode": "webhook" } }),
+                "by polling: the platform cannot call",
+            ),
+        ] {
+            assert!(events(&bot).starts_with(said), "{bot}");
+            assert!(
+                GUIDE.contains(&format!("- `{}`", events(&bot))),
+                "the guide says it in the same words: {bot}"
+            );
+        }
     }
 
     #[test]

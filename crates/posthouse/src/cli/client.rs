@@ -1,4 +1,4 @@
-//! Calls to a running house, and to its admin API.
+//! HTTP client for a running server and its admin API.
 
 use std::time::Duration;
 
@@ -9,41 +9,41 @@ use serde_json::{Value, json};
 
 use super::reach::Reach;
 
-/// A line to a house, for whoever speaks on it.
+/// HTTP connection to a server, without authentication.
 pub struct Line {
     http: reqwest::Client,
     base: Url,
 }
 
-/// An operator's line to a house.
+/// Client of the admin API, authenticated as the operator.
 pub struct Client {
     line: Line,
     token: Secret,
 }
 
-/// Nothing came back, or not all of it.
+/// The call failed: no response, or an incomplete one.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct Unreached {
     words: String,
-    /// Not even a connection: what was asked was not heard either.
+    /// There was no connection at all, so the server has not received the request.
     pub unheard: bool,
 }
 
-/// Long enough for a backup or a platform that takes its time.
+/// Long enough for a backup or a slow platform.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What narrows a question down; what is not said is left out.
+/// Query parameters; those without a value are left out.
 pub type Query<'a> = [(&'a str, Option<&'a str>)];
 
 impl Line {
     pub fn new(reach: &Reach) -> anyhow::Result<Self> {
         let address = reach.address()?;
-        let base = Url::parse(&address).with_context(|| format!("`{address}` is no URL"))?;
+        let base = Url::parse(&address).with_context(|| format!("`{address}` is not a URL"))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            bail!("`{address}` is no http or https URL");
+            bail!("`{address}` is not an http or https URL");
         }
-        // A redirect would be handed the token; a proxy has no business between us and this machine.
+        // No redirects, because the token would be sent to their target. No proxy for loopback addresses.
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10))
@@ -54,7 +54,7 @@ impl Line {
         Ok(Self { http: http.build().context("cannot make HTTP calls")?, base })
     }
 
-    /// A request to a path below the house's address.
+    /// A request to a path below the server's address.
     pub fn request(&self, method: Method, path: &[&str], query: &Query<'_>) -> RequestBuilder {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -68,7 +68,7 @@ impl Line {
         self.http.request(method, url)
     }
 
-    /// The answer as it came, refusals too; null when it is no JSON.
+    /// The response with its status, refusals included. The body is null if it is not JSON.
     pub async fn send(&self, request: RequestBuilder) -> Result<(StatusCode, Value), Unreached> {
         let answer = request.send().await.map_err(|error| self.unreached(error))?;
         let status = answer.status();
@@ -76,18 +76,20 @@ impl Line {
         Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 
-    /// What a refusal says.
+    /// The `detail` of a refusal as an error.
     pub fn refusal(&self, status: StatusCode, value: &Value) -> anyhow::Error {
         match value["detail"].as_str() {
             Some(detail) => anyhow!("{detail}"),
-            None => anyhow!("{} answered {status} and nothing we understand: is it a posthouse?", self.base),
+            None => {
+                anyhow!("{} answered {status} without a readable error: is it a Posthouse server?", self.base)
+            }
         }
     }
 
     fn unreached(&self, error: reqwest::Error) -> Unreached {
-        let why = if error.is_connect() { "is it running?" } else { "it did not answer in full" };
+        let why = if error.is_connect() { "is it running?" } else { "the response is incomplete" };
         let cause = std::error::Error::source(&error).map(|cause| format!(" ({cause})")).unwrap_or_default();
-        let words = format!("cannot reach the house at {}: {why}{cause}", self.base);
+        let words = format!("cannot reach the server at {}: {why}{cause}", self.base);
         Unreached { words, unheard: error.is_connect() }
     }
 }
@@ -113,7 +115,7 @@ impl Client {
         self.call(Method::DELETE, path, query, None).await
     }
 
-    /// A whole list, page after page.
+    /// All items of a list, page after page.
     pub async fn list(&self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Vec<Value>> {
         let (mut items, mut after) = (Vec::new(), None::<String>);
         loop {
@@ -124,7 +126,10 @@ impl Client {
             let mut page = self.get(path, &asked).await?;
             match page["items"].take() {
                 Value::Array(more) => items.extend(more),
-                _ => bail!("{} answered with something that is no list: is it a posthouse?", self.line.base),
+                _ => bail!(
+                    "{} answered with something that is not a list: is it a Posthouse server?",
+                    self.line.base
+                ),
             }
             match page["next"].as_str() {
                 Some(next) => after = Some(next.to_owned()),
@@ -158,7 +163,7 @@ fn is_this_machine(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// A list as an answer.
+/// Items in the shape of a list answer.
 pub fn listed(items: Vec<Value>) -> Value {
     json!({ "items": items })
 }

@@ -1,4 +1,4 @@
-//! `posthouse connector`
+//! `posthouse connector`: ways to agents that do not connect by WebSocket.
 
 use std::path::{Path, PathBuf};
 
@@ -8,35 +8,35 @@ use serde_json::{Map, Value, json};
 
 use super::bot::read_settings;
 use super::client::Client;
-use super::paper::{Paper, aligned, cell};
+use super::output::{Output, aligned, cell};
 use super::reach::read_secret;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Makes a connector, a way to agents that do not dial in; refused while it is not healthy
+    /// Creates a connector, a way to agents that do not connect by WebSocket; fails if it is not healthy
     #[command(
-        after_help = "Settings are a JSON file that the kind understands. Secrets never stand on a command line: they \
-        are read from files, sealed, and never shown again.\n\nExamples:\n  \
+        after_help = "The settings are a JSON file; each kind has its own. Secrets are never given on the command \
+        line: they are read from files, stored encrypted, and never shown again.\n\nExamples:\n  \
         posthouse connector create hooks --tenant acme --kind webhook --settings hooks.json \\\n      \
         --authorization-file auth --hmac-secret-file hmac\n  \
         posthouse connector create panes --tenant acme --kind tmux --settings panes.json --force"
     )]
     Create {
-        /// What the connector is called
+        /// Name of the connector
         name: String,
-        /// Whose it is
+        /// The tenant that owns the connector
         #[arg(long, value_name = "TENANT")]
         tenant: String,
-        /// By which kind of way it reaches agents
+        /// How the connector reaches agents
         #[arg(long, value_enum)]
         kind: Kind,
-        /// A JSON file with what the kind understands, such as which agents there are
+        /// A JSON file with the settings of the kind, for example the list of agents
         #[arg(long, value_name = "FILE")]
         settings: Option<PathBuf>,
         #[command(flatten)]
         how: How,
     },
-    /// Makes a webhook connector from a map of agents to URLs, as a reference runtime has it in
+    /// Creates a webhook connector from a map of agents to URLs, as reference runtimes have it in
     /// HTTP_WEBHOOK_AGENTS
     #[command(
         after_help = "The file holds a JSON object: agent -> {url, wake_url?, status_url?}.\n\nExample:\n  \
@@ -46,35 +46,34 @@ pub enum Command {
     Import {
         /// The JSON file with the map
         file: PathBuf,
-        /// Whose the connector is
+        /// The tenant that owns the connector
         #[arg(long, value_name = "TENANT")]
         tenant: String,
-        /// What the connector is called
+        /// Name of the connector
         #[arg(long, default_value = "webhook")]
         name: String,
-        /// How long a call may take, as in HTTP_WEBHOOK_TIMEOUT_MS
+        /// Timeout of one call, as in HTTP_WEBHOOK_TIMEOUT_MS
         #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
         timeout_ms: Option<u64>,
         #[command(flatten)]
         how: How,
     },
-    /// Lists connectors in the order in which they are asked; `relay` comes before all of them
-    #[command(
-        after_help = "Nobody is called for it: one that cannot be opened at all is not healthy, of any other `check` \
-        tells.\n\nExamples:\n  posthouse connector list\n  posthouse connector list --tenant acme --json"
-    )]
+    /// Lists connectors in the order in which the server tries them; `relay` always comes first
+    #[command(after_help = "The list calls no connector: it shows only whether each can be opened. \
+        `check` tests whether it is healthy.\n\nExamples:\n  posthouse connector list\n  \
+        posthouse connector list --tenant acme --json")]
     List {
-        /// Only those of this tenant
+        /// Only connectors of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
-    /// Shows one connector and whether what it leads to is there; of its secrets, only which there are
+    /// Shows one connector, its health, and which secrets it has
     #[command(after_help = "Example:\n  posthouse connector show hooks --tenant acme")]
     Show(Which),
-    /// Looks whether what it leads to is there, and which agents it knows; fails when it is not healthy
+    /// Checks the health of a connector and lists the agents it knows; fails if it is not healthy
     #[command(after_help = "Example:\n  posthouse connector check hooks --tenant acme")]
     Check(Which),
-    /// Removes a connector with its secrets; what it had still to deliver has failed
+    /// Removes a connector with its secrets; its pending deliveries fail
     #[command(after_help = "Example:\n  posthouse connector remove hooks --tenant acme")]
     Remove(Which),
 }
@@ -82,23 +81,23 @@ pub enum Command {
 /// One connector.
 #[derive(Args)]
 pub struct Which {
-    /// What the connector is called
+    /// Name of the connector
     name: String,
-    /// Whose it is
+    /// The tenant that owns the connector
     #[arg(long, value_name = "TENANT")]
     tenant: String,
 }
 
-/// What it proves itself with, and whether it must be healthy.
+/// Secrets of a new connector, and whether it must be healthy.
 #[derive(Args)]
 pub struct How {
-    /// The file that holds the value of the Authorization header it sends
+    /// File with the value of the Authorization header that it sends
     #[arg(long, value_name = "FILE")]
     authorization_file: Option<PathBuf>,
-    /// The file that holds the secret it signs with
+    /// File with the secret that it signs with
     #[arg(long, value_name = "FILE")]
     hmac_secret_file: Option<PathBuf>,
-    /// Make it even though it is not healthy now
+    /// Create it even if it is not healthy now
     #[arg(long)]
     force: bool,
 }
@@ -107,11 +106,11 @@ pub struct How {
 pub enum Kind {
     /// Calls a URL for each agent
     Webhook,
-    /// Types into a pane of a terminal on the house's machine
+    /// Types into a terminal pane on the machine of the server
     Tmux,
-    /// Writes files into folders on the house's machine
+    /// Writes files into folders on the machine of the server
     FileDrop,
-    /// Takes everything and does nothing
+    /// Accepts everything and does nothing
     Noop,
 }
 
@@ -127,12 +126,12 @@ impl Kind {
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::Create { name, tenant, kind, settings, how } => {
                 let settings = settings.as_deref().map(read_settings).transpose()?.unwrap_or_default();
                 let body = how.body(&tenant, &name, kind, settings)?;
-                show(paper, &client.post(&["connectors"], &[], &body).await?)
+                show(output, &client.post(&["connectors"], &[], &body).await?)
             }
             Command::Import { file, tenant, name, timeout_ms, how } => {
                 let mut settings = Map::from_iter([("agents".to_owned(), read_agents(&file)?.into())]);
@@ -140,7 +139,7 @@ impl Command {
                     settings.insert("timeout_ms".to_owned(), timeout.into());
                 }
                 let body = how.body(&tenant, &name, Kind::Webhook, settings)?;
-                show(paper, &client.post(&["connectors"], &[], &body).await?)
+                show(output, &client.post(&["connectors"], &[], &body).await?)
             }
             Command::List { tenant } => {
                 let connectors = client.list(&["connectors"], &[("tenant", tenant.as_deref())]).await?;
@@ -154,17 +153,17 @@ impl Command {
                     ("CREATED", "created_at"),
                     ("WHY", "why"),
                 ];
-                paper.list(
+                output.list(
                     connectors,
                     &columns,
-                    "there are no connectors but `relay`, which every tenant has",
+                    "there are no connectors except `relay`, which every tenant has",
                 )
             }
-            Command::Show(which) => show(paper, &client.get(&which.path(), &[]).await?),
+            Command::Show(which) => show(output, &client.get(&which.path(), &[]).await?),
             Command::Check(which) => {
                 let path = ["connectors", &which.tenant, &which.name, "check"];
                 let health = client.post(&path, &[], &json!({})).await?;
-                found(paper, &health)?;
+                found(output, &health)?;
                 if health["healthy"] != json!(true) {
                     bail!("connector {} is not healthy: {}", which.name, cell(&health["why"]));
                 }
@@ -172,7 +171,7 @@ impl Command {
             }
             Command::Remove(which) => {
                 let removed = client.delete(&which.path(), &[]).await?;
-                paper.done(&removed, &format!("removed connector {}", which.name))
+                output.done(&removed, &format!("removed connector {}", which.name))
             }
         }
     }
@@ -210,8 +209,8 @@ impl How {
     }
 }
 
-/// The map as it stands in `HTTP_WEBHOOK_AGENTS`. What is wrong with it is said here, with the agent's name:
-/// a file from elsewhere is more often wrong than one written for us.
+/// Reads a map as in `HTTP_WEBHOOK_AGENTS`. It is checked here, so that errors name the agent: a file made
+/// for another program is often wrong.
 fn read_agents(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let agents = read_settings(file)?;
     if agents.is_empty() {
@@ -224,22 +223,22 @@ fn read_agents(file: &Path) -> anyhow::Result<Map<String, Value>> {
 }
 
 fn check_urls(urls: &Value) -> anyhow::Result<()> {
-    let Some(urls) = urls.as_object() else { bail!("is no JSON object with a url") };
+    let Some(urls) = urls.as_object() else { bail!("is not a JSON object with a url") };
     if urls.get("url").and_then(Value::as_str).is_none_or(str::is_empty) {
         bail!("has no url");
     }
     for (name, value) in urls {
         if !["url", "wake_url", "status_url"].contains(&name.as_str()) {
-            bail!("has `{name}`: only url, wake_url and status_url are understood");
+            bail!("has `{name}`: only url, wake_url and status_url are allowed");
         }
         if !value.is_string() {
-            bail!("`{name}` is no text");
+            bail!("`{name}` is not a string");
         }
     }
     Ok(())
 }
 
-fn show(paper: &Paper, connector: &Value) -> anyhow::Result<()> {
+fn show(output: &Output, connector: &Value) -> anyhow::Result<()> {
     let parts = [
         ("name", "name"),
         ("tenant", "tenant"),
@@ -252,13 +251,13 @@ fn show(paper: &Paper, connector: &Value) -> anyhow::Result<()> {
         ("settings", "settings"),
         ("created", "created_at"),
     ];
-    paper.card(connector, &parts)
+    output.card(connector, &parts)
 }
 
-/// What a look at it showed.
-fn found(paper: &Paper, health: &Value) -> anyhow::Result<()> {
-    if paper.json {
-        return paper.value(health);
+/// Prints the result of a health check.
+fn found(output: &Output, health: &Value) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(health);
     }
     let features = health["features"].as_object().into_iter().flatten();
     let able: Vec<&str> =
@@ -274,7 +273,7 @@ fn found(paper: &Paper, health: &Value) -> anyhow::Result<()> {
     rows.push(("agents", cell(&json!(agents))));
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(heading, value)| vec![heading.to_owned(), value]).collect();
-    paper.text(&aligned(&rows))
+    output.text(&aligned(&rows))
 }
 
 #[cfg(test)]
@@ -290,11 +289,11 @@ mod tests {
             assert!(check_urls(&good).is_ok(), "{good}");
         }
         for (bad, why) in [
-            (json!("https://h/x"), "no JSON object"),
+            (json!("https://h/x"), "not a JSON object"),
             (json!({}), "no url"),
             (json!({ "url": "" }), "no url"),
             (json!({ "url": 7 }), "no url"),
-            (json!({ "url": "https://h/x", "wake_url": 7 }), "`wake_url` is no text"),
+            (json!({ "url": "https://h/x", "wake_url": 7 }), "`wake_url` is not a string"),
             (json!({ "url": "https://h/x", "wakeUrl": "https://h/w" }), "`wakeUrl`"),
         ] {
             let complaint = check_urls(&bad).unwrap_err().to_string();

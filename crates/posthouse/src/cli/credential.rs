@@ -1,20 +1,20 @@
-//! `posthouse client`: what programs present, and agents' logins.
+//! `posthouse client`: client credentials of programs, and logins of agents.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::paper::{Paper, cell};
+use super::output::{Output, cell};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Makes a client for an agent or a tenant, or gives it a new secret; shown this once
+    /// Creates a client for an agent or a tenant, or replaces its secret; the secret is shown only once
     #[command(after_help = "Examples:\n  posthouse client create --tenant acme\n  \
         posthouse client create --agent heron --tenant acme --json\n  \
         posthouse client create --agent heron --tenant acme --login --json | jq .auth > auth.json\n\n\
-        The secret before it stays good for a day; the login before it ends at once.")]
+        A replaced secret stays valid for a day; a replaced login ends at once.")]
     Create {
-        /// The tenant that the program writes for
+        /// The tenant that the program acts for
         #[arg(long, value_name = "TENANT")]
         tenant: String,
         /// For this agent instead of the whole tenant
@@ -26,29 +26,31 @@ pub enum Command {
     },
     /// Lists clients and logins
     #[command(
-        after_help = "Examples:\n  posthouse client list\n  posthouse client list --tenant acme --json"
+        after_help = "LINES is the number of places that use a login at the same time, ADDRESSES is where they \
+        last called from. More than one line means that its auth.json was copied.\n\n\
+        Examples:\n  posthouse client list\n  posthouse client list --tenant acme --json"
     )]
     List {
-        /// Only those of this tenant
+        /// Only clients and logins of this tenant
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
-    /// Ends a client or a login at once, with every token that it got
+    /// Revokes a client or a login at once, with every token issued for it
     #[command(
         after_help = "Examples:\n  posthouse client revoke tenant:ten_…\n  posthouse client revoke log_…"
     )]
     Revoke {
-        /// As `posthouse client list` shows it
+        /// The id that `posthouse client list` shows
         id: String,
     },
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::Create { tenant, agent, login } => {
                 let body = json!({ "tenant": tenant, "agent": agent, "login": login });
-                handed_out(paper, &client.post(&["clients"], &[], &body).await?)
+                handed_out(output, &client.post(&["clients"], &[], &body).await?)
             }
             Command::List { tenant } => {
                 let clients = client.list(&["clients"], &[("tenant", tenant.as_deref())]).await?;
@@ -58,32 +60,34 @@ impl Command {
                     ("AGENT", "agent"),
                     ("CREATED", "created_at"),
                     ("REFRESHED", "refreshed_at"),
+                    ("LINES", "lines"),
+                    ("ADDRESSES", "addresses"),
                     ("REVOKED", "revoked_at"),
                 ];
-                paper.list(clients, &columns, "there are no clients")
+                output.list(clients, &columns, "there are no clients")
             }
             Command::Revoke { id } => {
                 let ended = client.delete(&["clients", &id], &[]).await?;
-                paper.done(&ended, &format!("{id} is revoked"))
+                output.done(&ended, &format!("{id} is revoked"))
             }
         }
     }
 }
 
-fn handed_out(paper: &Paper, made: &Value) -> anyhow::Result<()> {
-    if paper.json {
-        return paper.value(made);
+fn handed_out(output: &Output, made: &Value) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(made);
     }
     if made["auth"].is_object() {
         let (agent, auth) = (cell(&made["agent"]), &made["auth"]);
-        return paper.text(&format!(
-            "agent {agent} has a new login, for auth.json in its home; shown this once:\n\n{auth:#}\n"
+        return output.text(&format!(
+            "agent {agent} has a new login, for auth.json in its home; shown only once:\n\n{auth:#}\n"
         ));
     }
     let (client, secret, url) =
         (cell(&made["client_id"]), cell(&made["client_secret"]), cell(&made["token_url"]));
-    paper.text(&format!(
-        "The credential, to be exchanged for access tokens at {url}; the secret is shown this once:\n\n\
+    output.text(&format!(
+        "The credential, to be exchanged for access tokens at {url}; the secret is shown only once:\n\n\
          client_id={client}\nclient_secret={secret}\n"
     ))
 }

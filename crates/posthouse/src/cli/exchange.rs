@@ -1,11 +1,11 @@
-//! `posthouse ask`
+//! `posthouse ask`: asks an agent a question and waits for its answer.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::RequestId;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -13,59 +13,60 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::agent::for_a_shell;
 use super::notify::say;
-use super::paper::{Paper, tame};
+use super::output::{Output, tame};
 use super::reach::Reach;
 use super::speaker::{As, Speaker, Whom, unreached};
 use super::text;
 
-/// Nobody answered in time.
+/// Exit code if no answer came in time.
 const TIMED_OUT: u8 = 3;
-/// One call waits this long; the question stays open, and the next call attaches to it.
+/// Longest wait of one call in seconds. The question stays open, and the next call attaches to it.
 const CALL: u64 = 50;
-/// How long a question lives unless it is said.
+/// Default timeout of a question in seconds.
 const TIMEOUT: u64 = 300;
-/// How long after its end a house that is away may still come back to tell of it.
+/// After the timeout of the question, an unreachable server has this long to come back and report the
+/// result.
 const GRACE: Duration = Duration::from_secs(30);
-/// Between two tries to reach a house that is away.
+/// Pause between two attempts to reach the server.
 const BREATH: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub struct Ask {
-    /// Whom; a session cannot be asked
+    /// Agent name (a session is not allowed here)
     #[arg(required_unless_present = "attach")]
     agent: Option<String>,
-    /// The question; `-`, or nothing where something is piped in, reads that
+    /// The question; `-` reads standard input, and so does an absent text if input is piped
     #[arg(allow_hyphen_values = true, value_parser = text::said)]
     text: Option<String>,
-    /// Seconds until nobody waits for an answer any more
+    /// Seconds to wait for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// What the question is known by; the same one again attaches to the first
+    /// Id of the question; repeating an id attaches to the question that has it
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
-    /// Waits again for the answer to a question that was asked before
+    /// Wait again for the answer to an earlier question
     #[arg(
         long,
         value_name = "CORRELATION_ID",
         conflicts_with_all = ["agent", "text", "correlation_id", "connectors", "from", "event_type"]
     )]
     attach: Option<String>,
-    /// What kind of event this is about, in the sender's own words
+    /// Kind of event that the question is about, in your own words
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only through this connector; may be said several times
+    /// Use only this connector; can be repeated
     #[arg(long = "connector", value_name = "NAME")]
     connectors: Vec<String>,
-    /// Who asks, as the agent is told
+    /// Name of the asker, as the agent sees it
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
     #[command(flatten)]
     speaking: As,
 }
 
-/// The question, or what is left of it.
+/// A new question, or an earlier one to wait for.
 enum Question {
-    /// Asking again under the same id attaches, so a call that broke off is simply made again.
+    /// Asking again under the same id attaches, so a call that was cut off is repeated as it was.
     Put {
         whom: Whom,
         body: Value,
@@ -74,7 +75,7 @@ enum Question {
 }
 
 impl Ask {
-    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         let timepiece = Timepiece::wall();
         let fresh = || RequestId::mint(timepiece.now().millis()).to_string();
         let (correlation, mut question) = match (self.attach, self.agent) {
@@ -94,28 +95,28 @@ impl Ask {
                 say(&mut body, "connectors", Some(whom.connectors.clone()).filter(|named| !named.is_empty()));
                 (correlation, Question::Put { whom, body })
             }
-            (None, None) => bail!("ask whom?"),
+            (None, None) => bail!("no agent given"),
         };
         let again = again(&correlation, &[self.speaking.words(), reach.words()].concat());
         let mut speaker = self.speaking.speaker(reach).await?;
         if let Question::Put { body, .. } = &mut question {
             say(body, "from", self.from.or_else(|| speaker.goes_by().map(str::to_owned)));
-            // Said before anything can go wrong: whoever is cut off from here on needs it.
+            // Printed before anything can fail, because a user whose command is interrupted needs it.
             if std::io::stderr().is_terminal() {
-                eprintln!("posthouse: asking as {correlation}; `{again}` comes back to it");
+                eprintln!("posthouse: the question has the id {correlation}; `{again}` waits for it again");
             }
         }
-        let until = timepiece.now() + Duration::from_secs(self.timeout) + GRACE;
+        let until = timepiece.instant() + Duration::from_secs(self.timeout) + GRACE;
         let wait = Wait { correlation: &correlation, again, until, timepiece: &timepiece };
         let answer = wait.answer(&mut speaker, question).await?;
-        if paper.json {
-            return paper.value(&answer);
+        if output.json {
+            return output.value(&answer);
         }
-        paper.text(&spoken(answer["content"].as_str().unwrap_or_default()))
+        output.text(&spoken(answer["content"].as_str().unwrap_or_default()))
     }
 }
 
-/// How one comes back to a question: the whole command, ready to be typed.
+/// The whole command that attaches to a question again, ready to paste.
 fn again(correlation: &str, further: &[String]) -> String {
     let words = ["posthouse", "ask", "--attach", correlation];
     let words = words.into_iter().chain(further.iter().map(String::as_str)).map(for_a_shell);
@@ -125,7 +126,7 @@ fn again(correlation: &str, further: &[String]) -> String {
 struct Wait<'a> {
     correlation: &'a str,
     again: String,
-    until: Moment,
+    until: Instant,
     timepiece: &'a Timepiece,
 }
 
@@ -143,9 +144,10 @@ impl Wait<'_> {
             let (status, answer) = match told {
                 Ok(told) => told,
                 Err(error) => {
-                    // A house that was never there is said at once; one that went away may come back.
+                    // A server that was never reached is an error at once. A server that became unreachable
+                    // may come back.
                     let hopeless = unreached(&error).is_none_or(|reached| reached.unheard && !heard);
-                    if hopeless || self.timepiece.now() > self.until {
+                    if hopeless || self.timepiece.instant() > self.until {
                         return Err(if heard { error.context(self.hint()) } else { error });
                     }
                     heard = true;
@@ -161,17 +163,17 @@ impl Wait<'_> {
                     }
                     (heard, question) = (true, Question::Attach);
                 }
-                // Another node, or the same one while it starts, may have it in a moment.
-                (StatusCode::SERVICE_UNAVAILABLE, _) if heard && self.timepiece.now() <= self.until => {
+                // Another node, or the same node after its start, may have it in a moment.
+                (StatusCode::SERVICE_UNAVAILABLE, _) if heard && self.timepiece.instant() <= self.until => {
                     tokio::time::sleep(BREATH).await;
                 }
                 (StatusCode::GATEWAY_TIMEOUT, _) if answer["code"] == "timeout" => {
                     let words = answer["detail"].as_str().unwrap_or("no answer in time").to_owned();
                     return Err(Exit { code: TIMED_OUT, words }.into());
                 }
-                // A question whose agent is gone is answered with that status too, and with another code.
+                // A question whose agent is gone has this status too, but another code.
                 (StatusCode::NOT_FOUND, Question::Attach) if answer["code"] == "not_found" => {
-                    bail!("no question of yours is known as `{}`", self.correlation);
+                    bail!("you have no question with the id `{}`", self.correlation);
                 }
                 (_, Question::Put { whom, .. }) => return Err(speaker.refusal(whom, status, &answer)),
                 (_, Question::Attach) => return Err(speaker.refusal(&Whom::default(), status, &answer)),
@@ -180,12 +182,12 @@ impl Wait<'_> {
     }
 
     fn hint(&self) -> String {
-        format!("the question may be open still: `{}` waits for it again", self.again)
+        format!("the question may still be open: `{}` waits for it again", self.again)
     }
 }
 
-/// What the agent said, ending its last line. A terminal is not to be moved about by it; a pipe gets it as
-/// it is.
+/// The agent's answer, ending with a line break. Control characters are replaced on a terminal, so that
+/// they cannot move its cursor; a pipe gets the text unchanged.
 fn spoken(content: &str) -> String {
     let mut text = match std::io::stdout().is_terminal() {
         true => tame(content),

@@ -1,40 +1,40 @@
-//! `posthouse inbox`
+//! `posthouse inbox`: unread entries and dead letters.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::client::{Client, listed};
-use super::paper::Paper;
+use super::output::Output;
 
-/// Whose inbox; everybody's when nobody is named.
+/// Filter for inboxes; without it, all inboxes.
 #[derive(Args)]
 pub struct Whose {
     /// An agent's name, or its id (inst_…)
     agent: Option<String>,
-    /// Only this tenant's agents
+    /// Only agents of this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lists how much waits for agents
+    /// Lists the number and size of unread entries per agent
     #[command(after_help = "Examples:\n  posthouse inbox list\n  posthouse inbox list heron --tenant acme")]
     List(Whose),
-    /// Lists dead letters: entries that were given up on
+    /// Lists dead letters: entries whose delivery was given up
     #[command(after_help = "Example:\n  posthouse inbox dead --tenant acme")]
     Dead(Whose),
-    /// Puts dead letters back in line, at their old places
+    /// Puts dead letters back into their inboxes, at their old places
     #[command(after_help = "Example:\n  posthouse inbox redrive ent_0193…")]
     Redrive {
-        /// Dead letters, as `posthouse inbox dead` shows them
+        /// Ids of dead letters, as `posthouse inbox dead` shows them
         #[arg(required = true, value_name = "ENTRY")]
         entries: Vec<String>,
     },
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::List(whose) => {
                 let sizes = client.list(&["inbox"], &whose.query()).await?;
@@ -45,7 +45,7 @@ impl Command {
                     ("BYTES", "bytes"),
                     ("ID", "instance_id"),
                 ];
-                paper.list(sizes, &columns, "nothing waits for anybody")
+                output.list(sizes, &columns, "all inboxes are empty")
             }
             Command::Dead(whose) => {
                 let letters = client.list(&["dead-letters"], &whose.query()).await?;
@@ -58,14 +58,14 @@ impl Command {
                     ("ACCEPTED", "accepted_at"),
                     ("DIED", "died_at"),
                 ];
-                paper.list(letters, &columns, "there are no dead letters")
+                output.list(letters, &columns, "there are no dead letters")
             }
             Command::Redrive { entries } => {
                 let mut redriven = Vec::new();
                 for entry in &entries {
                     redriven.push(client.post(&["dead-letters", entry, "redrive"], &[], &json!({})).await?);
                 }
-                paper.done(&listed(redriven), &format!("back in line: {}", entries.join(" ")))
+                output.done(&listed(redriven), &format!("back in the inbox: {}", entries.join(" ")))
             }
         }
     }

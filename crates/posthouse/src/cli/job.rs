@@ -1,66 +1,66 @@
-//! `posthouse job`
+//! `posthouse job`: armed cron jobs and their fires.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::paper::Paper;
+use super::output::Output;
 
 /// One armed job.
 #[derive(Args)]
 pub struct Which {
     /// The agent's name, or its id (inst_…)
     agent: String,
-    /// The job as its agent calls it
+    /// The job's id, as its agent calls it
     job: String,
-    /// The tenant a name is meant in; not needed while only one agent has the name
+    /// The tenant of the agent; not needed if only one agent has this name
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lists what agents have armed
+    /// Lists armed jobs
     #[command(after_help = "Examples:\n  posthouse job list\n  posthouse job list heron --state dead")]
     List {
-        /// Only those of this agent: its name, or its id (inst_…)
+        /// Only jobs of this agent: its name, or its id (inst_…)
         agent: Option<String>,
-        /// Only those of this tenant's agents
+        /// Only jobs of this tenant's agents
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
-        /// armed, dispatching or dead
+        /// Only jobs in this state: armed, dispatching or dead
         #[arg(long)]
         state: Option<String>,
     },
     /// Shows one armed job
     #[command(after_help = "Example:\n  posthouse job show heron ab12cd34ef56")]
     Show(Which),
-    /// Tells what became of an agent's fires, newest first
+    /// Lists the fires of an agent with their results, newest first
     #[command(
         after_help = "Examples:\n  posthouse job history heron\n  posthouse job history heron ab12cd34ef56"
     )]
     History {
         /// The agent's name, or its id (inst_…)
         agent: String,
-        /// Only those of this job, as its agent calls it
+        /// Only this job, by the id that its agent uses
         job: Option<String>,
-        /// The tenant a name is meant in; not needed while only one agent has the name
+        /// The tenant of the agent; not needed if only one agent has this name
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
-        /// How many at most
+        /// Maximum number of entries
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Fires a job now, once, and leaves its arm as it is
+    /// Fires a job once now, without changing when it is due
     #[command(after_help = "Example:\n  posthouse job fire-now heron ab12cd34ef56")]
     FireNow(Which),
-    /// Tries a job that failed or was given up again now
+    /// Retries a failed or dead job now
     #[command(after_help = "Example:\n  posthouse job redrive heron ab12cd34ef56")]
     Redrive(Which),
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::List { agent, tenant, state } => {
                 let query =
@@ -74,7 +74,7 @@ impl Command {
                     ("FAILED", "attempts"),
                     ("LAST", "last_error"),
                 ];
-                paper.list(client.list(&["jobs"], &query).await?, &columns, "nothing is armed")
+                output.list(client.list(&["jobs"], &query).await?, &columns, "there are no armed jobs")
             }
             Command::Show(which) => {
                 let job = client.get(&["jobs", &which.agent, &which.job], &which.query()).await?;
@@ -93,7 +93,7 @@ impl Command {
                     ("schedule", "schedule_id"),
                     ("agent wakes in (ms)", "waking_ms"),
                 ];
-                paper.card(&job, &parts)
+                output.card(&job, &parts)
             }
             Command::History { agent, job, tenant, limit } => {
                 let limit = limit.to_string();
@@ -103,7 +103,7 @@ impl Command {
                     ("job", job.as_deref()),
                     ("limit", Some(limit.as_str())),
                 ];
-                // One page: the newest lines are what is asked for.
+                // Only one page: the user asks for the newest fires.
                 let page = client.get(&["jobs", "history"], &query).await?;
                 let lines = page["items"].as_array().cloned().unwrap_or_default();
                 let columns = [
@@ -116,22 +116,22 @@ impl Command {
                     ("NEXT", "next_attempt"),
                     ("WHY", "error"),
                 ];
-                paper.list(lines, &columns, "nothing was fired")
+                output.list(lines, &columns, "there are no fires")
             }
             Command::FireNow(which) => {
                 let path = ["jobs", &which.agent, &which.job, "fire"];
                 let answer = client.post(&path, &which.query(), &json!({})).await?;
                 let told = match (&answer["taken"], &answer["status"], &answer["error"]) {
-                    (Value::Bool(true), status, _) => format!("taken: the agent answered {status}"),
-                    (_, Value::Number(status), _) => format!("not taken: the agent answered {status}"),
-                    (.., why) => format!("not taken: {}", why.as_str().unwrap_or("no answer")),
+                    (Value::Bool(true), status, _) => format!("accepted: the agent answered {status}"),
+                    (_, Value::Number(status), _) => format!("not accepted: the agent answered {status}"),
+                    (.., why) => format!("not accepted: {}", why.as_str().unwrap_or("no answer")),
                 };
-                paper.done(&answer, &told)
+                output.done(&answer, &told)
             }
             Command::Redrive(which) => {
                 let path = ["jobs", &which.agent, &which.job, "redrive"];
                 let answer = client.post(&path, &which.query(), &json!({})).await?;
-                paper.done(&answer, &format!("{} is tried again now", which.job))
+                output.done(&answer, &format!("{} is retried now", which.job))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The log of a serving house, on standard error.
+//! Log of the server, on standard error.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub fn start(log: &Log) -> anyhow::Result<()> {
     started.map_err(|error| anyhow!("cannot start the log: {error}"))
 }
 
-/// Whoever just tries the house out came for the page, not for the log: unless asked for, only troubles
-/// are written.
+/// `posthouse up` logs warnings and errors only, unless the configuration sets a level: its user wants the
+/// chat page, not the log.
 pub fn start_for_up(dir: &Path) -> anyhow::Result<()> {
     let file = dir.join("posthouse.toml");
     let quiet = Log { level: "warn".to_owned(), ..Log::default() };

@@ -1,33 +1,33 @@
-//! `posthouse message`
+//! `posthouse message`: traces of messages.
 
 use clap::Subcommand;
 use serde_json::Value;
 
 use super::client::Client;
-use super::paper::{Paper, aligned, cell};
+use super::output::{Output, aligned, cell};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Prints every step of one thing with its time, and of what it is linked with; nobody's words
+    /// Prints every step of one message with its time, and the steps of linked messages; never their texts
     #[command(
         after_help = "Examples:\n  posthouse message trace ent_0193…\n  posthouse message trace telegram:-1001:42\n  \
         posthouse message trace 0193c0de-…"
     )]
     Trace {
-        /// ent_… (inbound), act_… (outbound), PLATFORM:CHAT:MESSAGE, or a dispatch id (a program's)
+        /// ent_… (inbound), act_… (outbound), PLATFORM:CHAT:MESSAGE, or a dispatch id (of a program)
         id: String,
     },
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         let Command::Trace { id } = self;
         let trace = client.get(&["messages", &id], &[]).await?;
-        if paper.json {
-            return paper.value(&trace);
+        if output.json {
+            return output.value(&trace);
         }
         let stories: Vec<String> = trace["items"].as_array().into_iter().flatten().map(told).collect();
-        paper.text(&stories.join("\n"))
+        output.text(&stories.join("\n"))
     }
 }
 

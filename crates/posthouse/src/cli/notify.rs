@@ -1,4 +1,4 @@
-//! `posthouse notify` and `posthouse wake`
+//! `posthouse notify` and `posthouse wake`: messages to agents.
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -6,29 +6,29 @@ use posthouse_time::{Span, Timepiece};
 use posthouse_wire::cron::FireAt;
 use serde_json::{Value, json};
 
-use super::paper::{Paper, aligned, cell};
+use super::output::{Output, aligned, cell};
 use super::reach::Reach;
 use super::speaker::{As, Speaker, Whom};
 use super::text;
 
-/// The connector of agents that dial in.
+/// The connector of agents that connect by WebSocket.
 const LINE: &str = "relay";
 
 #[derive(Args)]
 pub struct Notify {
-    /// Whom: an agent, or one of its sessions, which wakes it
+    /// Agent name, optionally with a session; a session is woken
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
-    /// What to tell it; `-`, or nothing where something is piped in, reads that
+    /// The message; `-` reads standard input, and so does an absent text if input is piped
     #[arg(allow_hyphen_values = true, value_parser = text::said)]
     text: Option<String>,
-    /// How the agent is to take it
+    /// How the agent treats the message
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// What kind of event this is about, in the sender's own words
+    /// Kind of event that the message is about, in your own words
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
-    /// What it belongs to, in the sender's own words
+    /// Id of what the message belongs to, in your own words
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
@@ -39,19 +39,19 @@ pub struct Notify {
 
 #[derive(Args)]
 pub struct Wake {
-    /// Whom: an agent, or one of its sessions
+    /// Agent name, optionally with a session
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
-    /// What to tell it; `-` reads what is piped in
+    /// The message; `-` reads standard input
     #[arg(allow_hyphen_values = true, value_parser = text::said)]
     text: Option<String>,
-    /// Later: a time such as 2030-01-31T09:00:00Z, or +5m from now
+    /// When to wake: a time such as 2030-01-31T09:00:00Z, or +5m from now
     #[arg(long, value_name = "TIME|+SPAN")]
     when: Option<String>,
-    /// Seconds to wait until the agent has taken it
+    /// Seconds to wait until the agent has accepted the wake
     #[arg(long, value_name = "SECONDS")]
     wait: Option<f64>,
-    /// The session to wake; beats the one in the address
+    /// The session to wake; overrides the one in the address
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     #[command(flatten)]
@@ -60,25 +60,25 @@ pub struct Wake {
     speaking: As,
 }
 
-/// How it is sent.
+/// Options for sending.
 #[derive(Args)]
 struct Sending {
-    /// Only through this connector; may be said several times
+    /// Use only this connector; can be repeated
     #[arg(long = "connector", value_name = "NAME")]
     connectors: Vec<String>,
-    /// Who it is from, as the agent is told
+    /// Name of the sender, as the agent sees it
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
-    /// What makes this message the same one when it is sent again
+    /// Key that identifies this message if it is sent again
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Something to know
+    /// Information
     Augment,
-    /// Something to carry out
+    /// An instruction to carry out
     Template,
 }
 
@@ -92,19 +92,19 @@ impl Kind {
 }
 
 impl Notify {
-    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         let message = text::needed(self.text)?;
         let mut speaker = self.speaking.speaker(reach).await?;
         let mut body = json!({ "agent": self.agent, "message": message, "trigger_kind": "cli" });
         say(&mut body, "kind", self.kind.map(Kind::word));
         say(&mut body, "event_type", self.event_type);
         say(&mut body, "correlation_id", self.correlation_id);
-        self.sending.send(&mut speaker, paper, "notify", self.agent, body).await
+        self.sending.send(&mut speaker, output, "notify", self.agent, body).await
     }
 }
 
 impl Wake {
-    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         let when = self.when.as_deref().map(|when| moment(when, &Timepiece::wall())).transpose()?;
         let context = text::optional(self.text)?;
         let mut speaker = self.speaking.speaker(reach).await?;
@@ -113,7 +113,7 @@ impl Wake {
         say(&mut body, "when", when);
         say(&mut body, "wait", self.wait);
         say(&mut body, "session_id", self.session);
-        self.sending.send(&mut speaker, paper, "wake", self.agent, body).await
+        self.sending.send(&mut speaker, output, "wake", self.agent, body).await
     }
 }
 
@@ -121,7 +121,7 @@ impl Sending {
     async fn send(
         self,
         speaker: &mut Speaker,
-        paper: &Paper,
+        output: &Output,
         verb: &str,
         agent: String,
         mut body: Value,
@@ -134,29 +134,29 @@ impl Sending {
             return Err(speaker.refusal(&whom, status, &answer));
         }
         let dispatched: Vec<&Value> = answer["dispatched"].as_array().into_iter().flatten().collect();
-        match paper.json {
-            true => paper.value(&answer)?,
+        match output.json {
+            true => output.value(&answer)?,
             false if dispatched.is_empty() => {}
-            false => paper.text(&told(&answer, &dispatched))?,
+            false => output.text(&told(&answer, &dispatched))?,
         }
         if dispatched.is_empty() {
             return Err(whom.nobody());
         }
         if dispatched.iter().all(|one| one["ok"] == json!(false)) {
-            bail!("no connector took it");
+            bail!("no connector accepted the message");
         }
         Ok(())
     }
 }
 
-/// Puts into a body what was said at all.
+/// Adds a field to the body if it has a value.
 pub fn say(body: &mut Value, name: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         body[name] = value.into();
     }
 }
 
-/// What every connector made of it, under the id to ask about later.
+/// The dispatch id, then the result of every connector.
 fn told(answer: &Value, dispatched: &[&Value]) -> String {
     let rows: Vec<Vec<String>> = dispatched.iter().map(|one| row(one)).collect();
     format!("{}\n{}", cell(&answer["dispatch_id"]), aligned(&rows))
@@ -169,7 +169,7 @@ fn row(one: &Value) -> Vec<String> {
         (true, Some("wake")) if receipt["woken"] == json!(true) => ("woken", &receipt["session_id"]),
         (true, Some("wake")) => ("not woken", &receipt["session_id"]),
         (true, _) if receipt["delivery_skipped"] == json!(true) => ("kept", &receipt["delivery_id"]),
-        // It lies in the agent's inbox. Whether the agent has it, be it connected or frozen, its receipt says.
+        // The entry is in the agent's inbox. Only the receipt says whether the agent has it.
         (true, _) if one["connector"] == LINE => ("queued", &receipt["delivery_id"]),
         (true, _) => ("delivered", &receipt["delivery_id"]),
     };
@@ -179,14 +179,14 @@ fn row(one: &Value) -> Vec<String> {
     vec![format!("  {}", cell(&one["connector"])), outcome.to_owned(), notes.join("; ")]
 }
 
-/// `+5m` from now, or a time with its offset; in ms since 1970.
+/// Parses `+5m` from now, or a time with its offset, to milliseconds since 1970.
 fn moment(text: &str, timepiece: &Timepiece) -> anyhow::Result<i64> {
     if let Some(span) = text.strip_prefix('+') {
         let span: Span = span.parse().map_err(anyhow::Error::msg)?;
         return Ok((timepiece.now() + span.0).millis());
     }
     let at = FireAt::parse(text)
-        .with_context(|| format!("`{text}` is no time: write 2030-01-31T09:00:00Z or +5m"))?;
+        .with_context(|| format!("`{text}` is not a time: use 2030-01-31T09:00:00Z or +5m"))?;
     Ok(at.due_ms())
 }
 

@@ -1,31 +1,31 @@
-//! `posthouse exchange`: questions that programs asked, and how they stand.
+//! `posthouse exchange`: questions of programs and their state.
 
 use anyhow::bail;
 use clap::Subcommand;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::paper::{Paper, at, cell, tame};
+use super::output::{Output, at, cell, tame};
 use super::reach::Reach;
 use super::receipt::more;
 use super::speaker::{As, Speaker};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lists what was asked and how it stands, newest first
+    /// Lists questions and their state, newest first
     #[command(after_help = "Examples:\n  posthouse exchange list --tenant acme\n  \
         posthouse exchange list --client-id tenant:ten_… --client-secret-file secret --json")]
     List {
-        /// How many at most
+        /// Maximum number of entries
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
-        /// Only those before this one: `next` of the page before
+        /// Only entries before this cursor: `next` of the previous page
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
         #[command(flatten)]
         speaking: As,
     },
-    /// Shows how one question stands, with its answer if there is one; does not wait
+    /// Shows the state of one question, with its answer if there is one; does not wait
     #[command(after_help = "`posthouse ask --attach` waits for the answer.\n\nExample:\n  \
         posthouse exchange show release-7 --tenant acme")]
     Show {
@@ -38,7 +38,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         match self {
             Command::List { limit, after, speaking } => {
                 let mut speaker = speaking.speaker(reach).await?;
@@ -48,24 +48,24 @@ impl Command {
                 if !status.is_success() {
                     return Err(speaker.refused(status, &page));
                 }
-                list(paper, &page)
+                list(output, &page)
             }
             Command::Show { question, speaking } => {
                 let mut speaker = speaking.speaker(reach).await?;
                 let (status, answer) = speaker.get(&["exchanges", &question], &[]).await?;
                 let shown = standing(&speaker, &question, status, answer)?;
-                if paper.json {
-                    return paper.value(&shown);
+                if output.json {
+                    return output.value(&shown);
                 }
-                paper.text(&told(&shown))
+                output.text(&told(&shown))
             }
         }
     }
 }
 
-fn list(paper: &Paper, page: &Value) -> anyhow::Result<()> {
-    if paper.json {
-        return paper.value(page);
+fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(page);
     }
     let mut items = page["items"].as_array().cloned().unwrap_or_default();
     for question in &mut items {
@@ -83,12 +83,12 @@ fn list(paper: &Paper, page: &Value) -> anyhow::Result<()> {
         ("DISPATCH", "dispatch_id"),
         ("WHY", "error"),
     ];
-    paper.list(items, &columns, "nothing was asked")?;
+    output.list(items, &columns, "there are no questions")?;
     more(page);
     Ok(())
 }
 
-/// How a question stands. However it ended, that is what was asked for here, and no error.
+/// State of a question. Even a timeout or a failure is a result here, not an error.
 fn standing(
     speaker: &Speaker,
     question: &str,
@@ -100,7 +100,7 @@ fn standing(
         (StatusCode::ACCEPTED, _) => "open",
         (_, Some("timeout")) => "timed_out",
         (_, Some("delivery_failed")) => "failed",
-        (StatusCode::NOT_FOUND, _) => bail!("no question of yours is known as `{question}`"),
+        (StatusCode::NOT_FOUND, _) => bail!("you have no question with the id `{question}`"),
         _ => return Err(speaker.refused(status, &answer)),
     };
     if !status.is_success() {

@@ -1,4 +1,4 @@
-//! Where the house is and how its operator is known to it.
+//! Address and admin token of the server, from options, environment or its folder.
 
 use std::path::{Path, PathBuf};
 
@@ -7,26 +7,42 @@ use clap::Args;
 use posthouse_wire::Secret;
 
 use crate::config::Config;
+use crate::key_files::read_key_file;
 
-/// What `posthouse up` makes where nothing else is said.
+/// Default folder of `posthouse up`.
 const DEFAULT_DIR: &str = "posthouse-data";
 
 #[derive(Args)]
 pub struct Reach {
-    /// The house's address, when it is not found by --dir
-    #[arg(long, global = true, env = "POSTHOUSE_URL", hide_env_values = true, value_name = "URL")]
+    /// URL of the server; not needed with --dir
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHOUSE_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        help_heading = "Global options"
+    )]
     pub url: Option<String>,
-    /// The file that holds the admin token (or the token itself in POSTHOUSE_ADMIN_TOKEN)
+    /// File with the admin token (POSTHOUSE_ADMIN_TOKEN can hold the token itself)
     #[arg(
         long,
         global = true,
         env = "POSTHOUSE_ADMIN_TOKEN_FILE",
         hide_env_values = true,
-        value_name = "FILE"
+        value_name = "FILE",
+        help_heading = "Global options"
     )]
     pub admin_token_file: Option<PathBuf>,
-    /// The house's folder; its address and admin token are found in it
-    #[arg(long, global = true, env = "POSTHOUSE_DIR", hide_env_values = true, value_name = "DIR")]
+    /// Folder of the server, which contains its URL and its admin token
+    #[arg(
+        long,
+        global = true,
+        env = "POSTHOUSE_DIR",
+        hide_env_values = true,
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
     pub dir: Option<PathBuf>,
 }
 
@@ -36,19 +52,19 @@ impl Reach {
         self.dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR))
     }
 
-    /// The folder that was named, else the one that `up` made here.
+    /// The folder of --dir, otherwise the default folder of `up` if it exists.
     fn folder(&self) -> Option<PathBuf> {
         let made = || Some(PathBuf::from(DEFAULT_DIR)).filter(|dir| dir.join("posthouse.toml").exists());
         self.dir.clone().or_else(made)
     }
 
-    /// Whether anything says which house is meant.
+    /// Whether a server was named.
     pub fn is_told(&self) -> bool {
         self.url.is_some() || self.folder().is_some()
     }
 
-    /// The words on this command line that say which house is meant; what the environment says need not be
-    /// said again.
+    /// The options of this command line that name the server. Values from the environment are left out,
+    /// because they need not be repeated.
     pub fn words(&self) -> Vec<String> {
         let dir = self.dir.as_ref().map(|dir| dir.display().to_string());
         let token = self.admin_token_file.as_ref().map(|file| file.display().to_string());
@@ -65,23 +81,23 @@ impl Reach {
         typed.flatten().collect()
     }
 
-    /// The address of the running house, without a trailing slash.
+    /// The URL of the running server, without a trailing slash.
     pub fn address(&self) -> anyhow::Result<String> {
         if let Some(url) = &self.url {
             return Ok(url.trim_end_matches('/').to_owned());
         }
         let Some(dir) = self.folder() else {
-            bail!("which house? name its folder with --dir, or say --url and --admin-token-file");
+            bail!("no server given: use --dir DIR, or --url URL and --admin-token-file FILE");
         };
         if let Some(url) = noted_url(&dir) {
             return Ok(url);
         }
-        // The house notes its address beside its ledger, which may lie elsewhere.
+        // The server writes its URL beside its ledger, which may be in another folder.
         let config = Config::load(&dir.join("posthouse.toml"))?;
         match noted_url(config.storage_dir()) {
             Some(url) => Ok(url),
             None => bail!(
-                "the house in {0} is not running: start it with `posthouse serve --dir {0}`",
+                "the server in {0} is not running: start it with `posthouse serve --dir {0}`",
                 dir.display()
             ),
         }
@@ -89,14 +105,14 @@ impl Reach {
 
     pub fn token(&self) -> anyhow::Result<Secret> {
         if let Some(file) = &self.admin_token_file {
-            return read_secret(file);
+            return read_admin_token(file);
         }
         if let Ok(token) = std::env::var("POSTHOUSE_ADMIN_TOKEN") {
             return Ok(Secret::new(token.trim()));
         }
         match self.folder() {
-            Some(dir) => read_secret(&dir.join("admin.token")),
-            None => bail!("no admin token: say --admin-token-file or --dir, or set POSTHOUSE_ADMIN_TOKEN"),
+            Some(dir) => read_admin_token(&dir.join("admin.token")),
+            None => bail!("no admin token: use --admin-token-file or --dir, or set POSTHOUSE_ADMIN_TOKEN"),
         }
     }
 }
@@ -106,9 +122,23 @@ fn noted_url(dir: &Path) -> Option<String> {
     Some(text.trim().trim_end_matches('/').to_owned()).filter(|url| !url.is_empty())
 }
 
-/// A secret from a file; the line break that editors put at the end is not part of it.
+/// Reads the admin token. Its file must not be readable by every user of the machine.
+fn read_admin_token(file: &Path) -> anyhow::Result<Secret> {
+    let read = read_key_file(file)?;
+    if let Some(warning) = &read.warning {
+        eprintln!("posthouse: {warning}");
+    }
+    secret_of(file, &read.text)
+}
+
+/// Reads a secret from a file that the user named for one command.
 pub fn read_secret(file: &Path) -> anyhow::Result<Secret> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    secret_of(file, &text)
+}
+
+/// Removes the line break that editors put at the end of a file.
+fn secret_of(file: &Path, text: &str) -> anyhow::Result<Secret> {
     let secret = text.trim_end_matches(['\n', '\r']);
     if secret.is_empty() {
         bail!("{} is empty", file.display());

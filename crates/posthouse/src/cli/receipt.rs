@@ -1,4 +1,4 @@
-//! `posthouse receipt`
+//! `posthouse receipt`: receipts of the messages of programs.
 
 use anyhow::bail;
 use clap::Subcommand;
@@ -6,40 +6,41 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::client::{Client, Query};
-use super::paper::{Paper, aligned, at, cell, tame};
+use super::output::{Output, aligned, at, cell, tame};
 use super::reach::Reach;
 use super::speaker::{As, Speaker};
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lists what became of what programs sent, newest first
+    /// Lists receipts, newest first
     #[command(
-        after_help = "The operator sees every tenant's, or one's; a client credential its own.\n\nExamples:\n  \
+        after_help = "The operator sees the receipts of all tenants, or of one; a client credential sees its own.\n\n\
+        Examples:\n  \
         posthouse receipt list\n  \
         posthouse receipt list --tenant acme --agent heron --state failed\n  \
         posthouse receipt list --client-id tenant:ten_… --client-secret-file secret"
     )]
     List {
-        /// Only what was sent to this agent
+        /// Only messages to this agent
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
-        /// scheduled, queued, delivered, acknowledged, failed or expired
+        /// Only this state: scheduled, queued, delivered, acknowledged, failed or expired
         #[arg(long)]
         state: Option<String>,
-        /// How many at most
+        /// Maximum number of receipts
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
-        /// Only those before this one: `next` of the page before
+        /// Only receipts before this cursor: `next` of the previous page
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
         #[command(flatten)]
         looking: As,
     },
-    /// Shows everything that one dispatch reached, and what agents said to it
+    /// Shows every receipt of one dispatch, and what agents replied to it
     #[command(after_help = "Examples:\n  posthouse receipt show 0193c0de-…\n  \
         posthouse receipt show deploy-418 --client-id tenant:ten_… --client-secret-file secret")]
     Show {
-        /// Its dispatch id, as `posthouse notify` printed it
+        /// The dispatch id, as `posthouse notify` prints it
         #[arg(value_name = "DISPATCH")]
         dispatch: String,
         #[command(flatten)]
@@ -48,7 +49,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         match self {
             Command::List { agent, state, limit, after, looking } => {
                 let limit = limit.to_string();
@@ -66,28 +67,29 @@ impl Command {
                         Reader::Operator(Client::new(reach)?)
                     }
                 };
-                // One page: the newest are what is asked for.
-                list(paper, &reader.reads(&["receipts"], &query).await?)
+                // Only one page: the user asks for the newest receipts.
+                list(output, &reader.reads(&["receipts"], &query).await?)
             }
             Command::Show { dispatch, looking } => {
-                // Programs choose these ids, so several tenants may have one; a tenant that is named has its own.
+                // Programs choose dispatch ids, so several tenants may have the same one. A tenant that is
+                // named sees only its own.
                 let mut reader = match looking.is_a_program() || looking.tenant.is_some() {
                     true => Reader::Program(looking.speaker(reach).await?),
                     false => Reader::Operator(Client::new(reach)?),
                 };
                 let shown = reader.reads(&["receipts", &dispatch], &[]).await?;
-                if paper.json {
-                    return paper.value(&shown);
+                if output.json {
+                    return output.value(&shown);
                 }
                 let receipts: Vec<String> =
                     shown["items"].as_array().into_iter().flatten().map(told).collect();
-                paper.text(&receipts.join("\n"))
+                output.text(&receipts.join("\n"))
             }
         }
     }
 }
 
-/// Whoever looks, at the door that is theirs.
+/// Reads receipts from the admin API or from the API for programs, depending on the credential.
 enum Reader {
     Operator(Client),
     Program(Speaker),
@@ -102,15 +104,17 @@ impl Reader {
         let (status, answer) = speaker.get(path, query).await?;
         match (status, path) {
             (status, _) if status.is_success() => Ok(answer),
-            (StatusCode::NOT_FOUND, [_, dispatch]) => bail!("nothing of yours was sent as `{dispatch}`"),
+            (StatusCode::NOT_FOUND, [_, dispatch]) => {
+                bail!("you have no receipt with the dispatch id `{dispatch}`")
+            }
             _ => Err(speaker.refused(status, &answer)),
         }
     }
 }
 
-fn list(paper: &Paper, page: &Value) -> anyhow::Result<()> {
-    if paper.json {
-        return paper.value(page);
+fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(page);
     }
     let mut items = page["items"].as_array().cloned().unwrap_or_default();
     for receipt in &mut items {
@@ -126,23 +130,23 @@ fn list(paper: &Paper, page: &Value) -> anyhow::Result<()> {
         ("ACCEPTED", "accepted_at"),
         ("WHY", "error"),
     ];
-    // A program has but one, and is not told of it.
+    // The API for programs does not name the tenant, because a program has only one.
     columns
         .retain(|(_, name)| *name != "tenant" || items.iter().any(|receipt| receipt["tenant"].is_string()));
-    paper.list(items, &columns, "nothing was sent")?;
+    output.list(items, &columns, "there are no receipts")?;
     more(page);
     Ok(())
 }
 
-/// Says that a list goes on, beside the list itself, which others may read line by line. A page that is just full
-/// may have been the last.
+/// Prints the next cursor to standard error, because other programs may read the list itself line by line.
+/// The next page may be empty.
 pub fn more(page: &Value) {
     if let Some(next) = page["next"].as_str() {
-        eprintln!("posthouse: there may be more: --after {next} goes on from here");
+        eprintln!("posthouse: there may be more: continue with --after {next}");
     }
 }
 
-/// One receipt: whom it was for, how far it has come, and the agent's words.
+/// One receipt as text: recipient, progress, and the agent's replies.
 fn told(receipt: &Value) -> String {
     let whose = receipt["tenant"].as_str().map(|_| format!(" of {}", cell(&receipt["tenant"])));
     let mut text = format!(
@@ -171,7 +175,7 @@ fn told(receipt: &Value) -> String {
         let mut lines = said.lines();
         let first = lines.next().unwrap_or("-").to_owned();
         rows.push(vec![format!("  {}", at(&reply["at"])), cell(&reply["kind"]), first]);
-        // What goes on stands below what began.
+        // Further lines of a reply go below its first line.
         rows.extend(lines.map(|line| vec![String::new(), String::new(), line.to_owned()]));
     }
     text.push_str(&aligned(&rows));

@@ -1,4 +1,4 @@
-//! `posthouse route`
+//! `posthouse route`: which agent gets the events of a bot.
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -6,50 +6,50 @@ use serde_json::json;
 
 use super::bot::split;
 use super::client::Client;
-use super::paper::Paper;
+use super::output::Output;
 
 /// One route.
 #[derive(Args)]
 pub struct Which {
-    /// The bot whose events it is for
+    /// The bot whose events are routed
     #[arg(value_name = "PLATFORM:ID")]
     bot: String,
-    /// Which of them: *, chat:ID, scope:ID or path:PATH
+    /// Which of its events: *, chat:ID, scope:ID or path:PATH
     #[arg(value_name = "DISCRIMINATOR")]
     discriminator: String,
 }
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Sends a bot's events to an agent: all of an owned bot's, a part of a shared bot's
+    /// Sends events of a bot to an agent: all events of an owned bot, a part of those of a shared bot
     #[command(after_help = "Examples:\n  posthouse route create telegram:7001 '*' heron --tenant acme\n  \
         posthouse route create telegram:helpdesk chat:-1001 heron --tenant acme")]
     Create {
         #[command(flatten)]
         which: Which,
-        /// Its name, or its id (inst_…)
+        /// The agent's name, or its id (inst_…)
         agent: String,
-        /// The tenant a name is meant in; not needed while only one agent has the name
+        /// The tenant of the agent; not needed if only one agent has this name
         #[arg(long, value_name = "TENANT")]
         tenant: Option<String>,
     },
     /// Lists routes
     #[command(after_help = "Example:\n  posthouse route list")]
     List {
-        /// Only those of this platform
+        /// Only routes of this platform
         #[arg(long, value_name = "PLATFORM")]
         platform: Option<String>,
     },
     /// Shows one route
     #[command(after_help = "Example:\n  posthouse route show telegram:helpdesk chat:-1001")]
     Show(Which),
-    /// Removes a route; events that only it led somewhere are refused from then on
+    /// Removes a route: its events are refused, unread ones end, and the agent can no longer act there
     #[command(after_help = "Example:\n  posthouse route remove telegram:helpdesk chat:-1001")]
     Remove(Which),
 }
 
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::Create { which, agent, tenant } => {
                 let (platform, bot) = split(&which.bot)?;
@@ -61,7 +61,7 @@ impl Command {
                     "tenant": tenant,
                 });
                 let made = client.post(&["routes"], &[], &body).await?;
-                paper.done(&made, &format!("{} {} goes to {agent}", which.bot, which.discriminator))
+                output.done(&made, &format!("{} {} goes to {agent}", which.bot, which.discriminator))
             }
             Command::List { platform } => {
                 let routes = client.list(&["routes"], &[("platform", platform.as_deref())]).await?;
@@ -73,7 +73,7 @@ impl Command {
                     ("AGENT", "agent"),
                     ("ID", "instance_id"),
                 ];
-                paper.list(routes, &columns, "there are no routes")
+                output.list(routes, &columns, "there are no routes")
             }
             Command::Show(which) => {
                 let (platform, bot) = split(&which.bot)?;
@@ -93,7 +93,7 @@ impl Command {
                     ("id", "instance_id"),
                     ("created", "created_at"),
                 ];
-                paper.card(&route, &parts)
+                output.card(&route, &parts)
             }
             Command::Remove(which) => {
                 let (platform, bot) = split(&which.bot)?;
@@ -103,7 +103,7 @@ impl Command {
                     ("discriminator", Some(which.discriminator.as_str())),
                 ];
                 let removed = client.delete(&["routes"], &query).await?;
-                paper.done(
+                output.done(
                     &removed,
                     &format!("removed the route of {} for {}", which.bot, which.discriminator),
                 )

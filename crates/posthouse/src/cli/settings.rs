@@ -1,4 +1,4 @@
-//! `posthouse config`: what is in force, and why.
+//! `posthouse config`: settings in force and their origin.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::paper::{Paper, aligned};
+use super::output::{Output, aligned};
 use super::reach::Reach;
 use crate::config::{Config, example};
 
-/// Which configuration.
+/// The configuration file to read.
 #[derive(Args)]
 pub struct File {
-    /// The configuration file; without it, posthouse.toml in --dir
+    /// The configuration file; by default posthouse.toml in --dir
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -23,7 +23,7 @@ impl File {
         match (&self.config, &reach.dir) {
             (Some(file), _) => Ok(file.clone()),
             (None, Some(dir)) => Ok(dir.join("posthouse.toml")),
-            (None, None) => bail!("which house? name its file with --config or its folder with --dir"),
+            (None, None) => bail!("no server given: use --config FILE or --dir DIR"),
         }
     }
 
@@ -34,44 +34,47 @@ impl File {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Says whether the house would start with these settings, else what is wrong and on which line
+    /// Checks whether the server would start with these settings; otherwise prints the error with its line
     #[command(after_help = "Example:\n  posthouse config check --dir /srv/post")]
     Check {
         #[command(flatten)]
         file: File,
     },
-    /// Prints every setting in force and where it came from; never a secret
+    /// Prints every setting in force and its origin; never prints a secret
     #[command(after_help = "Examples:\n  posthouse config print --dir /srv/post\n  \
         posthouse config print --example > posthouse.toml")]
     Print {
         #[command(flatten)]
         file: File,
-        /// Print a whole file with every setting explained, at its default
+        /// Print a complete file with every setting explained, at its default
         #[arg(long)]
         example: bool,
     },
 }
 
 impl Command {
-    pub fn act(self, paper: &Paper, reach: &Reach) -> anyhow::Result<()> {
+    pub fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         match self {
             Command::Check { file } => {
                 let path = file.path(reach)?;
                 let config = Config::load(&path)?;
-                // What the house reads at its very start must be there too.
-                config.vault_key()?;
-                paper.done(&json!({ "file": path, "ok": true }), &format!("{} is fine", path.display()))
+                // The vault key is checked too, because the server reads it at its start.
+                let (_, warning) = config.vault_key()?;
+                if let Some(warning) = warning {
+                    eprintln!("posthouse: {warning}");
+                }
+                output.done(&json!({ "file": path, "ok": true }), &format!("{} is valid", path.display()))
             }
             Command::Print { example: true, .. } => {
-                if paper.json {
-                    return paper.value(&json!({ "example": example() }));
+                if output.json {
+                    return output.value(&json!({ "example": example() }));
                 }
-                paper.text(&example())
+                output.text(&example())
             }
             Command::Print { file, .. } => {
                 let printed = file.load(reach)?.printed();
-                if paper.json {
-                    return paper.value(&json!({ "items": printed }));
+                if output.json {
+                    return output.value(&json!({ "items": printed }));
                 }
                 let rows: Vec<Vec<String>> = printed
                     .into_iter()
@@ -80,7 +83,7 @@ impl Command {
                         vec![setting.key, value, format!("# {}", setting.origin)]
                     })
                     .collect();
-                paper.text(&aligned(&rows))
+                output.text(&aligned(&rows))
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Whoever writes to agents from the command line: a program's credential, or the operator for a tenant.
+//! Authentication of commands that write to agents: with a client credential, or as the operator for a
+//! tenant.
 
 use std::path::PathBuf;
 
@@ -12,23 +13,23 @@ use super::Exit;
 use super::client::{Client, Line, Query, Unreached};
 use super::reach::{Reach, read_secret};
 
-/// Nobody knows the agent.
+/// Exit code if no agent has the given name.
 pub const NOBODY: u8 = 4;
 
-/// What the operator goes by, where nothing else is said.
+/// Default sender name of the operator.
 const OPERATOR: &str = "operator";
 
-/// As whom to speak.
+/// Credential options.
 #[derive(Args)]
 pub struct As {
-    /// As the house's operator, for this tenant
+    /// Act as the operator, for this tenant
     #[arg(long, value_name = "TENANT", conflicts_with_all = ["client_id", "client_secret_file"])]
     pub tenant: Option<String>,
-    /// With this client credential; without it, that of POSTHOUSE_CLIENT_ID
+    /// Use this client credential; by default the one in POSTHOUSE_CLIENT_ID
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// The file that holds its secret; without it, POSTHOUSE_CLIENT_SECRET_FILE names one, or
-    /// POSTHOUSE_CLIENT_SECRET is the secret
+    /// File with the secret of the client; by default the file in POSTHOUSE_CLIENT_SECRET_FILE, or the
+    /// secret in POSTHOUSE_CLIENT_SECRET
     #[arg(long, value_name = "FILE")]
     client_secret_file: Option<PathBuf>,
 }
@@ -38,7 +39,7 @@ enum Who {
     Client { id: String, secret: Secret },
 }
 
-/// A line on which somebody speaks to agents.
+/// Authenticated connection of a program or of the operator to the API for programs.
 pub struct Speaker {
     line: Line,
     who: Who,
@@ -51,21 +52,21 @@ impl As {
             Some(tenant) => Who::Operator { client: Client::new(reach)?, tenant },
             None => self.credential()?,
         };
-        // A program has no folder of the house's to be pointed to.
+        // A program usually has no access to the server's folder, so this error does not mention --dir.
         if matches!(who, Who::Client { .. }) && !reach.is_told() {
-            bail!("which house? say its address with --url, or set POSTHOUSE_URL");
+            bail!("no server given: use --url URL, or set POSTHOUSE_URL");
         }
         let line = Line::new(reach)?;
         let token = who.token(&line).await?;
         Ok(Speaker { line, who, token })
     }
 
-    /// Whether a program's credential is meant: one is named, and no tenant that only the operator could name.
+    /// Whether to use a client credential: there is one, and no --tenant, which only the operator may use.
     pub fn is_a_program(&self) -> bool {
         self.tenant.is_none() && (self.client_id.is_some() || said("POSTHOUSE_CLIENT_ID").is_some())
     }
 
-    /// The words on this command line that say as whom.
+    /// The options of this command line that name the credential.
     pub fn words(&self) -> Vec<String> {
         let file = self.client_secret_file.as_ref().map(|file| file.display().to_string());
         let said = [
@@ -79,7 +80,7 @@ impl As {
     fn credential(self) -> anyhow::Result<Who> {
         let Some(id) = self.client_id.or_else(|| said("POSTHOUSE_CLIENT_ID")) else {
             bail!(
-                "as whom? say --tenant to speak as the operator, or --client-id and --client-secret-file, \
+                "no credentials: use --tenant NAME as the operator, or --client-id and --client-secret-file, \
                  or set POSTHOUSE_CLIENT_ID and POSTHOUSE_CLIENT_SECRET"
             );
         };
@@ -88,19 +89,19 @@ impl As {
         let secret = match (file, said("POSTHOUSE_CLIENT_SECRET")) {
             (Some(file), _) => read_secret(&file)?,
             (None, Some(secret)) => Secret::new(secret.trim()),
-            (None, None) => bail!("no secret for client {id}: say --client-secret-file"),
+            (None, None) => bail!("no secret for client {id}: use --client-secret-file"),
         };
         Ok(Who::Client { id, secret })
     }
 }
 
-/// What the environment says, unless it is empty.
+/// An environment variable, if it is set and not empty.
 fn said(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Who {
-    /// An access token, to be thrown away when we are done.
+    /// A new access token for this command only.
     async fn token(&self, line: &Line) -> anyhow::Result<Secret> {
         let granted = match self {
             Who::Operator { client, tenant } => {
@@ -115,7 +116,7 @@ impl Who {
                 let request = line.request(Method::POST, &["oauth", "token"], &[]).form(&form);
                 let (status, answer) = line.send(request).await?;
                 if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST) {
-                    bail!("the house does not take the secret of client {id}");
+                    bail!("the server rejects the secret of client {id}");
                 }
                 if !status.is_success() {
                     return Err(line.refusal(status, &answer));
@@ -123,12 +124,12 @@ impl Who {
                 answer
             }
         };
-        granted["access_token"].as_str().map(Secret::new).context("the house gave no access token")
+        granted["access_token"].as_str().map(Secret::new).context("the server returned no access token")
     }
 }
 
 impl Speaker {
-    /// Who a message is from where nobody said: programs and agents have a name of their own.
+    /// Default sender name. Programs and agents have a name of their own, so only the operator gets one.
     pub fn goes_by(&self) -> Option<&'static str> {
         matches!(self.who, Who::Operator { .. }).then_some(OPERATOR)
     }
@@ -167,7 +168,7 @@ impl Speaker {
                 request = request.json(body);
             }
             let (status, answer) = self.line.send(request).await?;
-            // A long wait outlives an operator's token.
+            // The token of an operator is short-lived and may expire during a long wait.
             if status != StatusCode::UNAUTHORIZED || renewed {
                 return Ok((status, answer));
             }
@@ -176,15 +177,15 @@ impl Speaker {
         }
     }
 
-    /// A refusal as an error, with an exit code of its own where nobody knows the agent.
+    /// A refusal as an error, with its own exit code if the agent is unknown.
     pub fn refusal(&self, whom: &Whom, status: StatusCode, answer: &Value) -> anyhow::Error {
-        // By those very words: a connector may well know the agent and refuse it for another reason.
+        // Compared by these words, because a connector can know the agent and refuse it for another reason.
         let detail = answer["detail"].as_str().unwrap_or_default();
         if answer["cause_kind"] == "client_validation" && detail.starts_with("no connector knows") {
             return whom.nobody();
         }
         let refusal = self.line.refusal(status, answer);
-        // What is on record all the same is asked about by that id.
+        // A failed delivery can still have a receipt; the error names its dispatch id.
         let known_by = answer["dispatch_id"].as_str().map(|id| format!(" as {id}")).unwrap_or_default();
         match answer["cause_kind"].as_str() {
             Some(kind) => refusal.context(format!("not delivered{known_by} ({kind})")),
@@ -192,13 +193,13 @@ impl Speaker {
         }
     }
 
-    /// A refusal of what concerns no agent.
+    /// A refusal of a request that concerns no agent.
     pub fn refused(&self, status: StatusCode, answer: &Value) -> anyhow::Error {
         self.line.refusal(status, answer)
     }
 }
 
-/// Whom to reach, and by which connectors alone.
+/// The agent to reach, and the connectors to use.
 #[derive(Default)]
 pub struct Whom {
     pub agent: String,
@@ -206,12 +207,12 @@ pub struct Whom {
 }
 
 impl Whom {
-    /// Nobody knows it, or nobody of those who were named.
+    /// The error for an agent that no connector, or none of the named connectors, knows.
     pub fn nobody(&self) -> anyhow::Error {
         let agent = &self.agent;
         let words = match &self.connectors[..] {
             [] => {
-                format!("nobody knows an agent `{agent}`: it is neither enrolled nor listed by a connector")
+                format!("unknown agent `{agent}`: it is neither enrolled nor listed by a connector")
             }
             [one] => format!("no connector `{one}` knows an agent `{agent}`"),
             named => format!("none of the connectors {} knows an agent `{agent}`", named.join(", ")),
@@ -220,7 +221,7 @@ impl Whom {
     }
 }
 
-/// Whether the house was not there, which may pass.
+/// Whether the server could not be reached, which may be temporary.
 pub fn unreached(error: &anyhow::Error) -> Option<&Unreached> {
     error.downcast_ref()
 }

@@ -1,17 +1,20 @@
-//! `posthouse tenant`
+//! `posthouse tenant`: the owners of agents.
+
+use std::str::FromStr;
 
 use clap::{Subcommand, ValueEnum};
+use serde::Serialize;
 use serde_json::json;
 
 use super::client::Client;
-use super::paper::Paper;
+use super::output::Output;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Makes a tenant
+    /// Creates a tenant
     #[command(after_help = "Example:\n  posthouse tenant create acme")]
     Create {
-        /// Unique in this house
+        /// Name of the tenant, unique on this server
         name: String,
     },
     /// Lists tenants
@@ -20,31 +23,37 @@ pub enum Command {
     /// Shows one tenant, by name or id
     #[command(after_help = "Example:\n  posthouse tenant show acme")]
     Show {
-        /// Its name, or its id (ten_…)
+        /// The tenant's name, or its id (ten_…)
         tenant: String,
     },
-    /// Changes what the agents of a tenant may do
-    #[command(after_help = "Example:\n  posthouse tenant set acme --peer-post none")]
+    /// Changes the permissions and limits of a tenant
+    #[command(
+        after_help = "Example:\n  posthouse tenant set acme --peer-post none --storage-bytes 8589934592"
+    )]
+    #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
     Set {
-        /// Its name, or its id (ten_…)
+        /// The tenant's name, or its id (ten_…)
         tenant: String,
-        /// Whether an agent's own credential may write to the tenant's other agents
-        #[arg(long, value_enum, value_name = "WHOM")]
-        peer_post: PeerPost,
+        /// Which other agents of the tenant an agent may write to with its own credential
+        #[arg(long, value_enum, value_name = "WHOM", group = "what")]
+        peer_post: Option<PeerPost>,
+        /// Storage limit of the tenant in bytes, or `default` for the server's `storage.tenant_bytes`
+        #[arg(long, value_name = "BYTES", group = "what")]
+        storage_bytes: Option<StorageBytes>,
     },
     /// Removes a tenant that has no agents left
     #[command(after_help = "Example:\n  posthouse tenant remove acme")]
     Remove {
-        /// Its name, or its id (ten_…)
+        /// The tenant's name, or its id (ten_…)
         tenant: String,
     },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum PeerPost {
-    /// To all of them
+    /// All of them
     All,
-    /// To none of them
+    /// None of them
     None,
 }
 
@@ -57,17 +66,42 @@ impl PeerPost {
     }
 }
 
+/// Storage limit of a tenant.
+#[derive(Clone, Copy, Serialize)]
+#[serde(untagged)]
+pub enum StorageBytes {
+    Own(i64),
+    #[serde(serialize_with = "default_word")]
+    Default,
+}
+
+fn default_word<S: serde::Serializer>(to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str("default")
+}
+
+impl FromStr for StorageBytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "default" => Ok(Self::Default),
+            Ok(bytes) if bytes >= 0 => Ok(Self::Own(bytes)),
+            _ => Err("use a number of bytes, or `default`".to_owned()),
+        }
+    }
+}
+
 impl Command {
-    pub async fn act(self, paper: &Paper, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
         match self {
             Command::Create { name } => {
                 let made = client.post(&["tenants"], &[], &json!({ "name": name })).await?;
-                paper.done(&made, &format!("made tenant {name}"))
+                output.done(&made, &format!("created tenant {name}"))
             }
             Command::List => {
                 let tenants = client.list(&["tenants"], &[]).await?;
                 let columns = [("NAME", "name"), ("ID", "tenant_id"), ("CREATED", "created_at")];
-                paper.list(tenants, &columns, "there are no tenants")
+                output.list(tenants, &columns, "there are no tenants")
             }
             Command::Show { tenant } => {
                 let shown = client.get(&["tenants", &tenant], &[]).await?;
@@ -76,18 +110,34 @@ impl Command {
                     ("id", "tenant_id"),
                     ("agents", "agents"),
                     ("peer post", "peer_post"),
+                    ("storage used", "storage_used_bytes"),
+                    ("storage limit", "storage_limit_bytes"),
+                    ("limit set by", "storage_limit"),
                     ("created", "created_at"),
                 ];
-                paper.card(&shown, &parts)
+                output.card(&shown, &parts)
             }
-            Command::Set { tenant, peer_post } => {
-                let word = peer_post.word();
-                let changed = client.patch(&["tenants", &tenant], &[], &json!({ "peer_post": word })).await?;
-                paper.done(&changed, &format!("agents of {tenant} may write to {word} of the others"))
+            Command::Set { tenant, peer_post, storage_bytes } => {
+                let mut change = serde_json::Map::new();
+                if let Some(peer_post) = peer_post {
+                    change.insert("peer_post".to_owned(), json!(peer_post.word()));
+                }
+                if let Some(storage) = storage_bytes {
+                    change.insert("storage_bytes".to_owned(), json!(storage));
+                }
+                let changed = client.patch(&["tenants", &tenant], &[], &json!(change)).await?;
+                let [whom, limit] = ["peer_post", "storage_limit_bytes"].map(|name| &changed[name]);
+                let whom = whom.as_str().unwrap_or_default();
+                output.done(
+                    &changed,
+                    &format!(
+                        "agents of {tenant} may write to {whom} of the others; it may store {limit} bytes"
+                    ),
+                )
             }
             Command::Remove { tenant } => {
                 let removed = client.delete(&["tenants", &tenant], &[]).await?;
-                paper.done(&removed, &format!("removed tenant {tenant}"))
+                output.done(&removed, &format!("removed tenant {tenant}"))
             }
         }
     }

@@ -1,4 +1,6 @@
-//! What every command owes to whoever types it.
+//! Rules for all commands: help texts, examples, and command lines that must parse.
+
+mod documentation;
 
 use super::*;
 
@@ -13,14 +15,22 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse agent revoke inst_1",
         "posthouse agent create heron --tenant acme --callback-url https://h",
         "posthouse agent change heron --no-wake-url --callback-url https://h",
+        "posthouse agent change heron --generation newer --gateway gw_1",
+        "posthouse agent change heron --tenant acme --generation auto --stream-cursor ...",
         "posthouse client create --tenant acme",
         "posthouse client create --agent heron --tenant acme --login --json",
         "posthouse client list --tenant acme",
         "posthouse client revoke agent:inst_1",
-        "posthouse bot create telegram --id 7001 --shared --mode poll --api-base-url http://a --secret-file token=f",
+        "posthouse bot create telegram --id 7001 --shared --open --mode poll --api-base-url http://a --secret-file token=f",
+        "posthouse bot change telegram:1 --closed",
+        "posthouse access list",
+        "posthouse access allow telegram:1 K7QF3M",
+        "posthouse access deny telegram:1 user:5 --json",
+        "posthouse access remove telegram:1 group:-7",
         "posthouse route create telegram:1 * heron --tenant acme",
         "posthouse audit list --limit 10 --after 7",
         "posthouse tenant set acme --peer-post none",
+        "posthouse tenant set acme --storage-bytes default",
         "posthouse connector create hooks --tenant acme --kind file-drop --settings f --authorization-file a --hmac-secret-file h --force",
         "posthouse connector import f --tenant acme --name hooks --timeout-ms 100 --hmac-secret-file h",
         "posthouse connector check hooks --tenant acme",
@@ -55,6 +65,9 @@ fn every_command_can_be_parsed_and_explains_itself() {
     assert!(Cli::try_parse_from(["posthouse", "agent", "create", "heron"]).is_err(), "a tenant is needed");
     for line in [
         "posthouse agent change heron",
+        "posthouse bot change telegram:1",
+        "posthouse bot change telegram:1 --open --closed",
+        "posthouse agent change heron --gateway gw_1",
         "posthouse agent change heron --wake-url http://w --no-wake-url",
         "posthouse client create --tenant acme --login",
         "posthouse connector create hooks --tenant acme --kind pigeon",

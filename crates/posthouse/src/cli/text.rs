@@ -1,4 +1,4 @@
-//! What is to be said: from the command line, or from whoever pipes into us.
+//! Message texts, from the command line or from standard input.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -7,27 +7,30 @@ use std::os::unix::fs::FileTypeExt;
 
 use anyhow::{Context, bail};
 
-/// The longest text that the house takes.
+/// The longest text that the server accepts.
 const LONGEST: usize = 256 * 1024;
 
-/// A text as it stands on the command line, where it may begin with a hyphen. One word that begins as an
-/// option does is one that was misspelt, and is not told to anybody.
+/// Parses a text argument, which may begin with a hyphen. A single word that looks like an option is
+/// refused: it is probably a misspelt option and must not be sent.
 pub fn said(text: &str) -> Result<String, String> {
     let option = |word: &str| word.starts_with(char::is_alphabetic) && !word.contains(char::is_whitespace);
     match text.strip_prefix("--").is_some_and(option) {
-        true => Err("there is no such option; a text that looks like one is piped in, to `-`".to_owned()),
+        true => {
+            Err("there is no such option; to send a text that looks like one, pipe it in and use `-`"
+                .to_owned())
+        }
         false => Ok(text.to_owned()),
     }
 }
 
-/// The text that was given, where none is needed; nothing when there is none, or an empty one. Only `-` reads
-/// what is piped: a script whose input is a pipe that never ends would wait for it in vain. So whoever may have
-/// piped something without saying so is told, and not left to think that it was sent.
+/// An optional text; none if it is absent or empty. Only `-` reads standard input, because a script may
+/// have a pipe there that never ends. A user who may have piped something without `-` gets a warning, so
+/// that they do not think it was sent.
 pub fn optional(given: Option<String>) -> anyhow::Result<Option<String>> {
     let text = match given.as_deref() {
         None => {
             if is_fed() {
-                eprintln!("posthouse: a text that is piped in is read only where `-` stands for it");
+                eprintln!("posthouse: standard input is ignored; use `-` as the text to read it");
             }
             return Ok(None);
         }
@@ -40,13 +43,14 @@ pub fn optional(given: Option<String>) -> anyhow::Result<Option<String>> {
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// The same where something has to be said: without a text, what is piped is read unasked.
+/// A required text. If it is absent, standard input is read when something is piped in.
 pub fn needed(given: Option<String>) -> anyhow::Result<String> {
     let unasked = || (!std::io::stdin().is_terminal()).then(|| "-".to_owned());
-    optional(given.or_else(unasked))?.context("there is nothing to say: give a text, or pipe one in")
+    optional(given.or_else(unasked))?.context("no text: give one as an argument, or pipe it in")
 }
 
-/// Whether our input is a pipe, or a file with something in it. What a pipe holds is not known before it is read.
+/// Whether standard input is a pipe, or a file that is not empty. The content of a pipe is not known before
+/// it is read.
 fn is_fed() -> bool {
     let input = std::io::stdin().as_fd().try_clone_to_owned().and_then(|input| File::from(input).metadata());
     input.is_ok_and(|input| input.file_type().is_fifo() || (input.is_file() && input.len() > 0))
@@ -54,11 +58,11 @@ fn is_fed() -> bool {
 
 fn piped(from: impl Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    // One more than may be, so that a longer text is noticed and not cut.
+    // Reads more than the limit, so that a longer text is detected and not cut.
     let most = u64::try_from(LONGEST + 2).unwrap_or(u64::MAX);
-    from.take(most).read_to_end(&mut bytes).context("cannot read what is piped in")?;
-    let text = String::from_utf8(bytes).context("what is piped in is no UTF-8 text")?;
-    // The line break that `echo` and editors put at the end is not part of it.
+    from.take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
+    let text = String::from_utf8(bytes).context("standard input is not UTF-8")?;
+    // Removes the line break that `echo` and editors put at the end.
     Ok(text
         .strip_suffix('\n')
         .map(|line| line.strip_suffix('\r').unwrap_or(line))

@@ -1,7 +1,7 @@
-//! Every setting by its path: what it is for and how the environment says it. A test holds this table
-//! to the structs.
+//! Catalog of all settings by path: type, help text and environment variable. A test compares it with the
+//! structs.
 
-/// How a value is written.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -15,7 +15,7 @@ pub struct Setting {
     pub path: &'static str,
     pub kind: Kind,
     pub about: &'static str,
-    /// Shown in the example where there is no default.
+    /// Value for the example file if there is no default.
     pub sample: Option<&'static str>,
 }
 
@@ -27,106 +27,130 @@ const fn optional(path: &'static str, kind: Kind, about: &'static str, sample: &
     Setting { path, kind, about, sample: Some(sample) }
 }
 
-/// The vault's keys themselves. From the environment alone: a secret has no place in this file.
+/// The vault's keys themselves. They can only be set by the environment, because the file must not contain
+/// secrets.
 pub const VAULT_KEY: &str = "vault.key";
 
 use Kind::{List, Number, Switch, Text};
 
 pub const SETTINGS: &[Setting] = &[
-    setting("server.listen", Text, "where the house listens"),
+    setting("server.listen", Text, "address that the server listens on"),
     optional(
         "server.public_url",
         Text,
-        "the one address that is handed out (webhooks, agents), without a trailing slash; may hold a path, \
-         then everything is mounted under it. Without it: http:// and the listener",
+        "public URL for webhooks and agents, without a trailing slash; if it has a path, \
+         everything is mounted below it. Default: http:// and the listener",
         "\"https://post.example\"",
     ),
-    setting("server.trusted_proxies", List, "whose X-Forwarded-* counts, as ranges such as 10.0.0.0/8"),
-    setting("server.max_connections", Number, "connections held at once; further ones are closed at once"),
-    setting("server.header_timeout", Text, "how long a request's headers may take"),
-    setting("server.body_timeout", Text, "how long a request's body may take"),
+    setting(
+        "server.trusted_proxies",
+        List,
+        "proxies whose X-Forwarded-* headers are trusted, as ranges such as 10.0.0.0/8",
+    ),
+    setting("server.max_connections", Number, "maximum number of connections; further ones get 503"),
+    setting("server.reserved_connections", Number, "additional connections for health and administration"),
+    setting("server.max_connections_per_address", Number, "connections of one address before authentication"),
+    setting("server.max_connections_per_principal", Number, "connections of one credential, agent or bot"),
+    setting("server.header_timeout", Text, "timeout for the headers of a request"),
+    setting("server.body_timeout", Text, "timeout for the body of a request"),
+    setting("server.write_timeout", Text, "how long a peer may read nothing before its connection is closed"),
+    setting("server.unfinished_body_bytes", Number, "memory for unfinished request bodies, in bytes"),
     optional(
         "server.tls.cert",
         Text,
-        "certificate with its chain (PEM), when the house itself speaks TLS",
+        "certificate with its chain (PEM), if the server itself terminates TLS",
         "\"cert.pem\"",
     ),
     optional("server.tls.key", Text, "the certificate's private key (PEM)", "\"key.pem\""),
     setting("storage.dir", Text, "the folder of the ledger, relative to this file"),
+    setting("storage.tenant_bytes", Number, "storage limit of one tenant, in bytes"),
     setting(
         "vault.key_file",
         Text,
-        "the file with the vault's keys, the current one first; or POSTHOUSE_VAULT__KEY holds its text",
+        "the file with the vault's keys, the current one first; POSTHOUSE_VAULT__KEY can hold its text instead",
     ),
     setting(
         "relay.settle",
         Text,
-        "how long a stock agent is left alone after it dialed in: it drops what reaches it earlier",
+        "pause after a stock agent has connected: it drops messages that arrive earlier",
     ),
-    setting("relay.ack_lease", Text, "how long an agent may sit on an entry before its socket counts as bad"),
+    setting(
+        "relay.ack_lease",
+        Text,
+        "how long an agent may take to acknowledge an entry before its socket counts as broken",
+    ),
     setting("relay.ping_every", Text, "how often an idle socket is pinged"),
-    setting("relay.silent_after", Text, "how long a peer may be silent before its socket is dropped"),
-    setting("relay.hello_within", Text, "how long a socket may stay without an accepted hello"),
-    setting("relay.answer_within", Text, "when a request is answered at the latest, done or not"),
-    setting("relay.standby", Text, "how long a superseded socket without requests is kept"),
-    setting("relay.token_leeway", Text, "how far past its expiry a token is still good at the door"),
-    setting("relay.access_token", Text, "how long an access token is good; no less than 15m"),
-    setting("relay.wake_cooldown", Text, "the least time between two pokes of one agent's wake URL"),
-    setting("relay.wake_at_most", Text, "the longest time between two pokes, after backing off"),
+    setting("relay.silent_after", Text, "how long a peer may be silent before its socket is closed"),
+    setting("relay.hello_within", Text, "how long a socket may stay open without an accepted hello"),
+    setting("relay.answer_within", Text, "longest time until a request is answered, finished or not"),
+    setting("relay.token_leeway", Text, "how long after its expiry a token is still accepted"),
+    setting("relay.access_token", Text, "lifetime of an access token; at least 15m"),
+    setting("relay.wake_cooldown", Text, "shortest time between two calls to an agent's wake URL"),
+    setting("relay.wake_at_most", Text, "longest time between two calls, after backing off"),
     setting(
         "relay.inbox_entries",
         Number,
-        "entries kept for one agent; past it the oldest are dropped and counted",
+        "maximum number of entries in one agent's inbox; further ones are refused",
     ),
-    setting("relay.inbox_bytes", Number, "bytes kept for one agent, likewise"),
-    setting("platforms.telegram.api_base_url", Text, "where the Bot API is; a stand-in can play it"),
-    setting("platforms.web.enabled", Switch, "whether the built-in chat is served at /chat"),
+    setting("relay.inbox_bytes", Number, "maximum size of one agent's inbox, in bytes"),
+    setting("platforms.telegram.api_base_url", Text, "base URL of the Bot API; can point to a stand-in"),
+    setting("platforms.web.enabled", Switch, "whether agents have the platform `web`"),
+    setting(
+        "platforms.web.page",
+        Switch,
+        "whether the chat page is served at /chat, for people with an invitation link; `posthouse up` turns it on",
+    ),
     setting(
         "clock.guard",
         Text,
-        "how long after its due time a fire is made, for agents whose clock runs behind; at most 2s",
+        "delay of a fire after its due time, for agents whose clock is slow; at most 2s",
     ),
     setting("clock.horizon", Text, "how far ahead armed jobs are held in memory"),
-    setting("clock.in_flight", Number, "fires under way at once"),
-    setting("clock.in_flight_per_agent", Number, "fires under way at once to one agent"),
-    setting("clock.in_flight_per_host", Number, "fires under way at once to one host"),
-    setting("clock.attempt_timeout", Text, "how long an agent has to answer a fire"),
-    setting("clock.give_up_after", Text, "how long a fire is tried again before it is given up"),
+    setting("clock.in_flight", Number, "concurrent fires"),
+    setting("clock.in_flight_per_agent", Number, "concurrent fires to one agent"),
+    setting("clock.in_flight_per_host", Number, "concurrent fires to one host"),
+    setting("clock.attempt_timeout", Text, "timeout for an agent's answer to a fire"),
+    setting("clock.give_up_after", Text, "how long a fire is retried before it is given up"),
     setting("clock.give_up_for_next_after", Text, "the same for a job whose next time is already known"),
     setting("clock.lease", Text, "how long one node holds an armed job before another may take it"),
     setting("clock.arms_per_agent", Number, "jobs that one agent may have armed"),
-    setting("clock.requests_per_second", Number, "requests that one agent may make in a second"),
-    setting("clock.signing", Text, "what fire tokens are signed with: ES256 or RS256"),
+    setting(
+        "clock.requests_per_second",
+        Number,
+        "requests per second that one agent may make, in the long run",
+    ),
+    setting("clock.requests_at_once", Number, "burst of requests that one agent may make after a pause"),
+    setting("clock.signing", Text, "algorithm of fire tokens: ES256 or RS256"),
     setting(
         "clock.pre_wake",
         Switch,
-        "whether agents that are slow to wake are poked ahead of their due time",
+        "whether agents that are slow to wake are called ahead of their due time",
     ),
     setting("post.tmux", Switch, "whether connectors may type into terminal panes of this machine"),
-    setting("post.tmux_program", Text, "what types into them: the name of a program, or an absolute path"),
+    setting("post.tmux_program", Text, "tmux program: its name, or an absolute path"),
     setting(
         "post.tmux_sockets",
         List,
         "sockets of tmux servers that connectors may name, besides the usual one",
     ),
     setting("post.drop_dirs", List, "folders of this machine below which connectors may drop files"),
-    setting(
-        "post.wake_wait",
-        Text,
-        "how long a wake waits for a connected agent, unless the call says; at most 60s",
-    ),
+    setting("post.wake_wait", Text, "how long a wake waits for a connected agent by default; at most 60s"),
     setting("post.open_exchanges", Number, "questions that one tenant may have open"),
-    setting("post.caller_header", Text, "the header in which a fronting host names its own caller"),
+    setting("post.caller_header", Text, "header in which a host in front of the server names its own caller"),
     setting(
         "post.preamble",
         Switch,
-        "whether agents that are not of our SDK are told in a first line what a text is and who sent it",
+        "whether agents without the SDK get a first line that says what a text is and who sent it",
     ),
-    setting("errand.allow_cidrs", List, "private addresses that URLs named by others may lead to, as ranges"),
-    setting("errand.allow_http", Switch, "whether such URLs may be plain http"),
-    setting("errand.connect_timeout", Text, "for the lookup, the connection and the TLS handshake together"),
-    setting("errand.timeout", Text, "for one call from start to end"),
-    setting("metrics.open", Switch, "whether /metrics answers without the admin token"),
+    setting(
+        "errand.allow_cidrs",
+        List,
+        "private addresses that the server may call when others name the URL, as ranges",
+    ),
+    setting("errand.allow_http", Switch, "whether such URLs may use plain http"),
+    setting("errand.connect_timeout", Text, "timeout for DNS lookup, connection and TLS handshake together"),
+    setting("errand.timeout", Text, "timeout for one call from start to end"),
+    setting("metrics.open", Switch, "whether /metrics works without the admin token"),
     setting("log.format", Text, "text for people, json for programs"),
     setting("log.level", Text, "error, warn, info, debug or trace; also filters such as info,relay=debug"),
 ];
@@ -135,12 +159,12 @@ pub fn find(path: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.path == path)
 }
 
-/// Whether settings lie under this path.
+/// Whether the path is a section, that is, settings are below it.
 pub fn is_section(path: &str) -> bool {
     SETTINGS.iter().any(|setting| setting.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Every path that may stand in a file: settings and the sections that hold them.
+/// Every path that may be in a file: settings and their sections.
 pub fn paths() -> Vec<&'static str> {
     let mut paths: Vec<&str> = Vec::new();
     for setting in SETTINGS {

@@ -1,4 +1,4 @@
-//! Ranges of addresses as they stand in a configuration: a list of texts.
+//! Serde format of address ranges: a list of strings.
 
 use errand::Cidr;
 use serde::{Deserialize, Deserializer, Serializer};

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors in a configuration, with their place.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum Fault {
     Line { file: PathBuf, line: usize, what: String },
     #[error("environment variable {name}: {what}")]
     Variable { name: String, what: String },
-    /// Each setting may stand; together they may not.
+    /// Each setting is valid, but not the combination.
     #[error("{}: {what}", file.display())]
     Relation { file: PathBuf, what: String },
 }

@@ -1,4 +1,4 @@
-//! A configuration as text: what is in force and why, and an example of everything.
+//! Configuration as text: the settings in force with their origin, and the example file.
 
 use serde::Serialize;
 use toml::{Table, Value};
@@ -6,9 +6,9 @@ use toml::{Table, Value};
 use super::catalog::{self, SETTINGS, VAULT_KEY};
 use super::{Config, Origin};
 
-/// What `posthouse init` writes. Everything is left at its default, which may change with the program.
+/// The file that `posthouse init` writes. It sets nothing, because defaults may change with the program.
 pub const FRESH: &str = "\
-# Posthouse: the settings of this house. `posthouse config print --example` shows every one of them.
+# Settings of this Posthouse server. `posthouse config print --example` shows every one of them.
 # Any of them can also be said by the environment: relay.ack_lease is POSTHOUSE_RELAY__ACK_LEASE.
 
 [server]
@@ -25,13 +25,13 @@ key_file = \"vault.key\"
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Printed {
     pub key: String,
-    /// As it would stand in the file; nothing when it is not set. Never a secret.
+    /// As in the file; none if it is not set. Never a secret.
     pub value: Option<String>,
     pub origin: String,
 }
 
 impl Config {
-    /// Every setting in force and where it came from.
+    /// Every setting in force and its origin.
     pub fn printed(&self) -> Vec<Printed> {
         let values = values(self);
         let mut printed: Vec<Printed> = SETTINGS
@@ -53,16 +53,17 @@ impl Config {
     }
 }
 
-/// A whole file: every setting explained, at its default, commented out.
+/// A complete file: every setting explained, at its default, commented out.
 pub fn example() -> String {
     let defaults = values(&Config::default());
-    let mut text = "# Every setting of a house, at its default.\n".to_owned();
+    let mut text = "# Every setting of a Posthouse server, at its default.\n".to_owned();
     let mut section = "";
     for setting in SETTINGS {
         let (inside, name) = setting.path.rsplit_once('.').unwrap_or(("", setting.path));
         if inside != section {
             section = inside;
-            // A section without settings says nothing, save that TLS is wanted.
+            // An empty section has no effect, except that `[server.tls]` turns TLS on; that one is
+            // commented out.
             let mark = if at(&defaults, section).is_none() { "# " } else { "" };
             text.push_str(&format!("\n{mark}[{section}]\n"));
         }

@@ -1,4 +1,4 @@
-//! From a file and the environment to a configuration, telling exactly what is wrong and where.
+//! Reads the configuration from the file and the environment; errors name the place.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use super::catalog::{self, Kind, Setting, VAULT_KEY};
 use super::nearest::nearest;
 use super::{Config, Fault};
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     Default,
@@ -31,10 +31,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// By path; what is not in it is a default.
+/// By path. A path that is not in the map has its default.
 pub type Origins = HashMap<String, Origin>;
 
-/// What every setting's variable begins with.
+/// Prefix of the variable of every setting.
 const PREFIX: &str = "POSTHOUSE_";
 
 pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Config, Fault> {
@@ -53,7 +53,7 @@ pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString
         let setting = meant(&name)?;
         let blame = |what: String| Fault::Variable { name: name.clone(), what };
         put(&mut values, setting.path, worded(setting, &value).map_err(blame)?);
-        // Read anew after each, so that a wrong value is laid at its own variable's door.
+        // Parsed again after each variable, so that an error names the variable that caused it.
         config =
             values.clone().try_into().map_err(|error: toml::de::Error| blame(error.message().to_owned()))?;
         origins.insert(setting.path.to_owned(), Origin::Environment(name));
@@ -70,7 +70,7 @@ impl Config {
         self.origins.get(path).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Paths in a file are meant from where the file is.
+    /// Paths are relative to the folder of the configuration file.
     fn settle_paths(&mut self, base: &Path) {
         let mut paths = vec![&mut self.storage.dir, &mut self.vault.key_file];
         if let Some(tls) = &mut self.server.tls {
@@ -85,7 +85,7 @@ impl Config {
     }
 }
 
-/// The line of every setting in the file. A key that is not known is refused here, by its whole path.
+/// The line of every setting in the file. An unknown key is an error with its whole path.
 fn known_lines(file: &Path, text: &str) -> Result<Origins, Fault> {
     let table = DeTable::parse(text).map_err(|error| located(file, text, &Origins::new(), &error))?;
     let mut origins = Origins::new();
@@ -119,7 +119,7 @@ fn unknown(path: &str) -> String {
     if path == VAULT_KEY {
         let variable = catalog::variable(VAULT_KEY);
         return format!(
-            "a secret has no place in this file: set {variable}, or name a file as vault.key_file"
+            "secrets are not allowed in this file: set {variable}, or name a file as vault.key_file"
         );
     }
     match nearest(path, catalog::paths()) {
@@ -128,7 +128,7 @@ fn unknown(path: &str) -> String {
     }
 }
 
-/// A complaint of the reader, with its line and the setting that stands there.
+/// An error of the TOML parser, with its line and the setting on it.
 fn located(file: &Path, text: &str, origins: &Origins, error: &toml::de::Error) -> Fault {
     let line = line_of(text, error.span().map_or(0, |span| span.start));
     let here =
@@ -145,15 +145,15 @@ fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The variables that say a setting, in the order of their names. Others that begin like ours, such as
-/// those of the command line, are not settings; every setting has a double underscore.
+/// The variables that are settings, sorted by name. The name of every setting has a double underscore.
+/// Other variables with our prefix, such as those of the command line, are not settings.
 fn ours(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>, Fault> {
     let mut ours = Vec::new();
     for (name, value) in variables {
         let Ok(name) = name.into_string() else { continue };
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
         if !rest.contains("__") {
-            // One underscore where two are meant would otherwise be passed over in silence.
+            // A single underscore instead of two would otherwise be ignored silently.
             let close = catalog::SETTINGS.iter().map(|setting| catalog::variable(setting.path));
             if let Some(near) = close.into_iter().find(|known| known.replace("__", "_") == name) {
                 return Err(Fault::Variable { what: format!("did you mean {near}?"), name });
@@ -179,18 +179,20 @@ fn meant(name: &str) -> Result<&'static Setting, Fault> {
         let known: Vec<String> =
             catalog::SETTINGS.iter().map(|setting| catalog::variable(setting.path)).collect();
         let what = match nearest(name, known.iter().map(String::as_str)) {
-            Some(near) => format!("no such setting; the nearest known is {near}"),
-            None => "no such setting; `posthouse config print --example` shows every key".to_owned(),
+            Some(near) => format!("unknown setting; the nearest known is {near}"),
+            None => "unknown setting; `posthouse config print --example` shows every key".to_owned(),
         };
         Fault::Variable { name: name.to_owned(), what }
     })
 }
 
-/// A variable's text as the value it stands for. Lists are separated by commas.
+/// Converts the text of a variable to the type of its setting. Lists are separated by commas.
 fn worded(setting: &Setting, text: &str) -> Result<Value, String> {
     match setting.kind {
         Kind::Text => Ok(Value::String(text.to_owned())),
-        Kind::Number => text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is no whole number")),
+        Kind::Number => {
+            text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a whole number"))
+        }
         Kind::Switch => {
             text.parse().map(Value::Boolean).map_err(|_| format!("`{text}` is neither true nor false"))
         }
@@ -201,7 +203,7 @@ fn worded(setting: &Setting, text: &str) -> Result<Value, String> {
     }
 }
 
-/// The file was read before, so whatever stands on the way is a table.
+/// Sets a value. Everything on its path is a table, because the file was parsed before.
 fn put(values: &mut Table, path: &str, value: Value) {
     match path.split_once('.') {
         None => drop(values.insert(path.to_owned(), value)),

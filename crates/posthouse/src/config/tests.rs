@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -6,7 +7,7 @@ use toml::{Table, Value};
 use super::catalog::{self, SETTINGS};
 use super::*;
 
-/// A folder that goes with the test.
+/// A folder that is deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -14,6 +15,13 @@ impl Folder {
         let path = std::env::temp_dir().join(format!("posthouse-config-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
+    }
+
+    /// A file that only its owner can read, as key files must be.
+    fn key(&self, name: &str, text: &str) {
+        let file = self.0.join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     fn read(&self, text: &str, variables: &[(&str, &str)]) -> Result<Config, Fault> {
@@ -88,7 +96,7 @@ fn a_value_of_the_wrong_type_is_named_with_its_line_and_setting() {
         ("[relay]\n\nack_lease = 3\n", "posthouse.toml:3: relay.ack_lease: invalid type: integer"),
         (
             "[relay]\nack_lease = \"3 apples\"\n",
-            "posthouse.toml:2: relay.ack_lease: `3 apples` is no length of time",
+            "posthouse.toml:2: relay.ack_lease: `3 apples` is not a duration",
         ),
         ("[server]\nlisten = \"here\"\n", "posthouse.toml:2: server.listen: "),
         ("[server]\ntrusted_proxies = [\"10.0.0.0/99\"]\n", "posthouse.toml:2: server.trusted_proxies: "),
@@ -132,7 +140,7 @@ fn the_environment_stands_over_the_file_and_each_value_knows_where_it_came_from(
     for (path, origin) in [
         ("relay.ack_lease", Origin::Environment("POSTHOUSE_RELAY__ACK_LEASE".to_owned())),
         ("relay.settle", Origin::File { file, line: 3 }),
-        ("relay.standby", Origin::Default),
+        ("relay.ping_every", Origin::Default),
     ] {
         assert_eq!(config.origin(path), origin);
     }
@@ -147,11 +155,11 @@ fn a_wrong_variable_is_named() {
     for ((name, value), complaint) in [
         (
             ("POSTHOUSE_RELAY__ACK_LEES", "3s"),
-            "no such setting; the nearest known is POSTHOUSE_RELAY__ACK_LEASE",
+            "unknown setting; the nearest known is POSTHOUSE_RELAY__ACK_LEASE",
         ),
         (("POSTHOUSE_RELAY_ACK_LEASE", "3s"), "did you mean POSTHOUSE_RELAY__ACK_LEASE?"),
-        (("POSTHOUSE_RELAY__ACK_LEASE", "3"), "`3` is no length of time"),
-        (("POSTHOUSE_RELAY__INBOX_BYTES", "many"), "`many` is no whole number"),
+        (("POSTHOUSE_RELAY__ACK_LEASE", "3"), "`3` is not a duration"),
+        (("POSTHOUSE_RELAY__INBOX_BYTES", "many"), "`many` is not a whole number"),
         (("POSTHOUSE_METRICS__OPEN", "yes"), "`yes` is neither true nor false"),
         (("POSTHOUSE_SERVER__LISTEN", "7678"), "invalid socket address syntax"),
     ] {
@@ -163,29 +171,29 @@ fn a_wrong_variable_is_named() {
 #[test]
 fn the_vault_key_comes_from_the_environment_or_a_file_and_is_never_printed() {
     let folder = Folder::new("vault");
-    std::fs::write(folder.0.join("vault.key"), "k1:from-the-file\n").unwrap();
+    folder.key("vault.key", "k1:from-the-file\n");
     let config = folder.read("", &[]).unwrap();
-    assert_eq!(config.vault_key().unwrap().expose(), "k1:from-the-file\n");
+    assert_eq!(config.vault_key().unwrap().0.expose(), "k1:from-the-file\n");
 
     let config = folder.read("", &[("POSTHOUSE_VAULT__KEY", "k2:canary")]).unwrap();
-    assert_eq!(config.vault_key().unwrap().expose(), "k2:canary");
+    assert_eq!(config.vault_key().unwrap().0.expose(), "k2:canary");
     let printed = serde_json::to_string(&config.printed()).unwrap();
     assert!(printed.contains("vault.key") && !printed.contains("canary"), "{printed}");
 
-    std::fs::write(folder.0.join("other.key"), "k3:other").unwrap();
+    folder.key("other.key", "k3:other");
     let config = folder.read("", &[("POSTHOUSE_VAULT__KEY_FILE", "other.key")]).unwrap();
-    assert_eq!(config.vault_key().unwrap().expose(), "k3:other");
+    assert_eq!(config.vault_key().unwrap().0.expose(), "k3:other");
 
     let both = [("POSTHOUSE_VAULT__KEY", "k2:canary"), ("POSTHOUSE_VAULT__KEY_FILE", "other.key")];
     assert!(folder.complaint("", &both).contains("not both"));
     let told = folder.complaint("[vault]\nkey = \"k2:canary\"\n", &[]);
     assert!(
-        told.starts_with("posthouse.toml:2: a secret has no place") && !told.contains("canary"),
+        told.starts_with("posthouse.toml:2: secrets are not allowed") && !told.contains("canary"),
         "{told}"
     );
     let missing =
         folder.read("[vault]\nkey_file = \"gone\"\n", &[]).unwrap().vault_key().map(|_| ()).unwrap_err();
-    assert!(missing.to_string().contains("gone"), "{missing}");
+    assert!(format!("{missing:#}").contains("gone"), "{missing:#}");
 }
 
 #[test]
@@ -197,7 +205,7 @@ fn settings_that_contradict_each_other_are_refused_in_words() {
         ("[server]\npublic_url = \"https:///x\"\n", "server.public_url names no host"),
         (
             "[server]\npublic_url = \"https://h/?q\"\n",
-            "server.public_url must be scheme, host, port and path alone",
+            "server.public_url must consist of scheme, host, port and path only",
         ),
         ("[server.tls]\ncert = \"c.pem\"\n", "server.tls needs both cert and key"),
         ("[server]\nmax_connections = 0\n", "server.max_connections must be at least 1"),
@@ -232,7 +240,7 @@ fn the_example_and_the_fresh_file_are_read_as_the_defaults() {
         let values: Vec<_> = folder.read(text, &[]).unwrap().printed().into_iter().map(|p| p.value).collect();
         assert_eq!(values, defaults);
     }
-    // Also with every setting spoken aloud.
+    // Also with every setting uncommented.
     let spoken: String = example()
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|line| is_setting(line)).unwrap_or(line))

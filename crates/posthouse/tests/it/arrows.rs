@@ -1,4 +1,4 @@
-//! Who may know whom, and what may stand where: the borders that ARCHITECTURE.md draws, kept by machine.
+//! Architecture tests: the dependencies and borders that ARCHITECTURE.md describes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
-/// The arrows between our crates. Planes that are still to come have their place already; a crate that is
-/// not named here needs a border first.
+/// Allowed dependencies between our crates. Planned crates are already listed; a crate that is not listed
+/// here needs a border first.
 const ARROWS: &[(&str, &[&str])] = &[
     ("posthouse-wire", &[]),
     ("posthouse-time", &[]),
@@ -30,10 +30,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The binary wires everything together, so it may know everybody.
+/// The binary wires everything together, so it may depend on every crate.
 const ROOT: &str = "posthouse";
 
-/// Outside crates with one home each: what they bring stays behind that crate's border.
+/// External crates that only one of our crates may use.
 const HOMES: &[(&str, &[&str])] = &[
     // The SDK keeps an agent's own jobs in a file of theirs.
     ("rusqlite", &["ledger", "posthouse-agent"]),
@@ -44,7 +44,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("time", &[]),
 ];
 
-/// Names that say nothing. Whatever is put there is a domain word not yet found.
+/// Names that say nothing; a module with such a name needs a word of the domain.
 const NAMELESS: &[&str] = &["mod", "util", "utils", "common", "core", "misc", "types", "helpers"];
 
 /// Platforms whose names are no English words. `web`, the house's own, is `edge::web::NAME` elsewhere.
@@ -62,7 +62,7 @@ const PLATFORMS: &[&str] = &[
     "mattermost",
 ];
 
-/// Where a platform's name may stand in code besides `edge` and the stand-ins that judge it.
+/// Code outside `edge` and the stand-ins in which the name of a platform may appear.
 const NAMES_PLATFORMS: &[&str] = &[
     // The peers' session keys single some out.
     "posthouse-wire/src/session_key",

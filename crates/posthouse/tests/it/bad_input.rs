@@ -49,10 +49,17 @@ async fn deliveries_that_are_not_the_platforms_are_refused_without_a_word() {
     let refused = |status: u16| (status, String::new());
     assert_eq!(post(door.clone(), "forged", update(1).into()).await, refused(401));
     assert_eq!(post(door.clone(), SECRET, b"\xff\xfe garbage".to_vec()).await, refused(400));
-    assert_eq!(
-        post(format!("{}/door/telegram/7002", house.url), SECRET, update(1).into()).await,
-        refused(404)
-    );
+    // Whoever is not verified does not learn which bots exist.
+    let unknown = format!("{}/door/telegram/7002", house.url);
+    assert_eq!(post(unknown.clone(), SECRET, update(1).into()).await, refused(401));
+    for (method, rest) in [("GET", ""), ("PUT", ""), ("POST", ""), ("POST", "/x"), ("GET", "/x")] {
+        let ask = async |door: &str| {
+            let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+            let answer = client.request(method, format!("{door}{rest}")).body("x").send().await.unwrap();
+            (answer.status(), answer.text().await.unwrap())
+        };
+        assert_eq!(ask(&door).await, ask(&unknown).await, "{method} {rest}");
+    }
     assert_eq!(
         post(format!("{}/door/nonsense/7001", house.url), SECRET, update(1).into()).await,
         refused(404)
@@ -115,36 +122,20 @@ fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
     }
     let mut slow_body = TcpStream::connect(&address).unwrap();
     slow_body
-        .write_all(b"POST /door/telegram/7001 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n\r\n{")
+        .write_all(b"POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ng")
         .unwrap();
     let (answer, _) = read_all(slow_body);
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
-/// Asks whether the house is well, and leaves the connection open.
-fn ask(stream: &mut TcpStream) -> Option<String> {
+/// Whether there is room for one more connection, which then ends.
+fn has_room(address: &str) -> bool {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    // The body is `ok` and a line break; what comes after it would be the next answer.
-    while !answer.ends_with(b"\r\n\r\nok\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).ok()?;
-        answer.push(byte[0]);
-    }
-    Some(String::from_utf8_lossy(&answer[..15]).into_owned())
-}
-
-#[test]
-fn connections_past_the_limit_are_closed_at_once_and_the_others_stay() {
-    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
-    let address = house.url.trim_start_matches("http://").to_owned();
-    let mut held: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    for stream in &mut held {
-        assert_eq!(ask(stream).as_deref(), Some("HTTP/1.1 200 OK"));
-    }
-    assert_eq!(ask(&mut TcpStream::connect(&address).unwrap()), None);
-    assert_eq!(ask(&mut held[0]).as_deref(), Some("HTTP/1.1 200 OK"));
+    stream.write_all(b"GET /v1/agents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.starts_with("HTTP/1.1 401")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,18 +144,16 @@ async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
     let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
     let address = house.url.trim_start_matches("http://").to_owned();
     house.does(&["tenant", "create", "acme"]);
-    // Commands need a place too, so they come first.
     let agents =
         ["heron", "otter", "robin"].map(|name| house.does(&["agent", "create", name, "--tenant", "acme"]));
     let mut lines = Vec::new();
     for agent in &agents {
         lines.push(Rider::dial(&house, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
     }
-    assert_eq!(ask(&mut TcpStream::connect(&address).unwrap()), None);
+    assert!(!has_room(&address));
     lines.pop().unwrap().line.disconnect().await;
-    let again = || ask(&mut TcpStream::connect(&address).unwrap()).is_some();
     let freed = async {
-        while !again() {
+        while !has_room(&address) {
             tokio::task::yield_now().await;
         }
     };
@@ -172,29 +161,91 @@ async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
 }
 
 #[tokio::test]
-async fn the_chat_page_is_not_there_for_a_foreign_host_or_origin() {
+async fn under_serve_the_chat_page_is_off_unless_a_setting_of_its_own_turns_it_on() {
     provide_crypto();
-    let house = House::open(&[]);
-    let client = reqwest::Client::new();
-    let page = format!("{}/chat", house.url);
-    let api = format!("{}/chat/api/agents", house.url);
-    assert_eq!(client.get(&page).send().await.unwrap().status().as_u16(), 200);
-    for (name, value) in [("host", "evil.example"), ("x-forwarded-for", "1.2.3.4"), ("via", "1.1 proxy")] {
-        let answer = client.get(&page).header(name, value).send().await.unwrap();
-        assert_eq!(answer.status().as_u16(), 404, "{name}");
-    }
-    let foreign = client.post(&api).header("origin", "https://evil.example").json(&json!({"name": "mine"}));
-    assert_eq!(foreign.send().await.unwrap().status().as_u16(), 404);
+    let status = async |url: String| reqwest::get(url).await.unwrap().status().as_u16();
+    let off = House::open(&[]);
+    assert_eq!(status(format!("{}/chat", off.url)).await, 404);
+    let front = reqwest::get(&off.url).await.unwrap().text().await.unwrap();
+    assert!(front.contains("platforms.web.page"), "{front}");
+    assert_eq!(status(format!("{}/chat/api/agents", off.url)).await, 404);
+    // The platform is there all the same.
+    off.does(&["tenant", "create", "acme"]);
+    let heron = off.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    Rider::dial(&off, &heron, &[("web", heron["instance_id"].as_str().unwrap())]).await;
+    let refused = off.tries(&["invite", "create", "ann", "--tenant", "acme"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("platforms.web.page"), "{words}");
+
+    let on = House::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
+    assert_eq!(status(format!("{}/chat", on.url)).await, 200);
+    let front = reqwest::get(&on.url).await.unwrap();
+    assert_eq!((front.status().as_u16(), front.url().path()), (200, "/chat"));
+    assert_eq!(status(format!("{}/chat/api/agents", on.url)).await, 401);
 }
 
 #[tokio::test]
-async fn a_house_that_is_reached_from_elsewhere_lets_nobody_into_the_chat_uninvited() {
+async fn a_local_process_neither_reads_a_conversation_nor_makes_an_agent_uninvited() {
     provide_crypto();
-    let house = House::open(&[("POSTHOUSE_SERVER__PUBLIC_URL", "https://post.example")]);
-    let page = format!("{}/chat", house.url);
-    assert_eq!(reqwest::get(&page).await.unwrap().status().as_u16(), 404);
-    // Its operator need not go out and come in again by the public address.
+    let house = House::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
+    let client = reqwest::Client::new();
+    let api = format!("{}/chat/api", house.url);
+    let make = |cookie: &str| {
+        let name = json!({"name": "mine"});
+        client.post(format!("{api}/agents")).header("origin", &house.url).header("cookie", cookie).json(&name)
+    };
+    assert_eq!(make("a=b").send().await.unwrap().status().as_u16(), 401);
     house.does(&["tenant", "create", "acme"]);
+    let link = house.does(&["invite", "create", "ann", "--tenant", "acme", "--owner"]);
+    let (_, secret) = link["url"].as_str().unwrap().split_once("#invite=").unwrap();
+    let spend = client.post(format!("{api}/session")).header("origin", &house.url);
+    let spent = spend.json(&json!({ "secret": secret })).send().await.unwrap();
+    assert_eq!(spent.status().as_u16(), 200);
+    let cookie = spent.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    assert_eq!(make(&cookie).send().await.unwrap().status().as_u16(), 201);
+    let audit = house.does(&["audit", "list"]).to_string();
+    assert!(audit.contains("POST /chat/api/agents") && audit.contains("ann"), "{audit}");
+    house.does(&["invite", "remove", "ann"]);
+    assert_eq!(make(&cookie).send().await.unwrap().status().as_u16(), 401);
+}
+
+#[test]
+fn address_already_in_use_names_listen_and_leaves_no_half_made_folder() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("data");
+    let up =
+        Command::new(BINARY).arg("--dir").arg(&folder).args(["up", "--listen", &address]).output().unwrap();
+    let words = String::from_utf8_lossy(&up.stderr).into_owned();
+    assert!(!up.status.success() && words.contains("in use") && words.contains("--listen"), "{words}");
+    assert!(!folder.exists(), "{:?}", std::fs::read_dir(&folder).map(Iterator::count));
+
+    assert!(Command::new(BINARY).arg("init").arg(&folder).output().unwrap().status.success());
+    let serve = Command::new(BINARY).arg("--dir").arg(&folder).args(["serve", "--listen", &address]).output();
+    let serve = serve.unwrap();
+    let words = String::from_utf8_lossy(&serve.stderr).into_owned();
+    assert!(!serve.status.success() && words.contains("in use") && words.contains("--listen"), "{words}");
+    assert!(folder.join("posthouse.toml").exists(), "a folder that was there stays");
+}
+
+#[test]
+fn removing_an_agent_with_waiting_mail_asks_or_wants_yes() {
+    let house = House::open(&[]);
+    house.does(&["tenant", "create", "acme"]);
+    house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    house.does(&["notify", "heron", "hello", "--tenant", "acme"]);
+    let asked = house.tries(&["agent", "remove", "heron", "--tenant", "acme"]);
+    let words = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(
+        !asked.status.success() && words.contains("1 message waits") && words.contains("--yes"),
+        "{words}"
+    );
+    house.does(&["agent", "show", "heron", "--tenant", "acme"]);
+    house.does(&["agent", "remove", "heron", "--tenant", "acme", "--yes"]);
+    // Nothing waits for this one.
+    house.does(&["agent", "create", "otter", "--tenant", "acme"]);
+    house.does(&["agent", "remove", "otter", "--tenant", "acme"]);
 }
 
 fn serve(house: &House) -> (Option<i32>, String) {
@@ -225,7 +276,7 @@ fn a_folder_in_use_by_another_house_is_refused() {
     let house = House::open(&[]);
     let (code, words) = serve(&house);
     assert_eq!(code, Some(1));
-    assert!(words.contains("in use by another house"), "{words}");
+    assert!(words.contains("in use by another server"), "{words}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! No secret of the post leaves: everything that messages, questions and webhooks produced, well and badly,
-//! is searched for what went into it.
+//! Secrets of the post do not leak: everything that messages, questions and webhooks produce, successful or
+//! not, is searched for the secrets that went in.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ use crate::tokens::exchanges;
 const AUTHORIZATION: &str = "Bearer CANARY-of-the-authorization";
 const SHARED: &str = "CANARY-of-the-shared-secret";
 
-/// Whoever asks, and everything it was answered.
+/// A client that keeps every answer it gets.
 struct Asker {
     url: String,
     client: reqwest::Client,
@@ -83,7 +83,7 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
     let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();
     let mut asker = Asker { url: house.url.clone(), client: reqwest::Client::new(), answers: Vec::new() };
 
-    // The way there: one that works, one whose secrets are wrong in every way that they can be.
+    // Connectors: one that works, and some whose secrets are wrong in every possible way.
     let mut agents: Value =
         MANNERS.iter().map(|manner| ((*manner).to_owned(), json!({ "url": receiver.at(manner) }))).collect();
     agents["hanging"]["wake_url"] = receiver.at("hanging").into();
@@ -178,7 +178,7 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
     secrets.dedup();
     assert!(secrets.len() > 15, "{}", secrets.len());
 
-    // Every secret in every place where it is none: as a bearer, as a credential, as the token of an answer.
+    // Every secret in every wrong place: as a bearer token, as a credential, as the token of an answer.
     for (number, secret) in secrets.iter().enumerate() {
         let wrong = [
             asker.post("/v1/notify").bearer_auth(secret).body("{"),
@@ -236,14 +236,14 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
     let checked = house.tries(&["connector", "check", "hooks", "--tenant", "acme"]);
     asker.answers.push(String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned());
     drop(rider);
-    // While it lives, since the log of writes goes with a clean end; and after it.
+    // While the server runs, because the write-ahead log disappears at a clean end; and again after it.
     let mut kept = files(&house.folder());
     assert!(kept.iter().any(|(path, _)| path.to_string_lossy().ends_with("-wal")));
     assert!(house.stop(), "a clean stop exits 0");
     kept.extend(files(&house.folder()));
     kept.retain(|(path, _)| !path.ends_with("admin.token") && !path.ends_with("vault.key"));
 
-    // Nothing of what is searched for is lost in the reading: all of it is plain letters.
+    // Lossy decoding hides nothing, because all searched secrets are ASCII.
     let kept: Vec<_> =
         kept.into_iter().map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned())).collect();
     let log = house.log.lock().unwrap().clone();

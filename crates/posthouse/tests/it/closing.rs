@@ -1,5 +1,10 @@
-//! The house is asked to go while much is under way.
+//! Graceful shutdown while messages and requests are in progress.
 
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -11,7 +16,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::house::House;
+use crate::house::{BINARY, House};
 use crate::talk::{PATIENCE, make_bot, says, telegram};
 
 /// A socket as the house has it, with no agent behind it that would tidy up.
@@ -88,4 +93,39 @@ async fn a_house_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_age
     house.start();
     let again = Line::dial(&house, &heron).await.hears().await;
     assert_eq!((&again["event"]["text"], &again["bufferId"]), (&heard["event"]["text"], &heard["bufferId"]));
+}
+
+#[test]
+fn a_serving_process_leaves_no_core_dump() {
+    let house = House::open(&[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", house.pid())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    let words: Vec<&str> = core.split_whitespace().collect();
+    assert_eq!(words[4..6], ["0", "0"], "{core}");
+}
+
+#[test]
+fn other_processes_of_the_same_user_cannot_read_its_memory() {
+    // Root reads everything, so root lets somebody else run the program, whom its path may be closed to.
+    const SOMEBODY: u32 = 12_345;
+    let binary = std::fs::File::open(BINARY).unwrap();
+    let mut command = Command::new(format!("/proc/self/fd/{}", binary.as_raw_fd()));
+    command.args(["stand-in", "telegram"]).stdout(Stdio::piped());
+    let user = match rustix::process::geteuid().is_root() {
+        true => {
+            command.current_dir("/").uid(SOMEBODY).gid(SOMEBODY);
+            SOMEBODY
+        }
+        false => rustix::process::geteuid().as_raw(),
+    };
+    let mut child = command.spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let process = format!("/proc/{}", child.id());
+    let owners = [&process, &format!("{process}/mem")].map(|path| std::fs::metadata(path).unwrap().uid());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ready.contains("http://"), "{ready}");
+    assert_eq!(owners[0], user);
+    assert_ne!(owners[1], user, "the kernel takes the memory of such a process away from its user");
 }

@@ -1,19 +1,23 @@
-//! The real binary is killed with SIGKILL under load, again and again, and everything is counted.
+//! Crash tests: the real binary is killed with SIGKILL under load, again and again, and every message is
+//! counted.
 
 mod clock;
 mod post;
 mod sdk;
+mod stepping;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use posthouse_agent::{Agent, Conversation, Message, Settings, WebSocketTransport};
+use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
 
 use crate::house::House;
 use crate::talk::{make_bot, provide_crypto};
+use stepping::SteppingClock;
 
 const CHATS: i64 = 8;
 /// Messages under way at a time: enough that every kill hits something.
@@ -36,13 +40,43 @@ fn kills() -> usize {
     std::env::var("CRASH_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(20)
 }
 
+/// What came of one run.
+struct Tally {
+    said: u64,
+    /// Acknowledged towards the platform.
+    confirmed: u64,
+    lost: u64,
+    handled_twice: usize,
+    /// Reported as done, and not at the platform exactly once.
+    untrue: usize,
+    cut_off_twice: usize,
+    in_order: bool,
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_house_is_killed() {
+    let tally = kill_under_load(None).await;
+    assert_eq!(tally.confirmed, tally.said);
+    assert_eq!((tally.lost, tally.handled_twice, tally.untrue, tally.cut_off_twice), (0, 0, 0, 0));
+    assert!(tally.in_order);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_done_twice_while_the_clock_steps_back_and_forth_by_days() {
+    let folder = tempfile::tempdir().unwrap();
+    let tally = kill_under_load(Some(SteppingClock::build(folder.path()))).await;
+    assert_eq!(tally.confirmed, tally.said);
+    assert_eq!((tally.lost, tally.handled_twice, tally.untrue, tally.cut_off_twice), (0, 0, 0, 0));
+    assert!(tally.in_order);
+}
+
+async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
     provide_crypto();
-    let bot: Bot = "7001:crash-test-token@crash_bot".parse().unwrap();
+    let bots: [Bot; 2] = ["7001:crash-test-token@crash_bot", "7002:sleeper-test-token@sleeper_bot"]
+        .map(|bot| bot.parse().unwrap());
     let telegram = Arc::new(
         Telegram::start(stand_ins::telegram::Settings {
-            bots: vec![bot],
+            bots: bots.to_vec(),
             retry_first: Duration::from_millis(20),
             retry_most: Duration::from_millis(200),
             ..Default::default()
@@ -50,10 +84,19 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_hou
         .await
         .unwrap(),
     );
-    let mut house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    let mut env = vec![("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", telegram.base_url())];
+    env.extend(clock.iter().flat_map(SteppingClock::environment));
+    let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut house = House::open(&env);
     house.does(&["tenant", "create", "acme"]);
     make_bot(&house, "7001", "7001:crash-test-token", &["--mode", "webhook"]);
     let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    // One message waits through all of it for an agent that dials in at the end.
+    make_bot(&house, "7002", "7002:sleeper-test-token", &["--mode", "webhook"]);
+    let sleeper = house.does(&["agent", "create", "sleeper", "--tenant", "acme", "--bot", "telegram:7002"]);
+    telegram.inject(Injection::text(99, "good morning").to_bot(7002)).unwrap();
+    let taken = |telegram: &Telegram| telegram.deliveries(Some(7002)).confirmed.len() == 1;
+    assert!(telegram.until(PATIENCE, taken).await, "the first message is taken");
 
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (leave, left) = tokio::sync::oneshot::channel::<()>();
@@ -83,8 +126,28 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_hou
         // Some more get through, then it dies in the middle of the next ones.
         let wanted = seen.lock().unwrap().handled.len() + 1 + dice.below(40);
         wait(&seen, |seen| seen.handled.len() >= wanted).await;
+        if let Some(clock) = &clock {
+            // A step while everybody is connected: everything goes on.
+            clock.set_wrong(&mut dice);
+            wait(&seen, |seen| seen.handled.len() >= wanted + 5).await;
+        }
         tokio::time::sleep(Duration::from_micros(dice.below(3000) as u64)).await;
         house.kill();
+        if let Some(clock) = &clock {
+            // The machine boots with a clock that is far behind, takes messages, and falls once more; it comes
+            // back with the right time.
+            clock.set_behind(&mut dice);
+            house.start();
+            let made = house.does(&["tenant", "create", &format!("behind-{kill}")]);
+            let week_ago = Timepiece::wall().now() - Duration::from_secs(7 * 24 * 3600);
+            let created = made["created_at"].as_str().expect("a tenant says when it was made");
+            assert!(*created < *week_ago.to_string(), "the server's clock is behind: {created}");
+            let confirmed = telegram.deliveries(Some(7001)).confirmed.len();
+            let more = |telegram: &Telegram| telegram.deliveries(Some(7001)).confirmed.len() >= confirmed + 5;
+            assert!(telegram.until(PATIENCE, more).await, "nothing is taken while the clock is behind");
+            house.kill();
+            clock.set(0);
+        }
         house.start();
         if (kill + 1) % 20 == 0 {
             println!("{} kills, {} messages handled", kill + 1, seen.lock().unwrap().handled.len());
@@ -95,38 +158,65 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_hou
 
     assert!(telegram.until(PATIENCE, |telegram| telegram.deliveries(Some(7001)).pending == 0).await);
     wait(&seen, |seen| {
-        seen.handled.len() as u64 == said && (seen.done.len() + seen.cut_off.len()) as u64 == said
+        let handled: u32 = seen.handled.values().sum();
+        seen.handled.len() as u64 == said && seen.done.len() + seen.cut_off.len() == handled as usize
     })
     .await;
     leave.send(()).unwrap();
     agent.await.unwrap();
+    assert_eq!(first_message(house.url.clone(), &sleeper).await, "good morning");
 
     let confirmed = telegram.deliveries(Some(7001)).confirmed.len() as u64;
     let seen = seen.lock().unwrap();
-    let lost = said - seen.handled.len() as u64;
-    let twice = seen.handled.values().filter(|times| **times > 1).count();
     let mut posted: HashMap<String, u32> = HashMap::new();
     let sent = Filter { kinds: vec![Kind::Sent], ..Filter::default() };
     for row in telegram.transcript(&sent) {
         *posted.entry(row.text.unwrap_or_default()).or_default() += 1;
     }
-    let untrue = seen.done.iter().filter(|text| posted.get(*text) != Some(&1)).count();
-    let cut_off_twice =
-        seen.cut_off.iter().filter(|text| posted.get(*text).copied().unwrap_or(0) > 1).count();
+    let times = |text: &String| posted.get(text).copied().unwrap_or(0);
+    let tally = Tally {
+        said,
+        confirmed,
+        lost: said - seen.handled.len() as u64,
+        handled_twice: seen.handled.values().filter(|times| **times > 1).count(),
+        untrue: seen.done.iter().filter(|text| times(text) != 1).count(),
+        cut_off_twice: seen.cut_off.iter().filter(|text| times(text) > 1).count(),
+        in_order: seen.order.values().all(|order| order.is_sorted()),
+    };
     println!(
-        "{kills} kills, {said} messages, {confirmed} acknowledged: {lost} lost, {twice} handled twice; \
-         {} actions reported as done, {untrue} of them not at the platform exactly once; \
-         {} cut off by a kill, {cut_off_twice} of them there twice",
+        "{kills} kills, {said} messages, {confirmed} acknowledged: {} lost, {} handled twice; \
+         {} actions reported as done, {} of them not at the platform exactly once; \
+         {} cut off by a kill, {} of them there twice",
+        tally.lost,
+        tally.handled_twice,
         seen.done.len(),
+        tally.untrue,
         seen.cut_off.len(),
+        tally.cut_off_twice,
     );
-    assert_eq!(confirmed, said);
-    assert_eq!((lost, twice, untrue, cut_off_twice), (0, 0, 0, 0));
-    for (chat, order) in &seen.order {
-        assert!(order.is_sorted(), "out of order in chat {chat}: {order:?}");
-    }
     drop(seen);
     house.kill();
+    tally
+}
+
+/// What the agent that slept through everything is given first.
+async fn first_message(url: String, agent: &serde_json::Value) -> String {
+    let text = |name: &str| agent[name].as_str().unwrap().to_owned();
+    let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")))
+        .fronting([posthouse_agent::Identity::new("telegram", "7002")]);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let running = Agent::builder(WebSocketTransport::new(settings).unwrap())
+        .on_message(move |message: Message, _conversation: Conversation| {
+            let _ = tell.send(message.text().to_owned());
+            async { Ok(()) }
+        })
+        .run(std::future::pending());
+    tokio::select! {
+        ended = running => panic!("it stays until it has heard something: {ended:?}"),
+        first = tokio::time::timeout(PATIENCE, told.recv()) => {
+            first.expect("the message that waited is there").expect("the agent runs")
+        }
+    }
 }
 
 async fn run_agent(

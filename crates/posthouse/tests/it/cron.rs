@@ -1,4 +1,4 @@
-//! An agent with jobs, seen from the house: it arms them over HTTP and takes its fires at a callback.
+//! Test agent with cron jobs: it arms them over HTTP and receives its fires at a callback URL.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Call {
     }
 }
 
-/// Where agents take fires, with the claim an SDK agent makes: one fire time of one job runs once. A call
-/// to any other path is refused, and told of as one that does not run.
+/// Callback server of agents. It claims fires as an SDK agent does, so each fire time of a job runs once. A
+/// call to any other path is refused and recorded as one that does not run.
 #[derive(Clone)]
 pub struct Callback {
     url: String,
@@ -114,7 +114,7 @@ async fn take(State(book): State<Arc<Book>>, request: Request) -> Response {
     }
 }
 
-/// The hand an agent arms its jobs with.
+/// Client with which an agent arms its jobs.
 #[derive(Clone)]
 pub struct Armer {
     house: String,
@@ -131,7 +131,7 @@ impl Armer {
         Self { house: house.url.clone(), token, callback, client }
     }
 
-    /// A wish to be called at that time, nothing special about it.
+    /// An arm request for that time, with default fields.
     pub fn wish(&self, job: &str, fire_at: &FireAt) -> Provision {
         Provision {
             job: job.into(),
@@ -144,7 +144,7 @@ impl Armer {
         }
     }
 
-    /// The answer, or nothing when the house was gone before it gave one.
+    /// The answer, or none if the server ended before it answered.
     pub async fn posts(&self, verb: &str, body: &Value) -> Option<(u16, Value)> {
         let url = format!("{}/api/agent-cron/{verb}", self.house);
         let request = self.client.post(url).bearer_auth(&self.token).body(body.to_string());
@@ -159,7 +159,7 @@ impl Armer {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    /// Arms and takes no for no answer.
+    /// Arms and retries until it succeeds.
     pub async fn arms(&self, wish: &Provision) -> Value {
         let (status, answer) = self.posts("provision", &wish.body()).await.unwrap();
         assert_eq!(status, 200, "{answer}");
@@ -173,7 +173,7 @@ impl Armer {
         );
     }
 
-    /// What is armed, as the house tells it.
+    /// The armed jobs, as the server lists them.
     pub async fn listed(&self) -> Vec<Value> {
         let (status, answer) = self.asks("list").await;
         assert_eq!(status, 200, "{answer}");

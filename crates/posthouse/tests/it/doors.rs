@@ -1,4 +1,4 @@
-//! Where the doors are and who opens them.
+//! HTTP paths of the whole server and their authentication.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ async fn health_is_open_and_metrics_want_the_admin_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_mounted_under_the_path_of_the_public_address() {
     provide_crypto();
-    let mut house = House::open(&[]);
+    let mut house = House::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
     let bare = house.url.clone();
     house.stop();
     house.moves_to(&format!("{bare}/inn"));

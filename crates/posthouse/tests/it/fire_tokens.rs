@@ -1,9 +1,9 @@
-//! The two ends of a fire token: what the house signs, an agent of ours takes.
+//! Fire tokens from signing to verification: an SDK agent accepts what the server signs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Ledger, Place};
+use ledger::{Ledger, Location};
 use posthouse_agent::verify::{Expected, FireVerifier, KeySet, PerJobKey, PortalJwt, judge};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{
@@ -24,7 +24,7 @@ const FIRE_AT: &str = "2026-06-18T12:34:56.123456+00:00";
 
 /// The signer of a house that stands in memory.
 async fn signer(clock: &Timepiece) -> Signer {
-    let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
+    let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
     let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
     let house = ledger.house();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, clock.clone());
@@ -128,8 +128,8 @@ async fn a_per_job_key_of_the_house_vouches_to_the_agent_that_was_given_it() {
     assert!(verifier.verify(&other, &body()).await.is_none());
 }
 
-/// Signing and TLS share one provider, and neither finds it by what features happen to be on: a second
-/// one would turn the first token or the first handshake into a panic.
+/// Signing and TLS share one crypto provider, and neither chooses it by the enabled cargo features: a
+/// second provider would make the first token or the first TLS handshake panic.
 #[tokio::test]
 async fn one_token_is_minted_and_one_tls_client_opened_by_the_one_crypto_provider() {
     let clock = Timepiece::wound(Moment::from_seconds(1_790_000_000));

@@ -1,7 +1,8 @@
-//! A house as its users have it: the real binary, in a folder of its own, spoken to by its command line.
+//! Test server: the real binary in its own folder, driven by its command line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +45,7 @@ impl House {
         let url = format!("http://127.0.0.1:{port}");
         let mut all = vec![
             ("POSTHOUSE_SERVER__LISTEN".to_owned(), format!("127.0.0.1:{port}")),
-            // Said on purpose: this address is one that the stand-ins can reach.
+            // Set explicitly: an address that the stand-ins can reach.
             ("POSTHOUSE_SERVER__PUBLIC_URL".to_owned(), url.clone()),
             ("POSTHOUSE_ERRAND__ALLOW_HTTP".to_owned(), "true".to_owned()),
             ("POSTHOUSE_ERRAND__ALLOW_CIDRS".to_owned(), "127.0.0.0/8".to_owned()),
@@ -61,7 +62,7 @@ impl House {
 
     /// Starts the binary and returns when it says that it is ready.
     pub fn start(&mut self) {
-        // Somebody who knows nothing of places may sit on the port for a moment.
+        // Another process may use the port for a moment.
         for _ in 0..100 {
             match self.tries_to_start() {
                 Ok(()) => return,
@@ -102,6 +103,33 @@ impl House {
         self.log.lock().unwrap().push_str(&ready);
         self.child = Some(child);
         Ok(())
+    }
+
+    /// The first line of its log with these words, as soon as it is written.
+    pub async fn logs(&self, words: &str) -> String {
+        let line = || self.log.lock().unwrap().lines().find(|line| line.contains(words)).map(str::to_owned);
+        let written = async {
+            loop {
+                match line() {
+                    Some(line) => return line,
+                    None => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+        };
+        let written = tokio::time::timeout(Duration::from_secs(20), written).await;
+        written.unwrap_or_else(|_| panic!("no line says `{words}`:\n{}", self.log.lock().unwrap()))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// The most memory that the process ever used, in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     /// Starts again under another public address on the same port.
@@ -158,7 +186,9 @@ impl House {
     /// A file with a secret in it, for commands that take one.
     pub fn secret_file(&self, name: &str, secret: &str) -> String {
         let path = self.dir.path().join(name);
-        std::fs::File::create(&path).unwrap().write_all(secret.as_bytes()).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).unwrap();
+        file.write_all(secret.as_bytes()).unwrap();
         path.to_str().unwrap().to_owned()
     }
 }
@@ -172,8 +202,9 @@ impl Drop for House {
     }
 }
 
-/// A port that stays one house's while it is down. It lies below those that the system gives to whoever asks for
-/// any, and its namesake of UDP is held as long as the house is there, so that no other house takes it either.
+/// A port that stays reserved for one server while it is down. It is below the range from which the system
+/// assigns ports. The UDP port of the same number is held as long as the server exists, so that no other
+/// test takes it.
 struct Place {
     port: u16,
     _held: UdpSocket,
@@ -185,7 +216,7 @@ impl Place {
 
     fn take() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Tests run in many processes: each begins somewhere else.
+        // Tests run in many processes, so each starts its search at another port.
         let begin = std::process::id().wrapping_mul(37);
         for _ in 0..Self::COUNT {
             let turn = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % Self::COUNT;

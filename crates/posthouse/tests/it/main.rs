@@ -1,25 +1,32 @@
-//! The house as a whole: its borders, its command line, its doors.
+//! Integration tests of the whole server: borders, command line, HTTP.
 
-// Actors unwrap too: a broken promise is a failed test wherever it shows.
+// Actors unwrap too: a failure there is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod agent_doors;
 mod arrows;
 mod bad_input;
 mod bad_input_post;
+mod bodies;
 mod canaries;
 mod canaries_post;
 mod closing;
+mod connections;
 mod crash;
 mod cron;
 mod cron_doors;
 mod doors;
 mod fire_tokens;
 mod house;
+mod key_permissions;
 mod matrix;
 mod post_cli;
 mod post_reading;
 mod receiver;
+mod storage;
 mod story;
+mod strangers;
 mod talk;
 mod tokens;
 mod tokens_doors;
+mod unfinished_messages;

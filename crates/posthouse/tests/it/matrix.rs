@@ -1,13 +1,14 @@
-//! Whose is what: every operation there is, by everybody whom it does not belong to. All of it is refused,
-//! and nobody can tell a thing of somebody else's from one that is not there.
+//! Permission matrix: every operation is tried with every credential that does not permit it. All are
+//! refused, and a refusal does not reveal whether the object exists.
 //!
-//! The operations come from the code: what the routers mount, what an agent can say on its socket, and what
-//! the command line knows. One that has no row here fails these tests.
+//! The operations come from the code: the routes of the routers, the frames and actions of an agent's
+//! socket, and the commands of the command line. An operation without a row here fails these tests.
 
 mod admin;
 mod cast;
 mod commands;
 mod line;
+mod proxy;
 mod v1;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ use std::collections::BTreeMap;
 use cast::Cast;
 pub use cast::{basic, gateway_token};
 
-/// A name in two forms of one length: what is there and belongs to somebody, and what never was.
+/// A name in two forms of equal length: one that exists and belongs to somebody, and one that does not
+/// exist.
 #[derive(Clone)]
 struct Name {
     there: String,
@@ -46,7 +48,7 @@ impl Name {
     }
 }
 
-/// What became of every cell.
+/// Result of every cell.
 #[derive(Default)]
 struct Cells {
     count: BTreeMap<&'static str, usize>,
@@ -54,7 +56,7 @@ struct Cells {
 }
 
 impl Cells {
-    /// One operation by one wrong owner: refused, and as if it were not there.
+    /// Tries one operation with one wrong credential: it must be refused as if the object did not exist.
     fn cell(&mut self, table: &'static str, what: &str, refused: bool, there: &str, absent: &str) {
         *self.count.entry(table).or_default() += 1;
         if !refused {
@@ -104,6 +106,12 @@ async fn no_command_does_for_the_wrong_owner_what_it_does_for_the_right_one() {
     commands::fill(&cast, &mut cells);
     cells.all_are_right();
     cast.is_undisturbed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_of_a_neighbours_question_is_as_free_as_one_that_nobody_uses() {
+    let cast = Cast::gather().await;
+    v1::taken_correlation(&cast).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Writing to agents from a shell: `notify`, `wake` and `ask`, what became of it, and the ways there.
+//! Commands that write to agents: `notify`, `wake` and `ask`, with receipts, connectors and aliases.
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
@@ -57,7 +57,7 @@ pub async fn dials(house: &House, agent: &Value) -> Rider {
     Rider::dial(house, agent, &[("post", "post")]).await
 }
 
-/// What a program sent, without the line that tells agents of other makes what it is.
+/// The text of a program's message, without the first line that the server adds for agents without the SDK.
 pub fn text(inbound: &Inbound) -> String {
     let posted = inbound.event.post.as_ref().unwrap();
     posted.unwrap(&inbound.event.text).to_owned()
@@ -128,7 +128,7 @@ async fn a_text_is_told_from_the_line_or_from_a_pipe_and_followed_to_its_end() {
         assert_eq!(text(&rider.hears().await), "line one\n-line two;");
     }
     let (code, words) = fails(&house, &["notify", "heron", "--tenant", "acme"]);
-    assert!(code == 1 && words.contains("nothing to say"), "{words}");
+    assert!(code == 1 && words.contains("no text:"), "{words}");
     house.does(&["notify", "heron", "-5 degrees", "--tenant", "acme"]);
     assert_eq!(text(&rider.hears().await), "-5 degrees");
     let (code, words) = fails(&house, &["notify", "heron", "--tennant=acme"]);
@@ -167,7 +167,7 @@ async fn a_wake_says_whether_it_woke_and_may_be_put_off() {
     let waiting = house.does(&["receipt", "list", "--tenant", "acme", "--state", "scheduled"]);
     assert_eq!(waiting["items"][0]["dispatch_id"], later["dispatch_id"]);
     let (code, words) = fails(&house, &["wake", "heron", "--tenant", "acme", "--when", "tomorrow"]);
-    assert!(code == 1 && words.contains("`tomorrow` is no time"), "{words}");
+    assert!(code == 1 && words.contains("`tomorrow` is not a time"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,7 +231,7 @@ async fn an_answer_is_printed_bare_and_who_does_not_answer_has_a_code_of_its_own
     assert!(code == 3 && words.contains("no answer within 1000 ms"), "{code}: {words}");
     for verb in ["ask", "notify", "wake"] {
         let (code, words) = fails(&house, &[verb, "stork", "hello", "--tenant", "acme"]);
-        assert!(code == 4 && words.contains("nobody knows an agent `stork`"), "{verb} {code}: {words}");
+        assert!(code == 4 && words.contains("unknown agent `stork`"), "{verb} {code}: {words}");
     }
     let (code, words) = fails(&house, &["ask", "heron@desk", "hello", "--tenant", "acme"]);
     assert!(code == 1 && words.contains("not with a session"), "{code}: {words}");
@@ -256,7 +256,7 @@ async fn whoever_asked_waits_on_over_a_kill_of_the_house_or_attaches_again() {
     // The question is its asker's own.
     house.does(&["tenant", "create", "umbrella"]);
     let (code, words) = fails(&house, &["ask", "--attach", "q-1", "--tenant", "umbrella"]);
-    assert!(code == 1 && words.contains("no question of yours"), "{words}");
+    assert!(code == 1 && words.contains("you have no question"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,10 +291,10 @@ async fn a_program_speaks_with_its_own_credential_wherever_that_is_kept() {
         &[("POSTHOUSE_CLIENT_ID", id), ("POSTHOUSE_CLIENT_SECRET", "canary-wrong")],
     );
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(err(&wrong).contains("does not take the secret"), "{}", err(&wrong));
+    assert!(err(&wrong).contains("rejects the secret"), "{}", err(&wrong));
     assert!(!err(&wrong).contains("canary"), "{}", err(&wrong));
     let (code, said) = fails(&house, &words);
-    assert!(code == 1 && said.contains("as whom?"), "{said}");
+    assert!(code == 1 && said.contains("no credentials:"), "{said}");
     let (code, said) = fails(&house, &["notify", "heron", "x", "--tenant", "nobody"]);
     assert!(code == 1 && said.contains("there is no tenant `nobody`"), "{said}");
     assert!(rider.has_heard_nothing());
@@ -358,7 +358,7 @@ async fn aliases_and_what_agents_may_do_are_the_operators_to_say() {
     assert_eq!(text(&rider.hears().await), "hello");
     assert_eq!(house.does(&["alias", "list"])["items"][0]["agent"], "heron");
     let (code, words) = fails(&house, &["alias", "create", "heron", "stork", "--tenant", "acme"]);
-    assert!(code == 1 && words.contains("called that already"), "{words}");
+    assert!(code == 1 && words.contains("choose another alias"), "{words}");
     house.does(&["alias", "remove", "stork", "--tenant", "acme"]);
     assert_eq!(fails(&house, &["notify", "stork", "hello", "--tenant", "acme"]).0, 4);
 

@@ -1,5 +1,5 @@
-//! A receiver of webhooks whose manners are the last word of the path it is called at, and who keeps
-//! everything that it is told.
+//! Webhook receiver whose behaviour is chosen by the last segment of its path, and which records every
+//! call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::talk::PATIENCE;
 
-/// Every way in which it can answer.
+/// All behaviours.
 pub const MANNERS: [&str; 9] =
     ["good", "refusing", "angry", "angry-once", "hanging", "nonsense", "moved", "answering", "misanswering"];
 

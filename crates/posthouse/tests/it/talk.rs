@@ -1,4 +1,4 @@
-//! People, a platform and an agent around one house.
+//! Actors for tests: people, a platform and an agent around one server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::house::House;
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Nothing in a process may depend on which test ran first.
+/// Tests share a process, so nothing may depend on their order.
 pub fn provide_crypto() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
@@ -36,7 +36,7 @@ pub async fn telegram(tokens: &[&str]) -> Telegram {
 /// Makes a bot of the stand-in's; `more` are further words of the command.
 pub fn make_bot(house: &House, id: &str, token: &str, more: &[&str]) -> Value {
     let token = house.secret_file("token", token);
-    let words = ["bot", "create", "telegram", "--id", id, "--token-file", &token];
+    let words = ["bot", "create", "telegram", "--id", id, "--open", "--token-file", &token];
     house.does(&[&words, more].concat())
 }
 
@@ -55,7 +55,7 @@ pub fn count(telegram: &Telegram, chat: i64, text: &str) -> usize {
     telegram.transcript(&sent).iter().filter(|row| row.text.as_deref() == Some(text)).count()
 }
 
-/// An agent on the line that tells the test everything it hears.
+/// A connected agent that reports everything it receives to the test.
 pub struct Rider {
     pub line: WebSocketTransport,
     heard: mpsc::UnboundedReceiver<Inbound>,
@@ -73,7 +73,7 @@ impl InboundHandler for Ear {
 }
 
 impl Rider {
-    /// Dials in with what `agent create` printed.
+    /// Connects with the output of `agent create`.
     pub async fn dial(house: &House, agent: &Value, identities: &[(&str, &str)]) -> Self {
         let settings = Settings::new(
             house.url.clone(),

@@ -1,4 +1,4 @@
-//! Clients and logins, by the command line that makes them and the doors that take them.
+//! Clients and logins: created by the command line, used over HTTP.
 
 use serde_json::{Value, json};
 

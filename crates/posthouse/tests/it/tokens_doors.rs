@@ -1,4 +1,4 @@
-//! Every secret at every door: each opens its own and no other.
+//! Every secret at every authenticated path: each is valid only where it belongs.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -38,7 +38,7 @@ enum Door {
 
 use Door::{Admin, Cron, Exchange, Fire, FireByKey, Metrics, Post, Refresh, Relay, Scheduler};
 
-/// What whoever is refused hears.
+/// The answer to a refused request.
 const DOORS: [(Door, &str); 10] = [
     (Relay, "closed 4401"),
     (Cron, "401 invalid_token"),

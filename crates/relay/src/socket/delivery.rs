@@ -1,4 +1,6 @@
-//! Handing over: oldest first, so many outstanding and no more, forgotten when acknowledged.
+//! Delivery of inbox entries: oldest first, within a window, until each is acknowledged.
+
+mod held;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,50 +8,67 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use ledger::{Acknowledgement, Entry, Seq, Setback};
-use posthouse_time::Moment;
+use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{EntryId, frame};
 use serde_json::value::RawValue;
 
-use super::{Ending, Socket};
-use crate::desk::{Desk, Role};
+use super::{Ending, STOP_PING, Socket};
+use crate::agent_connections::{AgentConnections, Role, State};
+use crate::turns::session_in;
 use crate::{Config, Fault, Relay};
+use held::SetAside;
 
 /// Entries read from the ledger at a time.
 const BATCH: u16 = 128;
-/// How long a superseded socket has to show that it is alive, which makes its entry suspect.
+/// Time for a superseded socket to show that it is alive, which makes its entry suspect.
 const PROBE: Duration = Duration::from_secs(5);
-/// Between two tries to commit acknowledgements while the ledger refuses.
+/// Pause between two attempts to commit acknowledgements while the ledger fails.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Acknowledgements that may wait for the ledger; whatever comes beyond is handed over again.
+/// Maximum number of acknowledgements waiting for the ledger. Entries of further ones are delivered again.
 const TAKEN: usize = 4096;
-/// How long a socket that ends waits for its acknowledgements to be kept.
+/// First pause before an inbox that could not be read is read again. It doubles after each failure, up to the longest.
+const READ_AGAIN: Duration = Duration::from_millis(250);
+const READ_AGAIN_AT_MOST: Duration = Duration::from_secs(30);
+/// Time for which a closing socket waits until its acknowledgements are stored.
 const KEPT_WITHIN: Duration = Duration::from_secs(3);
 
 pub(super) struct Delivery {
     window: usize,
-    /// Nothing is handed over before this moment.
-    ready: Moment,
+    /// Nothing is delivered before this time.
+    ready: Instant,
     pub idle: bool,
-    /// The last entry handed over.
+    /// The last delivered entry.
     cursor: Seq,
     outstanding: VecDeque<Outstanding>,
-    /// Read from the ledger, not yet handed over.
+    /// Lease of the oldest outstanding entry.
+    lease: Lease,
+    /// Read from the ledger, not yet delivered.
     read: VecDeque<Entry>,
+    /// Set aside while entries of other chats pass.
+    held: SetAside,
+    /// Earliest time at which one of these may be delivered.
+    look_again: Option<Instant>,
+    /// This socket sends typing signs, so their absence shows that a turn has ended.
+    pub has_typed: bool,
     /// The last read was full: there is more in the ledger.
     more: bool,
     reading: Option<BoxFuture<'static, Result<Vec<Entry>, ledger::Fault>>>,
-    /// Taken by the agent, not yet on their way to the ledger.
+    /// Number of reads that failed in a row, and time of the next attempt.
+    failed_reads: u32,
+    read_again: Option<Instant>,
+    /// Acknowledged by the agent, not yet given to the ledger.
     taken: Vec<Acknowledgement>,
     committing: Option<BoxFuture<'static, ()>>,
-    /// An entry that was outstanding when this socket was superseded, and until when it may answer.
-    suspect: Option<(EntryId, Moment)>,
-    /// Made live again by another's end: handed nothing until it has answered a ping, by this moment.
-    proving: Option<Moment>,
-    /// In whose turn the ledger was read.
+    /// An entry that was outstanding when this socket was superseded, and the time limit for the socket's pong.
+    suspect: Option<(EntryId, Instant)>,
+    /// Set when this socket became live again because another one ended. It gets nothing until it answers a ping, for
+    /// which this is the deadline.
+    proving: Option<Instant>,
+    /// The turn number of the agent's connections at which the ledger was read.
     turn: u64,
 }
 
-/// Where an entry to be handed over was found.
+/// Source of an entry to be delivered.
 #[derive(Clone, Copy)]
 enum Origin {
     Ledger,
@@ -58,25 +77,48 @@ enum Origin {
 
 struct Outstanding {
     id: EntryId,
-    /// Where it lies in the ledger, and how long its event is.
+    /// Its position in the ledger, and the length of its event.
     place: (Seq, i64),
+    /// Time of delivery, for its record.
     handed: Moment,
-    /// Late in the lease the peer is asked whether it is there at all, and may answer.
+}
+
+/// Time limit for acknowledging the oldest outstanding entry. It counts from when that entry became the oldest, so that
+/// an agent that works through its window one by one is not late with the last.
+#[derive(Default)]
+struct Lease {
+    since: Instant,
+    /// Late in the lease the server pings the peer, and records whether it answers.
     asked: bool,
     answered: bool,
+    /// The agent sent a request meanwhile. Its reader may be waiting for the result, which is queued behind this
+    /// entry. That is no sign of poison (contract section 13.1).
+    works: bool,
+}
+
+impl Lease {
+    fn starting(since: Instant) -> Self {
+        Self { since, ..Self::default() }
+    }
 }
 
 impl Delivery {
-    pub fn new(window: u16, ready: Moment, turn: u64) -> Self {
+    pub fn new(window: u16, ready: Instant, turn: u64) -> Self {
         Self {
             window: usize::from(window),
             ready,
             idle: false,
             cursor: Seq(0),
             outstanding: VecDeque::new(),
+            lease: Lease::default(),
             read: VecDeque::new(),
+            held: SetAside::default(),
+            look_again: None,
+            has_typed: false,
             more: false,
             reading: None,
+            failed_reads: 0,
+            read_again: None,
             taken: Vec::new(),
             committing: None,
             suspect: None,
@@ -85,8 +127,8 @@ impl Delivery {
         }
     }
 
-    /// Nothing is handed over before `until`.
-    pub fn settle(&mut self, until: Moment) {
+    /// Delivers nothing before `until`.
+    pub fn settle(&mut self, until: Instant) {
         self.ready = until;
     }
 
@@ -94,37 +136,50 @@ impl Delivery {
         self.outstanding.is_empty() && self.taken.is_empty() && self.committing.is_none()
     }
 
-    /// The entry that this socket was handed and did not answer for.
+    /// The oldest entry that this socket got and did not acknowledge.
     pub fn unanswered(&self) -> Option<EntryId> {
         let suspect = self.suspect.as_ref().map(|(entry, _)| entry);
         self.outstanding.front().map(|oldest| &oldest.id).or(suspect).cloned()
     }
 
-    pub fn next_timer(&self, config: &Config) -> Option<Moment> {
-        let lease = self.outstanding.front().map(|oldest| {
-            oldest.handed + if oldest.asked { config.ack_lease.0 } else { asking_time(config.ack_lease.0) }
+    pub fn next_timer(&self, config: &Config) -> Option<Instant> {
+        let lease = self.outstanding.front().map(|_| {
+            let allowed = config.ack_lease.0;
+            self.lease.since + if self.lease.asked { allowed } else { asking_time(allowed) }
         });
-        // Only until it has passed: `tick` clears it.
-        let ready = (self.ready > Moment::default()).then_some(self.ready);
-        [lease, ready, self.suspect.as_ref().map(|(_, until)| *until), self.proving]
-            .into_iter()
-            .flatten()
-            .min()
+        // `check_lease` clears these times once they have passed.
+        let ready = (self.ready > Instant::default()).then_some(self.ready);
+        [
+            lease,
+            ready,
+            self.read_again,
+            self.look_again,
+            self.suspect.as_ref().map(|(_, until)| *until),
+            self.proving,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
-    /// Completes when a read or a commit has.
-    pub async fn progress(&mut self) {
+    /// Completes when a read or a commit completes.
+    pub async fn progress(&mut self, timepiece: &Timepiece) {
         tokio::select! {
             () = optional(&mut self.committing) => self.committing = None,
             read = optional(&mut self.reading) => {
                 self.reading = None;
                 match read {
                     Ok(entries) => {
+                        self.failed_reads = 0;
                         self.more = entries.len() == usize::from(BATCH);
                         self.read.extend(entries);
                     }
                     Err(fault) => {
-                        tracing::error!(%fault, "could not read an inbox");
+                        let pause = READ_AGAIN.saturating_mul(2_u32.saturating_pow(self.failed_reads));
+                        let pause = pause.min(READ_AGAIN_AT_MOST);
+                        tracing::error!(%fault, "could not read an inbox; trying again in {pause:?}");
+                        self.failed_reads = self.failed_reads.saturating_add(1);
+                        self.read_again = Some(timepiece.instant() + pause);
                         self.more = true;
                     }
                 }
@@ -134,19 +189,21 @@ impl Delivery {
 
     fn forget_read(&mut self) {
         self.read.clear();
+        self.held.clear();
         self.reading = None;
         self.more = false;
     }
 
-    /// May the next entry leave? With a window of one the previous must be committed first: that bounds
-    /// what a stock agent can see twice to one entry per death (contract section 16.3).
+    /// Whether the next entry may be delivered. With a window of one, the previous acknowledgement must be committed
+    /// first: that limits what a stock agent can see twice to one entry per crash (contract section 16.3).
     fn has_room(&self) -> bool {
         let settled = self.window > 1 || (self.taken.is_empty() && self.committing.is_none());
         self.outstanding.len() < self.window && settled
     }
 }
 
-/// When the peer is asked: late, so that one which froze meanwhile is not taken for one whose reader died.
+/// Time of the ping within the lease. It is late, so that a peer that froze meanwhile is not mistaken for one whose
+/// reader died.
 fn asking_time(lease: Duration) -> Duration {
     lease - lease / 6
 }
@@ -159,26 +216,25 @@ async fn optional<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
 }
 
 impl Socket {
-    /// Hands over whatever may leave now.
+    /// Delivers all entries that may be delivered now.
     pub(super) async fn pump(&mut self) -> Result<(), Ending> {
-        let now = self.now();
+        let (now, handed) = (self.now(), self.relay.0.timepiece.now());
         let mut fed = false;
         while let Some((entry, origin)) = self.next_entry(now) {
             let Some(line) = inbound(&entry, origin) else {
-                // It was written by us as JSON; a row that is none can only be poison.
+                // The server wrote the row as JSON. A row that is not JSON can only be poison.
                 self.set_back(&entry.id, Setback::Poison).await;
                 continue;
             };
             self.feed(&line).await?;
             fed = true;
             if let Some(seated) = &mut self.seated {
-                seated.delivery.outstanding.push_back(Outstanding {
-                    id: entry.id,
-                    place: (entry.seq, entry.event.len() as i64),
-                    handed: now,
-                    asked: false,
-                    answered: false,
-                });
+                let delivery = &mut seated.delivery;
+                if delivery.outstanding.is_empty() {
+                    delivery.lease = Lease::starting(now);
+                }
+                let place = (entry.seq, entry.event.len() as i64);
+                delivery.outstanding.push_back(Outstanding { id: entry.id, place, handed });
             }
         }
         if fed {
@@ -187,25 +243,28 @@ impl Socket {
         Ok(())
     }
 
-    fn next_entry(&mut self, now: Moment) -> Option<(Entry, Origin)> {
+    /// Takes the next entry to deliver and records it as the agent's current work.
+    fn next_entry(&mut self, now: Instant) -> Option<(Entry, Origin)> {
         let delivery = &mut self.seated.as_mut()?.delivery;
+        delivery.look_again = None;
         if delivery.idle || delivery.proving.is_some() || now < delivery.ready {
             return None;
         }
-        let mut state = self.desk.state.lock();
-        // Asked under the lock: a socket that does not know yet that it was superseded must neither hand
-        // over nor empty the tail that its successor counts on.
+        let mut state = self.connections.state.lock();
+        // Checked under the lock: a socket that does not know yet that it was superseded must neither deliver
+        // entries nor empty the tail that its successor needs.
         if !state.is_live(self.id) {
             return None;
         }
         if delivery.turn != state.turn {
-            // Another socket was served in between: what was read before may have been taken since.
+            // Another socket was live in between, so entries read before may have been acknowledged since.
             delivery.turn = state.turn;
+            state.rewound |= !delivery.held.is_empty();
             delivery.forget_read();
             state.behind = true;
         }
         if state.rewound {
-            // Older entries are back in line: begin again once nothing is outstanding.
+            // Older entries were put back into the queue: start from the beginning once nothing is outstanding.
             if !delivery.has_nothing_in_flight() {
                 return None;
             }
@@ -218,11 +277,20 @@ impl Socket {
             if !delivery.has_room() {
                 return None;
             }
+            if let Some((entry, origin)) = delivery.release(&mut state, self.id, now) {
+                return Some(noted(&mut state, self.id, entry, origin, now));
+            }
+            if delivery.reads_skipped() {
+                state.behind = true;
+            }
             if let Some(entry) = delivery.read.pop_front() {
                 delivery.cursor = entry.seq;
-                return Some((entry, Origin::Ledger));
+                if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Ledger, now) {
+                    return Some(noted(&mut state, self.id, entry, Origin::Ledger, now));
+                }
+                continue;
             }
-            if delivery.reading.is_some() {
+            if delivery.reading.is_some() || delivery.read_again.is_some() {
                 return None;
             }
             if state.behind || delivery.more {
@@ -231,19 +299,21 @@ impl Socket {
                 }
                 delivery.more = false;
                 delivery.reading =
-                    Some(unread(self.relay.clone(), self.desk.instance.clone(), delivery.cursor));
+                    Some(unread(self.relay.clone(), self.connections.instance.clone(), delivery.cursor));
                 return None;
             }
             let entry = state.next()?;
-            // What was committed while the ledger was being read stands in both.
+            // An entry that was committed during the read of the ledger is in both.
             if entry.seq > delivery.cursor {
                 delivery.cursor = entry.seq;
-                return Some((entry, Origin::Tail));
+                if let Some(entry) = delivery.unless_held(&mut state, self.id, entry, Origin::Tail, now) {
+                    return Some(noted(&mut state, self.id, entry, Origin::Tail, now));
+                }
             }
         }
     }
 
-    /// The agent took it.
+    /// Handles an acknowledgement of the agent.
     pub(super) fn acknowledged(&mut self, entry: EntryId) {
         let now = self.now();
         let Some(seated) = &mut self.seated else { return };
@@ -255,19 +325,31 @@ impl Socket {
         let at = delivery.outstanding.iter().position(|outstanding| outstanding.id == entry);
         let (handed, place) = match at.and_then(|at| delivery.outstanding.remove(at)) {
             Some(outstanding) => (outstanding.handed, Some(outstanding.place)),
-            // Taken on a socket that was superseded meanwhile: taken all the same.
-            None => (now, None),
+            // The socket was superseded meanwhile. The acknowledgement is valid all the same.
+            None => (self.relay.0.timepiece.now(), None),
         };
+        if at == Some(0) {
+            delivery.lease = Lease::starting(now);
+        }
         delivery.taken.push(Acknowledgement { entry, handed, place });
     }
 
-    /// Starts whatever commit is due.
+    /// Records that the agent sent a request that is being carried out.
+    pub(super) fn works(&mut self, types: bool) {
+        if let Some(seated) = &mut self.seated {
+            seated.delivery.lease.works = true;
+            seated.delivery.has_typed |= types;
+        }
+    }
+
+    /// Starts a commit of acknowledgements, if there are any and none is running.
     pub(super) fn start_committing(&mut self) {
         let Some(seated) = &mut self.seated else { return };
         let delivery = &mut seated.delivery;
         if delivery.committing.is_none() && !delivery.taken.is_empty() {
             let taken = std::mem::take(&mut delivery.taken);
-            delivery.committing = Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.desk), taken)));
+            delivery.committing =
+                Some(Box::pin(commit(self.relay.clone(), Arc::clone(&self.connections), taken)));
         }
     }
 
@@ -279,24 +361,27 @@ impl Socket {
                 committing.await;
             }
             if !taken.is_empty() {
-                commit(relay.clone(), Arc::clone(&self.desk), taken).await;
+                commit(relay.clone(), Arc::clone(&self.connections), taken).await;
             }
         };
-        // A ledger that refuses must not keep the seat, nor the house from closing.
+        // A failing ledger must block neither the seat nor the shutdown.
         if relay.0.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
-            tracing::error!(instance.id = %self.holder.instance, "acknowledgements were not kept: entries will be handed over again");
+            tracing::error!(instance.id = %self.holder.instance, "acknowledgements could not be stored: entries will be delivered again");
         }
     }
 
-    /// A socket that took an entry and says nothing for the lease is bad: closed, the entry kept. If it
-    /// answers pings its reader is dead, which is a sign of poison; a frozen peer is none.
-    pub(super) async fn check_lease(&mut self, now: Moment) -> Result<(), Ending> {
+    /// Closes a socket that does not acknowledge an entry within the lease. The entry stays stored. A peer that answers
+    /// pings but does nothing else has a dead reader, which is a sign of poison. A frozen peer is no such sign, and
+    /// neither is a peer that sends requests.
+    pub(super) async fn check_lease(&mut self, now: Instant) -> Result<(), Ending> {
         let lease = self.relay.0.config.ack_lease.0;
         let Some(seated) = &mut self.seated else { return Ok(()) };
         let delivery = &mut seated.delivery;
         if now >= delivery.ready {
-            delivery.ready = Moment::default();
+            delivery.ready = Instant::default();
         }
+        delivery.read_again.take_if(|again| now >= *again);
+        delivery.look_again.take_if(|again| now >= *again);
         if delivery.proving.is_some_and(|until| now >= until) {
             return Err(Ending::Close { code: 1011, reason: "a ping was not answered" });
         }
@@ -304,17 +389,17 @@ impl Socket {
             self.set_back(&entry, Setback::Loss).await;
             return Ok(());
         }
-        let Some(oldest) = delivery.outstanding.front_mut() else { return Ok(()) };
-        if now >= oldest.handed + lease {
-            let (entry, answers) = (oldest.id.clone(), oldest.answered);
+        let Some(oldest) = delivery.outstanding.front() else { return Ok(()) };
+        if now >= delivery.lease.since + lease {
+            let entry = oldest.id.clone();
             delivery.outstanding.clear();
-            if answers {
+            if delivery.lease.answered && !delivery.lease.works {
                 self.set_back(&entry, Setback::Poison).await;
             }
             return Err(Ending::Close { code: 1011, reason: "an entry was not acknowledged" });
         }
-        if !oldest.asked && now >= oldest.handed + asking_time(lease) {
-            oldest.asked = true;
+        if !delivery.lease.asked && now >= delivery.lease.since + asking_time(lease) {
+            delivery.lease.asked = true;
             return self.ping().await;
         }
         Ok(())
@@ -326,15 +411,15 @@ impl Socket {
         seated.role = role;
         let delivery = &mut seated.delivery;
         if role == Role::Live {
-            // Begin again from whatever is unread, if it is there at all (contract section 16.5).
+            // Start again from the first unread entry, once the peer has proved that it is alive (contract
+            // section 16.5).
             delivery.cursor = Seq(0);
             delivery.proving = Some(now + PROBE);
             return self.ping().await;
         }
         delivery.proving = None;
-        self.asked = now;
-        // A second socket appeared while this one is open. If this one is alive, its reader died of what
-        // it was handed (contract section 16.4); if not, it was merely lost.
+        // A second socket appeared while this one is open. If this one is alive, its reader died of the entry
+        // that it got (contract section 16.4). If not, the connection was merely lost.
         let suspect = delivery.outstanding.front().map(|oldest| oldest.id.clone());
         delivery.outstanding.clear();
         if let (Some(entry), Role::Standby) = (suspect, role) {
@@ -344,12 +429,16 @@ impl Socket {
         Ok(())
     }
 
-    pub(super) async fn ponged(&mut self) -> Result<(), Ending> {
+    pub(super) async fn ponged(&mut self, payload: &[u8]) -> Result<(), Ending> {
+        if payload == STOP_PING {
+            let now = self.now();
+            if let Some(seat) = self.connections.state.lock().seat(self.id) {
+                seat.stops_arrived = Some(now);
+            }
+        }
         let Some(seated) = &mut self.seated else { return Ok(()) };
         seated.delivery.proving = None;
-        if let Some(oldest) = seated.delivery.outstanding.front_mut() {
-            oldest.answered |= oldest.asked;
-        }
+        seated.delivery.lease.answered |= seated.delivery.lease.asked;
         if let Some((entry, _)) = seated.delivery.suspect.take() {
             self.set_back(&entry, Setback::Poison).await;
         }
@@ -363,13 +452,20 @@ impl Socket {
                 tracing::warn!(instance.id = %self.holder.instance, entry.id = %entry, "an entry became a dead letter");
             }
             Ok(false) => {}
-            Err(fault) => tracing::error!(%fault, entry.id = %entry, "could not note a setback"),
+            Err(fault) => {
+                tracing::error!(%fault, entry.id = %entry, "could not record the failed delivery of an entry");
+            }
         }
     }
 }
 
-/// The line that hands an entry over. What lay on a disk is looked at first; what this house wrote a
-/// moment ago is not.
+/// Records that an entry is delivered to this socket.
+fn noted(state: &mut State, socket: u64, entry: Entry, origin: Origin, now: Instant) -> (Entry, Origin) {
+    state.turns.handed(&entry.chat, session_in(&entry.event), socket, now);
+    (entry, origin)
+}
+
+/// The line that delivers an entry. An entry from the disk is checked to be JSON; one that was just written is not.
 fn inbound(entry: &Entry, origin: Origin) -> Option<String> {
     match origin {
         Origin::Tail => frame::inbound_line_around(&entry.event, &entry.id),
@@ -388,14 +484,14 @@ fn unread(
     Box::pin(async move { relay.0.inbox.unread(&of, after, BATCH).await })
 }
 
-/// Tries until the ledger takes it: what an agent took must not be handed to it again.
-async fn commit(relay: Relay, desk: Arc<Desk>, taken: Vec<Acknowledgement>) {
+/// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered again.
+async fn commit(relay: Relay, connections: Arc<AgentConnections>, taken: Vec<Acknowledgement>) {
     loop {
-        match relay.acknowledge(&desk, taken.clone()).await {
+        match relay.acknowledge(&connections, taken.clone()).await {
             Ok(()) => return,
             Err(Fault::Ledger(ledger::Fault::Closed)) => return,
             Err(fault) => {
-                tracing::error!(%fault, "could not note acknowledgements; trying again");
+                tracing::error!(%fault, "could not store acknowledgements; trying again");
                 relay.0.timepiece.after(AGAIN).await;
             }
         }

@@ -1,27 +1,29 @@
 //! The handshake (contract section 7): one hello per identity, one descriptor per accepted hello.
 
-use ledger::{Generation, Identity, Instance};
+use ledger::{Generation, HoldBack, Identity, Instance};
 use posthouse_wire::ToGateway;
 use posthouse_wire::frame::Hello;
 
 use super::delivery::Delivery;
 use super::{Ending, Seated, Socket};
 use crate::Fault;
-use crate::desk::Role;
+use crate::agent_connections::Role;
+use crate::generation::Proof;
 use crate::seats::UNAUTHORIZED;
 
-/// The name under which a gateway says hello when no platform was configured.
+/// Platform name in the hello of a gateway without a configured platform.
 const UNNAMED: &str = "relay";
-/// The most entries that an agent may have outstanding.
+/// Largest window: the maximum number of unacknowledged entries of an agent.
 const WIDEST: u16 = 64;
-/// A result is of use to a gateway for as long as it waits for it.
+/// Time for which a gateway waits for a result. Older results are useless to it.
 const WAITS: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Socket {
     pub(super) async fn hello(&mut self, hello: Hello) -> Result<(), Ending> {
+        self.prove(Proof::of(&hello));
         let accepted = match self.accept(&hello).await {
             Ok(Some(identity)) => identity,
-            // Not provisioned: no descriptor, and the socket stays.
+            // The identity is not the agent's: no descriptor is sent, and the socket stays open.
             Ok(None) => return Ok(()),
             Err(fault) => {
                 tracing::error!(%fault, "could not look up an agent's identities");
@@ -29,7 +31,7 @@ impl Socket {
             }
         };
         let Some(descriptor) = self.egress.descriptor(&accepted).await else { return Ok(()) };
-        // The descriptor goes first: nothing may reach the agent before it.
+        // Nothing may reach the agent before the descriptor.
         self.send(&ToGateway::Descriptor(Box::new(descriptor)).line()).await?;
         match &mut self.seated {
             Some(seated) => {
@@ -46,45 +48,41 @@ impl Socket {
     async fn sit_down(&mut self, hello: Hello, default: Identity) -> Result<(), Ending> {
         let is_ours = hello.client.is_some();
         let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
-        let turn = self.relay.sit(&self.desk, &self.holder, self.id);
+        let turn = self.relay.sit(&self.connections, &self.holder, self.id);
         let now = self.now();
-        self.asked = now;
         self.seated = Some(Box::new(Seated {
             role: Role::Live,
             advertised: vec![default],
-            is_ours,
             delivery: Delivery::new(window, now, turn),
         }));
-        // Looked up only now: whatever ends a credential from here on finds this socket at its desk.
-        let instance = match self.still_good().await {
-            Ok(Some(instance)) => instance,
+        // The check comes after taking the seat, so that a revocation from here on finds this socket.
+        let (instance, pinned, hold_back) = match self.still_good().await {
+            Ok(Some(found)) => found,
             Ok(None) => return Err(Ending::Close { code: UNAUTHORIZED.0, reason: UNAUTHORIZED.1 }),
             Err(fault) => {
                 tracing::error!(%fault, "could not look up an agent");
                 return Err(Ending::Close { code: 1013, reason: "try again" });
             }
         };
-        let shows_newer = hello.has_command_manifest && instance.generation == Generation::Auto;
-        if shows_newer {
-            self.relay.saw_newer(&self.desk);
+        // A starting stock process acknowledges messages and then drops them.
+        let settled = match self.proof.settles(pinned) {
+            true => now + self.relay.0.config.settle.0,
+            false => now,
+        };
+        if let Some(seated) = &mut self.seated {
+            seated.delivery.settle(settled);
         }
-        // A stock process drops, though it acknowledges, what reaches it while it starts up.
-        if !is_ours && !shows_newer && instance.generation != Generation::Newer {
-            let settled = now + self.relay.0.config.settle.0;
-            if let Some(seated) = &mut self.seated {
-                seated.delivery.settle(settled);
-            }
-            if let Some(seat) = self.desk.state.lock().seat(self.id) {
-                seat.settled = settled;
-            }
+        if let Some(seat) = self.connections.state.lock().seat(self.id) {
+            (seat.settled, seat.proof, seat.pinned) = (settled, self.proof, pinned);
+            seat.hold_back = hold_back;
         }
         if instance.idle
             && let Err(fault) = self.relay.0.roster.set_idle(&instance.id, false).await
         {
-            tracing::error!(%fault, "could not note that an agent is back");
+            tracing::error!(%fault, "could not record that an agent is no longer idle");
         }
-        tracing::info!(instance.id = %self.holder.instance, gateway.id = %self.holder.gateway, "an agent is on the line");
-        let mut state = self.desk.state.lock();
+        tracing::info!(instance.id = %self.holder.instance, gateway.id = %self.holder.gateway, "an agent has connected");
+        let mut state = self.connections.state.lock();
         if let Some(seat) = state.seat(self.id) {
             seat.takes_fires = is_ours && hello.fires;
         }
@@ -94,17 +92,42 @@ impl Socket {
         Ok(())
     }
 
-    /// The agent, if it and this socket's credential are still there.
-    async fn still_good(&mut self) -> Result<Option<Instance>, Fault> {
+    /// The agent, with the operator's settings for this socket's credential. `None` when the agent was deleted or the
+    /// credential was revoked.
+    async fn still_good(&mut self) -> Result<Option<(Instance, Generation, HoldBack)>, Fault> {
         let held = self.relay.0.keyring.of(&self.holder.instance).await?;
         let ours = held.iter().find(|(gateway, ..)| *gateway == self.holder.gateway);
         if ours.is_none_or(|(_, _, revoked)| revoked.is_some()) {
             return Ok(None);
         }
-        Ok(self.relay.0.roster.instance(&self.holder.instance).await?)
+        let roster = &self.relay.0.roster;
+        let Some(instance) = roster.instance(&self.holder.instance).await? else { return Ok(None) };
+        let pinned = roster.pinned_generation(&self.holder.instance, &self.holder.gateway).await?;
+        let hold_back = roster.hold_back(&self.holder.instance).await?;
+        Ok(Some((instance, pinned, hold_back)))
     }
 
-    /// Which identity a hello is for, if this agent has it.
+    /// Records what a hello proves about the gateway's version. A gateway sends one hello per identity, all at once,
+    /// and only the hello for the platform of its commands carries them. So a later hello can end the settle time that
+    /// an earlier one began. After the settle time a hello changes nothing.
+    fn prove(&mut self, proof: Proof) {
+        if proof == Proof::Unproven || self.proof != Proof::Unproven {
+            return;
+        }
+        let now = self.now();
+        if let Some(seated) = &mut self.seated {
+            let mut state = self.connections.state.lock();
+            let Some(seat) = state.seat(self.id).filter(|seat| now < seat.settled) else { return };
+            seat.proof = proof;
+            if !proof.settles(seat.pinned) {
+                seat.settled = now;
+                seated.delivery.settle(now);
+            }
+        }
+        self.proof = proof;
+    }
+
+    /// Returns the identity that a hello is for, if this agent has it.
     async fn accept(&mut self, hello: &Hello) -> Result<Option<Identity>, Fault> {
         let everyones = self.egress.everyones();
         let mut identities = self.relay.0.roster.identities(&self.holder.instance).await?;
@@ -118,8 +141,8 @@ impl Socket {
             .into_iter()
             .filter(|identity| unnamed || identity.platform == hello.platform)
             .collect();
-        // "Its only bot"; the house's own conversations count only where there is nothing else, and the one
-        // that needs no route at all comes last.
+        // The hello means "its only bot". Built-in conversations count only if there is no other identity, and the one
+        // that needs no route comes last.
         let rank = |identity: &Identity| match identity {
             own if Some(own) == everyones.as_ref() => 2,
             own if self.egress.is_built_in(own) => 1,

@@ -1,4 +1,4 @@
-//! Writing to the peer: never for ever, and never past an order to end.
+//! Writing to the peer, with a time limit, and interrupted by an order to close.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use tokio_tungstenite::tungstenite;
 use super::Ending::{self, Close, Gone};
 use super::Socket;
 use crate::Relay;
-use crate::desk::Desk;
+use crate::agent_connections::AgentConnections;
 
-/// What one message to an agent may weigh: half of what a stock one accepts.
+/// Largest message to an agent, in bytes: half of what a stock agent accepts.
 const LARGEST_MESSAGE: usize = 512 * 1024;
-/// How long the peer has to answer a close.
+/// Time limit for the peer to answer a close.
 const CLOSING: Duration = Duration::from_secs(2);
 
 impl Socket {
-    /// One line, in messages that a stock agent accepts.
+    /// Sends one line, split into messages of a size that a stock agent accepts.
     pub(super) async fn send(&mut self, line: &str) -> Result<(), Ending> {
         self.feed(line).await?;
         self.flush().await
@@ -35,29 +35,34 @@ impl Socket {
     }
 
     pub(super) async fn put(&mut self, message: Message) -> Result<(), Ending> {
-        let Self { relay, desk, bell, id, stream, .. } = self;
-        written(relay, desk, bell, *id, stream.feed(message)).await
+        let Self { relay, connections, orders_ready, id, stream, .. } = self;
+        written(relay, connections, orders_ready, *id, stream.feed(message)).await
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), Ending> {
-        let Self { relay, desk, bell, id, stream, .. } = self;
-        written(relay, desk, bell, *id, stream.flush()).await
+        let Self { relay, connections, orders_ready, id, stream, .. } = self;
+        written(relay, connections, orders_ready, *id, stream.flush()).await
     }
 
     pub(super) async fn ping(&mut self) -> Result<(), Ending> {
+        self.ping_with(Bytes::new()).await
+    }
+
+    /// Sends a ping whose payload identifies its pong.
+    pub(super) async fn ping_with(&mut self, payload: Bytes) -> Result<(), Ending> {
         self.pinged = self.now();
-        self.put(Message::Ping(Bytes::new())).await?;
+        self.put(Message::Ping(payload)).await?;
         self.flush().await
     }
 
-    /// A peer that said goodbye is waiting for ours.
+    /// Completes the closing handshake that the peer began.
     pub(super) async fn answer_goodbye(&mut self) {
         let _ = self.relay.0.timepiece.within(CLOSING, self.stream.flush()).await;
     }
 }
 
-/// Closes, and lets the peer answer: a connection dropped with something unread is reset, and then the
-/// peer may never see why.
+/// Closes, and waits for the peer's close. A connection dropped with unread data is reset, and the peer might never
+/// see the close code.
 pub(crate) async fn say_goodbye(
     stream: &mut WebSocket,
     timepiece: &Timepiece,
@@ -72,7 +77,7 @@ pub(crate) async fn say_goodbye(
     let _ = timepiece.within(CLOSING, goodbye).await;
 }
 
-/// Our close is on the wire already; hears the peer out, and says nothing more.
+/// Waits for the peer's close, after ours was already sent.
 pub(crate) async fn await_goodbye(stream: &mut WebSocket, timepiece: &Timepiece) {
     let goodbye = async {
         while let Some(Ok(message)) = stream.recv().await {
@@ -84,12 +89,12 @@ pub(crate) async fn await_goodbye(stream: &mut WebSocket, timepiece: &Timepiece)
     let _ = timepiece.within(CLOSING, goodbye).await;
 }
 
-/// Waits for a write. One that makes no way for too long is given up, and one that was ordered to end
-/// ends although its peer does not read.
+/// Waits for a write. Gives up after `silent_after`. An order to close ends the write even if the peer does not
+/// read.
 async fn written<E>(
     relay: &Relay,
-    desk: &Desk,
-    bell: &Notify,
+    connections: &AgentConnections,
+    orders_ready: &Notify,
     socket: u64,
     write: impl Future<Output = Result<(), E>>,
 ) -> Result<(), Ending> {
@@ -100,22 +105,22 @@ async fn written<E>(
             biased;
             done = &mut write => break done.map_err(|_| Gone),
             () = &mut limit => break Err(Close { code: 1001, reason: "silent" }),
-            () = bell.notified() => {
+            () = orders_ready.notified() => {
                 rung = true;
-                if let Some((code, reason)) = desk.state.lock().seat(socket).and_then(|seat| seat.ordered_to_close()) {
+                if let Some((code, reason)) = connections.state.lock().seat(socket).and_then(|seat| seat.ordered_to_close()) {
                     break Err(Close { code, reason });
                 }
             }
         }
     };
     if rung {
-        // Whatever else the bell rang for is still to be heeded.
-        bell.notify_one();
+        // The notification was consumed here, but other orders may still be waiting.
+        orders_ready.notify_one();
     }
     ended
 }
 
-/// What reading ended with. Only a message past every limit is worth telling the peer about.
+/// Converts a read error. Only a message above the size limit gets its own close code.
 pub(super) fn broken(error: axum::Error) -> Ending {
     match error.into_inner().downcast_ref::<tungstenite::Error>() {
         Some(tungstenite::Error::Capacity(_)) => Close { code: 1009, reason: "message too long" },

@@ -1,4 +1,4 @@
-//! A house that closes: acknowledgements first, then 1012.
+//! Shutdown: acknowledgements in flight are stored first, then sockets close with 1012.
 
 use crate::gateway::{End, Gateway};
 use crate::house::{House, seconds};
@@ -10,7 +10,7 @@ fn closes(house: &House) -> tokio::task::JoinHandle<()> {
 }
 
 fn closing() -> End {
-    End::Closed(1012, "the house is closing".to_owned())
+    End::Closed(1012, "the server is shutting down".to_owned())
 }
 
 async fn is_told_to_close(mut gateway: Gateway) {

@@ -1,4 +1,4 @@
-//! Keep, hand over, forget (section 16.3).
+//! Delivery: store, deliver, delete on acknowledgement (section 16.3).
 
 use ledger::Seq;
 use serde_json::json;
@@ -167,15 +167,47 @@ async fn the_same_event_again_is_kept_once() {
             accepted: house.clock.now(),
             receipt: None,
             id: None,
+            stop: relay::StopRule::Text,
         };
         let admission = house.relay.admit(&to, on, entrant).await.unwrap();
-        let relay::Admission::Kept(appended) = admission else { panic!("refused") };
-        kept.push(appended.entry().clone());
+        kept.push(admission.entry().cloned().expect("it is kept or known"));
     }
     assert_eq!(kept[0], kept[1]);
     let mut gateway = heron.sits_settled().await;
     gateway.takes("once").await;
     gateway.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let on = &heron.bots[0];
+    let admit = async |user: &str, dedup: &str| {
+        let mut event = crate::house::message(on, "g1", dedup);
+        event.source.chat_type = "group".to_owned();
+        event.source.user_id = Some(user.into());
+        let bearings = relay::Bearings { source: &event.source, path: None };
+        let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+        let entrant = relay::Entrant {
+            event,
+            dedup: dedup.into(),
+            addressed: true,
+            references: Vec::new(),
+            accepted: house.clock.now(),
+            receipt: None,
+            id: None,
+            stop: relay::StopRule::Text,
+        };
+        house.relay.admit(&to, on, entrant).await.unwrap();
+    };
+    admit("u1", "first").await;
+    // The same event again, read as somebody else's: nothing of it is written.
+    admit("u2", "first").await;
+    admit("u2", "second").await;
+    let key = "agent:main:telegram:group:g1:u2".into();
+    let found = house.ledger.roster().chat_of_session(&heron.instance, &key).await.unwrap();
+    assert_eq!(found.map(|(_, chat)| chat), Some("g1".into()));
 }
 
 #[tokio::test]
@@ -197,6 +229,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
             accepted: house.clock.now(),
             receipt: None,
             id: None,
+            stop: relay::StopRule::Text,
         };
         house.relay.admit(&to, on, entrant).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();

@@ -1,6 +1,7 @@
-//! Who may come in, and how the others are told (sections 3 and 7).
+//! Connecting: authentication, and refusal of bad credentials (sections 3 and 7).
 
 use posthouse_wire::{GatewayId, Secret, token};
+use relay::WhichCredentials;
 use serde_json::json;
 
 use crate::gateway::{End, Gateway};
@@ -123,7 +124,9 @@ async fn revoked_while_connected_is_closed_4401_at_once_and_refused_later() {
     let second = heron.with_another_gateway("gw-second").await;
     let (mut live, mut other, mut silent) = (heron.sits().await, second.sits().await, heron.dials().await);
     eventually(|| house.relay.presence(&heron.instance).sockets == 3).await;
-    assert!(house.relay.revoke(&heron.gateway).await.unwrap());
+    let which = WhichCredentials::Gateway(heron.gateway.clone());
+    let ended = house.relay.revoke(&heron.instance, which).await.unwrap();
+    assert!(ended.gateways.len() == 1 && ended.gateways[0] == heron.gateway);
     assert_eq!(live.ends().await, unauthorized());
     assert_eq!(silent.ends().await, unauthorized());
     assert_eq!(heron.dials().await.ends().await, unauthorized());

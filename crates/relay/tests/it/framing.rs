@@ -1,10 +1,10 @@
-//! Lines inside messages, whatever a peer may send (sections 4, 5 and 22; bad input).
+//! Framing: lines inside messages, and malformed input (sections 4, 5 and 22).
 
 use serde_json::json;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::gateway::End;
-use crate::house::House;
+use crate::gateway::{End, Gateway};
+use crate::house::{Agent, House, bot, eventually, seconds};
 
 const MEBIBYTE: usize = 1024 * 1024;
 
@@ -109,8 +109,102 @@ async fn a_message_of_very_many_tiny_lines_is_worked_off() {
     let house = House::open().await;
     let heron = house.heron().await;
     let mut gateway = heron.sits().await;
-    gateway.say_raw(Message::text("{}\n".repeat(MEBIBYTE / 3))).await;
+    gateway.say_raw(Message::text("{}\n".repeat(900))).await;
     gateway.hears_nothing().await;
+}
+
+/// A line that sends a text to a chat.
+fn send(request: &str, chat: &str) -> String {
+    let action = json!({"op": "send", "chat_id": chat, "content": request});
+    format!("{}\n", json!({"type": "outbound", "requestId": request, "action": action}))
+}
+
+/// Somebody says something to the agent, so that it may answer there.
+async fn in_chat(agent: &Agent, gateway: &mut Gateway, chat: &str) {
+    agent.house.says(&agent.bots[0], chat, "hello").await;
+    agent.house.winds(seconds(4));
+    gateway.takes("hello").await;
+    agent.has_unread(0).await;
+}
+
+/// Many turns for whatever else may go on.
+async fn is_served(gateway: &mut Gateway) {
+    for _ in 0..10 {
+        gateway.hears_nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn junk_lines_of_one_agent_are_paced_and_another_is_served_meanwhile() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let otter = house.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
+    let (mut noisy, mut quiet) = (heron.sits().await, otter.sits().await);
+    in_chat(&heron, &mut noisy, "c1").await;
+    house.winds(seconds(2));
+    let junk = |lines| "{}\n".repeat(lines);
+    // A thousand lines in the first second, a thousand in the next: the clock stands, so the rest has to wait.
+    noisy.say_raw(Message::text(junk(900) + &send("first", "c1") + &junk(600) + &send("behind", "c1"))).await;
+    noisy.hears_result("first").await;
+    is_served(&mut quiet).await;
+    assert_eq!(house.egress.texts("c1"), ["first"]);
+    house.winds(seconds(2));
+    noisy.hears_result("behind").await;
+}
+
+#[tokio::test]
+async fn control_frames_and_empty_messages_of_one_agent_are_paced() {
+    // Pings cost the same; their answers would make this test long.
+    for flood in [Message::Pong(Bytes::new()), Message::text("")] {
+        let house = House::open().await;
+        let heron = house.heron().await;
+        let otter = house.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
+        let (mut noisy, mut quiet) = (heron.sits().await, otter.sits().await);
+        in_chat(&heron, &mut noisy, "c1").await;
+        house.winds(seconds(10));
+        for _ in 0..41_000 {
+            noisy.feed_raw(flood.clone()).await;
+        }
+        noisy.say_raw(Message::text(send("behind", "c1"))).await;
+        for _ in 0..6 {
+            is_served(&mut quiet).await;
+        }
+        assert!(house.egress.texts("c1").is_empty());
+        house.winds_until(noisy.hears_result("behind")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_left_is_noticed_before_its_last_messages_are_worked_off() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits().await;
+    in_chat(&heron, &mut gateway, "c1").await;
+    // The clock stands, so a thousand of these lines are read and the others wait.
+    gateway.say_raw(Message::text("{}\n".repeat(2_000) + &send("last", "c1"))).await;
+    for _ in 0..3 {
+        gateway.say_raw(Message::text("{}\n".repeat(1_000))).await;
+    }
+    gateway.say_raw(Message::Close(None)).await;
+    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    assert!(house.egress.texts("c1").is_empty());
+}
+
+#[tokio::test]
+async fn a_client_whose_lines_wait_for_their_pace_is_not_silent() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let otter = house.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
+    let (mut gateway, mut quiet) = (heron.sits().await, otter.sits().await);
+    for _ in 0..2 {
+        gateway.say_raw(Message::text("{}\n".repeat(400_000))).await;
+    }
+    is_served(&mut quiet).await;
+    // It answers every ping behind what is not read yet, for longer than anybody may be silent.
+    for _ in 0..5 {
+        house.winds(seconds(30));
+        gateway.answers_a_ping().await;
+    }
 }
 
 #[tokio::test]

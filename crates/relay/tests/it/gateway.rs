@@ -55,6 +55,11 @@ impl Gateway {
         self.socket.send(message).await.unwrap();
     }
 
+    /// Leaves with others when there are many, or with the next that is said.
+    pub async fn feed_raw(&mut self, message: Message) {
+        self.socket.feed(message).await.unwrap();
+    }
+
     /// One hello, and its descriptor.
     pub async fn says_hello(&mut self, on: &Identity) {
         self.say(json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()})).await;
@@ -106,6 +111,20 @@ impl Gateway {
         frame["result"].clone()
     }
 
+    /// The result of one request, whenever it comes; what comes before it is heard afterwards.
+    pub async fn hears_result_among(&mut self, request: &str) -> Value {
+        let mut others = VecDeque::new();
+        loop {
+            let frame = self.hears().await;
+            if frame["type"] == "outbound_result" && frame["requestId"] == request {
+                others.append(&mut self.frames);
+                self.frames = others;
+                return frame["result"].clone();
+            }
+            others.push_back(frame);
+        }
+    }
+
     /// Nothing is on its way: what the ledger had to do is done, and an answer overtakes nothing.
     pub async fn hears_nothing(&mut self) {
         for _ in 0..4 {
@@ -122,14 +141,6 @@ impl Gateway {
         match tokio::time::timeout(PATIENCE, self.next()).await.expect("the socket does not end") {
             Ok(frame) => panic!("it goes on: {frame}"),
             Err(end) => end,
-        }
-    }
-
-    /// Answers the pings that wait, and those that come while `until` is not done.
-    pub async fn answers_pings_while(&mut self, until: impl Future<Output = ()>) {
-        tokio::select! {
-            () = until => {}
-            frame = self.next() => panic!("unexpected: {frame:?}"),
         }
     }
 

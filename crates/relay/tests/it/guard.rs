@@ -1,4 +1,4 @@
-//! May this agent send there, and as whom (sections 11.1 and 11.3).
+//! Permission check of actions: target chat and identity (sections 11.1 and 11.3).
 
 use ledger::Discriminator;
 use relay::Enrolment;
@@ -136,4 +136,30 @@ async fn a_chat_routed_away_since_is_no_longer_reached() {
     house.ledger.roster().remove_route(&shared.platform, &shared.bot, &moved).await.unwrap();
     house.routes(&shared, moved, &crow).await;
     assert_eq!(send_as(&mut gateway, "r2", "c1", None, None).await["code"], "egress_declined");
+}
+
+#[tokio::test]
+async fn a_chat_id_longer_than_256_bytes_is_refused_in_words_and_not_remembered() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits_settled().await;
+    let long = "c".repeat(257);
+    house.says(&heron.bots[0], &long, "work").await;
+    gateway.takes("work").await;
+    heron.has_unread(0).await;
+    for op in ["typing", "send", "edit", "get_chat_info"] {
+        let action = json!({"op": op, "chat_id": long, "message_id": "m1", "content": "x"});
+        gateway.asks(op, action).await;
+        let error = format!("malformed {op}: chat_id is longer than 256 bytes");
+        assert_eq!(gateway.hears_result(op).await["error"], error);
+    }
+    assert!(house.egress.orders().is_empty());
+    // Nobody noted that it types there, or this were an interrupt.
+    house.says(&heron.bots[0], &long, "/stop").await;
+    gateway.takes("/stop").await;
+    let fits = "c".repeat(256);
+    house.says(&heron.bots[0], &fits, "hello").await;
+    gateway.takes("hello").await;
+    gateway.sends("r1", &fits, "good morning").await;
+    assert_eq!(gateway.hears_result("r1").await["success"], true);
 }

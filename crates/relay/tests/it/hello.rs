@@ -1,10 +1,11 @@
 //! The handshake (section 7).
 
-use ledger::{Discriminator, Generation};
-use relay::Enrolment;
+use ledger::{Discriminator, Generation, Identity};
+use relay::{Enrolment, Proof};
 use serde_json::json;
 
-use crate::house::{House, bot, eventually, seconds};
+use crate::gateway::Gateway;
+use crate::house::{Agent, House, bot, eventually, seconds};
 
 #[tokio::test]
 async fn several_hellos_are_answered_in_order_and_the_first_is_the_default() {
@@ -135,26 +136,112 @@ async fn a_stock_gateway_is_left_alone_for_four_seconds() {
     gateway.takes("two").await;
 }
 
+/// Says hello with its commands, as only a newer stock gateway does, and only for one of its platforms.
+async fn tells_commands(gateway: &mut Gateway, on: &Identity) {
+    let (platform, bot) = (on.platform.as_str(), on.bot.as_str());
+    gateway.say(json!({"type": "hello", "platform": platform, "botId": bot, "command_manifest": []})).await;
+    assert_eq!(gateway.hears().await["type"], "descriptor");
+}
+
+/// What the only socket of an agent proved.
+fn proof(agent: &Agent) -> Proof {
+    agent.house.relay.presence(&agent.instance).connections[0].proof
+}
+
 #[tokio::test]
-async fn a_gateway_that_tells_its_commands_is_newer_and_need_not_settle() {
+async fn a_gateway_that_tells_its_commands_need_not_settle() {
     let house = House::open().await;
     let heron = house.heron().await;
     heron.hears_from("one").await;
     let mut gateway = heron.dials().await;
-    gateway
-        .say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "command_manifest": []}))
-        .await;
-    assert_eq!(gateway.hears().await["type"], "descriptor");
+    tells_commands(&mut gateway, &heron.bots[0]).await;
     gateway.takes("one").await;
-    let roster = house.ledger.roster();
-    let reading = async {
-        while roster.instance(&heron.instance).await.unwrap().unwrap().generation != Generation::Newer {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(crate::house::PATIENCE, reading).await.unwrap();
+    assert_eq!(proof(&heron), Proof::CommandManifest);
     heron.hears_from("two").await;
     gateway.takes("two").await;
+}
+
+#[tokio::test]
+async fn a_later_hello_of_the_same_socket_may_prove_its_generation() {
+    let house = House::open().await;
+    let (telegram, discord) = (bot("telegram", "7001"), bot("discord", "8002"));
+    let heron = house.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
+    house.says(&telegram, "c1", "one").await;
+    let mut gateway = heron.dials().await;
+    gateway.says_hello(&telegram).await;
+    gateway.hears_nothing().await;
+    assert_eq!(proof(&heron), Proof::Unproven);
+    tells_commands(&mut gateway, &discord).await;
+    gateway.takes("one").await;
+    assert_eq!(proof(&heron), Proof::CommandManifest);
+}
+
+#[tokio::test]
+async fn a_generation_belongs_to_a_socket_and_is_never_latched() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut newer = heron.dials().await;
+    tells_commands(&mut newer, &heron.bots[0]).await;
+    newer.says_goodbye().await;
+    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    heron.hears_from("one").await;
+    // The same credential, restarted as an older version.
+    let mut older = heron.sits().await;
+    older.hears_nothing().await;
+    assert_eq!(proof(&heron), Proof::Unproven);
+    house.winds(seconds(4));
+    older.takes("one").await;
+}
+
+#[tokio::test]
+async fn what_a_socket_asks_for_proves_nothing_about_its_generation() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("one").await;
+    let mut first = heron.sits_settled().await;
+    first.takes("one").await;
+    first.asks("r1", json!({"op": "typing", "chat_id": "c1"})).await;
+    first.hears_result("r1").await;
+    let both = json!({"scope_id": "s", "user_id": "u1"});
+    first.asks("r2", json!({"op": "send", "chat_id": "c1", "content": "hi", "metadata": both})).await;
+    first.hears_result("r2").await;
+    assert_eq!(proof(&heron), Proof::Unproven);
+    first.says_goodbye().await;
+    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    for text in ["two", "three"] {
+        heron.hears_from(text).await;
+    }
+    let mut second = heron.sits().await;
+    second.hears_nothing().await;
+    house.winds(seconds(4));
+    second.takes("two").await;
+    second.takes("three").await;
+}
+
+#[tokio::test]
+async fn a_pinned_generation_overrules_the_hello_until_it_is_reset() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let roster = house.ledger.roster();
+    roster.pin_generation(&heron.instance, None, Generation::Newer).await.unwrap();
+    heron.hears_from("one").await;
+    let mut plain = heron.dials().await;
+    plain.says_hello(&heron.bots[0]).await;
+    plain.takes("one").await;
+    plain.says_goodbye().await;
+    roster.pin_generation(&heron.instance, Some(&heron.gateway), Generation::Stock019).await.unwrap();
+    heron.hears_from("two").await;
+    let mut telling = heron.dials().await;
+    tells_commands(&mut telling, &heron.bots[0]).await;
+    telling.hears_nothing().await;
+    house.winds(seconds(4));
+    telling.takes("two").await;
+    telling.says_goodbye().await;
+    roster.pin_generation(&heron.instance, None, Generation::Auto).await.unwrap();
+    heron.hears_from("three").await;
+    let mut telling = heron.dials().await;
+    tells_commands(&mut telling, &heron.bots[0]).await;
+    telling.takes("three").await;
 }
 
 #[tokio::test]
@@ -166,12 +253,36 @@ async fn what_an_sdk_agent_asks_for_does_not_make_a_stock_one_newer() {
     ours.takes("one").await;
     ours.asks("r1", json!({"op": "typing", "chat_id": "c1"})).await;
     ours.hears_result("r1").await;
+    assert_eq!(proof(&heron), Proof::Client);
     ours.says_goodbye().await;
     heron.hears_from("two").await;
     let mut stock = heron.sits().await;
     stock.hears_nothing().await;
     house.winds(seconds(4));
     stock.takes("two").await;
+}
+
+#[tokio::test]
+async fn a_peer_of_another_contract_version_is_served_by_ours() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.dials().await;
+    gateway
+        .say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "contract_version": 2,
+            "capabilities": {"of": ["the", "future"]}}))
+        .await;
+    let descriptor = gateway.hears().await["descriptor"].clone();
+    assert_eq!(descriptor["contract_version"], 1);
+    // Frames of its time are ignored, its ops answered with failure, and what both know works.
+    gateway.say(json!({"type": "presence", "contract_version": 2, "state": "away"})).await;
+    gateway.asks("r1", json!({"op": "teleport", "chat_id": "c1"})).await;
+    assert_eq!(gateway.hears_result("r1").await["error"], "unsupported op: teleport");
+    house.winds(seconds(4));
+    heron.hears_from("one").await;
+    let (text, entry) = gateway.hears_inbound().await;
+    assert_eq!(text, "one");
+    gateway.say(json!({"type": "inbound_ack", "bufferId": entry, "contract_version": 2, "took_ms": 4})).await;
+    heron.has_unread(0).await;
 }
 
 #[tokio::test]
@@ -196,4 +307,29 @@ async fn a_route_made_while_connected_opens_its_pair_to_a_later_hello() {
     gateway.hears_nothing().await;
     house.routes(&shared, Discriminator::Scope("T1".into()), &heron).await;
     gateway.says_hello(&shared).await;
+}
+
+#[tokio::test]
+async fn a_peer_of_another_contract_version_is_served_by_the_rules_of_version_1() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.dials().await;
+    // What it adds to the frames is ignored, and what it is told names the version that we speak.
+    gateway
+        .say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "contract_version": 2,
+            "capabilities": {"teleport": true}}))
+        .await;
+    let descriptor = gateway.hears().await["descriptor"].clone();
+    assert_eq!((&descriptor["contract_version"], &descriptor["platform"]), (&json!(1), &json!("telegram")));
+    // A frame of that version is passed over, an op of it is refused by name, and the socket stays.
+    gateway.say(json!({"type": "teleport", "requestId": "t1", "contract_version": 2})).await;
+    gateway.asks("r1", json!({"op": "teleport", "chat_id": "c1", "contract_version": 2})).await;
+    assert_eq!(gateway.hears_result("r1").await["error"], "unsupported op: teleport");
+    house.winds(seconds(4));
+    house.says(&heron.bots[0], "c1", "hello").await;
+    gateway.takes("hello").await;
+    gateway
+        .asks("r2", json!({"op": "send", "chat_id": "c1", "content": "pong", "teleport": {"to": "c2"}}))
+        .await;
+    assert_eq!(gateway.hears_result("r2").await["success"], true);
 }

@@ -1,4 +1,4 @@
-//! A small house: a ledger, a relay and its door, with a clock wound by hand.
+//! Test server: a ledger, a relay and its routes, with a clock driven by hand.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -9,12 +9,13 @@ use std::time::Duration;
 use axum::Extension;
 use bus::Bus;
 use errand::Errand;
-use ledger::{Bot, Created, Discriminator, Identity, Ledger, Place, Route};
+use ledger::{Bot, Created, Discriminator, Identity, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
-use relay::{Admission, Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay};
+use relay::{Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay, StopRule};
 use vault::{Keys, Vault};
 
+use crate::failing_inbox::FailingInbox;
 use crate::gateway::Gateway;
 use crate::recorder::{Recorder, Reluctant};
 
@@ -30,6 +31,7 @@ pub struct House {
     pub clock: Timepiece,
     pub egress: Arc<Recorder>,
     pub outbox: Arc<Reluctant>,
+    pub inbox: Arc<FailingInbox>,
     pub address: SocketAddr,
     said: Arc<AtomicU64>,
 }
@@ -47,6 +49,10 @@ pub struct Agent {
 
 pub fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
+}
+
+pub fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
 }
 
 pub fn bot(platform: &str, id: &str) -> Identity {
@@ -85,14 +91,14 @@ impl House {
     }
 
     pub async fn open_with(config: Config) -> Self {
-        Self::build(Place::Memory, config, Timepiece::wound(Moment::from_seconds(1_800_000_000))).await
+        Self::build(Location::Memory, config, Timepiece::wound(Moment::from_seconds(1_800_000_000))).await
     }
 
     pub async fn open_in(folder: &Path, clock: Timepiece) -> Self {
-        Self::build(Place::Folder(folder.to_owned()), Config::default(), clock).await
+        Self::build(Location::Folder(folder.to_owned()), Config::default(), clock).await
     }
 
-    pub async fn build(place: Place, config: Config, clock: Timepiece) -> Self {
+    pub async fn build(place: Location, config: Config, clock: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
@@ -100,9 +106,10 @@ impl House {
             .await
             .unwrap();
         let outbox = Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into() });
+        let inbox = Arc::new(FailingInbox { inner: ledger.inbox(), fails: false.into(), reads: 0.into() });
         let relay = Relay::new(Parts {
             config,
-            inbox: ledger.inbox(),
+            inbox: inbox.clone(),
             outbox: outbox.clone(),
             roster: ledger.roster(),
             traces: ledger.traces(),
@@ -123,7 +130,7 @@ impl House {
         });
         // The loops listen before the first test says anything.
         tokio::task::yield_now().await;
-        Self { relay, ledger, clock, egress, outbox, address, said: Arc::default() }
+        Self { relay, ledger, clock, egress, outbox, inbox, address, said: Arc::default() }
     }
 
     pub fn winds(&self, by: Duration) {
@@ -146,6 +153,7 @@ impl House {
             platform: on.platform.clone(),
             id: on.bot.clone(),
             shared,
+            principals: ledger::PrincipalPolicy::default(),
             settings: "{}".to_owned(),
             created: self.clock.now(),
         };
@@ -161,7 +169,7 @@ impl House {
             created: self.clock.now(),
         };
         assert_eq!(self.ledger.roster().create_route(route).await.unwrap(), Created::Made);
-        self.relay.roster_changed();
+        self.relay.bot_changed(on);
     }
 
     /// An agent that owns these bots.
@@ -210,11 +218,13 @@ impl House {
             references: Vec::new(),
             accepted,
             receipt: None,
+            stop: match on.platform.as_str() {
+                "web" => StopRule::Interrupt,
+                "slack" => StopRule::Text,
+                _ => StopRule::InterruptIfTyping,
+            },
         };
-        match self.relay.admit(&to, on, entrant).await.unwrap() {
-            Admission::Kept(kept) => Some(kept.entry().clone()),
-            Admission::Refused(_) => None,
-        }
+        self.relay.admit(&to, on, entrant).await.unwrap().entry().cloned()
     }
 
     /// Somebody says something to a bot in a direct conversation.

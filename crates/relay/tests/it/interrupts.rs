@@ -1,4 +1,4 @@
-//! Stop exactly one turn (section 13).
+//! Interrupts: stopping exactly one turn (section 13).
 
 use ledger::Discriminator;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! An entry taken and not acknowledged (sections 16.3 and 16.4).
+//! Lease: entries that were delivered and not acknowledged (sections 16.3 and 16.4).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn not_acknowledged() -> End {
     End::Closed(1011, "an entry was not acknowledged".to_owned())
 }
 
-/// How long an agent may sit on an entry, and when it is asked whether it is there.
+/// The lease of an entry, and the time at which the agent is pinged.
 fn lease() -> Duration {
     relay::Config::default().ack_lease.0
 }
@@ -69,6 +69,37 @@ async fn the_third_sign_of_poison_makes_a_dead_letter_and_the_next_entry_flows()
     assert_eq!(heron.dead_letters().await, [poison]);
     let mut gateway = heron.sits_settled().await;
     gateway.takes("innocent").await;
+    heron.has_unread(0).await;
+}
+
+#[tokio::test]
+async fn a_stalled_stock_reader_is_not_poison() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    heron.hears_from("innocent").await;
+    for stall in 0..12 {
+        let mut gateway = heron.sits_settled().await;
+        gateway.hears_inbound().await;
+        // Its handler sends something and waits for a result that its own reader would have to read.
+        gateway.sends(&format!("r{stall}"), "c1", "one moment").await;
+        gateway.hears_result(&format!("r{stall}")).await;
+        house.winds(asked_after());
+        gateway.answers_a_ping().await;
+        gateway.hears_nothing().await;
+        house.winds(lease() - asked_after());
+        assert_eq!(gateway.ends().await, not_acknowledged());
+        eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    }
+    assert!(heron.dead_letters().await.is_empty());
+    // Most of the time it is deaf for half a minute, acknowledges, and goes on.
+    heron.hears_from("next").await;
+    let mut gateway = heron.sits_settled().await;
+    let (_, entry) = gateway.hears_inbound().await;
+    gateway.sends("last", "c1", "one moment").await;
+    house.winds(seconds(30));
+    gateway.hears_result("last").await;
+    gateway.acknowledges(&entry).await;
+    gateway.takes("next").await;
     heron.has_unread(0).await;
 }
 
@@ -158,6 +189,30 @@ async fn a_superseded_socket_that_acknowledges_late_clears_its_entry() {
     house.winds(seconds(4));
     new.hears_nothing().await;
     assert!(heron.dead_letters().await.is_empty());
+}
+
+#[tokio::test]
+async fn with_a_window_the_lease_counts_from_when_an_entry_became_the_oldest() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut gateway = heron.sits_with_window(64).await;
+    let mut handed = Vec::new();
+    for number in 0..40 {
+        heron.hears_from(&number.to_string()).await;
+        handed.push(gateway.hears_inbound().await.1);
+    }
+    // A slow agent, but never silent for the lease: eighty seconds for what it was handed at once.
+    for entry in handed {
+        house.winds(seconds(2));
+        gateway.acknowledges(&entry).await;
+        gateway.hears_nothing().await;
+    }
+    heron.has_unread(0).await;
+    // From then on it counts as before.
+    heron.hears_from("last").await;
+    gateway.hears_inbound().await;
+    house.winds(lease());
+    assert_eq!(gateway.ends().await, not_acknowledged());
 }
 
 #[tokio::test]

@@ -1,38 +1,64 @@
-//! An inbox holds so much and no more (section 16.2).
+//! Limits of an inbox (section 16.2).
 
-use relay::Config;
+use ledger::Full;
+use relay::{Admission, Config, Entrant, StopRule};
 
-use crate::house::House;
+use crate::house::{Agent, House, message};
 
-#[tokio::test]
-async fn past_so_many_entries_the_oldest_are_dropped() {
-    let house = House::open_with(Config { inbox_entries: 5, ..Config::default() }).await;
-    let heron = house.heron().await;
-    for number in 0..12 {
-        heron.hears_from(&number.to_string()).await;
-        assert!(heron.unread().await <= 5);
-    }
-    let mut gateway = heron.sits_settled().await;
-    for number in 7..12 {
-        gateway.takes(&number.to_string()).await;
-    }
-    heron.has_unread(0).await;
-    assert_eq!(counted(&house, "posthouse_relay_entries_dropped_total"), 7);
-    assert_eq!(counted(&house, "posthouse_relay_entries_kept_total"), 12);
+async fn brings(house: &House, heron: &Agent, chat: &str, text: &str) -> Admission {
+    let on = &heron.bots[0];
+    let mut event = message(on, chat, text);
+    // A person of its own in each chat.
+    event.source.user_id = Some(chat.into());
+    let bearings = relay::Bearings { source: &event.source, path: None };
+    let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+    let entrant = Entrant {
+        event,
+        id: None,
+        dedup: format!("{chat}/{text}").into(),
+        addressed: false,
+        references: Vec::new(),
+        accepted: house.clock.now(),
+        receipt: None,
+        stop: StopRule::Text,
+    };
+    house.relay.admit(&to, on, entrant).await.unwrap()
 }
 
 #[tokio::test]
-async fn past_so_many_bytes_the_oldest_are_dropped() {
-    let house = House::open_with(Config { inbox_bytes: 10_000, ..Config::default() }).await;
+async fn a_full_inbox_drops_no_accepted_mail() {
+    let house = House::open_with(Config { inbox_entries: 4, ..Config::default() }).await;
     let heron = house.heron().await;
-    for letter in ["a", "b", "c", "d"] {
-        heron.hears_from(&letter.repeat(2_000)).await;
+    for number in 0..4 {
+        let kept = brings(&house, &heron, &format!("c{number}"), "accepted").await;
+        assert!(matches!(kept, Admission::Kept(_)), "{kept:?}");
     }
-    let held = house.ledger.inbox().size(&heron.instance).await.unwrap();
-    assert!(held.bytes <= 10_000 && held.entries >= 1, "{held:?}");
+    for number in 0..100 {
+        let refused = brings(&house, &heron, "flood", &number.to_string()).await;
+        assert_eq!(refused, Admission::Full(Full::Inbox));
+    }
+    assert_eq!(counted(&house, "posthouse_relay_entries_refused_total{why=\"inbox\"}"), 100);
     let mut gateway = heron.sits_settled().await;
-    gateway.takes(&"c".repeat(2_000)).await;
-    gateway.takes(&"d".repeat(2_000)).await;
+    for _ in 0..4 {
+        gateway.takes("accepted").await;
+    }
+    heron.has_unread(0).await;
+    assert_eq!(counted(&house, "posthouse_relay_entries_kept_total"), 4);
+}
+
+#[tokio::test]
+async fn one_chats_flood_leaves_room_for_another() {
+    let house = House::open_with(Config { inbox_entries: 8, ..Config::default() }).await;
+    let heron = house.heron().await;
+    let mut kept = 0;
+    for number in 0..20 {
+        let admission = brings(&house, &heron, "flood", &number.to_string()).await;
+        kept += usize::from(admission.entry().is_some());
+    }
+    assert_eq!(kept, 2, "a quarter");
+    assert_eq!(counted(&house, "posthouse_relay_entries_refused_total{why=\"share\"}"), 18);
+    let other = brings(&house, &heron, "another", "hello").await;
+    assert!(matches!(other, Admission::Kept(_)), "{other:?}");
 }
 
 #[tokio::test]
@@ -45,10 +71,9 @@ async fn what_was_acknowledged_makes_room() {
         gateway.takes(&number.to_string()).await;
         heron.has_unread(0).await;
     }
-    assert_eq!(counted(&house, "posthouse_relay_entries_dropped_total"), 0);
 }
 
-/// What a counter without labels says.
+/// What a counter says.
 fn counted(house: &House, name: &str) -> u64 {
     let mut registry = prometheus_client::registry::Registry::default();
     house.relay.metrics().register(&mut registry);

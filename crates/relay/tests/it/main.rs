@@ -1,14 +1,16 @@
-//! The relay from both ends: events go in at one, raw gateways dial in at the other.
+//! The relay tested from both ends: events come in on one side, gateways connect on the other.
 
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
 mod closing;
 mod delivery;
 mod dialing;
+mod failing_inbox;
 mod framing;
 mod gateway;
 mod guard;
 mod hello;
+mod hold_back;
 mod house;
 mod idle;
 mod interrupts;
@@ -16,11 +18,16 @@ mod lease;
 mod limits;
 mod oauth;
 mod outbound;
+mod precise;
 mod program;
 mod recorder;
 mod repeats;
 mod routing;
 mod seam;
 mod seats;
+mod stops;
+mod unrouted;
+mod vectors;
 mod wake;
+mod wall_clock;
 mod weight;

@@ -1,4 +1,4 @@
-//! Tokens for credentials (relay contract section 17.2 a, cron contract section 1.1).
+//! OAuth token endpoints (relay contract section 17.2 a, cron contract section 1.1).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use bus::Bus;
 use errand::Errand;
 use http::{Request, StatusCode};
-use ledger::{AccessRecord, ClientRecord, Fault, LoginRecord, Owner, Pair, Renewal, TokenHash, Tokens};
+use ledger::{
+    AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, Tokens, WhichCredentials,
+};
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
 use relay::{BOOTSTRAP_CLIENT, Caller, Config, Login, Parts, Relay};
@@ -222,6 +225,45 @@ async fn a_stock_agent_is_told_to_give_up_only_when_nothing_could_help() {
 }
 
 #[tokio::test]
+async fn a_further_fork_at_eight_lines_hears_503_and_never_a_final_word() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let login = login(&heron).await;
+    let doors = doors(&house);
+    let mut successors = Vec::new();
+    for _ in 0..10 {
+        let (status, answer) = refreshes(&doors, login.refresh_token.expose()).await;
+        assert_eq!(status, StatusCode::OK);
+        successors.push(answer["refresh_token"].as_str().unwrap().to_owned());
+    }
+    for (line, successor) in successors[..8].iter().enumerate() {
+        assert_eq!(refreshes(&doors, successor).await.0, StatusCode::OK, "line {line}");
+    }
+    let listed = house.relay.keyring().logins(None).await.unwrap();
+    assert_eq!((listed[0].lines, listed[0].addresses.as_slice()), (8, &["127.0.0.1".to_owned()][..]));
+    for successor in &successors[8..] {
+        for _ in 0..2 {
+            let (status, answer) = refreshes(&doors, successor).await;
+            assert_eq!((status.as_u16(), &answer["error"]), (503, &"temporarily_unavailable".into()));
+        }
+    }
+    // Whoever goes on asking is slowed down like everybody who is refused.
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..150 {
+        let (doors, successor) = (doors.clone(), successors[8].clone());
+        asking.spawn(async move { refreshes(&doors, &successor).await });
+    }
+    let mut heard = 503;
+    while heard == 503 {
+        let (status, answer) = asking.join_next().await.expect("somebody is turned away").unwrap();
+        heard = status.as_u16();
+        assert!(heard == 503 || answer["error"] == "slow_down", "{answer}");
+    }
+    // Nobody who holds a line of the login waits for that.
+    assert_eq!(refreshes(&doors, &successors[0]).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn whoever_guesses_is_slowed_down_and_then_turned_away_while_the_rightful_pass() {
     let house = House::open().await;
     let heron = house.heron().await;
@@ -253,6 +295,60 @@ async fn whoever_guesses_is_slowed_down_and_then_turned_away_while_the_rightful_
 }
 
 #[tokio::test]
+async fn a_form_of_thousands_of_fields_is_refused_unread() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let (id, secret) = client(&heron).await;
+    let doors = doors(&house);
+    let good = form(&id, secret.expose());
+    let with = |more: usize| (0..more).fold(good.clone(), |form, number| format!("{form}&f{number}=1"));
+    assert_eq!(asks(&doors, "/oauth/token", &[], &with(61)).await.0, StatusCode::OK);
+    for more in [62, 1500] {
+        let refusal = (400, "invalid_request".to_owned());
+        assert_eq!(refused(&doors, "/oauth/token", &[], &with(more)).await, refusal, "{more}");
+    }
+}
+
+#[tokio::test]
+async fn every_refusal_at_the_token_doors_counts_against_the_address() {
+    let ours = format!("grant_type=refresh_token&client_id={BOOTSTRAP_CLIENT}");
+    let basic = format!("Basic {}", STANDARD.encode("x:y"));
+    let twice = vec![("authorization", basic.as_str()), ("authorization", basic.as_str())];
+    for (path, headers, body) in [
+        ("/oauth/token", vec![], "grant_type=client_credentials"),
+        ("/oauth/token", vec![], "a=1&a=2"),
+        ("/oauth/token", vec![], "grant_type=password&client_id=x&client_secret=y"),
+        ("/oauth/token", twice, "grant_type=client_credentials"),
+        ("/api/oauth/token", vec![], "grant_type=refresh_token"),
+        ("/api/oauth/token", vec![], "grant_type=refresh_token&client_id=hermes-cli"),
+        ("/api/oauth/token", vec![], ours.as_str()),
+    ] {
+        let house = House::open().await;
+        let doors = doors(&house);
+        let mut asking = tokio::task::JoinSet::new();
+        for _ in 0..150 {
+            let (doors, body) = (doors.clone(), body.to_owned());
+            let headers: Vec<(String, String)> =
+                headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            asking.spawn(async move {
+                let headers: Vec<_> =
+                    headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+                refused(&doors, path, &headers, &body).await
+            });
+        }
+        // Those that are slowed down wait for a clock that stands still; those turned away do not.
+        let mut turned_away = false;
+        while let Some(heard) = asking.join_next().await {
+            turned_away = heard.unwrap() == (429, "slow_down".to_owned());
+            if turned_away {
+                break;
+            }
+        }
+        assert!(turned_away, "{path} {body}");
+    }
+}
+
+#[tokio::test]
 async fn an_agents_tokens_end_with_it_at_once() {
     let house = House::open().await;
     let heron = house.heron().await;
@@ -269,7 +365,7 @@ async fn an_agents_tokens_end_with_it_at_once() {
 async fn trouble_with_the_ledger_is_passing_and_says_so() {
     let house = House::open().await;
     let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-    let other = ledger::Ledger::open(ledger::Place::Memory, house.clock.clone()).await.unwrap();
+    let other = ledger::Ledger::open(ledger::Location::Memory, house.clock.clone()).await.unwrap();
     let vault = Vault::unlock(keys, other.vault(), Arc::new(Broken), &*other.house(), house.clock.clone())
         .await
         .unwrap();
@@ -319,6 +415,8 @@ broken! {
     async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: Pair, now: Moment) -> Option<LoginRecord>;
     async fn logins(&self, of: Option<&TenantId>) -> Vec<LoginRecord>;
     async fn log_out(&self, login: &LoginId) -> bool;
-    async fn refresh(&self, presented: TokenHash, client: &ClientId, next: Pair, now: Moment, since: Moment) -> Renewal;
+    async fn refresh(&self, request: RefreshRequest) -> Renewal;
+    async fn end_credentials(&self, of: &InstanceId, which: WhichCredentials, now: Moment) -> EndedCredentials;
+    async fn renew_credentials(&self, of: &InstanceId, renewed: RenewedCredentials, now: Moment) -> bool;
     async fn bearer(&self, access: TokenHash, now: Moment) -> Option<AccessRecord>;
 }

@@ -1,4 +1,4 @@
-//! What agents ask to be done, and the one answer (section 11).
+//! Actions of agents, each with exactly one result (section 11).
 
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ async fn every_request_gets_exactly_one_result() {
     assert_eq!(result, json!({"success": true, "message_id": "m1"}));
     gateway.hears_nothing().await;
     let order = house.egress.orders().remove(0);
-    assert_eq!((order.on, order.deadline), (bot("telegram", "7001"), house.clock.now() + seconds(25)));
+    assert_eq!((order.on, order.deadline), (bot("telegram", "7001"), house.clock.instant() + seconds(25)));
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn an_unknown_op_is_refused_at_once_and_a_malformed_one_in_words() {
         json!({"success": false, "error": "unsupported op: levitate"})
     );
     gateway.asks("r2", json!({"op": "send", "chat_id": "c1"})).await;
-    assert_eq!(gateway.hears_result("r2").await["error"], "malformed send: no content");
+    assert_eq!(gateway.hears_result("r2").await["error"], "malformed send: content is missing");
     gateway.asks("r3", json!({"op": "send", "chat_id": 5, "content": "x"})).await;
     assert_eq!(gateway.hears_result("r3").await["success"], false);
     for (request, action) in
@@ -289,14 +289,14 @@ async fn requests_that_weigh_too_much_together_are_refused_until_some_are_answer
     let (_, mut gateway) = in_chats(&house, &["c1"]).await;
     let later = house.clock.now() + seconds(5);
     house.egress.in_chat("c1", Habit::Until(later));
-    let long = "x".repeat(3 * 1024 * 1024);
-    for number in 0..11 {
+    let long = "x".repeat(256 * 1024);
+    for number in 0..128 {
         gateway.sends(&format!("r{number}"), "c1", &long).await;
     }
-    let refused = gateway.hears_result("r10").await;
+    let refused = gateway.hears_result("r127").await;
     assert!(refused["error"].as_str().unwrap().starts_with("rate limit"), "{refused}");
     house.winds(seconds(5));
-    for number in 0..10 {
+    for number in 0..127 {
         assert_eq!(gateway.hears_result(&format!("r{number}")).await["success"], true);
     }
     gateway.sends("r11", "c1", &long).await;
@@ -306,6 +306,17 @@ async fn requests_that_weigh_too_much_together_are_refused_until_some_are_answer
     gateway.sends(&id, "c1", "hi").await;
     let refused = gateway.hears_result(&id).await;
     assert!(refused["error"].as_str().unwrap().starts_with("malformed request"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_text_of_256_kib_goes_out_and_a_longer_one_is_refused_in_words() {
+    let house = House::open().await;
+    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    gateway.sends("r1", "c1", &"x".repeat(256 * 1024)).await;
+    assert_eq!(gateway.hears_result("r1").await["success"], true);
+    gateway.sends("r2", "c1", &"x".repeat(256 * 1024 + 1)).await;
+    let refused = gateway.hears_result("r2").await;
+    assert_eq!(refused["error"], "too long: 262145 bytes, at most 262144");
 }
 
 #[tokio::test]
@@ -331,7 +342,7 @@ async fn an_outcome_the_ledger_could_not_note_is_still_told_truly() {
 }
 
 /// The first request is remembered as done.
-async fn is_noted(heron: &Agent) {
+pub async fn is_noted(heron: &Agent) {
     let noted = async {
         loop {
             let begun = heron.house.ledger.outbox().begin(request(heron)).await.unwrap();
@@ -356,4 +367,20 @@ fn request(heron: &Agent) -> ledger::Request {
         reply_to: None,
         received: heron.house.clock.now(),
     }
+}
+
+#[tokio::test]
+async fn a_request_tagged_relay_goes_out_under_the_identity_of_its_chat_like_an_untagged_one() {
+    let house = House::open().await;
+    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let mut frame = json!({"type": "outbound", "requestId": "r1", "platform": "relay",
+        "action": {"op": "send", "chat_id": "c1", "content": "your reminder"}});
+    gateway.say(frame.clone()).await;
+    assert_eq!(gateway.hears_result("r1").await["success"], true);
+    assert_eq!(house.egress.orders().remove(0).on, bot("telegram", "7001"));
+    // It opens no chat that was never delivered.
+    frame["requestId"] = json!("r2");
+    frame["action"]["chat_id"] = json!("never-seen");
+    gateway.say(frame).await;
+    assert_eq!(gateway.hears_result("r2").await["code"], "egress_declined");
 }

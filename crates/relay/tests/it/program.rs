@@ -1,4 +1,4 @@
-//! Whom a program's credential stands for (agents and stores, section 5.4).
+//! Authentication of programs (agents and stores, section 5.4).
 
 use std::net::IpAddr;
 

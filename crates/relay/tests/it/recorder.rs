@@ -1,4 +1,4 @@
-//! Plays the platforms: writes down what it is asked to carry and answers as it was told to.
+//! Test egress: records the actions and returns configured results.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use ledger::{Begun, Fault, Identity, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{Action, ActionId, ChatId, Descriptor, MessageId, Outcome};
+use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
 use relay::{Carried, Egress, Order};
 
 use crate::house::eventually;
@@ -105,6 +105,10 @@ impl Outbox for Reluctant {
     async fn begin(&self, request: Request) -> Result<Begun, Fault> {
         self.room()?;
         self.inner.begin(request).await
+    }
+
+    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault> {
+        self.inner.begun_before(gateway, request).await
     }
 
     async fn finish(

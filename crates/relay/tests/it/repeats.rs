@@ -1,4 +1,4 @@
-//! A request that comes again (section 11.1), and the one that a restart cut off.
+//! Repeated requests (section 11.1), and requests interrupted by a restart.
 
 use posthouse_time::{Moment, Timepiece};
 use tokio::runtime::Runtime;
@@ -70,7 +70,7 @@ async fn request_ids_of_two_gateways_are_apart() {
 }
 
 /// A house that lives and dies with its runtime, as a process does.
-fn in_a_house_of_its_own<T>(story: impl Future<Output = T>) -> T {
+pub fn in_a_house_of_its_own<T>(story: impl Future<Output = T>) -> T {
     let runtime = Runtime::new().unwrap();
     runtime.block_on(story)
 }

@@ -1,4 +1,4 @@
-//! Whose an event is: from its own bearings, never from the bot or socket that brought it (section 1).
+//! Routing: an event's own chat, scope or path decides its agent, never the bot or socket that brought it (section 1).
 
 use ledger::Discriminator;
 use posthouse_wire::Event;
@@ -85,11 +85,11 @@ async fn a_route_that_is_changed_counts_from_the_next_event() {
     let shared = bot("slack", "shared");
     house.says(&shared, "a", "first").await;
     house.ledger.roster().remove_route(&shared.platform, &shared.bot, &route).await.unwrap();
-    house.relay.roster_changed();
+    house.relay.bot_changed(&shared);
     assert!(house.brings(&shared, message(&shared, "a", "between"), None).await.is_none());
     house.routes(&shared, route, &crow).await;
     house.says(&shared, "a", "second").await;
-    assert_eq!((heron.unread().await, crow.unread().await), (1, 1));
+    assert_eq!((heron.unread().await, crow.unread().await), (0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

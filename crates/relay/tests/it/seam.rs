@@ -1,4 +1,4 @@
-//! Order across the seam between the ledger and what comes live (section 16.3, item 2).
+//! Order of entries across the switch from the ledger to live delivery (section 16.3, item 2).
 
 use std::time::Duration;
 

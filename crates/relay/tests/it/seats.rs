@@ -38,21 +38,62 @@ async fn a_socket_supersedes_only_when_its_hello_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_standby_without_requests_is_closed_4409_after_a_minute() {
+async fn a_superseded_socket_stays_standby_while_it_answers_pings() {
     let house = House::open().await;
     let heron = house.heron().await;
-    let mut old = heron.sits().await;
-    let mut new = heron.sits().await;
-    old.hears_nothing().await;
+    let (mut old, mut new) = (heron.sits().await, heron.sits().await);
+    for _ in 0..20 {
+        house.winds(seconds(30));
+        for socket in [&mut old, &mut new] {
+            socket.answers_a_ping().await;
+            socket.hears_nothing().await;
+        }
+    }
+    old.sends("r1", "c1", "still here").await;
+    assert_eq!(old.hears_result("r1").await["code"], "egress_declined");
+    // One that stops answering is dropped like any other.
     house.winds(seconds(30));
-    old.hears_nothing().await;
+    old.leaves_a_ping_unanswered().await;
+    new.answers_a_ping().await;
     new.hears_nothing().await;
-    house.winds(seconds(59));
-    old.answers_pings_while(house.ledger_is_quiet()).await;
-    new.hears_nothing().await;
-    house.winds(seconds(1));
-    assert_eq!(old.ends().await, superseded());
-    new.hears_nothing().await;
+    house.winds(seconds(60));
+    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+}
+
+#[tokio::test]
+async fn two_processes_with_one_credential_do_not_evict_each_other_in_a_loop() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let (mut one, mut two) = (heron.sits_settled().await, heron.sits_settled().await);
+    for round in 0..10 {
+        house.winds(seconds(30));
+        for socket in [&mut one, &mut two] {
+            socket.answers_a_ping().await;
+            socket.hears_nothing().await;
+        }
+        let text = round.to_string();
+        heron.hears_from(&text).await;
+        two.takes(&text).await;
+        one.hears_nothing().await;
+    }
+    let roles: Vec<_> =
+        house.relay.presence(&heron.instance).connections.iter().map(|socket| socket.role).collect();
+    assert_eq!(roles, ["standby", "live"]);
+}
+
+#[tokio::test]
+async fn past_four_standbys_the_oldest_is_closed_4409() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut standbys = std::collections::VecDeque::new();
+    for _ in 0..5 {
+        standbys.push_back(heron.sits().await);
+    }
+    let _live = heron.sits().await;
+    assert_eq!(standbys.pop_front().unwrap().ends().await, superseded());
+    for standby in &mut standbys {
+        standby.hears_nothing().await;
+    }
 }
 
 #[tokio::test]
@@ -184,16 +225,22 @@ async fn a_credential_that_ended_between_dial_and_hello_gets_no_seat() {
 }
 
 #[tokio::test]
-async fn a_swarm_of_sockets_of_one_credential_is_told_to_try_later() {
+async fn at_the_socket_cap_the_oldest_goes_and_not_the_newcomer() {
     let house = House::open().await;
     let heron = house.heron().await;
-    let mut held = Vec::new();
-    for _ in 0..16 {
-        held.push(heron.dials().await);
+    let mut live = heron.sits_settled().await;
+    let mut held = std::collections::VecDeque::new();
+    for _ in 0..15 {
+        held.push_back(heron.dials().await);
     }
-    let mut surplus = heron.dials().await;
-    assert_eq!(surplus.ends().await, End::Closed(1013, "too many sockets".to_owned()));
-    held.pop().unwrap().says_goodbye().await;
-    eventually(|| house.relay.presence(&heron.instance).sockets == 15).await;
-    held.push(heron.sits().await);
+    let mut newcomer = heron.dials().await;
+    let end = held.pop_front().unwrap().ends().await;
+    assert_eq!(end, End::Closed(1013, "too many sockets".to_owned()));
+    // The live one is the last to go, and the newcomer may take over.
+    live.hears_nothing().await;
+    newcomer.says_hello(&heron.bots[0]).await;
+    newcomer.hears_nothing().await;
+    house.winds(seconds(4));
+    heron.hears_from("one").await;
+    newcomer.takes("one").await;
 }

@@ -1,4 +1,4 @@
-//! Wake the body (section 16.6).
+//! Wake calls (section 16.6).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,10 @@ use relay::Enrolment;
 use serde_json::json;
 
 use crate::house::{Agent, House, bot, eventually, message, seconds};
+use crate::repeats::in_a_house_of_its_own;
 
 /// An agent's wake URL, and how often it was called.
-struct Alarm {
+pub struct Alarm {
     url: String,
     rung: Arc<AtomicUsize>,
 }
@@ -31,7 +32,7 @@ impl Alarm {
         self.rung.load(Ordering::SeqCst)
     }
 
-    async fn has_rung(&self, times: usize) {
+    pub async fn has_rung(&self, times: usize) {
         eventually(|| self.rung() >= times).await;
         assert_eq!(self.rung(), times);
     }
@@ -49,8 +50,8 @@ async fn ring(
     "ignored"
 }
 
-/// A house past its first seconds, in which nobody is poked, and an agent with an alarm.
-async fn asleep() -> (House, Agent, Alarm) {
+/// A server after its first seconds, in which no wake call is made, and an agent with a wake URL.
+pub async fn asleep() -> (House, Agent, Alarm) {
     let (house, alarm) = (House::open().await, Alarm::set().await);
     let telegram = bot("telegram", "7001");
     house.has_bot(&telegram, false).await;
@@ -67,8 +68,8 @@ async fn asleep() -> (House, Agent, Alarm) {
     (house, heron, alarm)
 }
 
-/// Somebody else with an alarm gets a message: when theirs has rung, so has whatever was due before.
-async fn time_passes(house: &House, name: &str) {
+/// Another agent with a wake URL gets a message. Once its wake call was made, all earlier due calls were made too.
+pub async fn time_passes(house: &House, name: &str) {
     let (on, alarm) = (bot("discord", name), Alarm::set().await);
     house.has_bot(&on, false).await;
     house
@@ -175,6 +176,41 @@ async fn a_wake_url_that_may_not_be_called_is_refused_when_it_is_named() {
 }
 
 #[tokio::test]
+async fn wake_calls_are_limited_and_one_tenant_leaves_another_its_share() {
+    async fn hangs(State(called): State<Arc<AtomicUsize>>) -> &'static str {
+        called.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().await
+    }
+    let called = Arc::new(AtomicUsize::new(0));
+    let door = Router::new().fallback(hangs).with_state(Arc::clone(&called));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/wake", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, door).await });
+    let house = House::open().await;
+    house.winds(seconds(5));
+    // One tenant's agents hang, more of them than it has places.
+    for number in 0..40 {
+        let name = format!("slow{number}");
+        let on = bot("discord", &name);
+        house.has_bot(&on, false).await;
+        house
+            .enrol_as(Enrolment {
+                tenant: "loud".to_owned(),
+                name,
+                wake_url: Some(url.clone()),
+                bots: vec![on.clone()],
+                ..Enrolment::default()
+            })
+            .await;
+        house.says(&on, "c1", "wake up").await;
+    }
+    eventually(|| called.load(Ordering::SeqCst) >= 16).await;
+    // Another's is called all the same.
+    time_passes(&house, "quiet").await;
+    assert_eq!(called.load(Ordering::SeqCst), 16);
+}
+
+#[tokio::test]
 async fn after_a_restart_whoever_has_something_unread_and_stays_away_is_poked() {
     let folder = tempfile::tempdir().unwrap();
     let clock = posthouse_time::Timepiece::wound(posthouse_time::Moment::from_seconds(1_800_000_000));
@@ -188,4 +224,31 @@ async fn after_a_restart_whoever_has_something_unread_and_stays_away_is_poked() 
     assert_eq!(alarm.rung(), 0);
     house.winds(seconds(5));
     alarm.has_rung(1).await;
+}
+
+#[test]
+fn those_left_waiting_are_looked_for_again_when_the_inbox_could_not_be_read_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = posthouse_time::Timepiece::wound(posthouse_time::Moment::from_seconds(1_800_000_000));
+    let heron = in_a_house_of_its_own(async {
+        let house = House::open_in(folder.path(), clock.clone()).await;
+        let heron = house.heron().await;
+        heron.hears_from("one").await;
+        heron.instance
+    });
+    in_a_house_of_its_own(async {
+        let house = House::open_in(folder.path(), clock.clone()).await;
+        let alarm = Alarm::set().await;
+        house.ledger.roster().set_wake_url(&heron, Some(&alarm.url)).await.unwrap();
+        house.inbox.fails.store(true, Ordering::SeqCst);
+        house.winds(seconds(5));
+        for (reads, pause) in [(1, 1), (2, 2), (3, 4)] {
+            eventually(|| house.inbox.reads.load(Ordering::SeqCst) >= reads).await;
+            house.ledger_is_quiet().await;
+            assert_eq!(house.inbox.reads.load(Ordering::SeqCst), reads, "it is left alone for a while");
+            house.inbox.fails.store(reads < 3, Ordering::SeqCst);
+            house.winds(seconds(pause));
+        }
+        alarm.has_rung(1).await;
+    });
 }

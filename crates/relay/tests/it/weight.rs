@@ -1,4 +1,4 @@
-//! What an idle agent costs.
+//! CPU cost of an idle agent.
 
 use std::time::Duration;
 

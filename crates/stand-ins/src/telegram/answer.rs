@@ -1,4 +1,4 @@
-//! What the Bot API says back.
+//! Answers of the Bot API.
 
 use axum::body::Body;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -30,7 +30,7 @@ pub(super) fn raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).expect("values built here have string keys")
 }
 
-/// A call that was turned away, with the reason in the platform's words.
+/// A refused call, with the platform's description.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub code: u16,
@@ -78,7 +78,7 @@ impl Refusal {
         Refusal { migrate_to: Some(to), ..Refusal::bad_request(what) }
     }
 
-    /// A failure on the platform's side; statuses outside 500..=599 are read as 500.
+    /// A failure of the platform. A status outside 500..=599 becomes 500.
     pub fn server_error(status: u16) -> Refusal {
         let status = StatusCode::from_u16(status).ok().filter(StatusCode::is_server_error);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -86,7 +86,7 @@ impl Refusal {
     }
 }
 
-/// The envelope every method answers in.
+/// The envelope of every method's answer.
 pub(super) fn answer(outcome: Result<Done, Refusal>) -> Response<Body> {
     match outcome {
         Ok(Done { result, description: None }) => {

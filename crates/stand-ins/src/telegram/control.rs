@@ -1,4 +1,4 @@
-//! Control over HTTP, under `/_stand-in/`.
+//! HTTP control API of the stand-in, under `/_stand-in/`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ impl From<Wrong> for Response<Body> {
     }
 }
 
-/// Answers everything that is not the Bot API.
+/// Answers every request that is not for the Bot API.
 pub(super) async fn handle(shared: &Arc<Shared>, head: &Parts, body: Bytes) -> Response<Body> {
     let Ok(params) = Params::query(&head.uri) else { return wrong(400, "cannot read the query").into() };
     let outcome = match (&head.method, head.uri.path()) {
@@ -69,7 +69,7 @@ pub(super) async fn handle(shared: &Arc<Shared>, head: &Parts, body: Bytes) -> R
             Ok(ok(&json!({})))
         }
         (&Method::GET, "/_stand-in/wait") => wait(shared, &params).await,
-        _ => Err(wrong(404, "no such page; / says what there is")),
+        _ => Err(wrong(404, "no such path; see / for the list")),
     };
     outcome.unwrap_or_else(Wrong::into)
 }

@@ -1,8 +1,8 @@
-//! Spans of meaning in a text, counted in UTF-16 units as the Bot API counts them.
+//! Message entities: formatted spans of a text, counted in UTF-16 units like in the Bot API.
 
 use serde::Serialize;
 
-/// One span. `Composed` keeps them sorted by where they begin, longer ones first.
+/// One span. `Composed` sorts them by their beginning, longer ones first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Entity {
     #[serde(rename = "type")]
@@ -36,12 +36,12 @@ pub(super) struct Composed {
 }
 
 impl Composed {
-    /// Takes white space off both ends, as the platform does: from the front only up to the first span,
-    /// from the back also out of spans.
+    /// Removes white space at both ends as the platform does: in front only up to the first span, at the
+    /// end also inside spans.
     pub fn trim(mut self) -> Composed {
         self.entities.sort_by_key(|entity| (entity.offset, usize::MAX - entity.length));
         let first = self.entities.first().map_or(usize::MAX, |entity| entity.offset);
-        // White space is one unit each, so this counts units and bytes alike.
+        // Each blank is one unit and one byte.
         let blank = |c: &char| *c == ' ' || *c == '\n';
         let front = self.text.chars().take_while(blank).count().min(first);
         self.text.drain(..front);
@@ -57,7 +57,7 @@ impl Composed {
     }
 }
 
-/// The commands and mentions a client would mark in what a person typed.
+/// The commands and mentions that a client would mark in a typed text.
 pub(super) fn detect(text: &str) -> Vec<Entity> {
     let mut found = Vec::new();
     let mut before = ' ';
@@ -69,7 +69,7 @@ pub(super) fn detect(text: &str) -> Vec<Entity> {
             '@' if !is_word(before) => mention(rest).map(|length| ("mention", length)),
             _ => None,
         };
-        // Commands and mentions are ASCII, so bytes and units agree.
+        // Commands and mentions are ASCII, so bytes and units are the same.
         let taken = if let Some((kind, length)) = span {
             found.push(Entity::new(kind, offset, length));
             length

@@ -1,8 +1,8 @@
-//! Misbehaviour on demand.
+//! Faults: misbehaviour on demand.
 
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Trouble {
@@ -17,18 +17,18 @@ pub enum Trouble {
         #[serde(default = "internal")]
         status: u16,
     },
-    /// The work is done and answered this much later, even if the caller has left by then.
+    /// The call is carried out and answered this much later, even if the caller has left by then.
     Slow {
         /// Milliseconds.
         delay_ms: u64,
     },
-    /// Nothing is done or answered until released; a caller who left by then is forgotten.
+    /// Nothing is done or answered until released. A caller that left by then is ignored.
     Hang,
-    /// The work is done at once; the answer waits until released.
+    /// The call is carried out at once; the answer waits until released.
     HangAfterWrite,
-    /// The work is done; the connection is closed without an answer.
+    /// The call is carried out; the connection is closed without an answer.
     DropAfterWrite,
-    /// The connection is closed; nothing is done. Without a chat to look for, the body is not even read.
+    /// The connection is closed; nothing is done. Without a chat filter, the body is not even read.
     Refuse,
     /// 401.
     Unauthorized,
@@ -43,7 +43,8 @@ pub enum Trouble {
     },
     /// The next updates injected for a webhook are each delivered twice.
     DuplicateDelivery,
-    /// So many updates injected for a webhook are held until they are all there, then delivered backwards.
+    /// This many updates injected for a webhook are held until all are there, then delivered in reverse
+    /// order.
     ReorderDeliveries {
         /// How many.
         of: usize,
@@ -60,13 +61,13 @@ fn internal() -> u16 {
     500
 }
 
-/// A trouble, and whom it strikes.
+/// A fault, with the calls that it applies to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Fault {
-    /// What goes wrong.
+    /// Kind of fault.
     #[serde(flatten)]
     pub trouble: Trouble,
-    /// Only calls of this method; default any but `getUpdates`, which is struck only when named.
+    /// Only calls of this method. Default: any but `getUpdates`, which must be named.
     #[serde(default)]
     pub method: Option<String>,
     /// Only this bot's calls (by id); default any.
@@ -75,7 +76,7 @@ pub struct Fault {
     /// Only calls about this chat; default any.
     #[serde(default)]
     pub chat_id: Option<i64>,
-    /// How often; default once, `null` until cleared.
+    /// Number of times. Default: once. `null`: until cleared.
     #[serde(default = "once")]
     pub times: Option<u64>,
 }
@@ -86,56 +87,56 @@ fn once() -> Option<u64> {
 }
 
 impl Fault {
-    /// Strikes the next call, whatever it is.
+    /// Applies to the next call, whatever it is.
     #[must_use]
     pub fn new(trouble: Trouble) -> Fault {
         Fault { trouble, method: None, bot: None, chat_id: None, times: once() }
     }
 
-    /// Strikes calls of this method only.
+    /// Applies to calls of this method only.
     #[must_use]
     pub fn on(self, method: &str) -> Fault {
         Fault { method: Some(method.to_owned()), ..self }
     }
 
-    /// Strikes calls about this chat only.
+    /// Applies to calls about this chat only.
     #[must_use]
     pub fn in_chat(self, chat: i64) -> Fault {
         Fault { chat_id: Some(chat), ..self }
     }
 
-    /// Strikes this bot only.
+    /// Applies to this bot only.
     #[must_use]
     pub fn of_bot(self, bot: i64) -> Fault {
         Fault { bot: Some(bot), ..self }
     }
 
-    /// Strikes so often.
+    /// Applies this many times.
     #[must_use]
     pub fn times(self, times: u64) -> Fault {
         Fault { times: Some(times), ..self }
     }
 
-    /// Strikes until cleared.
+    /// Applies until cleared.
     #[must_use]
     pub fn until_cleared(self) -> Fault {
         Fault { times: None, ..self }
     }
 }
 
-/// A fault as it stands: how often it struck, and how often it still will.
+/// State of a fault: how often it was applied, and how often it still will be.
 #[derive(Clone, Debug, Serialize)]
 pub struct Standing {
-    /// As `fault` returned it.
+    /// The id that `fault` returned.
     pub id: u64,
-    /// What was asked for; `times` is what is left.
+    /// The fault as requested; `times` is what is left.
     #[serde(flatten)]
     pub fault: Fault,
-    /// How often it struck.
+    /// Number of times it was applied.
     pub struck: u64,
 }
 
-/// A call, as faults look at it.
+/// The properties of a call that faults match.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub bot: i64,
@@ -143,7 +144,7 @@ pub(super) struct Call<'a> {
     pub chat: Option<i64>,
 }
 
-/// All faults, oldest first. The first that fits strikes; spent ones stay listed until cleared.
+/// All faults, oldest first. The first that matches is applied. Used-up ones stay listed until cleared.
 #[derive(Default)]
 pub(super) struct Faults {
     standing: Vec<Standing>,
@@ -169,18 +170,18 @@ impl Faults {
         self.standing.iter().find(|standing| standing.id == id).map_or(0, |standing| standing.struck)
     }
 
-    /// A refusal that needs no look at the parameters.
+    /// Whether a fault refuses the call without its parameters.
     pub fn refuses_unread(&mut self, call: Call<'_>) -> bool {
         self.strike(|fault| fault.trouble == Trouble::Refuse && fault.chat_id.is_none() && fits(fault, call))
             .is_some()
     }
 
-    /// What strikes this call, if anything.
+    /// The fault that applies to this call, if any.
     pub fn strike_call(&mut self, call: Call<'_>) -> Option<Trouble> {
         self.strike(|fault| !fault.trouble.is_about_deliveries() && fits(fault, call))
     }
 
-    /// What happens to this update's delivery, if anything.
+    /// The fault that applies to this update's delivery, if any.
     pub fn strike_delivery(&mut self, bot: i64) -> Option<Trouble> {
         self.strike(|fault| fault.trouble.is_about_deliveries() && fault.bot.is_none_or(|only| only == bot))
     }
@@ -201,7 +202,7 @@ impl Faults {
 fn fits(fault: &Fault, call: Call<'_>) -> bool {
     let method = match &fault.method {
         Some(only) => only.eq_ignore_ascii_case(call.method),
-        // A poller asks all the time and would use faults up by chance.
+        // A poller calls all the time and would use up faults by chance.
         None => call.method != "getUpdates",
     };
     method

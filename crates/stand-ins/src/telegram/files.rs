@@ -1,12 +1,12 @@
-//! Files people sent, for `getFile` and its download.
+//! Files that people sent, for `getFile` and its download.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// All files together stay under this.
+/// Limit of the total size of all files.
 const MOST_BYTES: usize = 64 << 20;
-/// What the Bot API hands out at most.
+/// Largest file that the Bot API serves.
 pub(super) const MOST_DOWNLOAD: usize = 20 << 20;
 
 pub(super) struct File {
@@ -15,7 +15,7 @@ pub(super) struct File {
     pub content: Bytes,
 }
 
-/// The newest files; older ones make room.
+/// The newest files. Older ones make room.
 #[derive(Default)]
 pub(super) struct Files {
     kept: VecDeque<File>,
@@ -24,7 +24,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Keeps a file and returns its id.
+    /// Stores a file and returns its id.
     pub fn add(&mut self, name: &str, content: Bytes) -> String {
         self.count += 1;
         let name: String =

@@ -1,4 +1,4 @@
-//! What people do: the inbound side, scripted.
+//! Injection of what people do: the scripted inbound side.
 
 mod compose;
 
@@ -46,28 +46,28 @@ pub enum BotName {
     Name(String),
 }
 
-/// Something a person does: either a raw `update`, or what the other fields say. Unset fields get
+/// Something that a person does: either a raw `update`, or what the other fields describe. Unset fields get
 /// plausible values.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Injection {
-    /// Which bot hears it, by token.
+    /// The bot that receives it, by token.
     pub token: Option<String>,
-    /// Which bot hears it, by id or username. Default: the first bot.
+    /// The bot that receives it, by id or username. Default: the first bot.
     pub bot: Option<BotName>,
-    /// A whole `Update`; `update_id`, `message_id` and `date` are filled in where missing.
+    /// A complete `Update`. Missing `update_id`, `message_id` and `date` are filled in.
     pub update: Option<Value>,
-    /// What is said. Commands and mentions in it are marked as a client would.
+    /// The text. Commands and mentions in it are marked as a client would.
     pub text: Option<String>,
-    /// Where. Default: the private chat with `from`.
+    /// The chat. Default: the private chat with `from`.
     pub chat_id: Option<i64>,
     /// Default `private` for positive chat ids, else `supergroup`.
     pub chat_type: Option<String>,
     /// The group's name.
     pub title: Option<String>,
-    /// Who. Default: Ana, whose id is the private chat's, else 1001.
+    /// The sender. Default: Ana, with the id of the private chat, otherwise 1001.
     pub from: Option<Person>,
-    /// The forum topic; makes the chat a forum.
+    /// The forum topic. It makes the chat a forum.
     #[serde(alias = "message_thread_id", alias = "thread")]
     pub thread_id: Option<i64>,
     /// Whether the group is a forum.
@@ -79,14 +79,14 @@ pub struct Injection {
     pub edit_of: Option<i64>,
     /// Makes this the press of a button with this data, under `message_id`.
     pub callback_data: Option<String>,
-    /// The id to give the message, or the message whose button is pressed.
+    /// The id for the message, or the message whose button is pressed.
     pub message_id: Option<i64>,
-    /// The id to give the update.
+    /// The id for the update.
     pub update_id: Option<i64>,
 }
 
 impl Injection {
-    /// Somebody says `text` in `chat`.
+    /// A person writes `text` in `chat`.
     #[must_use]
     pub fn text(chat: i64, text: &str) -> Injection {
         Injection { chat_id: Some(chat), text: Some(text.to_owned()), ..Injection::default() }
@@ -98,13 +98,13 @@ impl Injection {
         Injection { update: Some(update), ..Injection::default() }
     }
 
-    /// Heard by this bot.
+    /// Sets the receiving bot.
     #[must_use]
     pub fn to_bot(self, id: i64) -> Injection {
         Injection { bot: Some(BotName::Id(id)), ..self }
     }
 
-    /// Said by this person.
+    /// Sets the sender.
     #[must_use]
     pub fn by(self, id: i64, first_name: &str) -> Injection {
         let from =
@@ -113,18 +113,18 @@ impl Injection {
     }
 }
 
-/// What became of an injection.
+/// Result of an injection.
 #[derive(Clone, Debug, Serialize)]
 pub struct Injected {
     /// The update's id.
     pub update_id: i64,
-    /// The message's, if it is about one.
+    /// The message's id, if it is about one.
     pub message_id: Option<i64>,
-    /// The chat, if it is about one.
+    /// The chat's id, if it is about one.
     pub chat_id: Option<i64>,
-    /// False when the bot's `allowed_updates` leave this kind out.
+    /// False if the bot's `allowed_updates` exclude this kind.
     pub queued: bool,
-    /// The whole update.
+    /// The complete update.
     pub update: Value,
 }
 
@@ -138,7 +138,7 @@ const MESSAGE_KINDS: [&str; 6] = [
 ];
 
 impl World {
-    /// Makes it happen: the chat becomes known, the update waits for the bot.
+    /// Carries out the injection: the chat becomes known, and the update waits for the bot.
     pub fn inject(&mut self, injection: Injection, most_pending: usize) -> Result<Injected, String> {
         let at = self.hearer(&injection)?;
         let state = &mut self.bots[at];
@@ -159,7 +159,7 @@ impl World {
         }
         update.insert("update_id".to_owned(), json!(update_id));
         let kind = update.keys().find(|key| *key != "update_id").cloned();
-        let kind = kind.ok_or("an update holds something besides its id")?;
+        let kind = kind.ok_or("an update needs something besides its id")?;
 
         let about = update.get_mut(&kind).expect("the key was just read");
         let (chat, message, text) = learn(state, &kind, about);
@@ -210,7 +210,7 @@ impl World {
     }
 }
 
-/// Fills in what the platform would know, and remembers chat, message and button.
+/// Fills in what the platform would know, and stores chat, message and button.
 fn learn(state: &mut BotState, kind: &str, about: &mut Value) -> (Option<i64>, Option<i64>, Option<String>) {
     if !about.is_object() {
         return (None, None, None);
@@ -221,7 +221,7 @@ fn learn(state: &mut BotState, kind: &str, about: &mut Value) -> (Option<i64>, O
             about["id"] = json!(id);
             id
         });
-        // Buttons nobody answers must not pile up.
+        // Limits the number of unanswered buttons.
         if state.callbacks.len() >= 10_000 {
             state.callbacks.clear();
         }

@@ -1,10 +1,10 @@
-//! Rate limits by sliding windows.
+//! Rate limits with sliding windows.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::settings::Limits;
 
-/// When one bot wrote where, as far back as the limits look.
+/// Times of one bot's recent writes, in total and per chat.
 #[derive(Default)]
 pub(super) struct Windows {
     bot: VecDeque<i64>,
@@ -18,7 +18,7 @@ struct Chat {
 }
 
 impl Windows {
-    /// Counts one write, or says how many seconds to wait. A write turned away is not counted.
+    /// Counts one write, or returns the seconds to wait. A refused write is not counted.
     pub fn admit(&mut self, limits: &Limits, chat: i64, now_ms: i64) -> Result<(), u64> {
         let here = self.chats.entry(chat).or_default();
         let is_group = chat < 0;

@@ -1,10 +1,10 @@
-//! MarkdownV2 as the platform reads it: strict, so that a forgotten escape is heard about.
+//! MarkdownV2 parser, as strict as the platform's, so that a missing escape is an error.
 
 use super::entities::{Composed, Entity};
 
 const RESERVED: &str = "_*[]()~`>#+-=|{}.!\n";
 
-/// Parses MarkdownV2. The error is the platform's wording, without its "can't parse entities" prefix.
+/// Parses MarkdownV2. The error has the platform's wording, without its "can't parse entities" prefix.
 pub(super) fn parse(source: &str) -> Result<Composed, String> {
     let mut reader = Reader {
         source,
@@ -35,7 +35,7 @@ enum Span {
 }
 
 impl Span {
-    /// As entities name it.
+    /// Name in entities.
     fn kind(self) -> &'static str {
         match self {
             Span::Bold => "bold",
@@ -51,7 +51,7 @@ impl Span {
         }
     }
 
-    /// As error messages name it.
+    /// Name in error messages.
     fn title(self, language: bool) -> &'static str {
         match self {
             Span::Bold => "Bold",
@@ -69,7 +69,7 @@ impl Span {
     }
 }
 
-/// Where a `>` stands: it begins or continues a quotation only at the start of a line.
+/// State for `>`, which begins or continues a quotation only at the start of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quote {
     MayBegin,
@@ -138,7 +138,7 @@ impl Reader<'_> {
         match innermost {
             Some(span) if self.ends(span) => self.close(),
             _ if verbatim => {
-                // A lone backtick inside a pre block is text.
+                // A single backtick inside a pre block is text.
                 self.at += 1;
                 self.keep(c);
                 Ok(())
@@ -204,7 +204,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The word after an opening fence, and the line end behind it.
+    /// The word after an opening fence, and the line end after it.
     fn language(&mut self) -> Option<String> {
         let rest = self.rest();
         let end = rest.find(|c: char| c.is_ascii_whitespace() || c == '`').unwrap_or(rest.len());
@@ -238,7 +238,7 @@ impl Reader<'_> {
                     Some(target) => target,
                     None => self.out.text[open.text_from..].to_owned(),
                 };
-                // A target that is no address leaves plain text behind, without an error.
+                // A link whose target is not a URL becomes plain text, without an error.
                 if !target.contains("://") && !target.contains('.') {
                     return Ok(());
                 }
@@ -284,7 +284,7 @@ impl Reader<'_> {
         Ok(Some(target))
     }
 
-    /// A quotation ends with the line that the next `>` does not continue; `||` before that hides it.
+    /// A quotation ends with the line that is not followed by another `>`. A `||` before that collapses it.
     fn quotation_ends(&self, c: char) -> bool {
         let quoting = self.open.iter().any(|open| open.span == Span::Quote);
         let innermost = self.open.last().is_some_and(|open| open.span == Span::Quote);

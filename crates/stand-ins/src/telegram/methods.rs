@@ -1,4 +1,4 @@
-//! The methods of the Bot API.
+//! Methods of the Bot API.
 
 mod chats;
 mod messages;
@@ -32,22 +32,22 @@ const METHODS: [&str; 14] = [
     "createForumTopic",
 ];
 
-/// The method's own spelling; the Bot API does not mind the case.
+/// The method's own spelling. The Bot API ignores case.
 pub(super) fn known(name: &str) -> Option<&'static str> {
     METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(name))
 }
 
-/// One call of a bot whose token was right.
+/// One call of a bot with a valid token.
 pub(super) struct Call<'a> {
     pub shared: &'a Arc<Shared>,
-    /// Which bot.
+    /// Index of the bot.
     pub at: usize,
     pub method: &'static str,
     pub params: &'a Params,
 }
 
 impl Call<'_> {
-    /// Does the work.
+    /// Carries out the call.
     pub async fn run(&self) -> Result<Done, Refusal> {
         match self.method {
             "getUpdates" => self.get_updates().await,
@@ -82,7 +82,7 @@ impl Call<'_> {
         &mut world.bots[self.at]
     }
 
-    /// The chat this call is about, if the bot may know it.
+    /// The chat of this call, if the bot may know it.
     fn chat(&self, state: &mut BotState) -> Result<i64, Refusal> {
         let not_found = || Refusal::bad_request("chat not found");
         let Some(id) = self.params.integer("chat_id") else {
@@ -99,14 +99,14 @@ impl Call<'_> {
         if state.chats.contains_key(&id) { Ok(id) } else { Err(not_found()) }
     }
 
-    /// A message id that has to be there.
+    /// A required message id.
     fn message_id(&self) -> Result<i64, Refusal> {
         self.params
             .integer("message_id")
             .ok_or_else(|| Refusal::bad_request("message identifier is not specified"))
     }
 
-    /// Counts a write against the limits, if there are any.
+    /// Counts a write against the rate limits, if there are any.
     fn pace(&self, state: &mut BotState, chat: i64) -> Result<(), Refusal> {
         match &self.shared.settings.limits {
             Some(limits) => state.windows.admit(limits, chat, unix_ms()).map_err(Refusal::too_many),
@@ -118,7 +118,7 @@ impl Call<'_> {
         Row::new(state.bot.id, kind, self.method, self.params.raw())
     }
 
-    /// Writes down that this call was turned away.
+    /// Records that this call was refused.
     pub fn record_refusal(&self, refusal: &Refusal) {
         let mut world = self.shared.world.lock();
         let row = Row {

@@ -1,7 +1,7 @@
 //! The stand-in's own clock.
 
-/// Milliseconds since 1970. A platform is an outside party: its clock is not the house's, so this is the
-/// one place here that asks the system.
+/// Milliseconds since 1970. A platform is an external party with its own clock, so this is the only place
+/// in this crate that reads the system clock.
 #[expect(clippy::disallowed_methods, reason = "a platform has a clock of its own, and knows no Timepiece")]
 pub(super) fn unix_ms() -> i64 {
     std::time::SystemTime::now()

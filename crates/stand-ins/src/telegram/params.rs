@@ -1,4 +1,4 @@
-//! The parameters of a call, however they were sent: JSON, a form, the query, or several at once.
+//! Parameters of a call, from JSON, a form, the query, or several of them.
 
 use axum::{
     body::Body,
@@ -13,12 +13,13 @@ use super::answer::{Refusal, raw};
 
 type Pairs = Vec<(String, String)>;
 
-/// Parameters by name. In forms every value is text, so numbers, flags and objects are read from text too.
+/// Parameters by name. In forms every value is text, so numbers, flags and objects are parsed from text
+/// too.
 #[derive(Default)]
 pub(super) struct Params(Map<String, Value>);
 
 impl Params {
-    /// Reads the query, then the body over it.
+    /// Reads the query, then the body, which takes precedence.
     pub async fn read(uri: &Uri, headers: &HeaderMap, body: Bytes) -> Result<Params, Refusal> {
         let mut params = Params::query(uri)?;
         if body.is_empty() {
@@ -52,7 +53,7 @@ impl Params {
         self.0.extend(pairs.into_iter().map(|(name, value)| (name, Value::String(value))));
     }
 
-    /// As they came, for the transcript.
+    /// The parameters as received, for the transcript.
     pub fn raw(&self) -> Box<RawValue> {
         raw(&self.0)
     }
@@ -70,7 +71,7 @@ impl Params {
         self.0.get(name).is_some_and(flag)
     }
 
-    /// A list or object, also when it came as JSON in a form field. Unreadable text is `Err`.
+    /// A list or object, also if it came as JSON in a form field. Invalid text is `Err`.
     pub fn structure(&self, name: &str) -> Result<Option<Value>, Refusal> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -82,7 +83,7 @@ impl Params {
         }
     }
 
-    /// A list of names; absent and unreadable are alike.
+    /// A list of names. Absent is `None`, and invalid text is `Err`.
     pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Refusal> {
         let Some(value) = self.structure(name)? else { return Ok(None) };
         serde_json::from_value(value)

@@ -1,4 +1,4 @@
-//! The door: connections, paths, and hanging up on people.
+//! HTTP server: connections, paths, and connections that are cut on purpose.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ use super::{
 
 const MOST_BODY: usize = 4 << 20;
 
-/// The connection ends here, without an answer: hyper drops it when a service fails.
+/// Ends the connection without an answer: hyper closes it when a service fails.
 #[derive(Debug)]
 pub(super) struct Cut;
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the connection is cut, as a fault asked")
+        f.write_str("the connection is cut by a fault")
     }
 }
 
 impl std::error::Error for Cut {}
 
-/// Takes connections until the stand-in stops.
+/// Accepts connections until the stand-in stops.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         let stream = tokio::select! {
@@ -41,8 +41,8 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         match stream {
             Ok((stream, _)) => _ = shared.tasks.spawn(converse(stream, shared.clone())),
             Err(error) => {
-                // Out of file handles, most likely: wait for some to come back.
-                tracing::warn!(%error, "could not accept a connection");
+                // Probably out of file descriptors: wait until some are free again.
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
@@ -79,7 +79,7 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     }
 }
 
-/// Clients may escape any character of a path, and some escape the colon of a token.
+/// Clients may escape any character of a path. Some escape the colon of a token.
 fn unescape(path: &str) -> String {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -195,8 +195,8 @@ async fn strike(
     Ok(answer(Err(refusal)))
 }
 
-/// In a task of its own, since a platform that has read a request does the work whether or not the
-/// caller is still there.
+/// Runs in its own task, because a platform that has read a request carries it out even if the caller has
+/// left.
 async fn slowly(
     shared: Arc<Shared>,
     at: usize,

@@ -1,11 +1,11 @@
-//! Who is played, and how strictly.
+//! Settings of the stand-in: bots, limits, timing.
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-/// One bot the stand-in knows. Calls with any other token get 401.
+/// One bot of the stand-in. Calls with any other token get 401.
 #[derive(Clone)]
 pub struct Bot {
-    /// The whole token, `<id>:<secret>`.
+    /// The complete token, `<id>:<secret>`.
     pub token: String,
     /// The bot's user id.
     pub id: i64,
@@ -51,7 +51,7 @@ impl fmt::Debug for Bot {
     }
 }
 
-/// How fast bots may write. The real numbers are unofficial; these defaults are the ones commonly told.
+/// Rate limits of bots. The real numbers are unofficial; these defaults are the ones commonly cited.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Sends and edits per second over all chats of one bot. Default 30.
@@ -68,27 +68,27 @@ impl Default for Limits {
     }
 }
 
-/// How the stand-in behaves.
+/// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Default `127.0.0.1:0`: any free port.
     pub listen: SocketAddr,
     /// Default: none, so every call is unauthorized.
     pub bots: Vec<Bot>,
-    /// Whether a bot may write to a chat nobody has spoken in. Default false: 400 "chat not found".
+    /// Whether a bot may write to a chat without messages. Default false: 400 "chat not found".
     pub accept_unknown_chats: bool,
-    /// Default none: as fast as one likes.
+    /// Default none: no limits.
     pub limits: Option<Limits>,
-    /// Rows of transcript, refusals and deliveries kept, each. Default 200,000.
+    /// Number of stored rows of transcript, refusals and deliveries, each. Default 200,000.
     pub transcript_rows: usize,
-    /// Default none: taken from the clock, so that a restarted stand-in does not reuse ids which the
-    /// house has already seen.
+    /// Default none: derived from the clock, so that a restarted stand-in does not reuse ids that the
+    /// server under test has already seen.
     pub first_update_id: Option<i64>,
     /// Pause before a failed webhook delivery is tried again; doubles each time. Default 100 ms.
     pub retry_first: Duration,
     /// The longest such pause. Default 2 s.
     pub retry_most: Duration,
-    /// How long one webhook delivery may take. Default 30 s.
+    /// Time limit of one webhook delivery. Default 30 s.
     pub webhook_timeout: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What all connections of one stand-in share.
+//! State shared by all connections of one stand-in.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use super::{
 pub(super) struct Shared {
     pub settings: Settings,
     pub world: Mutex<World>,
-    /// Told after everything that a test may be waiting for.
+    /// Notified after every change that a test may be waiting for.
     pub changed: Notify,
     pub stop: CancellationToken,
     pub tasks: TaskTracker,
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     generations: AtomicU64,
 }
 
-/// Counts one hanging call while it lives, also when its caller leaves.
+/// Counts one hanging call while it exists, even if its caller leaves.
 struct Hanging(Arc<AtomicUsize>);
 
 impl Drop for Hanging {
@@ -74,7 +74,7 @@ impl Shared {
         self.generations.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Ends with the next release after this call; being called is what counts, not being polled.
+    /// Ends with the next release after this call. The call counts, not the first poll.
     pub fn until_released(&self) -> impl Future<Output = ()> + use<> {
         let mut released = self.released.subscribe();
         self.hanging.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Shared {
         self.changed.notify_waiters();
         async move {
             let _hanging = hanging;
-            // An error means that the stand-in is gone, and that is a release too.
+            // An error means that the stand-in has ended, which is a release too.
             _ = released.changed().await;
         }
     }
@@ -114,8 +114,8 @@ impl Shared {
     }
 }
 
-/// Webhooks go to plain http on this machine. No certificate is trusted, so an https webhook fails and
-/// getWebhookInfo says so.
+/// Webhooks are delivered to plain http on this machine. No certificate is trusted, so an https webhook
+/// fails and getWebhookInfo reports it.
 fn client(settings: &Settings) -> io::Result<reqwest::Client> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

@@ -1,15 +1,15 @@
-//! What took effect, in order; what was turned away; what came of deliveries.
+//! Transcript of what took effect, with separate records of refused calls and of deliveries.
 
 use std::{borrow::Cow, collections::VecDeque};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a row tells of.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// An update came from a person (it was injected).
+    /// An update arrived from a person (it was injected).
     Received,
     /// A bot wrote a message.
     Sent,
@@ -17,7 +17,7 @@ pub enum Kind {
     Edited,
     /// A bot deleted a message.
     Deleted,
-    /// A bot showed that it is typing, or the like.
+    /// A bot showed that it is typing, or similar.
     Action,
     /// A bot reacted to a message.
     Reaction,
@@ -25,11 +25,11 @@ pub enum Kind {
     CallbackAnswered,
     /// A bot opened a forum topic.
     TopicCreated,
-    /// A call was turned away. Never in the transcript.
+    /// A call was refused. Never in the transcript.
     Refused,
 }
 
-/// One thing that happened. Tokens are never part of it; `bot` is the bot's id.
+/// One event. It never contains a token; `bot` is the bot's id.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Grows by one per row; gaps do not occur until rows are evicted.
@@ -42,9 +42,9 @@ pub struct Row {
     pub kind: Kind,
     /// The Bot API method, or for `Received` the update's kind (`message`, `callback_query`, ...).
     pub method: Cow<'static, str>,
-    /// Where.
+    /// The chat.
     pub chat: Option<i64>,
-    /// Which message it made or touched.
+    /// The message that it created or changed.
     pub message_id: Option<i64>,
     /// For `Received`.
     pub update_id: Option<i64>,
@@ -54,7 +54,7 @@ pub struct Row {
     pub reply_to: Option<i64>,
     /// The text after parsing; for `Action`, the action; for `Refused`, the description.
     pub text: Option<String>,
-    /// The update, or the parameters of the call as they came.
+    /// The update, or the parameters of the call as received.
     pub raw: Box<RawValue>,
 }
 
@@ -77,7 +77,7 @@ impl Row {
     }
 }
 
-/// Which rows one wants to see. The default is all of them.
+/// Filter for rows. The default matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Only this bot's.
@@ -86,7 +86,7 @@ pub struct Filter {
     pub chat: Option<i64>,
     /// Only of these kinds; empty means all.
     pub kinds: Vec<Kind>,
-    /// Only whose text contains this.
+    /// Only rows whose text contains this.
     pub text: Option<String>,
     /// Only rows later than this `seq`.
     pub after: Option<u64>,
@@ -99,19 +99,19 @@ impl Filter {
         Filter { chat: Some(chat), ..Filter::default() }
     }
 
-    /// What bots wrote in one chat.
+    /// Messages of bots in one chat.
     #[must_use]
     pub fn sent(chat: i64) -> Filter {
         Filter { kinds: vec![Kind::Sent], ..Filter::chat(chat) }
     }
 
-    /// Also: containing this text.
+    /// Adds the condition that the text contains this.
     #[must_use]
     pub fn saying(self, text: &str) -> Filter {
         Filter { text: Some(text.to_owned()), ..self }
     }
 
-    /// Whether a row is wanted.
+    /// Whether a row matches.
     #[must_use]
     pub fn wants(&self, row: &Row) -> bool {
         self.bot.is_none_or(|bot| bot == row.bot)
@@ -122,7 +122,7 @@ impl Filter {
     }
 }
 
-/// The last so many things of a kind.
+/// The last items, up to a fixed number.
 pub(super) struct Last<T> {
     kept: VecDeque<T>,
     most: usize,
@@ -133,7 +133,7 @@ impl<T> Last<T> {
         Last { kept: VecDeque::new(), most: most.max(1) }
     }
 
-    /// Keeps one more; returns the oldest if it had to go.
+    /// Adds an item and returns the oldest if it had to be dropped.
     pub fn push(&mut self, one: T) -> Option<T> {
         self.kept.push_back(one);
         if self.kept.len() > self.most { self.kept.pop_front() } else { None }
@@ -148,7 +148,7 @@ impl<T> Last<T> {
     }
 }
 
-/// One attempt to hand an update to a webhook.
+/// One attempt to deliver an update to a webhook.
 #[derive(Clone, Debug, Serialize)]
 pub struct Attempt {
     /// When it began, milliseconds since 1970.
@@ -161,15 +161,15 @@ pub struct Attempt {
     pub update_id: i64,
     /// 1 for the first.
     pub attempt: u32,
-    /// Whether a fault asked for this repetition although the update had its 2xx already.
+    /// Whether a fault asked for this repetition although the update already had its 2xx.
     pub duplicate: bool,
-    /// The answer's status, if one came.
+    /// The status of the answer, if there was one.
     pub status: Option<u16>,
-    /// Why none came.
+    /// Why there was no answer.
     pub error: Option<String>,
 }
 
-/// An update which the other side took responsibility for.
+/// An update that the receiver has taken over.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Confirmed {
     /// The bot's id.
@@ -178,17 +178,17 @@ pub struct Confirmed {
     pub update_id: i64,
     /// When, milliseconds since 1970.
     pub at_ms: i64,
-    /// `webhook` (a 2xx came) or `offset` (a later getUpdates passed it).
+    /// `webhook` (answered with 2xx) or `offset` (confirmed by a later getUpdates).
     pub by: &'static str,
 }
 
-/// What became of updates.
+/// State of updates.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Deliveries {
-    /// Every webhook attempt, in the order they ended.
+    /// Every webhook attempt, in the order in which they ended.
     pub attempts: Vec<Attempt>,
-    /// Every update confirmed, in order, once each.
+    /// Every confirmed update, in order, once each.
     pub confirmed: Vec<Confirmed>,
-    /// Updates waiting, over all bots asked for.
+    /// Number of waiting updates, over all selected bots.
     pub pending: usize,
 }

@@ -1,4 +1,4 @@
-//! Waiting for something to be true of the transcript.
+//! Waiting for a condition on the transcript.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use super::{
     transcript::{Filter, Row},
 };
 
-/// What to wait for; all that is set must hold.
+/// Condition to wait for. All fields that are set must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Wait {
-    /// Which rows count.
+    /// Rows that count.
     pub filter: Filter,
-    /// At least so many such rows. Default 1, or 0 when only confirmations are waited for.
+    /// Minimum number of such rows. Default 1, or 0 if only confirmations are waited for.
     pub count: Option<u64>,
-    /// At least so many updates confirmed, over all bots, since the start or the last reset.
+    /// Minimum number of confirmed updates, over all bots, since the start or the last reset.
     pub confirmed: Option<u64>,
 }
 
 impl Wait {
-    /// For `count` rows that the filter wants.
+    /// Waits for `count` rows that match the filter.
     #[must_use]
     pub fn rows(filter: Filter, count: u64) -> Wait {
         Wait { filter, count: Some(count), confirmed: None }
@@ -27,7 +27,7 @@ impl Wait {
 }
 
 impl Shared {
-    /// The rows waited for, or those there were when patience ended.
+    /// The matching rows, or after `patience` those found so far.
     pub async fn wait(&self, wait: &Wait, patience: Duration) -> Result<Vec<Row>, Vec<Row>> {
         let count = wait.count.unwrap_or(u64::from(wait.confirmed.is_none()));
         let mut found: Vec<Row> = Vec::new();
@@ -38,7 +38,8 @@ impl Shared {
             news.as_mut().enable();
             let confirmed = {
                 let world = self.world.lock();
-                // From the newest back to where the last look ended, so that a long wait stays cheap.
+                // From the newest back to the last row of the previous check, so that a long wait stays
+                // cheap.
                 let fresh = world.transcript.iter().rev().take_while(|row| row.seq > seen);
                 let mut fresh: Vec<Row> = fresh.filter(|row| wait.filter.wants(row)).cloned().collect();
                 seen = world.transcript.iter().next_back().map_or(seen, |row| row.seq);

@@ -1,4 +1,4 @@
-//! Handing updates to a bot's webhook: in order within a chat, several chats at once, until a 2xx.
+//! Delivery of updates to a bot's webhook: in order within a chat, chats in parallel, until a 2xx.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -25,14 +25,14 @@ struct Item {
     attempts: u32,
 }
 
-/// A webhook and the updates on their way to it. A chat's first update stays at the head of its queue
-/// until it is settled; `ready` holds the queues whose head may go out, oldest first.
+/// A webhook and its undelivered updates. A chat's first update stays at the head of its queue until it is
+/// settled. `ready` holds the queues whose head may be sent, oldest first.
 pub(super) struct Webhook {
     pub url: String,
     pub secret: Option<String>,
     pub max_connections: usize,
     pub last_error: Option<(i64, String)>,
-    /// Tells this webhook from the one that was set before or after it.
+    /// Distinguishes this webhook from earlier and later ones.
     pub generation: u64,
     pub wake: Arc<Notify>,
     queues: HashMap<i64, VecDeque<Item>>,
@@ -61,7 +61,7 @@ impl Webhook {
         }
     }
 
-    /// Sends an update on its way, as a fault may ask: twice, or not before others.
+    /// Queues an update. A fault may duplicate it or hold it back.
     pub fn enqueue(&mut self, queue: i64, update_id: i64, body: Bytes, trouble: Option<Trouble>) {
         let item = Item { rank: 0, update_id, body, duplicate: false, attempts: 0 };
         if let Some(Trouble::ReorderDeliveries { of }) = trouble {
@@ -82,7 +82,7 @@ impl Webhook {
         self.wake.notify_one();
     }
 
-    /// Lets go of what a reordering holds back, last first.
+    /// Releases the updates that a reordering holds back, last first.
     pub fn release_held(&mut self) {
         self.hold = 0;
         for (queue, item) in std::mem::take(&mut self.held).into_iter().rev() {
@@ -91,7 +91,7 @@ impl Webhook {
         self.wake.notify_one();
     }
 
-    /// Drops what has not gone out. What is under way ends by itself.
+    /// Drops updates that have not been sent. Deliveries in progress end by themselves.
     pub fn forget_waiting(&mut self) {
         (self.held, self.hold) = (Vec::new(), 0);
         self.ready.clear();
@@ -119,7 +119,7 @@ impl Webhook {
         Some((queue, head.clone()))
     }
 
-    /// The head of this queue is done with; the next may go.
+    /// The head of this queue is settled; the next may be sent.
     fn settle(&mut self, queue: i64, rank: u64) {
         let Some(waiting) = self.queues.get_mut(&queue) else { return };
         if waiting.front().is_some_and(|head| head.rank == rank) {
@@ -139,7 +139,7 @@ impl Webhook {
     }
 }
 
-/// Keeps a webhook fed until it is replaced or the stand-in stops.
+/// Delivers to a webhook until it is replaced or the stand-in stops.
 pub(super) async fn feed(shared: Arc<Shared>, at: usize, generation: u64, wake: Arc<Notify>) {
     loop {
         let next = {
@@ -228,7 +228,7 @@ async fn post(shared: &Shared, url: &str, secret: Option<String>, body: Bytes) -
     if let Some(secret) = secret {
         request = request.header("x-telegram-bot-api-secret-token", secret);
     }
-    // The address may hold a secret of the house, so errors are told without it.
+    // The URL may contain a secret of the server under test, so errors omit it.
     let mut answer = request.send().await.map_err(|error| {
         let what = if error.is_timeout() {
             "Read timeout expired"
@@ -240,7 +240,7 @@ async fn post(shared: &Shared, url: &str, secret: Option<String>, body: Bytes) -
         what.to_owned()
     })?;
     let status = answer.status().as_u16();
-    // Read on, so that the connection can serve the next delivery; but not without end.
+    // Reads the body, so that the connection can be reused, but only up to a limit.
     let mut read = 0;
     while let Ok(Some(part)) = answer.chunk().await {
         read += part.len();
@@ -251,7 +251,7 @@ async fn post(shared: &Shared, url: &str, secret: Option<String>, body: Bytes) -
     Ok(status)
 }
 
-/// Whether an address names this machine.
+/// Whether a URL is on this machine.
 pub(super) fn is_loopback(url: &Uri) -> bool {
     let host = url.host().unwrap_or("").trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -1,4 +1,4 @@
-//! Everything the platform knows: bots, their chats, messages and pending updates.
+//! State of the platform: bots, their chats, messages and pending updates.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -19,7 +19,7 @@ use super::{
     webhook::Webhook,
 };
 
-/// Ids beyond this are taken as they come but not counted on from: JSON readers lose their exact value.
+/// Larger ids are accepted but not counted on from, because JSON readers lose their exact value.
 pub(super) const LARGEST_ID: i64 = 1 << 53;
 
 /// A chat as one bot sees it.
@@ -44,7 +44,7 @@ impl Chat {
         self.object["is_forum"] == true
     }
 
-    /// Supergroups and channels count their own messages; all other chats share the account's count.
+    /// Supergroups and channels count their own messages. All other chats share the account's counter.
     fn counts_its_own(&self) -> bool {
         matches!(self.kind(), "supergroup" | "channel")
     }
@@ -57,21 +57,21 @@ pub(super) struct Stored {
     pub own: bool,
 }
 
-/// One bot's view.
+/// The state of one bot.
 pub(super) struct BotState {
     pub bot: Bot,
     pub chats: HashMap<i64, Chat>,
     pub messages: HashMap<(i64, i64), Stored>,
     last_message: i64,
     pub next_update: i64,
-    /// As the last `allowed_updates` said; empty means the platform's default.
+    /// The last `allowed_updates`. Empty means the platform's default.
     pub allowed: Vec<String>,
     pub pending: BTreeMap<i64, (i64, Bytes)>,
     pub webhook: Option<Webhook>,
-    /// Grows with every getUpdates, so that an older one learns it was replaced.
+    /// Grows with every getUpdates, so that an older call notices that it was replaced.
     pub polls: u64,
     pub arrived: Arc<Notify>,
-    /// Pressed buttons not answered yet.
+    /// Pressed buttons that are not answered yet.
     pub callbacks: HashSet<String>,
     pub windows: Windows,
 }
@@ -107,7 +107,7 @@ impl BotState {
         user
     }
 
-    /// Counts on to the next message of a known chat.
+    /// The next message id of a known chat.
     pub fn next_message_id(&mut self, chat: i64) -> i64 {
         let counter = match self.chats.get_mut(&chat) {
             Some(chat) if chat.counts_its_own() => &mut chat.last_message,
@@ -117,7 +117,7 @@ impl BotState {
         *counter
     }
 
-    /// Takes note of an id somebody else chose, so that it is not given out again.
+    /// Records an id that the caller chose, so that it is not given out again.
     pub fn saw_message_id(&mut self, chat: i64, id: i64) {
         let counter = match self.chats.get_mut(&chat) {
             Some(chat) if chat.counts_its_own() => &mut chat.last_message,
@@ -128,7 +128,7 @@ impl BotState {
         }
     }
 
-    /// Whether updates of this kind are wanted.
+    /// Whether the bot wants updates of this kind.
     pub fn allows(&self, kind: &str) -> bool {
         if self.allowed.is_empty() {
             !matches!(kind, "chat_member" | "message_reaction" | "message_reaction_count")
@@ -138,7 +138,7 @@ impl BotState {
     }
 }
 
-/// The platform's whole memory.
+/// The complete state of the platform.
 pub(super) struct World {
     pub bots: Vec<BotState>,
     by_token: HashMap<String, usize>,
@@ -190,7 +190,7 @@ impl World {
             .or_else(|| self.bots.iter().position(|state| state.bot.username.eq_ignore_ascii_case(name)))
     }
 
-    /// Writes a row. A message is forgotten together with the row that made it.
+    /// Adds a row. A message is deleted together with the row that created it.
     pub fn record(&mut self, mut row: Row) {
         self.last_seq += 1;
         row.seq = self.last_seq;
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// Keeps what was turned away, apart from the transcript.
+    /// Records a refused call, separately from the transcript.
     pub fn record_refusal(&mut self, mut row: Row) {
         self.last_seq += 1;
         row.seq = self.last_seq;
@@ -214,7 +214,7 @@ impl World {
         self.attempts.push(attempt);
     }
 
-    /// The other side took this update over. Only the first time counts.
+    /// The receiver has taken over this update. Only the first time counts.
     pub fn confirm(&mut self, at: usize, update_id: i64, by: &'static str) {
         if self.bots[at].pending.remove(&update_id).is_some() {
             let bot = self.bots[at].bot.id;
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// How many updates were ever confirmed since the start or the last reset.
+    /// Number of updates confirmed since the start or the last reset.
     pub fn confirmed_ever(&self) -> u64 {
         self.confirmed_ever
     }
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// Forgets what happened; bots, webhooks and the count of updates stay.
+    /// Deletes everything that happened. Bots, webhooks and the update counter stay.
     pub fn reset(&mut self) {
         self.transcript.clear();
         self.refusals.clear();

@@ -1,4 +1,4 @@
-//! A bot that calls, a house that receives, and a stand-in with two bots.
+//! Test actors: a bot that calls, a webhook receiver, and a stand-in with two bots.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use stand_ins::telegram::{Bot, Settings, Telegram};
 
 pub const POSTY: &str = "42:canary-posty";
 pub const OTHER: &str = "43:canary-other";
-/// Longer than anything here takes; only a failing test waits so long.
+/// Longer than anything here takes. Only a failing test waits that long.
 pub const LONG: Duration = Duration::from_secs(20);
 
 pub fn settings() -> Settings {
@@ -84,7 +84,7 @@ impl Caller {
     }
 }
 
-/// A house with one webhook door. It answers 200 unless told otherwise for an update.
+/// A webhook receiver. It answers 200 unless told otherwise for an update.
 #[derive(Clone, Default)]
 pub struct House {
     pub url: String,

@@ -1,4 +1,4 @@
-//! Control over HTTP, and what memory holds.
+//! HTTP control API, and limits of memory.
 
 use serde_json::{Value, json};
 use stand_ins::telegram::{Filter, Injection, Settings, Telegram};

@@ -1,4 +1,4 @@
-//! Misbehaviour on demand.
+//! Faults: misbehaviour on demand.
 
 use std::time::Duration;
 

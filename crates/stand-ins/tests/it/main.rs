@@ -1,6 +1,6 @@
-//! What the stand-in promises, checked from outside with a plain HTTP client.
+//! Tests of the stand-in from outside, with a plain HTTP client.
 
-// Actors unwrap too: a broken promise is a failed test wherever it shows.
+// Actors unwrap too: any wrong answer fails the test.
 #![allow(clippy::unwrap_used)]
 
 mod actors;

@@ -1,4 +1,4 @@
-//! What the platform checks about messages, and how it writes them.
+//! Messages: the platform's checks and formatting.
 
 use serde_json::json;
 use stand_ins::telegram::{Filter, Injection, Kind, Limits, Settings, Telegram};
@@ -232,7 +232,7 @@ async fn writing_too_fast_is_answered_with_the_seconds_to_wait() {
     let posty = Caller::new(&telegram, POSTY);
     telegram.inject(Injection::text(5, "hello")).unwrap();
     let mut refused = None;
-    // A slow machine may spread the calls; so many cannot all fit at two a second.
+    // A slow machine may spread the calls, but this many cannot all fit at two per second.
     for _ in 0..200 {
         let url = format!("{}/bot{POSTY}/sendMessage", telegram.base_url());
         let answer = posty.http.post(url).json(&json!({"chat_id": 5, "text": "x"})).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Hearing of updates by asking.
+//! Updates by polling (getUpdates).
 
 use serde_json::{Value, json};
 use stand_ins::telegram::Injection;
@@ -45,7 +45,7 @@ async fn a_long_poll_answers_as_soon_as_something_comes() {
     let posty = Caller::new(&telegram, POSTY);
     let asking = posty.clone();
     let poll = tokio::spawn(async move { asking.gets("getUpdates", json!({"timeout": 50})).await });
-    // The second bot's empty poll passes while the first one waits.
+    // The second bot's empty poll returns while the first one waits.
     Caller::new(&telegram, OTHER).gets("getUpdates", json!({})).await;
     telegram.inject(Injection::text(5, "at last")).unwrap();
     let updates = tokio::time::timeout(LONG, poll).await.unwrap().unwrap();

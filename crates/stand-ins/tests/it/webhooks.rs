@@ -1,4 +1,4 @@
-//! Hearing of updates by being called.
+//! Updates by webhook.
 
 use serde_json::json;
 use stand_ins::telegram::{Fault, Injection, Trouble};

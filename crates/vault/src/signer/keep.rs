@@ -1,11 +1,11 @@
-//! The house's keys as they stand in memory, opened once.
+//! Signing keys in memory: decrypted once, and the published key set.
 
 use std::sync::Arc;
 
 use aws_lc_rs::{digest, hmac};
 use bytes::Bytes;
 use ledger::{HouseKey, HouseKeyKind, VaultRecords};
-use posthouse_time::Moment;
+use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{InstanceId, JobId, Secret};
 use serde_json::json;
 
@@ -28,13 +28,22 @@ struct Signing {
     pair: Arc<Pair>,
 }
 
-/// A secret that an outside scheduler signs with.
+/// A secret with which an external scheduler signs.
 pub(super) struct Outside {
     pub(super) record: HouseKey,
     pub(super) secret: Secret,
+    /// The same end on the monotonic clock, in case the wall clock is set back.
+    ends_at: Option<Instant>,
 }
 
-/// The set as it was last written, and when the next key drops out of it.
+impl Outside {
+    pub(super) fn is_good(&self, timepiece: &Timepiece) -> bool {
+        self.record.ends.is_none_or(|end| end > timepiece.now())
+            && self.ends_at.is_none_or(|end| end > timepiece.instant())
+    }
+}
+
+/// The key set as last built, and the time when the next key drops out of it.
 #[derive(Default)]
 struct Published {
     jwks: Option<Arc<Jwks>>,
@@ -42,7 +51,12 @@ struct Published {
 }
 
 impl Keep {
-    pub(super) async fn read(records: &dyn VaultRecords, keys: &Keys, now: Moment) -> Result<Self, Fault> {
+    pub(super) async fn read(
+        records: &dyn VaultRecords,
+        keys: &Keys,
+        timepiece: &Timepiece,
+    ) -> Result<Self, Fault> {
+        let now = timepiece.now();
         let open = |record: &HouseKey| keys.open(&context(record.kind, &record.name), &record.sealed);
         let mut signing = Vec::new();
         for record in living(records, HouseKeyKind::Signing, now).await? {
@@ -51,12 +65,13 @@ impl Keep {
             signing.push(Signing { record, algorithm, pair });
         }
         let master = living(records, HouseKeyKind::CronMaster, now).await?;
-        let master = master.first().ok_or(Fault::Unsigned("the house has no master key"))?;
+        let master = master.first().ok_or(Fault::Unsigned("there is no master key"))?;
         let master = hmac::Key::new(hmac::HMAC_SHA256, &open(master)?);
         let mut scheduler = Vec::new();
         for record in living(records, HouseKeyKind::Scheduler, now).await? {
             let secret = keys.open_text(&context(record.kind, &record.name), &record.sealed)?;
-            scheduler.push(Outside { record, secret });
+            let ends_at = record.ends.map(|end| timepiece.instant() + end.since(now));
+            scheduler.push(Outside { record, secret, ends_at });
         }
         let mut keep = Self { signing, master, scheduler, published: Published::default() };
         keep.publish(now);
@@ -67,9 +82,9 @@ impl Keep {
         self.signing_at(now).map(|key| Arc::clone(&key.pair))
     }
 
-    /// The newest that has begun. The order in which they were made decides, not the time they begin at:
-    /// an emergency key overtakes one that still waits for its turn. Under a clock that was set back
-    /// before them all it is the oldest, which every agent has seen.
+    /// The newest key whose start time has passed. The order of creation decides, not the start time: an emergency
+    /// key overtakes one that still waits for its start. If the wall clock was set back before all start times, it is
+    /// the oldest key, which every agent has seen.
     fn signing_at(&self, now: Moment) -> Option<&Signing> {
         self.signing.iter().rev().find(|key| key.record.starts <= now).or(self.signing.first())
     }
@@ -79,7 +94,7 @@ impl Keep {
         self.published.jwks.clone().filter(|_| good)
     }
 
-    /// Writes the set anew. Keys that do not sign yet are in it: that is what publishing them first means.
+    /// Rebuilds the key set. It includes keys that do not sign yet, so that agents know them in time.
     pub(super) fn publish(&mut self, now: Moment) -> Arc<Jwks> {
         let published = || self.signing.iter().filter(|key| key.record.ends.is_none_or(|end| end > now));
         let until = published().filter_map(|key| key.record.ends).min();
@@ -111,10 +126,10 @@ impl Keep {
         self.derived(["cron key", instance.as_str(), job.as_str()])
     }
 
-    /// What follows from the master key for a purpose and its names.
+    /// Derives a secret from the master key for a purpose and its names.
     pub(super) fn derived<const N: usize>(&self, parts: [&str; N]) -> Secret {
         let mut context = hmac::Context::with_key(&self.master);
-        // No name can hold a zero byte, so no two lists of the same length read the same.
+        // No name contains a zero byte, so no two lists of the same length give the same input.
         for part in parts {
             context.update(part.as_bytes());
             context.update(&[0]);
@@ -123,13 +138,14 @@ impl Keep {
     }
 }
 
-/// Those that have not ended. The ended go from the record too; the write is spared when there are none.
+/// Keys that have not ended. Ended keys are also deleted from the records, once they have ended by ledger time.
+/// Nothing is written when there are none.
 async fn living(records: &dyn VaultRecords, kind: HouseKeyKind, now: Moment) -> Result<Vec<HouseKey>, Fault> {
     let mut keys = records.house_keys(kind).await?;
     let all = keys.len();
     keys.retain(|key| key.ends.is_none_or(|end| end > now));
     if keys.len() < all {
-        records.forget_house_keys(kind, now).await?;
+        records.forget_house_keys(kind).await?;
     }
     Ok(keys)
 }

@@ -1,8 +1,8 @@
-//! One private key in memory: it signs compact tokens, and it writes the public half that checks them.
+//! One signing key pair: signs compact JWTs and gives its public key as a JWK.
 //!
-//! Written over aws-lc-rs itself. A general JWT library reads the private key anew for every token,
-//! which costs more than the signature, and finds its provider in a process-wide slot; what is needed of
-//! it here is one header, two dots and a signature.
+//! This uses aws-lc-rs directly. A general JWT library parses the private key for every token, which costs more than
+//! the signature, and takes its crypto provider from a process-wide slot. Only a header, two dots and a signature are
+//! needed here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,14 +21,14 @@ use zeroize::Zeroizing;
 
 use crate::Fault;
 
-/// How the house signs.
+/// Signature algorithm of the server's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Algorithm {
-    /// P-256: small tokens, and by far the faster to sign.
+    /// ECDSA with P-256: small tokens, and by far the faster to sign.
     #[default]
     Es256,
-    /// RSA with 2048 bits, for agents that know nothing else.
+    /// RSA with 2048 bits, for agents that support nothing else.
     Rs256,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Algorithm {
 impl FromStr for Algorithm {
     type Err = String;
 
-    /// In any case, as people write it in a configuration.
+    /// Ignores case, because people write either in a configuration.
     fn from_str(text: &str) -> Result<Self, String> {
         [Self::Es256, Self::Rs256]
             .into_iter()
@@ -59,10 +59,10 @@ impl FromStr for Algorithm {
     }
 }
 
-/// A private key, read once.
+/// A private key, parsed once.
 pub(super) struct Pair {
     key: Key,
-    /// The first part of every token it signs.
+    /// The encoded header, the first part of every token that it signs.
     header: String,
     /// The public half as a JWK.
     pub(super) jwk: Value,
@@ -73,8 +73,7 @@ enum Key {
     Rs256(RsaKeyPair),
 }
 
-/// A fresh private key as PKCS #8. An RSA key takes long enough to be made that it is made beside the
-/// threads which everybody waits on.
+/// Generates a private key as PKCS #8. An RSA key takes so long to generate that it is made on a blocking thread.
 pub(super) async fn fresh(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Fault> {
     match algorithm {
         Algorithm::Es256 => {
@@ -116,10 +115,10 @@ impl Pair {
         Ok(Self { key, header: encode(header.as_bytes()), jwk })
     }
 
-    /// `claims`, a JSON object, as a compact token.
+    /// Signs `claims`, a JSON object, as a compact JWT.
     pub(super) fn sign(&self, claims: &[u8]) -> Result<Secret, Fault> {
         let mut token = format!("{}.{}", self.header, encode(claims));
-        let refused = |_| Fault::Unsigned("the key refused");
+        let refused = |_| Fault::Unsigned("the signature failed");
         let signature = match &self.key {
             Key::Es256(pair) => {
                 let signature = pair.sign(&SystemRandom::new(), token.as_bytes()).map_err(refused)?;
@@ -142,24 +141,24 @@ fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// From an uncompressed point: a 4, then both coordinates.
+/// JWK from an uncompressed point: the byte 4, then both coordinates.
 fn ec_jwk(point: &[u8]) -> Option<Value> {
     let coordinates = point.strip_prefix(&[4]).filter(|coordinates| coordinates.len() == 64)?;
     let (x, y) = coordinates.split_at(32);
     Some(json!({ "kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y) }))
 }
 
-/// From DER: a sequence of two integers, the modulus and the exponent.
+/// JWK from DER: a sequence of two integers, modulus and exponent.
 fn rsa_jwk(der: &[u8]) -> Option<Value> {
     let (sequence, _) = der_value(der, 0x30)?;
     let (modulus, rest) = der_value(sequence, 0x02)?;
     let (exponent, _) = der_value(rest, 0x02)?;
-    // DER keeps a zero in front where the number would else read as negative; a JWK does not.
+    // DER has a leading zero where the number would otherwise be negative; a JWK does not.
     let bare = |integer: &[u8]| encode(integer.strip_prefix(&[0]).unwrap_or(integer));
     Some(json!({ "kty": "RSA", "n": bare(modulus), "e": bare(exponent) }))
 }
 
-/// The contents of the first value, which must have this tag, and what follows it.
+/// Splits off the first DER value, which must have this tag. Returns its contents and the rest.
 fn der_value(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = bytes.strip_prefix(&[tag])?.split_first()?;
     let (length, rest) = match length {

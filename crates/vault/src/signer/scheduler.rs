@@ -1,4 +1,4 @@
-//! What an outside scheduler signs its calls with. Until a secret is issued nothing from outside counts.
+//! Secrets with which external schedulers sign their calls. Before a secret is issued, every such call is refused.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::{Signer, new_secret};
 use crate::Fault;
 use crate::seal::random_hex;
 
-/// How long a replaced secret stays good beside its successor.
+/// Time for which a replaced secret stays valid beside its successor.
 const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
-/// What an operator may know of a scheduler's secret.
+/// A scheduler secret as shown to an operator, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerStanding {
     pub name: String,
     pub created: Moment,
-    /// Nothing for the newest.
+    /// `None` for the newest secret.
     pub good_until: Option<Moment>,
 }
 
 impl Signer {
-    /// Issues a new secret; older ones stay good for a day. This is the one time it is seen.
+    /// Issues a new secret; older ones stay valid for a day. The secret is returned only here.
     pub async fn rotate_scheduler_secret(&self) -> Result<Secret, Fault> {
         let (now, secret) = (self.0.timepiece.now(), random_hex(32)?);
         let key = new_secret(&self.0.keys, HouseKeyKind::Scheduler, now, &secret)?;
@@ -33,14 +33,14 @@ impl Signer {
         Ok(secret)
     }
 
-    /// Ends every secret now: nothing from outside counts any more. False when there was none.
+    /// Ends every secret now, so that every external call is refused. Returns false when there was none.
     pub async fn revoke_scheduler_secrets(&self) -> Result<bool, Fault> {
         let ended = self.0.records.end_house_keys(HouseKeyKind::Scheduler, self.0.timepiece.now()).await?;
         self.refresh().await?;
         Ok(ended)
     }
 
-    /// The secrets that are good, newest first, without what they are.
+    /// The valid secrets, newest first, without their values.
     pub async fn scheduler_secrets(&self) -> Result<Vec<SchedulerStanding>, Fault> {
         self.refresh().await?;
         let keep = self.0.keep.read();
@@ -52,12 +52,12 @@ impl Signer {
         Ok(standings.collect())
     }
 
-    /// The digest by which a scheduler that we know vouches for `message` just now. Whether that digest
-    /// was used before is for the caller to remember.
+    /// Checks the signature of a scheduler over `message`. Returns the digest if it is valid. The caller must remember
+    /// digests to refuse replays.
     pub fn vouches(&self, stamp: &Stamp, message: &[u8]) -> Option<[u8; 32]> {
         let now = self.0.timepiece.now();
         let keep = self.0.keep.read();
-        let good = keep.scheduler.iter().filter(|outside| outside.record.ends.is_none_or(|end| end > now));
+        let good = keep.scheduler.iter().filter(|outside| outside.is_good(&self.0.timepiece));
         stamp.vouched(good.map(|outside| &outside.secret), message, now.seconds())
     }
 }

@@ -1,4 +1,4 @@
-//! What only the inside can see: that the opened values lie nowhere in the clear.
+//! Tests with access to decrypted keys: no private key is stored in plain text.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use ledger::{HouseKeyKind, Ledger, Place};
+use ledger::{HouseKeyKind, Ledger, Location};
 use posthouse_time::{Moment, Timepiece};
 
 use super::{Algorithm, context};
@@ -17,7 +17,7 @@ async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
     let house = folder.path().join("house");
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-    let ledger = Ledger::open(Place::Folder(house.clone()), clock.clone()).await.unwrap();
+    let ledger = Ledger::open(Location::Folder(house.clone()), clock.clone()).await.unwrap();
     let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock).await.unwrap();
     let signer = vault.signer(Algorithm::Es256).await.unwrap();

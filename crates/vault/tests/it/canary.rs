@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ledger::{Place, Uses};
+use ledger::{Location, Uses};
 use posthouse_wire::Secret;
 use vault::Keys;
 
@@ -13,7 +13,7 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
     let (keys, successor) = (Keys::generate().unwrap(), Keys::generate().unwrap());
     let house = folder.path().join("house");
-    let safe = Safe::open_at(Place::Folder(house.clone()), &keys).await;
+    let safe = Safe::open_at(Location::Folder(house.clone()), &keys).await;
     let heron = safe.enrols("acme", "heron").await;
     let mut canaries = vec!["canary-bot-token".to_owned(), "canary-webhook-secret".to_owned()];
     let pairs = [("token", &canaries[0][..]), ("webhook_secret", &canaries[1][..])];
@@ -35,7 +35,7 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     for (authorization, shared) in
         [("canary-authorization", "canary-hmac-secret"), ("canary-later", "canary-newer")]
     {
-        safe.stamps()
+        safe.webhook_signer()
             .await
             .keep(&hook, Some(&Secret::new(authorization)), Some(&Secret::new(shared)))
             .await

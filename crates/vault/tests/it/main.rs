@@ -1,4 +1,4 @@
-//! What the vault promises, with a ledger in memory or in a folder under it.
+//! Guarantees of the vault, tested with a ledger in memory or in a folder.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +7,6 @@ mod capability;
 mod keyring;
 mod safe;
 mod signer;
-mod stamps;
 mod tokens;
 mod unlock;
+mod webhook_signer;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ledger::{ConnectorRecord, Created, Generation, Instance, Ledger, Place, Tenant};
+use ledger::{ConnectorRecord, Created, Generation, Instance, Ledger, Location, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{ConnectorId, InstanceId, Secret};
-use vault::{Algorithm, Credentials, Fault, Keys, Stamps, Vault};
+use vault::{Algorithm, Credentials, Fault, Keys, Vault, WebhookSigner};
 
 pub const START: Moment = Moment::from_seconds(1_765_000_000);
 
@@ -17,10 +17,10 @@ pub struct Safe {
 
 impl Safe {
     pub async fn open() -> Self {
-        Self::open_at(Place::Memory, &Keys::generate().unwrap()).await
+        Self::open_at(Location::Memory, &Keys::generate().unwrap()).await
     }
 
-    pub async fn open_at(place: Place, keys: &Secret) -> Self {
+    pub async fn open_at(place: Location, keys: &Secret) -> Self {
         let clock = Timepiece::wound(START);
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
         let vault = unlock(&ledger, &clock, keys).await.unwrap();
@@ -70,8 +70,8 @@ impl Safe {
         id
     }
 
-    pub async fn stamps(&self) -> Stamps {
-        stamps(&self.vault).await
+    pub async fn webhook_signer(&self) -> WebhookSigner {
+        webhook_signer(&self.vault).await
     }
 
     pub fn winds(&self, by: Duration) {
@@ -79,8 +79,8 @@ impl Safe {
     }
 }
 
-pub async fn stamps(vault: &Vault) -> Stamps {
-    vault.stamps(&vault.signer(Algorithm::Es256).await.unwrap())
+pub async fn webhook_signer(vault: &Vault) -> WebhookSigner {
+    vault.webhook_signer(&vault.signer(Algorithm::Es256).await.unwrap())
 }
 
 async fn unlock(ledger: &Ledger, clock: &Timepiece, keys: &Secret) -> Result<Vault, Fault> {

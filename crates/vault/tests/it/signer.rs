@@ -1,7 +1,7 @@
 use aws_lc_rs::signature::{self, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ledger::Place;
+use ledger::Location;
 use posthouse_wire::Secret;
 use posthouse_wire::cron::Stamp;
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ async fn two_who_begin_together_go_on_with_the_same_keys() {
 #[tokio::test]
 async fn keys_outlive_the_house_and_move_under_a_new_vault_key() {
     let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
-    let safe = Safe::open_at(Place::Memory, &old).await;
+    let safe = Safe::open_at(Location::Memory, &old).await;
     let before = signer(&safe).await;
     let outside = before.rotate_scheduler_secret().await.unwrap();
     let together = Secret::new(format!("{}{}", new.expose(), old.expose()));
@@ -188,6 +188,28 @@ async fn every_job_of_every_agent_has_a_key_of_its_own_that_stays() {
     let elsewhere = Safe::open().await;
     let other = elsewhere.vault.signer(Algorithm::Es256).await.unwrap();
     assert_ne!(other.cron_key(&"inst_a".into(), &"job".into()).expose(), before);
+}
+
+#[tokio::test]
+async fn a_replaced_scheduler_secret_ends_by_wall_or_ledger_time_whichever_comes_first() {
+    let safe = Safe::open().await;
+    let signer = signer(&safe).await;
+    let vouched = |secret: &Secret| {
+        let stamp = Stamp::make(secret, safe.clock.now().seconds(), b"body");
+        signer.vouches(&stamp, b"body").is_some()
+    };
+    let (first, start) = (signer.rotate_scheduler_secret().await.unwrap(), safe.clock.now());
+    signer.rotate_scheduler_secret().await.unwrap();
+    safe.clock.set(start + hours(25));
+    assert!(!vouched(&first), "a day by the wall clock");
+    signer.refresh().await.unwrap();
+    safe.clock.set(start - hours(100));
+    signer.refresh().await.unwrap();
+    assert!(vouched(&first), "the clock was wrong, and nothing was deleted");
+    safe.winds(hours(24));
+    assert!(!vouched(&first), "a day has passed");
+    signer.refresh().await.unwrap();
+    assert!(!vouched(&first));
 }
 
 #[tokio::test]

@@ -24,15 +24,35 @@ async fn logs_in(keyring: &Keyring, instance: &InstanceId) -> Login {
 }
 
 async fn refresh(keyring: &Keyring, token: &Secret) -> Refreshed {
-    keyring.refresh(token.expose(), BOOTSTRAP_CLIENT).await.unwrap()
+    keyring.refresh(token.expose(), BOOTSTRAP_CLIENT, None).await.unwrap()
 }
 
 async fn refreshes(keyring: &Keyring, token: &Secret) -> Login {
     match refresh(keyring, token).await {
-        Refreshed::Granted(login) => login,
+        Refreshed::Granted(login) | Refreshed::Forked(login, _) => login,
+        Refreshed::Full(_) => panic!("put off"),
         Refreshed::Reused(_) => panic!("reused"),
         Refreshed::Refused => panic!("refused"),
     }
+}
+
+#[tokio::test]
+async fn a_token_ends_by_wall_or_ledger_time_whichever_comes_first() {
+    let safe = Safe::open().await;
+    let heron = safe.enrols("acme", "heron").await;
+    let keyring = safe.vault.keyring();
+    let (id, _) = client(&keyring, &Owner::Instance(heron)).await;
+    let (grant, start) = (access(&keyring, &id).await, safe.clock.now());
+    assert!(bearer(&keyring, &grant.access_token).await.is_some());
+    safe.clock.set(start + hours(2));
+    assert!(
+        bearer(&keyring, &grant.access_token).await.is_none(),
+        "by the wall clock, although it is cached"
+    );
+    safe.clock.set(start - hours(100));
+    assert!(bearer(&keyring, &grant.access_token).await.is_some());
+    safe.winds(hours(1));
+    assert!(bearer(&keyring, &grant.access_token).await.is_none(), "an hour has passed");
 }
 
 #[tokio::test]
@@ -268,7 +288,7 @@ async fn a_refresh_token_is_good_for_refreshing_alone_and_for_its_client_alone()
     assert!(bearer(&keyring, &login.refresh_token).await.is_none());
     assert!(matches!(refresh(&keyring, &login.access.access_token).await, Refreshed::Refused));
     assert!(matches!(refresh(&keyring, &Secret::new("")).await, Refreshed::Refused));
-    let other = keyring.refresh(login.refresh_token.expose(), "hermes-cli").await.unwrap();
+    let other = keyring.refresh(login.refresh_token.expose(), "hermes-cli", None).await.unwrap();
     assert!(matches!(other, Refreshed::Refused));
     refreshes(&keyring, &login.refresh_token).await;
 }

@@ -81,7 +81,7 @@ async fn a_sealed_value_that_was_altered_does_not_open() {
 #[tokio::test]
 async fn a_wrong_key_is_refused_at_the_door_and_in_words() {
     let right = Keys::generate().unwrap();
-    let safe = Safe::open_at(ledger::Place::Memory, &right).await;
+    let safe = Safe::open_at(ledger::Location::Memory, &right).await;
     let fault = safe.unlocks_with(&Keys::generate().unwrap()).await.err().unwrap();
     assert!(matches!(fault, Fault::WrongKey(_)));
     assert!(fault.to_string().contains("does not fit this ledger"), "{fault}");
@@ -96,7 +96,7 @@ async fn a_wrong_key_is_refused_at_the_door_and_in_words() {
 #[tokio::test]
 async fn a_new_key_in_front_takes_everything_over_and_the_old_one_may_go() {
     let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
-    let safe = Safe::open_at(ledger::Place::Memory, &old).await;
+    let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     let heron = safe.enrols("acme", "heron").await;
     for number in 0..150 {
         keeps(&safe, &format!("bot-{number}"), &[("token", &format!("secret {number}"))]).await;
@@ -120,7 +120,7 @@ async fn a_new_key_in_front_takes_everything_over_and_the_old_one_may_go() {
 #[tokio::test]
 async fn a_new_key_takes_over_an_empty_vault_too() {
     let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
-    let safe = Safe::open_at(ledger::Place::Memory, &old).await;
+    let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     safe.unlocks_with(&together(&[&new, &old])).await.unwrap();
     assert!(safe.unlocks_with(&new).await.is_ok());
 }
@@ -128,7 +128,7 @@ async fn a_new_key_takes_over_an_empty_vault_too() {
 #[tokio::test]
 async fn an_old_key_that_is_still_needed_is_asked_for_by_name() {
     let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
-    let safe = Safe::open_at(ledger::Place::Memory, &old).await;
+    let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     keeps(&safe, "tb", &[("token", "one")]).await;
     let fault = safe.unlocks_with(&new).await.err().unwrap();
     let id = old.expose().split(':').next().unwrap();
@@ -141,8 +141,8 @@ fn a_key_file_that_cannot_be_read_says_what_is_wrong_and_shows_nothing_of_it() {
     let good = Keys::generate().unwrap();
     let key = good.expose().trim();
     for (text, words) in [
-        (String::new(), "holds no key"),
-        ("\n \n".to_owned(), "holds no key"),
+        (String::new(), "contains no key"),
+        ("\n \n".to_owned(), "contains no key"),
         ("canary".to_owned(), "id:base64"),
         ("id:canary!".to_owned(), "not base64"),
         ("id:Y2FuYXJ5".to_owned(), "32 bytes"),

@@ -1,31 +1,31 @@
-//! The sheet that MarkdownV2 is written on: it knows where lines start, and what must stand there.
+//! Writer of MarkdownV2: knows where lines start, and writes quote signs and indentation there.
 
 use super::{RESERVED, escape_into};
 
-/// Quotes within quotes have no form there; deeper ones show a sign, and very deep ones no more of them.
+/// MarkdownV2 has no nested quotes. Each deeper level is shown as an escaped `>`, up to this many.
 const DEEPEST_SIGNS: usize = 3;
 /// Lists nested deeper than this are not indented further.
 const DEEPEST_INDENT: usize = 8;
 
-/// Text on its way out. Line ends are owed rather than written, so that none is left over at the end and
-/// quoted lines get their sign exactly once.
+/// The output. Line ends are not written at once but counted in `owed`, so that none is left over at the end and quoted
+/// lines get their sign exactly once.
 #[derive(Default)]
 pub(super) struct Sheet {
     out: String,
-    /// Line ends still to be written before the next word.
+    /// Line ends to write before the next word.
     owed: usize,
-    /// How deep in quotes we are, and the number of the outermost one.
+    /// The current depth of quotes, and the number of the outermost one.
     quotes: usize,
     quote: usize,
-    /// The quote that the last written line belongs to; 0 is none.
+    /// The quote of the last written line; 0 is none.
     written_quote: usize,
-    /// How deep in lists we are.
+    /// The current depth of lists.
     pub lists: usize,
-    /// A bullet was just written: the item's first words belong on its line.
+    /// A bullet was just written, so the item's first words go on its line.
     bullet: bool,
-    /// Where the insides of the open entities start.
+    /// The start of the content of each open entity.
     opened: Vec<usize>,
-    /// How much was written when the last closing underscore was.
+    /// The output length just after the last closing underscore.
     underscore: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Sheet {
         self.out
     }
 
-    /// Owes at least `lines` line ends before whatever comes next, save after a bullet.
+    /// Requests at least `lines` line ends before the next output, except after a bullet.
     pub fn part(&mut self, lines: usize) {
         if !self.bullet && !self.out.is_empty() {
             self.owed = self.owed.max(lines);
@@ -60,7 +60,7 @@ impl Sheet {
         self.quotes > 0
     }
 
-    /// Words, escaped. Line ends in them become line ends there.
+    /// Writes escaped text, with its line ends.
     pub fn say(&mut self, words: &str) {
         for (index, line) in words.split('\n').enumerate() {
             if index > 0 {
@@ -74,7 +74,7 @@ impl Sheet {
         }
     }
 
-    /// Inline code.
+    /// Writes inline code.
     pub fn code(&mut self, code: &str) {
         self.begin();
         self.out.push('`');
@@ -85,8 +85,8 @@ impl Sheet {
     /// Opens an entity.
     pub fn open(&mut self, mark: &str) {
         self.begin();
-        // Two underscores would read as underline. An empty bold entity keeps the marks apart, as Telegram's
-        // own manual advises.
+        // Two underscores would be read as underline. An empty bold entity separates them, as Telegram's manual
+        // advises.
         if mark == "_" && self.underscore == Some(self.out.len()) {
             self.out.push_str("**");
         }
@@ -94,7 +94,7 @@ impl Sheet {
         self.opened.push(self.out.len());
     }
 
-    /// Closes an entity, on the line of its last word. One with nothing in it was never there.
+    /// Closes an entity on the line of its last word. An empty entity is removed.
     pub fn close(&mut self, mark: &str) {
         if self.opened.pop() == Some(self.out.len()) {
             self.out.truncate(self.out.len() - mark.len());
@@ -106,7 +106,7 @@ impl Sheet {
         }
     }
 
-    /// Closes a link, which shows its target if it has nothing else to show.
+    /// Closes a link. A link without text shows its target.
     pub fn close_link(&mut self, target: &str) {
         if self.opened.pop() == Some(self.out.len()) {
             escape_into(&mut self.out, target, RESERVED);
@@ -116,12 +116,12 @@ impl Sheet {
         self.out.push(')');
     }
 
-    /// How much is written: to learn whether anything was in between.
+    /// Length of the output, to find out whether anything was written in between.
     pub fn length(&self) -> usize {
         self.out.len()
     }
 
-    /// An item's bullet or number.
+    /// Writes the bullet or number of a list item.
     pub fn bullet(&mut self, sign: &str) {
         let depth = self.lists;
         self.lists = depth.saturating_sub(1);
@@ -132,14 +132,14 @@ impl Sheet {
         self.bullet = true;
     }
 
-    /// Ends an item; an empty one too has its line.
+    /// Ends a list item. An empty item has a line too.
     pub fn end_item(&mut self) {
         self.bullet = false;
         self.part(1);
     }
 
-    /// A block of code. It stands on lines of its own and outside of quotes: Telegram lets code be part of
-    /// nothing else.
+    /// Writes a code block, on its own lines and outside of quotes: in Telegram a code block cannot be inside another
+    /// entity.
     pub fn block(&mut self, language: &str, code: &str) {
         let (quotes, lists) = (std::mem::take(&mut self.quotes), std::mem::take(&mut self.lists));
         self.bullet = false;
@@ -154,19 +154,19 @@ impl Sheet {
         (self.quotes, self.lists) = (quotes, lists);
     }
 
-    /// Pays the owed line ends and writes what a line starts with.
+    /// Writes the owed line ends and the start of the line.
     fn begin(&mut self) {
         let quote = if self.quoted() { self.quote } else { 0 };
         let starts_line = self.owed > 0 || self.out.is_empty();
         for left in (0..std::mem::take(&mut self.owed)).rev() {
             self.out.push('\n');
-            // An empty line without the sign would end the quote.
+            // An empty line without the quote sign would end the quote.
             if left > 0 && quote > 0 && quote == self.written_quote {
                 self.out.push('>');
             }
         }
         if starts_line {
-            // Adjoining quotes would be one; a line between them keeps them two.
+            // An empty line separates two quotes, which would otherwise become one.
             if quote > 0
                 && self.written_quote > 0
                 && quote != self.written_quote

@@ -1,18 +1,18 @@
-//! Tables, for which MarkdownV2 has no form: columns aligned in a block of code.
+//! Tables as a code block with aligned columns, because MarkdownV2 has no tables.
 
 use super::options;
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-/// Columns are padded up to this; a longer cell pushes the rest of its row.
+/// Largest padded column width. A longer cell shifts the rest of its row.
 const WIDEST: usize = 40;
 const FRONT: &str = "x ";
 
-/// Draws a table from its source. The source and not the parser's rows, because those end where the head does
-/// and a longer row would lose its last cells.
+/// Draws a table from its source. It does not use the parser's rows, because the parser cuts rows that have more cells
+/// than the head.
 pub(super) fn draw(source: &str) -> String {
     let lines = source.lines().map(|line| line.trim_start_matches([' ', '\t', '>']));
     let mut rows: Vec<Vec<String>> = lines.filter(|line| !line.trim().is_empty()).map(cells).collect();
-    // The second line only says that the first is a head.
+    // The second line only marks the first as the head.
     if rows.len() > 1 {
         rows.remove(1);
     }
@@ -58,11 +58,11 @@ fn push(cells: &mut [String], letter: Option<char>) {
     }
 }
 
-/// A cell's words without markup, since code shows markup as it is written.
+/// The text of a cell without markup, because a code block would show the markup literally.
 fn plain(cell: &str) -> String {
     let mut words = String::new();
     let mut targets: Vec<(String, usize)> = Vec::new();
-    // With a word in front, no cell can be taken for a list, a heading or a rule.
+    // With a word in front, no cell is parsed as a list, a heading or a rule.
     let line = format!("{FRONT}{cell}");
     for event in Parser::new_ext(&line, options()) {
         match event {

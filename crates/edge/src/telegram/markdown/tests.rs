@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Telegram's reading of MarkdownV2, as its manual states the rules: the text that is seen, or what is wrong.
-/// Written apart from the converter on purpose.
+/// A MarkdownV2 parser by the rules of Telegram's manual: returns the visible text, or the error. It shares no code
+/// with the converter on purpose.
 fn read(source: &str) -> Result<String, String> {
     let letters: Vec<char> = source.chars().collect();
     let at = |index: usize| letters.get(index).copied().unwrap_or('\0');
@@ -288,7 +288,7 @@ proptest! {
         check(&text);
     }
 
-    // Without the fences' backticks and tildes: a language is named, not shown.
+    // Without the backticks and tildes of fences, because the language beside them is not visible.
     #[test]
     fn words_are_never_lost(text in "[a-c你😀*_>#+!.|\\\\ \n-]{0,120}") {
         let words = |text: &str| text.chars().filter(|letter| letter.is_alphabetic() || *letter == '😀').collect();

@@ -1,12 +1,12 @@
-//! Through the parsed text, part by part, onto the sheet.
+//! Walk over the events of the Markdown parser; writes each to the sheet.
 
 use super::sheet::Sheet;
 use super::{options, table};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Parser, Tag, TagEnd};
 
-/// How far back a block looks for the empty line before it.
+/// Number of bytes before a block that are searched for an empty line.
 const LOOK_BACK: usize = 64;
-/// What a thematic break is shown as.
+/// The text for a thematic break.
 const RULE: &str = "———";
 
 /// Converts text without link definitions.
@@ -18,12 +18,12 @@ pub(super) fn convert(text: &str) -> String {
     walk.sheet.finish()
 }
 
-/// An open link, or the image that stands for one.
+/// An open link. Images are treated as links too.
 struct Link {
     target: String,
-    /// How much was written when it opened.
+    /// Length of the output when it was opened.
     since: usize,
-    /// Whether Telegram would take the target; if not, it is shown in words.
+    /// Whether Telegram accepts the target; if not, the target is shown as text.
     usable: bool,
 }
 
@@ -34,14 +34,14 @@ struct Walk<'a> {
     bold: usize,
     italic: usize,
     struck: usize,
-    /// The link we are in, and how many links and images are open. Only the outermost is written as one.
+    /// The current link, and the number of open links and images. Only the outermost is written as a link.
     link: Option<Link>,
     links: usize,
     /// The next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
-    /// What stood beside the fence, and the text, of the code block we are in.
+    /// The text beside the fence, and the content, of the current code block.
     code: Option<(String, String)>,
-    /// Inside a table, which is taken from the text as it was written.
+    /// Inside a table, which is drawn from its source text.
     in_table: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
                 self.sheet.say(RULE);
                 self.sheet.part(1);
             }
-            // Their extensions are not switched on.
+            // The extensions for these are not enabled.
             Event::InlineMath(words) | Event::DisplayMath(words) | Event::FootnoteReference(words) => {
                 self.say(&words);
             }
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Keeps the distance to the block before as the writer had it: an empty line, or none.
+    /// Keeps the distance to the previous block as in the source: an empty line, or none.
     fn block(&mut self, start: usize) {
         let back = &self.text.as_bytes()[start.saturating_sub(LOOK_BACK)..start];
         let blank = back.iter().rev().take_while(|byte| b" \t\n>".contains(byte));
@@ -199,7 +199,8 @@ impl<'a> Walk<'a> {
         self.sheet.say(if self.must_stay_on_line() { " " } else { "\n" });
     }
 
-    /// An entity may not reach over the line ends of a quote: the quote would end inside of it.
+    /// Whether line ends must become spaces. In a quote an entity must not span lines, because the quote would end
+    /// inside the entity.
     fn must_stay_on_line(&self) -> bool {
         self.sheet.quoted() && self.bold + self.italic + self.struck + self.links > 0
     }
@@ -207,7 +208,7 @@ impl<'a> Walk<'a> {
     fn end_code(&mut self) {
         let Some((beside, code)) = self.code.take() else { return };
         if code.trim().is_empty() {
-            // Someone put the code beside the fence, or is still writing.
+            // The code is on the line of the fence, or the text is not finished yet.
             self.sheet.say(beside.trim());
         } else {
             self.sheet.block(language(&beside), &code);
@@ -246,14 +247,14 @@ fn is_line_break(html: &str) -> bool {
     matches!(html, "<br>" | "<br/>" | "<br />")
 }
 
-/// Telegram makes links of these alone, and drops what it cannot read.
+/// Whether Telegram makes a link of this target. It drops targets that it cannot parse.
 fn is_usable(target: &str) -> bool {
     let scheme = target.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     matches!(scheme.as_deref(), Some("http" | "https" | "tg"))
         && !target.contains(|letter: char| letter.is_whitespace() || letter.is_control())
 }
 
-/// The word after the backticks. It cannot be escaped there, so only a harmless one passes.
+/// The language after the backticks. It cannot be escaped there, so it is dropped if it contains special characters.
 fn language(beside: &str) -> &str {
     let word = beside.split_whitespace().next().unwrap_or_default();
     if word.contains(['`', '\\']) || word.contains(char::is_control) { "" } else { word }

@@ -1,4 +1,4 @@
-//! Attachments as references: described for the agent, named for whoever fetches them later.
+//! Attachments: a description for the agent, and a reference with which the file can be fetched later.
 
 use posthouse_wire::MessageType;
 use posthouse_wire::event::Media;
@@ -8,18 +8,18 @@ use crate::telegram::update::{File, Message};
 /// One attachment.
 pub(super) struct Attached {
     pub message_type: MessageType,
-    /// What the agent may know. The handle it can open is minted when it is handed over.
+    /// The description for the agent. The handle that the agent can open is minted at delivery.
     pub media: Media,
-    /// Names the file to this bot alone. It stays inside.
+    /// The file's id for this bot. It stays inside the server.
     pub reference: String,
 }
 
-/// The attachment of a message; one message has at most one, an album is several messages.
+/// The attachment of a message. A message has at most one; an album is several messages.
 pub(super) fn attached(message: &Message<'_>) -> Option<Attached> {
-    // The same picture in several sizes, of which the largest shows most.
+    // Telegram offers the same picture in several sizes; the largest is used.
     let photo =
         message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size));
-    // An animation comes as a document too, for readers that do not know animations.
+    // An animation is also set as a document, for clients that do not know animations.
     let (message_type, file, mime) = if let Some(file) = photo {
         (MessageType::Photo, file, Some("image/jpeg"))
     } else if let Some(file) = &message.animation {

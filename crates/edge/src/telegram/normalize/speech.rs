@@ -1,11 +1,11 @@
-//! What was said to us: mentions taken out, commands told apart.
+//! Text of a message: removes mentions of the bot and detects commands.
 
 use std::ops::Range;
 
 use crate::telegram::Us;
 use crate::telegram::update::Entity;
 
-/// A text as the agent reads it.
+/// The text of a message for the agent.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Speech {
     pub text: String,
@@ -21,12 +21,12 @@ impl Speech {
         Self { text, ..Self::default() }
     }
 
-    /// Takes our name out of `text`; a text that is nothing but our name stays as it is.
+    /// Removes mentions of the bot from `text`. A text that is only a mention stays as it is.
     pub fn hear(text: &str, entities: &[Entity<'_>], us: &Us<'_>) -> Self {
         let mut speech = Self::default();
         let mut cuts: Vec<Range<usize>> = Vec::new();
         for entity in entities {
-            // Offsets that fall outside the text, or into half a character, mark nothing.
+            // Offsets outside the text, or inside a character, are ignored.
             let Some(span) = span(text, entity.offset, entity.length) else { continue };
             let marked = &text[span.clone()];
             match &*entity.kind {
@@ -55,12 +55,12 @@ impl Speech {
     }
 }
 
-/// UTF-16 offsets as a range of bytes; nothing unless both ends are borders of characters.
+/// UTF-16 offsets as a range of bytes; `None` unless both ends are character boundaries.
 fn span(text: &str, offset: i64, length: i64) -> Option<Range<usize>> {
     let start = usize::try_from(offset).ok()?;
     let end = start.checked_add(usize::try_from(length).ok().filter(|length| *length > 0)?)?;
     let (mut units, mut from) = (0, None);
-    // The end of the text is a border as well.
+    // The end of the text is a boundary as well.
     let borders = text.char_indices().map(|(at, letter)| (at, letter.len_utf16())).chain([(text.len(), 0)]);
     for (at, width) in borders {
         if units == start {
@@ -74,7 +74,7 @@ fn span(text: &str, offset: i64, length: i64) -> Option<Range<usize>> {
     None
 }
 
-/// With the punctuation and white space after it, which belong to the address and not to what is said.
+/// Extends a mention by the punctuation and white space after it.
 fn with_what_follows(text: &str, span: Range<usize>) -> Range<usize> {
     let rest = &text[span.end..];
     let after = rest.trim_start_matches([',', ':', '-']).trim_start();
@@ -188,6 +188,7 @@ mod tests {
         };
         let ours = command("/ask@posty_bot why", 14);
         assert_eq!((ours.text.as_str(), ours.mentions_us, ours.command), ("/ask why", true, true));
+        assert_eq!(command("/stop@posty_bot", 15).text, "/stop", "what the relay takes for a stop");
         let theirs = command("/ask@other_bot why", 14);
         assert_eq!((theirs.for_another, theirs.mentions_us), (true, false));
         let bare = command("/ask why", 4);

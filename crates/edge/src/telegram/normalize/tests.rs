@@ -1,4 +1,4 @@
-//! Kinds of updates that the vectors do not show.
+//! Kinds of updates that the vectors do not cover.
 
 use super::*;
 use axum::body::Bytes;
@@ -22,7 +22,7 @@ fn read(body: &str) -> Result<Reading, Refusal> {
     normalize(&bot(json!({"username": "posty_bot"})), &verified)
 }
 
-/// A message of Ana's in a private chat, with these fields besides.
+/// A message of Ana in a private chat, with these additional fields.
 fn message(fields: Value) -> Value {
     let mut message = json!({"message_id": 7, "date": 1, "chat": {"id": 5, "type": "private", "first_name": "Ana"},
         "from": {"id": 5, "is_bot": false, "first_name": "Ana"}});
@@ -165,7 +165,7 @@ fn a_press_without_a_message_or_data_is_answered_and_is_no_turn() {
         (json!({"id": "q", "from": {"id": 5}, "game_short_name": "g"}), "no_data"),
     ] {
         let reading = read(&json!({"update_id": 1, "callback_query": press}).to_string()).unwrap();
-        assert_eq!((reading.ignored.as_slice(), reading.courtesies.len()), ([expected].as_slice(), 1));
+        assert_eq!((reading.ignored.as_slice(), reading.interaction_acks.len()), ([expected].as_slice(), 1));
     }
 }
 

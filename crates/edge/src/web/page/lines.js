@@ -1,8 +1,8 @@
-// The conversation on the page: lines known by their ids, in the order they were said.
+// The list of messages on the page, by message id, in the order they were sent.
 
-import { render } from "./markdown.js";
+import { copyable } from "./code.js";
 
-/** Past this far from the end, new lines do not pull the reader along. */
+/** Largest distance from the end, in pixels, at which the page scrolls to new messages by itself. */
 const NEAR = 120;
 
 export class Lines {
@@ -33,7 +33,7 @@ export class Lines {
     return this.#known.has(id);
   }
 
-  /** Shows a line, or what became of it. True when it was not there before. */
+  /** Shows or updates a message. True if it is new. */
   put(line) {
     let item = this.#known.get(line.message_id);
     const fresh = !item;
@@ -49,16 +49,24 @@ export class Lines {
     return fresh;
   }
 
-  /** The agent's message as it reads now. One that lies too far back to be on the page stays there. */
-  edit(id, text) {
+  /** Shows an edit of an agent's message. An edit of a message that is not on the page is ignored. */
+  edit(id, text, html) {
     const item = this.#known.get(id);
     if (!item) return;
     const follow = this.#near();
-    this.#write(item, { author: "agent", text, said: Number(item.dataset.said) });
+    this.#write(item, { author: "agent", text, html, said: Number(item.dataset.said) });
     if (follow) this.toEnd();
   }
 
-  /** A message that could not be handed in, with a way to try again. */
+  /** Marks a message as acknowledged by the agent. */
+  delivered(id) {
+    const item = this.#known.get(id);
+    if (!item) return;
+    item.dataset.delivered = "true";
+    this.#about(item);
+  }
+
+  /** Marks a message that could not be sent, with a button to try again. */
   fail(id, why, again) {
     const item = this.#known.get(id);
     if (!item) return;
@@ -97,14 +105,26 @@ export class Lines {
   }
 
   #write(item, line) {
-    const [body, about] = item.children;
+    const body = item.querySelector(".body");
     item.dataset.said = line.said;
-    // A long answer that shrank leaves an empty line behind.
+    // An answer that became shorter leaves empty messages, which are hidden.
     item.hidden = line.text === "";
-    if (line.author === "agent") body.replaceChildren(render(line.text));
-    else body.textContent = line.text;
-    if (line.pending) about.textContent = "sending";
-    else about.replaceChildren(stamp(line.said));
+    // The server rendered this HTML and escaped the agent's text. Without HTML, the text is shown unrendered.
+    body.classList.toggle("plain", !line.html);
+    if (line.html) {
+      body.innerHTML = line.html;
+      copyable(body);
+    } else body.textContent = line.text;
+    // A delivered message stays delivered, even if an older event comes later.
+    if (typeof line.delivered === "boolean" && item.dataset.delivered !== "true") item.dataset.delivered = String(line.delivered);
+    this.#about(item);
+  }
+
+  #about(item) {
+    const about = item.querySelector(".about");
+    if (item.classList.contains("pending")) return (about.textContent = "sending");
+    const state = { true: " · delivered", false: " · sent" }[item.dataset.delivered] ?? "";
+    about.replaceChildren(stamp(Number(item.dataset.said)), state);
   }
 
   #near() {

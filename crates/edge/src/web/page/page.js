@@ -1,8 +1,7 @@
-// The page of the built-in chat. Every address is relative to the folder it lies in, so the house may be
-// mounted under any prefix.
+// The page of the built-in web chat. Every URL is relative, so that the server can be mounted under any prefix.
 
 import { Lines } from "./lines.js";
-import { code } from "./markdown.js";
+import { code } from "./code.js";
 
 const at = (id) => document.getElementById(id);
 const lines = new Lines(at("lines"), at("room"), at("latest"));
@@ -20,21 +19,21 @@ let agents = [];
 let wanted = kept.get("agent");
 let entered = null;
 let looks = 0;
-let person = null;
 let room = null;
 let stream = null;
 let streaming = false;
 let last = 0;
-let busyUntil = 0;
+let working = false;
 let typing = null;
 let visit = 0;
 
 // Calls.
 
 class Refused extends Error {
-  constructor(status, title) {
-    super(title);
+  constructor(status, problem) {
+    super(problem.title ?? `the server answered ${status}`);
     this.status = status;
+    this.problem = problem;
   }
 }
 
@@ -43,34 +42,82 @@ async function call(path, body) {
   const answer = await fetch(`chat/api/${path}`, { cache: "no-store", ...asked });
   if (answer.ok) return answer.json();
   const problem = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, problem.title ?? `the house answered ${answer.status}`);
+  const refused = new Refused(answer.status, problem);
+  if (problem.code === "not_invited") gate("You need an invitation link");
+  throw refused;
 }
 
-// Who is here.
+// Signing in. The link's secret is after `#`, so that only this page sees it.
+
+function gate(title, text = "") {
+  leave();
+  at("gate-title").textContent = title;
+  at("gate-text").textContent = text;
+  at("gate-help").hidden = false;
+  at("gate-choice").hidden = true;
+  inside(false);
+}
+
+function inside(yes) {
+  at("gate").hidden = yes;
+  for (const part of ["room", "foot", "fields", "state"]) at(part).hidden = !yes;
+  if (!yes) at("connect").hidden = true;
+}
+
+/** Redeems the link, if there is one. False if the link did not work and this browser is not signed in. */
+async function signIn() {
+  const secret = /^#invite=([0-9a-f]{16,})$/.exec(location.hash)?.[1];
+  if (!secret) return true;
+  history.replaceState(null, "", location.pathname);
+  try {
+    await call("session", { secret });
+    return true;
+  } catch (trouble) {
+    if (!(trouble instanceof Refused)) throw trouble;
+    const { code, person, invited } = trouble.problem;
+    if (code === "other_invitation") return choose(secret, person, invited);
+    // A browser that is already signed in may ignore a link that was used before.
+    if (await call("agents").then(() => true, () => false)) return true;
+    gate("This link does not work", `${trouble.message}.`);
+    return false;
+  }
+}
+
+/** Asks before another invitation replaces the one of this browser. */
+function choose(secret, person, invited) {
+  gate(`Continue as ${invited}?`, `This browser is signed in as ${person}. The link you opened is for ${invited}.`);
+  at("gate-help").hidden = true;
+  at("gate-choice").hidden = false;
+  at("gate-stay").textContent = `Stay as ${person}`;
+  at("gate-change").textContent = `Continue as ${invited}`;
+  return new Promise((chosen) => {
+    at("gate-stay").onclick = () => chosen(true);
+    at("gate-change").onclick = () =>
+      call("session", { secret, replace: true }).then(
+        () => chosen(true),
+        (trouble) => (gate("This link does not work", `${trouble.message}.`), chosen(false)),
+      );
+  });
+}
+
+addEventListener("hashchange", () => location.hash.startsWith("#invite=") && location.reload());
+
+// Agents.
 
 const chosen = () => agents.find((agent) => agent.instance_id === at("agent").value);
 
 async function lookAround() {
   const mine = ++looks;
   const answer = await call("agents");
-  // An older answer may come later, and would not know an agent made since.
+  // An older response may come later and would miss an agent created since.
   if (mine !== looks) return;
   agents = answer.agents;
+  arrival();
   at("connect").hidden = at("how").hidden = !answer.may_connect;
-  if (answer.person !== null) {
-    person = answer.person;
-    at("person").value = person;
-    at("person").readOnly = true;
-  }
-  const names = new Map();
-  for (const agent of agents) names.set(agent.name, (names.get(agent.name) ?? 0) + 1);
+  at("person").textContent = answer.person;
+  inside(true);
   const picker = at("agent");
-  picker.replaceChildren(
-    ...agents.map((agent) => {
-      const twin = names.get(agent.name) > 1 && agent.tenant;
-      return new Option(twin ? `${agent.name} (${agent.tenant})` : agent.name, agent.instance_id);
-    }),
-  );
+  picker.replaceChildren(...agents.map((agent) => new Option(agent.name, agent.instance_id)));
   picker.disabled = agents.length === 0;
   const pick = agents.find((agent) => agent.instance_id === wanted) ?? agents.find((agent) => agent.connected);
   if (pick) picker.value = pick.instance_id;
@@ -94,8 +141,9 @@ function tell() {
   const away = agent && streaming && !agent.connected;
   say(away ? `${agent.name} is ${agent.idle ? "asleep" : "not connected"}. What you write is kept until it comes back.` : "");
   at("who").textContent = agent
-    ? `The agent behind this page, ${agent.name}, dials in over the same socket as every other one.`
-    : "No agent lives here yet.";
+    ? `${agent.name} is an agent. It connects to this server in the same way as every other agent.`
+    : "There is no agent yet.";
+  if (agent?.connected === at("typing").hidden) shows(at("typing-text").textContent);
   at("welcome").hidden = lines.count > 0;
   at("composer").placeholder = agent ? `Write to ${agent.name}` : "Connect an agent first";
   at("composer").disabled = !agent;
@@ -113,13 +161,12 @@ async function enter() {
   const mine = ++visit;
   leave();
   lines.clear();
-  busyUntil = 0;
-  still();
+  turn(false);
   const agent = chosen();
   entered = agent?.instance_id ?? null;
   if (!agent) return tell();
   try {
-    const opened = await call("rooms", { agent: agent.instance_id, person });
+    const opened = await call("rooms", { agent: agent.instance_id });
     if (mine !== visit) return;
     room = opened.room;
     for (const line of opened.history) put(line);
@@ -163,28 +210,25 @@ function watch(pause = 1000) {
   });
   heard("line", (line) => {
     put(line);
-    if (line.author === "agent") {
-      still();
-      busy();
-    }
+    if (line.author === "agent") still();
   });
-  heard("edit", (edit) => {
-    busy();
-    lines.edit(edit.message_id, edit.text);
-  });
+  heard("edit", (edit) => lines.edit(edit.message_id, edit.text, edit.html));
+  heard("delivered", (message) => lines.delivered(message.message_id));
+  heard("turn", (now) => turn(now.open));
   heard("typing", (sign) => (sign.on ? types(sign.text) : still()));
   source.addEventListener("error", () => {
     streaming = false;
     tell();
-    // The browser comes back by itself unless the house refused, as one that is just starting may.
+    // The browser reconnects by itself unless the server refused, as it may do while it is starting.
     if (source.readyState !== EventSource.CLOSED) return;
+    look();
     setTimeout(() => mine === visit && here === room && watch(Math.min(pause * 2, 15000)), pause);
   });
 }
 
 function put(line) {
   if (lines.put(line)) at("welcome").hidden = true;
-  // What only this browser knows yet says nothing about the house's time.
+  // The time of a pending message is the browser's, not the server's.
   if (line.pending) return;
   last = Math.max(last, line.edited ?? line.said);
   if (line.author === "person") settle(line.message_id.slice(1));
@@ -193,7 +237,7 @@ function put(line) {
 async function look() {
   try {
     await lookAround();
-    // The agent one talked to may be gone, or another wanted.
+    // The current agent may have been removed, or another one was chosen.
     if ((chosen()?.instance_id ?? null) !== entered) enter();
   } catch {
     tell();
@@ -205,36 +249,45 @@ function want(agent) {
   kept.set("agent", agent);
 }
 
-// The agent at work.
+// Open turns. The server reports when a turn is open; the Stop button is shown only during a turn.
+
+function turn(open) {
+  working = open;
+  at("stop").disabled = false;
+  if (!open) clearTimeout(typing);
+  shows(`${chosen()?.name ?? "The agent"} is working`);
+}
 
 function types(text) {
   clearTimeout(typing);
   typing = setTimeout(still, 8000);
-  at("typing-text").textContent = text || `${chosen()?.name ?? "The agent"} is writing`;
-  const follow = at("room").scrollHeight - at("room").scrollTop - at("room").clientHeight < 120;
-  at("typing").hidden = false;
-  if (follow) lines.toEnd();
-  at("stop").hidden = false;
+  shows(text || `${chosen()?.name ?? "The agent"} is writing`);
 }
 
 function still() {
   clearTimeout(typing);
-  at("typing").hidden = true;
-  if (Date.now() >= busyUntil) at("stop").hidden = true;
+  shows(`${chosen()?.name ?? "The agent"} is working`);
 }
 
-function busy() {
-  busyUntil = Date.now() + 2500;
-  at("stop").hidden = false;
-  setTimeout(() => {
-    if (Date.now() >= busyUntil && at("typing").hidden) at("stop").hidden = true;
-  }, 2600);
+function shows(text) {
+  const on = working && chosen()?.connected === true;
+  const follow = at("room").scrollHeight - at("room").scrollTop - at("room").clientHeight < 120;
+  at("typing-text").textContent = text;
+  at("typing").hidden = at("stop").hidden = !on;
+  if (on && follow) lines.toEnd();
 }
 
-at("stop").addEventListener("click", () => room && call("stop", { room }).catch((trouble) => say(trouble.message)));
+at("stop").addEventListener("click", async () => {
+  if (!room) return;
+  at("stop").disabled = true;
+  shows("Stop requested");
+  await call("stop", { room }).catch((trouble) => say(trouble.message));
+  // A stop can get lost, so it can be requested again.
+  at("stop").disabled = false;
+});
 
-// Saying something. A message stays in the browser until the house says it is durable, and is said again under
-// the same name when the answer was lost: the house keeps it once.
+// Sending messages. A message stays in the browser until the server has stored it. If the response is lost, the message
+// is sent again with the same nonce, and the server stores it once.
 
 const outbox = () => kept.get(`outbox.${room}`) ?? [];
 
@@ -257,7 +310,7 @@ async function hand(message, pause = 1000) {
     await call(`rooms/${encodeURIComponent(here)}/messages`, { text: message.text, nonce: message.nonce });
     if (mine === visit) {
       settle(message.nonce);
-      lines.put({ message_id: id, author: "person", text: message.text, said: message.said });
+      lines.put({ message_id: id, author: "person", text: message.text, said: message.said, delivered: false });
     }
   } catch (trouble) {
     if (mine !== visit) return;
@@ -298,32 +351,16 @@ at("compose").addEventListener("submit", (event) => {
   speak(text);
 });
 
-// Persons.
-
-function people(name) {
-  const known = [name, ...(kept.get("people") ?? []).filter((other) => other !== name)].slice(0, 12);
-  kept.set("people", known);
-  at("people").replaceChildren(...known.map((one) => Object.assign(document.createElement("option"), { value: one })));
-}
-
-at("person").addEventListener("change", () => {
-  const name = at("person").value.trim() || person;
-  at("person").value = name;
-  if (name === person || at("person").readOnly) return;
-  person = name;
-  kept.set("person", name);
-  people(name);
-  enter();
-});
-at("person").addEventListener("keydown", (event) => event.key === "Enter" && at("person").blur());
 at("agent").addEventListener("change", () => {
   want(at("agent").value);
   enter();
 });
 
-// Connecting an agent. What is shown is in the page alone, and gone when the sheet closes.
+// Connecting an agent. The secret is only in the page, and is removed when the sheet closes.
 
 const sheet = at("connecting");
+/** The agent whose secret is shown in the sheet. */
+let made = null;
 
 function open() {
   at("connect-form").reset();
@@ -333,20 +370,52 @@ function open() {
   sheet.showModal();
 }
 
+/** Shows whether the new agent has connected. */
+function arrival() {
+  if (!made) return;
+  const here = agents.some((agent) => agent.instance_id === made.instance_id && agent.connected);
+  at("connect-arrival").textContent = here ? `${made.name} is connected. You can close this.` : `Waiting for ${made.name} to connect …`;
+  at("connect-arrival").dataset.arrived = String(here);
+  if (here) asks(false);
+}
+
+function asks(yes) {
+  at("connect-ask").hidden = !yes;
+  at("connect-end").hidden = yes;
+}
+
+function finish() {
+  // Cleared here, because the sheet's close event comes only a moment later.
+  made = null;
+  at("connect-steps").replaceChildren();
+  asks(false);
+  sheet.close();
+}
+
+/** Closes the sheet. Asks first if the secret was not used yet. */
+function leaveSheet() {
+  if (made && at("connect-arrival").dataset.arrived !== "true") asks(true);
+  else finish();
+}
+
 at("connect").addEventListener("click", open);
 at("connect-too").addEventListener("click", open);
-const forget = () => at("connect-steps").replaceChildren();
-// Forgotten at the click itself: the sheet tells of its closing only a moment later.
-for (const button of sheet.querySelectorAll("[data-close]"))
-  button.addEventListener("click", () => (forget(), sheet.close()));
-sheet.addEventListener("close", forget);
+at("connect-cancel").addEventListener("click", finish);
+at("connect-done").addEventListener("click", leaveSheet);
+at("connect-keep").addEventListener("click", () => asks(false));
+at("connect-throw").addEventListener("click", finish);
+sheet.addEventListener("cancel", (event) => {
+  event.preventDefault();
+  leaveSheet();
+});
+addEventListener("beforeunload", (event) => made && at("connect-arrival").dataset.arrived !== "true" && event.preventDefault());
 at("connect-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const make = at("connect-form").querySelector("[type=submit]");
   make.disabled = true;
   try {
-    const made = await call("agents", { name: at("connect-name").value.trim() });
-    at("connect-heading").textContent = `${made.name} is ready to dial in`;
+    made = await call("agents", { name: at("connect-name").value.trim() });
+    at("connect-heading").textContent = `${made.name} is created. Start it:`;
     at("connect-steps").replaceChildren(
       ...made.steps.map((step) => {
         const item = document.createElement("li");
@@ -356,6 +425,8 @@ at("connect-form").addEventListener("submit", async (event) => {
     );
     at("connect-form").hidden = true;
     at("connect-result").hidden = false;
+    asks(false);
+    arrival();
     want(made.instance_id);
     look();
   } catch (trouble) {
@@ -368,25 +439,28 @@ at("connect-form").addEventListener("submit", async (event) => {
 
 // Opening.
 
-if (location.search.includes("invite=")) history.replaceState(null, "", location.pathname);
-person = kept.get("person") ?? "guest";
-at("person").value = person;
-people(person);
-for (;;) {
-  try {
-    await lookAround();
-    break;
-  } catch (trouble) {
-    say(trouble instanceof Refused ? trouble.message : "The house does not answer. Trying again.");
-    await new Promise((wake) => setTimeout(wake, 2000));
+async function start() {
+  for (;;) {
+    try {
+      if (!(await signIn())) return;
+      await lookAround();
+      break;
+    } catch (trouble) {
+      if (trouble instanceof Refused && trouble.status === 401) return;
+      gate("The server does not answer", "Trying again.");
+      at("gate-help").hidden = true;
+      await new Promise((wake) => setTimeout(wake, 2000));
+    }
   }
+  await enter();
+  composer.focus();
 }
-await enter();
-composer.focus();
-setInterval(() => !document.hidden && look(), 5000);
 
-// Browsers open six connections to one house at a time, and a stream holds one of them for as long as it lasts:
-// a tab that nobody looks at gives its own back.
+await start();
+setInterval(() => !document.hidden && at("gate").hidden && look(), 5000);
+
+// Browsers open at most six connections to one server, and a stream holds one of them. A hidden tab closes its stream,
+// so that other tabs can use the connection.
 let resting = null;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(resting);

@@ -1,4 +1,4 @@
-//! A bot of ours at a stand-in of Telegram.
+//! A bot at the stand-in of Telegram.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub const WEBHOOK_SECRET: &str = "canary_webhook-secret";
 /// Longer than anything here takes; only a failing test waits so long.
 pub const LONG: Duration = Duration::from_secs(20);
 
-/// The platform, calling there.
+/// The platform, calling this base URL.
 pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {
     // Already installed by another test of this process, or by this line.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -46,7 +46,7 @@ pub struct Scene {
     pub clock: Timepiece,
 }
 
-/// Chats 5 and 6 have spoken.
+/// Chats 5 and 6 have written to the bot.
 pub async fn open(clock: Timepiece) -> Scene {
     open_with(clock, played::Settings::default()).await
 }
@@ -65,12 +65,14 @@ pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
 impl Scene {
     pub fn order(&self, action: Action) -> Order {
         Order {
+            ends_turn: false,
             id: "act_1".into(),
             tenant: "ten_1".into(),
             instance: "inst_1".into(),
             on: Identity { platform: "telegram".into(), bot: "42".into() },
             action,
-            deadline: self.clock.now() + Duration::from_secs(25),
+            stream_cursor: String::new(),
+            deadline: self.clock.instant() + Duration::from_secs(25),
         }
     }
 
@@ -83,7 +85,7 @@ impl Scene {
         self.carry(action).await.outcome
     }
 
-    /// What stands in the chat, written by us.
+    /// The messages of the bot in the chat.
     pub fn sent(&self, chat: i64) -> Vec<String> {
         let rows = self.stand_in.transcript(&played::Filter::sent(chat));
         rows.into_iter().map(|row| row.text.unwrap()).collect()

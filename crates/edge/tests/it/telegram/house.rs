@@ -1,16 +1,20 @@
-//! A house that takes in what Telegram tells a bot.
+//! A test server that receives the updates of a Telegram bot.
 
+use std::sync::Arc;
+
+use edge::platform::Platform;
 use edge::{Bot, Edge, Intake};
-use ledger::{Discriminator, Generation, Instance, Ledger, Place, Route, Seq, Tenant};
+use ledger::{Discriminator, Generation, Instance, Ledger, Location, PrincipalPolicy, Route, Seq, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Event, InstanceId};
 use vault::{Keys, Vault};
 
-/// A house with one agent, which owns the bot unless it is shared.
+/// A server with one agent, which owns the bot unless it is shared.
 pub struct House {
     pub ledger: Ledger,
     pub vault: Vault,
     pub agent: InstanceId,
+    pub relay: relay::Relay,
     edge: Edge,
 }
 
@@ -19,9 +23,38 @@ impl House {
         House::routed(bot, Discriminator::Any, clock).await
     }
 
-    /// A house whose agent has this much of the bot.
+    /// A server whose bot is open to everybody, with this route to the agent.
     pub async fn routed(bot: &Bot, discriminator: Discriminator, clock: &Timepiece) -> House {
-        let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
+        let config = relay::Config::default();
+        House::build(bot, discriminator, PrincipalPolicy::Any, clock, config, Vec::new()).await
+    }
+
+    /// A server whose bot has the default access policy.
+    pub async fn closed(bot: &Bot, discriminator: Discriminator, clock: &Timepiece) -> House {
+        let config = relay::Config::default();
+        House::build(bot, discriminator, PrincipalPolicy::default(), clock, config, Vec::new()).await
+    }
+
+    /// A server with this platform, whose agent's inbox has this many places.
+    pub async fn with_small_inbox(
+        bot: &Bot,
+        inbox_entries: i64,
+        clock: &Timepiece,
+        platform: Arc<dyn Platform>,
+    ) -> House {
+        let config = relay::Config { inbox_entries, ..relay::Config::default() };
+        House::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
+    }
+
+    async fn build(
+        bot: &Bot,
+        discriminator: Discriminator,
+        principals: PrincipalPolicy,
+        clock: &Timepiece,
+        config: relay::Config,
+        platforms: Vec<Arc<dyn Platform>>,
+    ) -> House {
+        let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
         let roster = ledger.roster();
         let (tenant, agent) = ("ten_1".into(), InstanceId::new("inst_1"));
         roster
@@ -43,6 +76,7 @@ impl House {
             platform: bot.platform.clone(),
             id: bot.id.clone(),
             shared: bot.shared,
+            principals,
             settings: "{}".into(),
             created: Moment::default(),
         };
@@ -60,7 +94,7 @@ impl House {
             .await
             .unwrap();
         let relay = relay::Relay::new(relay::Parts {
-            config: relay::Config::default(),
+            config,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
             roster: ledger.roster(),
@@ -72,17 +106,23 @@ impl House {
         });
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
+            access: ledger.access(),
             vault: vault.clone(),
-            relay,
+            relay: relay.clone(),
             timepiece: clock.clone(),
-            platforms: Vec::new(),
+            platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
-        House { ledger, vault, agent, edge }
+        House { ledger, vault, agent, relay, edge }
     }
 
     pub fn intake(&self) -> Intake {
         self.edge.intake().clone()
+    }
+
+    /// Access control of the bots.
+    pub fn access(&self) -> &edge::Access {
+        self.edge.access()
     }
 
     pub async fn texts(&self) -> Vec<String> {

@@ -1,16 +1,18 @@
-//! What becomes of an update once it is read.
+//! Intake of Telegram updates: routing, gating and storing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use edge::Bot;
-use edge::platform::{Arrival, Platform, Reading, Verified, once};
+use edge::platform::{Arrival, Platform, Raw, Reading, Verified, once};
+use edge::{Admitted, Bot};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use ledger::{Discriminator, Seq};
 use posthouse_time::Timepiece;
 use posthouse_wire::{Event, session_key};
 use serde_json::{Value, json};
 use vault::Redemption;
 
-use super::actors::{bot, telegram};
+use super::actors::{self, bot, telegram};
 use super::house::House;
 
 const KIND: &str = "telegram.canary";
@@ -35,10 +37,10 @@ impl Intake {
         self.platform.normalize(&self.bot, verified).unwrap()
     }
 
-    /// How many entries the update is.
+    /// Number of entries that the update became.
     async fn takes(&self, update: Value) -> usize {
         let reading = self.reads(&update);
-        self.house.intake().take(&self.platform, &self.bot, reading).await.unwrap().len()
+        self.house.intake().take(&self.platform, &self.bot, reading).await.unwrap().entries.len()
     }
 }
 
@@ -100,4 +102,66 @@ async fn the_names_of_files_at_telegram_are_kept_beside_the_event() {
     let event: Event = serde_json::from_slice(&unread[0].event).unwrap();
     assert_eq!(event.media.len(), 1);
     assert!(!String::from_utf8_lossy(&unread[0].event).contains("canary"));
+}
+
+/// A private message as Telegram's webhook brings it.
+fn delivered(update: i64, chat: i64) -> Raw {
+    let body = json!({"update_id": update, "message": {"message_id": update, "text": format!("message {update}"),
+        "chat": {"id": chat, "type": "private", "first_name": "Ana"}, "from": {"id": chat, "first_name": "Ana"}}});
+    let mut headers = HeaderMap::new();
+    headers.insert("x-telegram-bot-api-secret-token", HeaderValue::from_static(actors::WEBHOOK_SECRET));
+    Raw {
+        method: Method::POST,
+        rest: String::new(),
+        query: String::new(),
+        headers,
+        body: body.to_string().into(),
+        received: Timepiece::wall().now(),
+    }
+}
+
+#[tokio::test]
+async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() {
+    let clock = Timepiece::wound(Timepiece::wall().now());
+    let scene = actors::open(clock.clone()).await;
+    let platform: Arc<dyn Platform> = Arc::new(scene.telegram.clone());
+    let house = House::with_small_inbox(&scene.bot, 1, &clock, Arc::clone(&platform)).await;
+    let (intake, bot) = (house.intake(), Arc::new(scene.bot.clone()));
+    let takes =
+        async |update, chat| match intake.receive(&platform, &bot, delivered(update, chat)).await.unwrap() {
+            Admitted::Taken { entries, reply } => {
+                assert_eq!(reply.status, StatusCode::OK, "the bot goes on");
+                entries.len()
+            }
+            Admitted::Refused(refusal) => panic!("{refusal:?}"),
+        };
+    let told = async |chat, times| {
+        let waiting = async {
+            while scene.sent(chat).len() < times {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(actors::LONG, waiting).await.expect("nobody told them");
+        assert!(
+            scene.sent(chat).iter().all(|text| text.contains("mailbox is full")),
+            "{:?}",
+            scene.sent(chat)
+        );
+        scene.sent(chat).len()
+    };
+    assert_eq!(takes(1, 5).await, 1);
+    // The sender of the first message that does not fit gets a notice. The second one in the same chat does not, and
+    // another chat of the same bot gets one only a second later.
+    assert_eq!(takes(2, 5).await, 0);
+    assert_eq!(takes(3, 5).await, 0);
+    assert_eq!(takes(4, 6).await, 0);
+    clock.wind(Duration::from_secs(1));
+    assert_eq!(takes(5, 6).await, 0);
+    assert_eq!(told(6, 1).await, 1);
+    assert_eq!(told(5, 1).await, 1);
+    clock.wind(Duration::from_secs(3600));
+    assert_eq!(takes(6, 5).await, 0);
+    assert_eq!(told(5, 2).await, 2);
+    assert_eq!(told(6, 1).await, 1);
+    assert_eq!(house.texts().await, ["message 1"], "what was accepted is kept, and nothing else");
 }

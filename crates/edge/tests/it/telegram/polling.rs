@@ -1,4 +1,4 @@
-//! Updates fetched by long polling, kept before they are confirmed.
+//! Long polling: updates are stored before they are confirmed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Poller {
 
     async fn stop(self) {
         self.stop.cancel();
-        // Far less than Telegram holds an unanswered question.
+        // Much shorter than Telegram holds a poll without updates.
         tokio::time::timeout(Duration::from_secs(5), self.task).await.unwrap().unwrap();
     }
 }

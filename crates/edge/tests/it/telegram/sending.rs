@@ -1,4 +1,4 @@
-//! Actions out, and everything that can go wrong on their way.
+//! Sending of actions to Telegram, and the failures on the way.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
         );
         let actions = Filter { kinds: vec![Kind::Action], ..Filter::chat(-1002) };
         let typing = scene.stand_in.transcript(&actions).pop().unwrap();
-        // The sign shows in General only if General is named; a message only if it is not.
+        // The typing sign appears in General only if General is named; a message only if it is not named.
         assert_eq!(
             (typing.text.as_deref(), typing.thread_id),
             (Some("typing"), thread.map(|id| id.parse().unwrap()))
@@ -70,7 +70,7 @@ async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
 #[tokio::test]
 async fn a_long_answer_becomes_several_messages_in_order() {
     let scene = open(Timepiece::wall()).await;
-    // As long as the one that a stock gateway was seen to send in one piece, in two-unit letters.
+    // As long as a text that a stock gateway was seen to send in one piece, in letters of two UTF-16 units.
     let mut content: String = (0..800).map(|n| format!("{n:04} 𝔘𝔫𝔦 é\n")).collect();
     content.push_str(&"x".repeat(11_213 - content.encode_utf16().count()));
     assert_eq!(content.encode_utf16().count(), 11_213);
@@ -119,7 +119,7 @@ async fn an_edit_replaces_all_that_was_said_under_its_message() {
         let said = standing(&scene);
         assert_eq!(said.len(), messages);
         assert_eq!(said.join("\n"), content.trim_end());
-        // The same again is as good as done.
+        // An edit that changes nothing counts as done.
         assert!(scene.outcome(edit("5", id.as_str(), &content)).await.success);
         assert_eq!(standing(&scene), said);
     }
@@ -193,7 +193,7 @@ async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
 
 #[tokio::test]
 async fn markup_that_telegram_cannot_read_goes_out_plain() {
-    // Nothing that the converter writes is refused, so somebody else plays Telegram here.
+    // The stand-in refuses nothing that the converter writes, so this test uses its own server.
     let refusing = strict::open().await;
     let telegram = telegram(&refusing.base, Timepiece::wall());
     let scene = open(Timepiece::wall()).await;
@@ -210,7 +210,7 @@ async fn markup_that_telegram_cannot_read_goes_out_plain() {
     }
 }
 
-/// A Telegram that cannot read any markup.
+/// A Bot API server that cannot parse any markup.
 mod strict {
     use std::sync::Arc;
 
@@ -261,7 +261,7 @@ async fn a_request_to_wait_is_honoured_within_the_deadline() {
     let sending = scene.carry(send("5", "patience"));
     let winding = async {
         assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
-        // Wound until it has come to wait: not a second too early.
+        // One second less than the call has to wait.
         for _ in 0..2 {
             scene.clock.wind(Duration::from_secs(1));
             tokio::task::yield_now().await;
@@ -275,6 +275,29 @@ async fn a_request_to_wait_is_honoured_within_the_deadline() {
     let (carried, ()) = tokio::join!(sending, winding);
     assert!(carried.outcome.success, "{:?}", carried.outcome);
     assert_eq!(carried.posted, Some(Moment::from_seconds(1_765_000_000)));
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
+    for ahead in [true, false] {
+        let start = Moment::from_seconds(1_765_000_000);
+        let step = Duration::from_secs(5 * 3600);
+        let scene = open(Timepiece::wound(start)).await;
+        let fault =
+            scene.stand_in.fault(Fault::new(Trouble::TooManyRequests { retry_after: 3 }).on("sendMessage"));
+        let sending = scene.carry(send("5", "patience"));
+        let winding = async {
+            assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
+            scene.clock.set(if ahead { start + step } else { start - step });
+            while scene.sent(5).is_empty() && scene.clock.now().since(start + step) < Duration::from_secs(25)
+            {
+                scene.clock.wind(Duration::from_millis(100));
+                tokio::task::yield_now().await;
+            }
+        };
+        let (carried, ()) = tokio::join!(sending, winding);
+        assert!(carried.outcome.success, "{:?}", carried.outcome);
+    }
 }
 
 #[tokio::test]
@@ -295,7 +318,7 @@ async fn a_failing_server_is_asked_once_more_and_no_more_than_that() {
 #[tokio::test]
 async fn a_lost_answer_to_a_send_is_never_sent_again() {
     let scene = open(Timepiece::wall()).await;
-    // The second time the connection is one that has been used before.
+    // The second call uses a connection that was used before.
     for times in 1..=2 {
         scene.stand_in.fault(Fault::new(Trouble::DropAfterWrite).on("sendMessage"));
         let carried = scene.carry(send("5", "once")).await;
@@ -323,14 +346,14 @@ async fn a_hanging_chat_times_out_before_its_deadline_and_holds_up_no_other() {
     let deadline = hanging.deadline;
     let stuck = async {
         let carried = scene.telegram.carry(&scene.bot, hanging).await;
-        (carried, scene.clock.now())
+        (carried, scene.clock.instant())
     };
     let others = async {
         assert!(scene.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
         for _ in 0..20 {
             assert!(scene.outcome(send("6", "meanwhile")).await.success);
         }
-        scene.clock.wind(deadline.since(scene.clock.now()) - Duration::from_millis(500));
+        scene.clock.wind(deadline.since(scene.clock.instant()) - Duration::from_millis(500));
     };
     let ((carried, ended), ()) = tokio::join!(stuck, others);
     assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
@@ -346,7 +369,7 @@ async fn nothing_is_claimed_of_a_telegram_that_cannot_be_reached() {
     assert!(error(&carried.outcome).starts_with("network: "), "{:?}", carried.outcome);
     assert_eq!(carried.posted, None);
     let mut late = scene.order(send("5", "x"));
-    late.deadline = scene.clock.now();
+    late.deadline = scene.clock.instant();
     let outcome = scene.telegram.carry(&scene.bot, late).await.outcome;
     assert!(error(&outcome).starts_with("network: "), "{outcome:?}");
 }

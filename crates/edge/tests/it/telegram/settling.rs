@@ -1,4 +1,4 @@
-//! A bot and the house come to know each other.
+//! Registration of bots with Telegram.
 
 use axum::Router;
 use axum::extract::State;
@@ -53,17 +53,17 @@ async fn door() -> (String, mpsc::UnboundedReceiver<HeaderMap>) {
 async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
     let Scene { stand_in, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     let (url, mut calls) = door().await;
-    assert_eq!(telegram.settle_in(&bot, Some(&url)).await, Ok(Settled::Called));
-    assert_eq!(telegram.settle_in(&bot, Some(&url)).await, Ok(Settled::Called));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(Settled::Called));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(Settled::Called));
     let headers = tokio::time::timeout(LONG, calls.recv()).await.unwrap().unwrap();
     assert_eq!(headers["x-telegram-bot-api-secret-token"], WEBHOOK_SECRET);
     assert!(stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
 
     bot.settings.insert("mode".to_owned(), json!("poll"));
-    assert_eq!(telegram.settle_in(&bot, Some(&url)).await, Ok(Settled::Fetches));
-    // A house that nobody can call asks, whatever the bot would rather have.
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(Settled::Fetches));
+    // A server that cannot be called polls, whatever the bot's mode is.
     bot.settings.insert("mode".to_owned(), json!("webhook"));
-    assert_eq!(telegram.settle_in(&bot, None).await, Ok(Settled::Fetches));
+    assert_eq!(telegram.register(&bot, None).await, Ok(Settled::Fetches));
     stand_in.inject(Injection::text(5, "kept until asked for")).unwrap();
     assert_eq!(stand_in.deliveries(None).pending, 1);
 }
@@ -71,11 +71,11 @@ async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
 #[tokio::test]
 async fn a_refused_webhook_is_told_in_telegrams_words() {
     let scene = open(Timepiece::wall()).await;
-    let trouble = scene.telegram.settle_in(&scene.bot, Some("ftp://example.test")).await.unwrap_err();
+    let trouble = scene.telegram.register(&scene.bot, Some("ftp://example.test")).await.unwrap_err();
     assert!(trouble.to_string().contains("bad webhook"), "{trouble}");
     let mut bot = scene.bot;
     bot.credentials.insert("webhook_secret", Secret::new(""));
-    let trouble = scene.telegram.settle_in(&bot, Some("https://example.test/x")).await.unwrap_err();
+    let trouble = scene.telegram.register(&bot, Some("https://example.test/x")).await.unwrap_err();
     assert!(trouble.to_string().contains("webhook secret"), "{trouble}");
 }
 
@@ -94,7 +94,7 @@ async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
             received: posthouse_time::Moment::default(),
         };
         let mut reading = telegram.normalize(&bot, verified).unwrap();
-        telegram.be_courteous(&bot, reading.courtesies.pop().unwrap()).await;
+        telegram.acknowledge_interaction(&bot, reading.interaction_acks.pop().unwrap()).await;
         let answers = Filter { kinds: vec![Kind::CallbackAnswered], ..Filter::default() };
         assert_eq!(stand_in.transcript(&answers).len(), answered);
     }

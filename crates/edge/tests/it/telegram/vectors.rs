@@ -1,4 +1,4 @@
-//! Equality with the recorded truths.
+//! Comparison with the vectors.
 
 use std::path::PathBuf;
 
@@ -99,11 +99,11 @@ fn check_payload(case: &Value, reading: &Reading) {
     }
 }
 
-/// Those of the event and those that the edge uses itself, together.
+/// The capabilities of the event together with those that the edge uses itself.
 fn check_capabilities(case: &Value, reading: &Reading) {
     let (name, expect) = (&case["name"], &case["expect"]);
     let bound = reading.arrivals.iter().flat_map(|arrival| &arrival.capabilities);
-    let captured = bound.chain(reading.courtesies.iter().map(|courtesy| &courtesy.0));
+    let captured = bound.chain(reading.interaction_acks.iter().map(|ack| &ack.0));
     let captured: Vec<Value> = captured
         .map(|captured| {
             let uses = match captured.uses {
@@ -120,7 +120,7 @@ fn check_capabilities(case: &Value, reading: &Reading) {
         .collect();
     assert_eq!(json!(captured), expect["capabilities"], "{name}");
     let owed = expect["edge"]["must_answer"] == "answerCallbackQuery";
-    assert_eq!(reading.courtesies.len(), usize::from(owed), "{name}");
+    assert_eq!(reading.interaction_acks.len(), usize::from(owed), "{name}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn requests_are_proven_as_the_vectors_say() {
             Ok(reading) => {
                 assert!(!refused, "{name}");
                 assert_eq!(json!(reading.reply.status.as_u16()), expect["http_status"], "{name}");
-                // Whether it is the same again is for the inbox to say, by this key.
+                // The inbox detects a repeat by this key.
                 for prior in case["prior"].as_array().into_iter().flatten() {
                     let prior = cases.iter().find(|other| other["name"] == *prior).unwrap();
                     let before = judge(&telegram, &bot, &prior["request"]).unwrap();

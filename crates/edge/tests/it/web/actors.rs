@@ -1,7 +1,8 @@
-//! A house with the page open, an agent that answers by hand, and people at their browsers.
+//! A test server with the chat page, an agent driven by the test, and people with browsers.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,16 +10,16 @@ use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use bus::Bus;
 use edge::platform::Platform as _;
-use edge::web::{self, Chat, Enrol, Newcomer, Turned, Web};
+use edge::web::{self, Chat, Enrol, EnrolRefused, EnrolledAgent, NewInvitation, Person, Web};
 use edge::{Bot, Edge};
 use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
-use ledger::{Identity, Inbox, Ledger, Place, Room, Rooms, Seq};
+use ledger::{Acknowledgement, Audit, Identity, Inbox, Invitations, Ledger, Location, Rooms, Seq};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
-use posthouse_wire::{Action, ActionId, Event, InstanceId, Outcome, Secret};
-use relay::{Caller, Enrolment, NotEnrolled, Order, Relay};
+use posthouse_wire::{Action, ActionId, Event, InstanceId, InvitationId, Outcome, Secret, TenantId};
+use relay::{Caller, Enrolment, NotEnrolled, Order, Relay, RequestControl};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -27,7 +28,7 @@ use vault::{Keys, Vault};
 /// Longer than anything here takes; only a failing test waits so long.
 const LONG: Duration = Duration::from_secs(20);
 
-/// The address of a house that only its own machine reaches, and of one that the world does.
+/// The URL of a server that only its own machine reaches, and of a public one.
 const PRIVATE: &str = "http://127.0.0.1:7678";
 const PUBLIC: &str = "https://post.example/inn";
 
@@ -38,34 +39,35 @@ pub struct House {
     ledger: Ledger,
     relay: Relay,
     doors: Router,
+    /// Pages of people who signed in, by name.
+    people: Mutex<HashMap<String, From>>,
 }
 
-struct Newcomers(Relay);
+struct WebEnrolment(Relay);
 
 #[async_trait]
-impl Enrol for Newcomers {
-    async fn enrol(&self, name: &str) -> Result<Newcomer, Turned> {
-        match enrol(&self.0, name).await {
-            Ok(instance) => Ok(Newcomer {
+impl Enrol for WebEnrolment {
+    async fn enrol(&self, tenant: &TenantId, name: &str) -> Result<EnrolledAgent, EnrolRefused> {
+        match enrol(&self.0, tenant.as_str(), name).await {
+            Ok(instance) => Ok(EnrolledAgent {
                 instance,
                 name: name.to_owned(),
                 env: vec![("GATEWAY_RELAY_SECRET".to_owned(), Secret::new("canary-secret"))],
             }),
-            Err(NotEnrolled::Taken { .. }) => Err(Turned::Taken),
-            Err(_) => Err(Turned::Unfit),
+            Err(NotEnrolled::Taken { .. }) => Err(EnrolRefused::Taken),
+            Err(_) => Err(EnrolRefused::Unfit),
         }
     }
 }
 
-async fn enrol(relay: &Relay, name: &str) -> Result<InstanceId, NotEnrolled> {
-    let _ = relay.create_tenant("acme").await.unwrap();
+async fn enrol(relay: &Relay, tenant: &str, name: &str) -> Result<InstanceId, NotEnrolled> {
     let built_in = vec![web::NAME.into()];
     let wanted =
-        Enrolment { tenant: "acme".to_owned(), name: name.to_owned(), built_in, ..Enrolment::default() };
+        Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), built_in, ..Enrolment::default() };
     relay.enrol(wanted).await.unwrap().map(|enrolled| enrolled.instance.id)
 }
 
-/// What a request was answered with.
+/// The response to a request.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -77,35 +79,48 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
 
-    /// Looks exactly like absence.
+    /// Whether the response is the same as for something that does not exist.
     pub fn is_absence(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
             && self.headers["content-type"] == "application/problem+json"
             && self.json()["code"] == "not_found"
     }
+
+    /// Whether the response asks for an invitation.
+    pub fn is_uninvited(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED && self.json()["code"] == "not_invited"
+    }
+
+    /// The cookie that was set, as a browser sends it back.
+    pub fn cookie(&self) -> String {
+        let set = self.headers["set-cookie"].to_str().unwrap();
+        set.split(';').next().unwrap().to_owned()
+    }
 }
 
-/// Where a request comes from, and what its browser says of it.
+/// The origin of a request, with the headers its browser adds.
 #[derive(Clone)]
 pub struct From {
     pub ip: IpAddr,
     pub headers: Vec<(&'static str, String)>,
+    /// The control that the server adds to each request.
+    pub control: Option<RequestControl>,
 }
 
 impl From {
-    /// The page itself, in a browser on this machine.
-    pub fn home() -> Self {
+    /// The page itself, in a browser on this machine that is not signed in.
+    pub fn here() -> Self {
         Self::of("127.0.0.1", &[("host", "localhost:7678"), ("origin", "http://localhost:7678")])
     }
 
-    /// The page itself, in a guest's browser.
+    /// The page itself, in a browser elsewhere that is not signed in.
     pub fn outside() -> Self {
         Self::of("203.0.113.9", &[("host", "post.example"), ("origin", "https://post.example")])
     }
 
     pub fn of(ip: &str, headers: &[(&'static str, &str)]) -> Self {
         let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Self { ip: ip.parse().unwrap(), headers }
+        Self { ip: ip.parse().unwrap(), headers, control: None }
     }
 
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -124,16 +139,25 @@ impl House {
     }
 
     async fn at(public_url: &str) -> Self {
+        Self::built(public_url, relay::Config::default()).await
+    }
+
+    /// A server whose agents' inboxes have this many places.
+    pub async fn with_small_inboxes(inbox_entries: i64) -> Self {
+        Self::built(PRIVATE, relay::Config { inbox_entries, ..relay::Config::default() }).await
+    }
+
+    async fn built(public_url: &str, config: relay::Config) -> Self {
         // Already installed by another test of this process, or by this line.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-        let ledger = Ledger::open(Place::Memory, clock.clone()).await.unwrap();
+        let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
         let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
             .await
             .unwrap();
         let relay = Relay::new(relay::Parts {
-            config: relay::Config::default(),
+            config,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
             roster: ledger.roster(),
@@ -143,9 +167,10 @@ impl House {
             errand: Errand::new(errand::Config::loopback()),
             timepiece: clock.clone(),
         });
-        let web = Arc::new(Web::new(ledger.rooms(), clock.clone()));
+        let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), clock.clone()));
         let edge = Edge::new(edge::Parts {
             roster: ledger.roster(),
+            access: ledger.access(),
             vault,
             relay: relay.clone(),
             timepiece: clock.clone(),
@@ -158,16 +183,86 @@ impl House {
             intake: edge.intake().clone(),
             bots: edge.bots().clone(),
             relay: relay.clone(),
-            enrol: Arc::new(Newcomers(relay.clone())),
+            enrol: Arc::new(WebEnrolment(relay.clone())),
+            audit: ledger.audit(),
             metrics: edge.metrics().clone(),
             public_url: public_url.into(),
             closing: closing.clone(),
         });
-        Self { web, clock, closing, ledger, relay, doors }
+        for tenant in ["acme", "umbrella"] {
+            relay.create_tenant(tenant).await.unwrap().unwrap();
+        }
+        Self { web, clock, closing, ledger, relay, doors, people: Mutex::default() }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {
-        Heron { instance: enrol(&self.relay, name).await.unwrap(), house: self }
+        self.enrol_for("acme", name).await
+    }
+
+    pub async fn enrol_for(&self, tenant: &str, name: &str) -> Heron<'_> {
+        Heron { instance: enrol(&self.relay, tenant, name).await.unwrap(), house: self }
+    }
+
+    pub async fn removes(&self, agent: &InstanceId) {
+        self.relay.remove_agent(agent).await.unwrap();
+    }
+
+    pub async fn tenant(&self, name: &str) -> TenantId {
+        self.relay.roster().tenant(name).await.unwrap().unwrap().id
+    }
+
+    /// Invites somebody to every agent of acme.
+    pub async fn invites(&self, person: &str, owner: bool) -> (InvitationId, Secret) {
+        self.invites_to("acme", None, person, owner).await
+    }
+
+    pub async fn invites_to(
+        &self,
+        tenant: &str,
+        agents: Option<Vec<InstanceId>>,
+        person: &str,
+        owner: bool,
+    ) -> (InvitationId, Secret) {
+        let person = Person::read(person).unwrap();
+        let new = NewInvitation { tenant: self.tenant(tenant).await, agents, person, owner };
+        self.web.invite(new).await.unwrap()
+    }
+
+    /// Exchanges the secret of a link, as the page does.
+    pub async fn spends(&self, page: &From, secret: &Secret) -> Answer {
+        self.post(page, "/chat/api/session", json!({ "secret": secret.expose() })).await
+    }
+
+    /// The page, signed in with this link.
+    pub async fn signs_in(&self, page: From, secret: &Secret) -> From {
+        let answer = self.spends(&page, secret).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        page.with("cookie", &answer.cookie())
+    }
+
+    /// The page of a guest of acme, who is invited the first time they are named.
+    pub async fn page_of(&self, person: &str) -> From {
+        if let Some(page) = self.people.lock().unwrap().get(person) {
+            return page.clone();
+        }
+        let (_, secret) = self.invites(person, false).await;
+        let page = self.signs_in(From::here(), &secret).await;
+        self.people.lock().unwrap().insert(person.to_owned(), page.clone());
+        page
+    }
+
+    /// The page of somebody who owns acme.
+    pub async fn owner(&self) -> From {
+        let (_, secret) = self.invites("olga", true).await;
+        self.signs_in(From::here(), &secret).await
+    }
+
+    pub fn invitations(&self) -> Arc<dyn Invitations> {
+        self.ledger.invitations()
+    }
+
+    pub fn audit(&self) -> Arc<dyn Audit> {
+        self.ledger.audit()
     }
 
     pub fn rooms(&self) -> Arc<dyn Rooms> {
@@ -181,6 +276,9 @@ impl House {
         }
         let mut request = request.body(body).unwrap();
         request.extensions_mut().insert(Caller(from.ip));
+        if let Some(control) = &from.control {
+            request.extensions_mut().insert(control.clone());
+        }
         self.doors.clone().oneshot(request).await.unwrap()
     }
 
@@ -192,34 +290,29 @@ impl House {
         read(self.send(from, Method::POST, path, Body::from(body.to_string())).await).await
     }
 
-    /// Opens the room of a person who sits at this machine.
+    /// Opens the room of a guest of acme with this agent.
     pub async fn enters(&self, person: &str, with: &InstanceId) -> String {
-        let entered =
-            self.post(&From::home(), "/chat/api/rooms", json!({"agent": with, "person": person})).await;
+        self.enters_by(&self.page_of(person).await, with).await
+    }
+
+    pub async fn enters_by(&self, page: &From, with: &InstanceId) -> String {
+        let entered = self.post(page, "/chat/api/rooms", json!({ "agent": with })).await;
         entered.json()["room"].as_str().expect("a room").to_owned()
     }
 
-    /// A room of somebody who does not come through the page here.
-    pub async fn opens_room(&self, person: &str, with: &InstanceId) -> String {
-        let room = Room {
-            id: format!("web-of-{person}").as_str().into(),
-            instance: with.clone(),
-            person: person.to_owned(),
-            created: self.clock.now(),
-        };
-        self.rooms().enter(room).await.unwrap().id.to_string()
-    }
-
+    /// The guest whose room it is says something there.
     pub async fn says(&self, room: &str, text: &str, nonce: &str) -> Answer {
+        let whose = self.rooms().room(&room.into()).await.unwrap().map(|room| room.person);
+        let page = self.page_of(whose.as_deref().unwrap_or("ann")).await;
         let path = format!("/chat/api/rooms/{room}/messages");
-        self.post(&From::home(), &path, json!({"text": text, "nonce": nonce})).await
+        self.post(&page, &path, json!({"text": text, "nonce": nonce})).await
     }
 
     /// Author and text of everything in the room.
     pub async fn reads(&self, room: &str) -> Vec<(String, String)> {
-        let lines = self.rooms().history(&room.into(), 500).await.unwrap();
+        let lines = self.rooms().lines_after(&room.into(), 0, None, usize::MAX).await.unwrap();
         let author = |by_agent| if by_agent { "agent" } else { "person" }.to_owned();
-        lines.into_iter().map(|line| (author(line.by_agent), line.text)).collect()
+        lines.into_iter().map(|(_, line)| (author(line.by_agent), line.text)).collect()
     }
 
     pub async fn watches(&self, from: &From, room: &str, after: &str) -> Watcher {
@@ -237,7 +330,7 @@ async fn read(response: http::Response<Body>) -> Answer {
     Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
 }
 
-/// An agent, as far as a platform meets one: orders that passed the relay's guards.
+/// An agent as a platform sees it: orders that passed the relay's checks.
 pub struct Heron<'a> {
     pub instance: InstanceId,
     house: &'a House,
@@ -257,18 +350,28 @@ impl Heron<'_> {
             settings: serde_json::Map::new(),
             credentials: vault::Credentials::default(),
         };
+        let ends_turn = matches!(&action, Action::Send { metadata, .. } if metadata.notify == Some(true));
         let order = Order {
+            ends_turn,
             id,
             tenant: "ten_1".into(),
             instance: self.instance.clone(),
             on: identity,
             action,
-            deadline: self.house.clock.now() + Duration::from_secs(25),
+            stream_cursor: String::new(),
+            deadline: self.house.clock.instant() + Duration::from_secs(25),
         };
         self.house.web.carry(&bot, order).await.outcome
     }
 
-    /// What lies in its inbox.
+    /// Accepts one entry of its inbox.
+    pub async fn acknowledges(&self, entry: &str) {
+        let inbox: Arc<dyn Inbox> = self.house.ledger.inbox();
+        let taken = Acknowledgement { entry: entry.into(), handed: self.house.clock.now(), place: None };
+        inbox.acknowledge(&self.instance, vec![taken]).await.unwrap();
+    }
+
+    /// The entries in its inbox.
     pub async fn unread(&self) -> Vec<(String, Event)> {
         let inbox: Arc<dyn Inbox> = self.house.ledger.inbox();
         let entries = inbox.unread(&self.instance, Seq(0), 100).await.unwrap();
@@ -283,6 +386,16 @@ pub fn send(room: &str, content: &str) -> Action {
         content: content.to_owned(),
         reply_to: None,
         metadata: Metadata::default(),
+    }
+}
+
+/// A message that is marked as the answer, as stock agents do.
+pub fn answer(room: &str, content: &str) -> Action {
+    Action::Send {
+        chat_id: room.into(),
+        content: content.to_owned(),
+        reply_to: None,
+        metadata: Metadata { notify: Some(true), ..Metadata::default() },
     }
 }
 
@@ -303,7 +416,7 @@ pub fn typing(room: &str, content: Option<&str>) -> Action {
     }
 }
 
-/// A page that looks into a room.
+/// A page that watches a room.
 pub struct Watcher {
     body: BodyDataStream,
     heard: String,
@@ -318,7 +431,7 @@ pub struct Told {
 }
 
 impl Watcher {
-    /// The next event; nothing when the stream has ended.
+    /// The next event; `None` if the stream has ended.
     pub async fn next(&mut self) -> Option<Told> {
         loop {
             if let Some((one, rest)) = self.heard.split_once("\n\n") {
@@ -338,6 +451,16 @@ impl Watcher {
             let chunk =
                 tokio::time::timeout(LONG, self.body.next()).await.expect("the stream stalled")?.unwrap();
             self.heard.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// The next event that is not about turns.
+    pub async fn hears_of_lines(&mut self) -> Told {
+        loop {
+            let told = self.hears().await;
+            if told.name != "turn" {
+                return told;
+            }
         }
     }
 

@@ -1,10 +1,10 @@
-//! Saying something, and being answered.
+//! Messages of people in the web chat, and the answers of agents.
 
 use http::StatusCode;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageType, Outcome};
 use serde_json::json;
 
-use super::actors::{From, House, edit, send, typing};
+use super::actors::{House, edit, send, typing};
 
 #[tokio::test]
 async fn what_a_person_says_is_kept_for_the_agent_before_the_page_hears_so() {
@@ -42,6 +42,22 @@ async fn saying_the_same_again_changes_nothing() {
 }
 
 #[tokio::test]
+async fn the_page_hears_429_with_the_reason_when_the_inbox_is_full() {
+    let house = House::with_small_inboxes(4).await;
+    let heron = house.enrol("heron").await;
+    let room = house.enters("ann", &heron.instance).await;
+    assert_eq!(house.says(&room, "first", "nonce-0001").await.status, StatusCode::OK);
+    let refused = house.says(&room, "second", "nonce-0002").await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS, "{}", refused.text);
+    assert_eq!(refused.json()["code"], "inbox_full");
+    // A message that was not stored for the agent is not in the room either. Another person can still write.
+    assert_eq!(house.reads(&room).await.len(), 1);
+    let other = house.enters("ben", &heron.instance).await;
+    assert_eq!(house.says(&other, "hello", "nonce-0003").await.status, StatusCode::OK);
+    assert_eq!(heron.unread().await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_command_is_told_apart_from_a_text() {
     let house = House::open().await;
     let heron = house.enrol("heron").await;
@@ -63,7 +79,7 @@ async fn each_person_has_a_room_of_their_own_with_each_agent() {
         house.enters("ann", &otter.instance).await,
     ];
     assert!(rooms[0] != rooms[1] && rooms[0] != rooms[2] && rooms[1] != rooms[2]);
-    assert_eq!(house.enters(" ann ", &heron.instance).await, rooms[0]);
+    assert_eq!(house.enters("ann", &heron.instance).await, rooms[0]);
     house.says(&rooms[0], "to heron", "nonce-0001").await;
     assert_eq!((heron.unread().await.len(), otter.unread().await.len()), (1, 0));
 }
@@ -79,10 +95,8 @@ async fn an_answer_that_grows_is_found_whole_after_a_reload() {
     for text in ["Once upon", "Once upon a time"] {
         assert!(heron.does(edit(&room, message.as_str(), text)).await.success);
     }
-    let entered = house
-        .post(&From::home(), "/chat/api/rooms", json!({"agent": heron.instance, "person": "ann"}))
-        .await
-        .json();
+    let ann = house.page_of("ann").await;
+    let entered = house.post(&ann, "/chat/api/rooms", json!({ "agent": heron.instance })).await.json();
     let told: Vec<_> =
         entered["history"].as_array().unwrap().iter().map(|line| (&line["author"], &line["text"])).collect();
     assert_eq!(told, [(&json!("person"), &json!("tell me")), (&json!("agent"), &json!("Once upon a time"))]);
@@ -168,16 +182,13 @@ async fn what_cannot_be_said_is_refused_and_nothing_is_kept() {
     }
     assert!(house.says("web-unknown", "hi", "nonce-0001").await.is_absence());
     let path = format!("/chat/api/rooms/{room}/messages");
-    let malformed = house.post(&From::home(), &path, json!(["text"])).await;
+    let ann = house.page_of("ann").await;
+    let malformed = house.post(&ann, &path, json!(["text"])).await;
     assert_eq!((malformed.status, &malformed.json()["code"]), (StatusCode::BAD_REQUEST, &json!("malformed")));
     let huge = json!({"text": "x".repeat(500_000), "nonce": "nonce-0001"});
-    assert_eq!(house.post(&From::home(), &path, huge).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(house.post(&ann, &path, huge).await.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(house.says(&room, &"é".repeat(32_000), "nonce-0001").await.status, StatusCode::OK);
     assert_eq!(heron.unread().await.len(), 1);
-    let nobody =
-        house.post(&From::home(), "/chat/api/rooms", json!({"agent": heron.instance, "person": " "})).await;
-    assert_eq!(nobody.status, StatusCode::UNPROCESSABLE_ENTITY);
-    let nowhere =
-        house.post(&From::home(), "/chat/api/rooms", json!({"agent": "inst_0", "person": "ann"})).await;
+    let nowhere = house.post(&ann, "/chat/api/rooms", json!({"agent": "inst_0"})).await;
     assert!(nowhere.is_absence());
 }

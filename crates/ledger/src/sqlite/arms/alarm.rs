@@ -1,5 +1,5 @@
-//! What the house itself wants to be called about. Nobody but its bell is told what became of an alarm, so
-//! it leaves no lines of history and is not remembered once it rang.
+//! Alarms: arms that the server sets for itself. Only the target of an alarm learns its result, so an alarm
+//! leaves no history and is forgotten once it has fired.
 
 use posthouse_time::Moment;
 use posthouse_wire::{JobId, TenantId};
@@ -8,15 +8,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rows::Standing;
 use crate::arms::{ArmKey, Armed, NewAlarm};
 
-/// Whether a tenant has as many as it may. Counting thousands takes a while, so it is done on a reader and
-/// not in the writer's way; those who set alarms at the same moment may pass the bound together.
+/// Whether a tenant has reached its limit of alarms. Counting thousands takes a while, so it runs on a reader
+/// and does not delay the writer. Concurrent callers can together exceed the limit.
 pub(super) fn is_full(db: &Connection, new: &NewAlarm, quota: u32) -> rusqlite::Result<bool> {
     let pending: u32 = db
         .prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM arms INDEXED BY arms_alarms WHERE tenant = ?1 LIMIT ?2)",
         )?
         .query_row(params![new.tenant.as_str(), quota], |row| row.get(0))?;
-    // A replaced one is not one more.
+    // A replaced alarm does not count twice.
     Ok(pending >= quota && pending_of(db, &new.tenant, &new.bell, &new.job)?.is_none())
 }
 
@@ -78,7 +78,7 @@ mod tests {
         include_str!("../migrations/0004_arms.sql"),
     ];
     const STEP: &str = include_str!("../migrations/0007_alarms.sql");
-    /// Whatever an arm of before has, and that its key is its row.
+    /// Every column of an older arm, and its rowid, which must equal its key.
     const WHOLE: &str = "SELECT json_array(key, rowid, state, next_us, instance, job, schedule, fire_at, dedup,
         callback, per_job_key, attempts, poked, unsure, created, failing_since, last_status, last_error, owner,
         lease_until, policy, later) FROM arms ORDER BY key";

@@ -1,4 +1,4 @@
-//! Lines of history, and which fires were taken.
+//! History of fires, and which fires agents accepted.
 
 use std::time::Duration;
 
@@ -6,17 +6,18 @@ use posthouse_time::Moment;
 use posthouse_wire::ScheduleId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::super::usage::count_for_agent;
 use super::rows::Standing;
 use crate::arms::{Attempt, FireLine};
 
-/// How long a fire that was taken is not made again.
+/// Time for which an accepted fire is not made again.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) const ATTEMPT: &str = "attempt";
 pub(super) const REVIVED: &str = "revived";
 pub(super) const MANUAL: &str = "manual";
 
-/// A line to be written.
+/// A row to be written.
 pub(super) struct NewLine<'a> {
     at: Moment,
     instance: &'a str,
@@ -30,7 +31,7 @@ pub(super) struct NewLine<'a> {
     next_us: Option<i64>,
     dedup: Option<&'a str>,
     held: Option<i64>,
-    /// About an alarm: nobody reads of those.
+    /// The row is about an alarm and is not written, because alarms have no history.
     unsaid: bool,
 }
 
@@ -67,7 +68,7 @@ impl<'a> NewLine<'a> {
         }
     }
 
-    /// About another time of the same schedule.
+    /// Changes the row to another time of the same schedule.
     pub fn time(self, fire_at: &'a str) -> Self {
         Self { fire_at, ..self }
     }
@@ -85,12 +86,12 @@ impl<'a> NewLine<'a> {
         Self { next_us: Some(next_us), ..self }
     }
 
-    /// From now on this fire is not made again.
+    /// Marks the fire as accepted: it is not made again.
     pub fn remembering(self, dedup: Option<&'a str>) -> Self {
         Self { dedup, ..self }
     }
 
-    /// Whoever holds the arm may still report how its attempt went.
+    /// Records the key of the arm, so that its holder can still report the result of its attempt.
     pub fn held(self, key: i64) -> Self {
         Self { held: Some(key), ..self }
     }
@@ -101,8 +102,8 @@ impl<'a> NewLine<'a> {
         }
         db.prepare_cached(
             "INSERT INTO fires
-               (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+               (at, instance, job, schedule, fire_at, what, status, error, late_ms, next_us, dedup, held, counted)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ledger_time())",
         )?
         .execute(params![
             self.at.millis(),
@@ -117,43 +118,43 @@ impl<'a> NewLine<'a> {
             self.next_us,
             self.dedup,
             self.held,
-        ])
-        .map(drop)
+        ])?;
+        count_for_agent(db, self.instance, 0, [0, 0, 1])
     }
 }
 
-/// The schedule under which this fire was taken, and when, if it still counts.
+/// The schedule under which this fire was accepted, and the time, if that still counts.
 pub(super) fn taken(
     db: &Connection,
     instance: &str,
     job: &str,
     dedup: &str,
-    now: Moment,
 ) -> rusqlite::Result<Option<(ScheduleId, Moment)>> {
     db.prepare_cached(
         "SELECT schedule, at FROM fires
-         WHERE instance = ?1 AND job = ?2 AND dedup = ?3 AND held IS NULL AND at >= ?4 LIMIT 1",
+         WHERE instance = ?1 AND job = ?2 AND dedup = ?3 AND held IS NULL
+           AND counted >= ledger_time_for_repeats() - ?4 LIMIT 1",
     )?
-    .query_row(params![instance, job, dedup, (now - REMEMBERED).millis()], |row| {
+    .query_row(params![instance, job, dedup, REMEMBERED.as_millis() as i64], |row| {
         Ok((ScheduleId::from(row.get::<_, String>(0)?), Moment::from_millis(row.get(1)?)))
     })
     .optional()
 }
 
-/// Forgets which fires of a job were taken, and those that may yet turn out to have been.
+/// Forgets which fires of a job were accepted, including those whose holder may still report it.
 pub(super) fn forget_taken(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE fires SET dedup = NULL WHERE instance = ?1 AND job = ?2 AND dedup IS NOT NULL")?
         .execute([instance, job])
         .map(drop)
 }
 
-/// A fire whose arm is no longer its holder's.
+/// A fire whose arm was taken from its holder.
 pub(super) struct Lost {
     pub instance: String,
     pub job: String,
     pub schedule: String,
     pub fire_at: String,
-    /// Nothing when the job was cancelled then or since.
+    /// None when the job was cancelled, then or later.
     pub dedup: Option<String>,
 }
 
@@ -169,7 +170,7 @@ impl From<&Standing> for Lost {
     }
 }
 
-/// Takes the note that an arm ended while it was held; it is there once.
+/// Removes and returns the record of an arm that ended while it was held. It is returned once.
 pub(super) fn take_lost(db: &Connection, key: i64) -> rusqlite::Result<Option<Lost>> {
     let found = db
         .prepare_cached("SELECT seq, instance, job, schedule, fire_at, dedup FROM fires WHERE held = ?1")?
@@ -227,13 +228,13 @@ fn line(row: &Row<'_>) -> rusqlite::Result<FireLine> {
         status: row.get(7)?,
         error: row.get(8)?,
         late_ms: row.get(9)?,
-        // The first millisecond at which it may be.
+        // Rounded up to the first millisecond at which it may fire.
         next: next_us
             .map(|us| Moment::from_millis(us.div_euclid(1000) + i64::from(us.rem_euclid(1000) != 0))),
     })
 }
 
-/// The last word about a schedule that is no longer pending.
+/// The last row about a schedule that is no longer pending.
 pub(super) fn ending(db: &Connection, instance: &str, schedule: &str) -> rusqlite::Result<Option<String>> {
     let last = db
         .prepare_cached(
@@ -244,7 +245,7 @@ pub(super) fn ending(db: &Connection, instance: &str, schedule: &str) -> rusqlit
         .query_row([instance, schedule], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
         .optional()?;
     let Some((what, job)) = last else { return Ok(None) };
-    // A dead arm has its line, but it is not over.
+    // A dead arm has a row of history, but it has not ended.
     let pending = Standing::of_job(db, instance, &job)?.is_some_and(|arm| arm.schedule == schedule);
     Ok((!pending).then_some(what))
 }

@@ -1,11 +1,28 @@
-//! Arms in somebody's hands: taken under a lease, kept, and let go of.
+//! Held arms: claiming, renewing and releasing them under a lease.
+
+use std::time::Duration;
 
 use posthouse_time::Moment;
+use posthouse_wire::TenantId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::history::{self, ATTEMPT, Lost, NewLine};
 use super::rows::{self, ARM, Standing, micros, succeed};
 use crate::arms::{Arm, ArmKey, ArmState, Attempt, Due, Fate, Settled};
+
+pub(super) fn tenants(db: &Connection, keys: &[ArmKey]) -> rusqlite::Result<Vec<(ArmKey, TenantId)>> {
+    let mut find = db.prepare_cached(
+        "SELECT coalesce(instances.tenant, arms.tenant) FROM arms LEFT JOIN instances ON instances.id = arms.instance
+         WHERE key = ?1 AND state = 0",
+    )?;
+    let mut tenants = Vec::with_capacity(keys.len());
+    for key in keys {
+        if let Some(tenant) = find.query_row([key.0], |row| row.get::<_, String>(0)).optional()? {
+            tenants.push((*key, tenant.into()));
+        }
+    }
+    Ok(tenants)
+}
 
 pub(super) fn claim(
     db: &Connection,
@@ -53,7 +70,7 @@ pub(super) fn settle(
     let arm = Standing::of_key(db, key)?;
     match arm {
         Some(arm) if arm.is_held() && arm.owner.as_deref() == Some(owner) => let_go(db, &arm, settled, now),
-        // It slipped out of the holder's hands. That the agent took it counts all the same.
+        // The holder has lost the arm. That the agent accepted the fire still counts.
         other => match settled {
             Settled::Ended { fate, .. } if fate.is_taken() => remember(db, key, other, settled, now),
             _ => Ok(None),
@@ -74,23 +91,25 @@ fn let_go(db: &Connection, arm: &Standing, settled: &Settled, now: Moment) -> ru
                 None => arm.delete(db).map(|()| None),
             }
         }
-        Settled::Postponed { attempt, next_us, poked } => {
+        Settled::Postponed { attempt, next_us, pause, poked } => {
             NewLine::about(arm, ATTEMPT, now).attempt(attempt).next(*next_us).tell(db)?;
-            fail(db, arm, ArmState::Armed, *next_us, *poked, attempt, now)?;
+            fail(db, arm, Retry::At(*next_us, *pause), *poked, attempt)?;
             Ok(Some(Due { next_us: *next_us, key: arm.key }))
         }
         Settled::Dead { attempt } => {
             NewLine::about(arm, Fate::Dead.word(), now).attempt(attempt).tell(db)?;
-            fail(db, arm, ArmState::Dead, arm.next_us, false, attempt, now)?;
+            fail(db, arm, Retry::Never, false, attempt)?;
             Ok(None)
         }
-        Settled::PutBack { next_us } => put_back(db, arm, *next_us).map(Some),
+        Settled::PutBack { next_us } => {
+            put_back(db, arm, next_us.unwrap_or_else(|| arm.paused_until_us())).map(Some)
+        }
     }
 }
 
-/// The agent took a fire whose arm is no longer its holder's. Unless somebody else is at it this moment,
-/// a pending arm of that very fire ends with it. If there is none any more because the job was cancelled,
-/// then or since, whatever is armed next is meant: the line tells of it, but nothing is kept from firing.
+/// Records that the agent accepted a fire whose arm its holder has lost. A pending arm of the same fire ends
+/// with it, unless another holder is working on it. If the job was cancelled, then or later, the fire is not
+/// recorded as accepted: a row of history is written, but whatever is armed next still fires.
 fn remember(
     db: &Connection,
     key: ArmKey,
@@ -103,7 +122,8 @@ fn remember(
         Some(arm) => (Lost::from(&arm), Some(arm)),
         None => {
             let Some(lost) = history::take_lost(db, key.0)? else { return Ok(None) };
-            // Superseded, and then wished for again: the same fire may be pending under another key.
+            // The job may have been superseded and armed again, so the same fire can be pending under another
+            // key.
             let twin = Standing::of_job(db, &lost.instance, &lost.job)?
                 .filter(|arm| lost.dedup.as_ref() == Some(&arm.dedup()));
             (lost, twin)
@@ -123,19 +143,28 @@ fn remember(
     }
 }
 
+/// The time at which a failed fire is tried again.
+enum Retry {
+    /// At this wall time, after this pause.
+    At(i64, Duration),
+    Never,
+}
+
 fn fail(
     db: &Connection,
     arm: &Standing,
-    state: ArmState,
-    next_us: i64,
+    retry: Retry,
     poked: bool,
     attempt: &Attempt,
-    now: Moment,
 ) -> rusqlite::Result<()> {
+    let (state, next_us, pause) = match retry {
+        Retry::At(next_us, pause) => (ArmState::Armed, next_us, i64::try_from(pause.as_millis()).ok()),
+        Retry::Never => (ArmState::Dead, arm.next_us, None),
+    };
     db.prepare_cached(
         "UPDATE arms SET state = ?2, next_us = ?3, poked = poked OR ?4, attempts = attempts + 1,
-           last_status = ?5, last_error = ?6, unsure = ?8, failing_since = coalesce(failing_since, ?7),
-           owner = NULL, lease_until = NULL
+           last_status = ?5, last_error = ?6, unsure = ?7, failing_since = coalesce(failing_since, ledger_time()),
+           owner = NULL, lease_until = NULL, retry_at = ledger_time() + ?8
          WHERE key = ?1",
     )?
     .execute(params![
@@ -145,8 +174,8 @@ fn fail(
         poked,
         attempt.status,
         attempt.error,
-        now.millis(),
-        attempt.unsure
+        attempt.unsure,
+        pause,
     ])
     .map(drop)
 }
@@ -159,13 +188,13 @@ fn put_back(db: &Connection, arm: &Standing, next_us: i64) -> rusqlite::Result<D
     Ok(Due { next_us, key: arm.key })
 }
 
-/// The folder is one house's at a time, so whoever else held something here is gone, lease or not. (A
-/// backend that several houses share would go by the lease.) What `owner` holds is in living hands.
+/// Only one server at a time has the folder open, so every other owner is gone, whether or not its lease has
+/// ended. (A shared backend would have to go by the lease.) Arms of `owner` are still being worked on.
 pub(super) fn free_orphans(
     db: &Connection,
     owner: &str,
     now: Moment,
-    retry_us: i64,
+    pause: Duration,
 ) -> rusqlite::Result<Vec<Due>> {
     let orphans: Vec<i64> = db
         .prepare_cached("SELECT key FROM arms WHERE state = 1 AND owner IS NOT ?1 ORDER BY next_us, key")?
@@ -175,11 +204,12 @@ pub(super) fn free_orphans(
     let mut due = Vec::with_capacity(orphans.len());
     for key in orphans {
         let Some(arm) = Standing::of_key(db, ArmKey(key))? else { continue };
-        // Held ahead of its time: no attempt was made.
+        let retry_us = micros(now + pause);
+        // It was claimed ahead of its time, so no attempt was made.
         if arm.next_us > micros(now) {
             due.push(put_back(db, &arm, arm.next_us)?);
         } else {
-            fail(db, &arm, ArmState::Armed, retry_us, false, &attempt, now)?;
+            fail(db, &arm, Retry::At(retry_us, pause), false, &attempt)?;
             NewLine::about(&arm, ATTEMPT, now).error(CUT_OFF).next(retry_us).tell(db)?;
             due.push(Due { next_us: retry_us, key: arm.key });
         }
@@ -187,4 +217,4 @@ pub(super) fn free_orphans(
     Ok(due)
 }
 
-const CUT_OFF: &str = "the house stopped during the attempt";
+const CUT_OFF: &str = "the server stopped during the attempt";

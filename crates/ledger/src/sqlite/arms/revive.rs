@@ -1,4 +1,6 @@
-//! Arms that failed, tried again before their time.
+//! Failed arms that are tried again early.
+
+use std::time::Duration;
 
 use posthouse_time::Moment;
 use posthouse_wire::{InstanceId, JobId};
@@ -8,7 +10,7 @@ use super::history::{NewLine, REVIVED};
 use super::rows::{Standing, micros};
 use crate::arms::{ArmKey, ArmState, Due};
 
-/// Those that a sign of life concerns: few at most times, and the index holds no others.
+/// The arms that a sign of life affects. They are usually few, and the index holds no others.
 pub(super) fn failing(db: &Connection, instance: &InstanceId, now: Moment) -> rusqlite::Result<Vec<ArmKey>> {
     db.prepare_cached(
         "SELECT key FROM arms INDEXED BY arms_failing
@@ -18,7 +20,32 @@ pub(super) fn failing(db: &Connection, instance: &InstanceId, now: Moment) -> ru
     .collect()
 }
 
-/// A sign of life comes often, so only what it brings back from the dead is worth a line.
+/// Recomputes the wall time of all retries. None is further ahead than `longest`, unless its own fire time
+/// is.
+pub(super) fn follow_wall_clock(
+    db: &Connection,
+    now: Moment,
+    longest: Duration,
+) -> rusqlite::Result<Vec<Due>> {
+    let waiting: Vec<i64> = db
+        .prepare_cached(
+            "SELECT key FROM arms INDEXED BY arms_failing WHERE attempts > 0 AND state = 0 ORDER BY key",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut due = Vec::new();
+    for key in waiting {
+        let Some(arm) = Standing::of_key(db, ArmKey(key))? else { continue };
+        let next_us = arm.paused_until_us().min(arm.earliest_us(now + longest));
+        if next_us != arm.next_us {
+            db.prepare_cached("UPDATE arms SET next_us = ?2 WHERE key = ?1")?.execute([key, next_us])?;
+            due.push(Due { next_us, key: arm.key });
+        }
+    }
+    Ok(due)
+}
+
+/// Signs of life are frequent, so only a revived dead arm gets a row of history.
 pub(super) fn revive(db: &Connection, instance: &InstanceId, now: Moment) -> rusqlite::Result<Vec<Due>> {
     let mut due = Vec::new();
     for key in failing(db, instance, now)? {
@@ -41,26 +68,30 @@ pub(super) fn redrive(
     match arm.state {
         ArmState::Dead => self::now(db, &arm, now).map(Some),
         ArmState::Armed if arm.attempts > 0 && arm.next_us > micros(now) => {
-            NewLine::about(&arm, REVIVED, now).next(micros(now)).tell(db)?;
+            NewLine::about(&arm, REVIVED, now).next(arm.earliest_us(now)).tell(db)?;
             hasten(db, &arm, now).map(Some)
         }
-        // Its first attempt is under way or yet to come, and that never comes early.
+        // Its first attempt is running or still to come, and a first attempt is never early.
         ArmState::Armed | ArmState::Dispatching => Ok(Some(arm.due())),
     }
 }
 
-/// A dead arm begins a new series, due now: giving up counts from its next failure.
+/// A dead arm starts a new series and is due now. The time until the server gives up counts from its next
+/// failure.
 pub(super) fn now(db: &Connection, dead: &Standing, now: Moment) -> rusqlite::Result<Due> {
+    let next_us = dead.earliest_us(now);
     db.prepare_cached(
         "UPDATE arms SET state = 0, next_us = ?2, attempts = 0, failing_since = NULL, poked = 0 WHERE key = ?1",
     )?
-    .execute([dead.key.0, micros(now)])?;
-    NewLine::about(dead, REVIVED, now).next(micros(now)).tell(db)?;
-    Ok(Due { next_us: micros(now), key: dead.key })
+    .execute([dead.key.0, next_us])?;
+    NewLine::about(dead, REVIVED, now).next(next_us).tell(db)?;
+    Ok(Due { next_us, key: dead.key })
 }
 
-/// The series goes on, only sooner.
+/// The series continues, but the next attempt is earlier.
 fn hasten(db: &Connection, arm: &Standing, now: Moment) -> rusqlite::Result<Due> {
-    db.prepare_cached("UPDATE arms SET next_us = ?2 WHERE key = ?1")?.execute([arm.key.0, micros(now)])?;
-    Ok(Due { next_us: micros(now), key: arm.key })
+    let next_us = arm.earliest_us(now);
+    db.prepare_cached("UPDATE arms SET next_us = ?2, retry_at = ledger_time() WHERE key = ?1")?
+        .execute([arm.key.0, next_us])?;
+    Ok(Due { next_us, key: arm.key })
 }

@@ -1,4 +1,4 @@
-//! How arms are written and read.
+//! Rows of arms: columns, inserts and reads.
 
 use posthouse_time::Moment;
 use posthouse_wire::JobId;
@@ -8,19 +8,26 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::arms::{Arm, ArmKey, ArmState, Due, NewArm, Successor};
 
-/// Whose tenant an arm is, is its instance's to say; an alarm's is its own.
+/// The tenant of an arm is that of its instance; an alarm has its own. The stored time of a retry holds
+/// unless the wall clock was set since. Then it is computed from the pause.
 pub(super) const ARM: &str =
     "SELECT key, coalesce(instances.tenant, arms.tenant), instance, job, schedule, fire_at, callback, dedup, per_job_key, policy, later,
-       state, attempts, next_us, last_status, last_error, arms.created, failing_since, poked,
+       state, attempts,
+       CASE WHEN attempts > 0 AND abs(wall_time_at(retry_at) * 1000 - next_us) > 1000000
+         THEN wall_time_at(retry_at) * 1000 ELSE next_us END,
+       last_status, last_error, arms.created, wall_time_at(failing_since), poked,
        bell
      FROM arms LEFT JOIN instances ON instances.id = arms.instance";
 
 pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
     let job = JobId::from(row.get::<_, String>(3)?);
-    let next_us = row.get(13)?;
+    let (attempts, next_us) = (row.get(12)?, row.get(13)?);
     let (fire_at, dedup): (String, Option<String>) = (row.get(5)?, row.get(7)?);
     let (tenant, instance): (String, Option<String>) = (row.get(1)?, row.get(2)?);
     let bell: Option<String> = row.get(19)?;
+    // A stored time can be parsed, because it was parsed before it was stored. If that ever fails, this one
+    // arm gets a different fire time. An error here would prevent all arms of the same claim.
+    let fire_at_read = FireAt::parse(&fire_at).unwrap_or_else(|_| FireAt::from_micros(next_us));
     Ok(Arm {
         key: ArmKey(row.get(0)?),
         instance: instance
@@ -31,22 +38,25 @@ pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
         schedule: row.get::<_, String>(4)?.into(),
         dedup: dedup.unwrap_or_else(|| usual_dedup(job.as_str(), &fire_at)),
         job,
-        // A time that was taken in can be read again. Should it ever not be, one arm is called by another
-        // name, where an error here would keep every other from being claimed with it.
-        fire_at: FireAt::parse(&fire_at).unwrap_or_else(|_| FireAt::from_micros(next_us)),
+        next_us: not_early(attempts, next_us, fire_at_read.due_us()),
+        fire_at: fire_at_read,
         callback: row.get(6)?,
         proof: if row.get(8)? { Proof::PerJobKey } else { Proof::PortalJwt },
         policy: policy_read(row.get(9)?),
         then: later_read(row.get(10)?),
         state: row.get(11)?,
-        attempts: row.get(12)?,
-        next_us,
+        attempts,
         last_status: row.get(14)?,
         last_error: row.get(15)?,
         created: Moment::from_millis(row.get(16)?),
         failing_since: row.get::<_, Option<i64>>(17)?.map(Moment::from_millis),
         poked: row.get(18)?,
     })
+}
+
+/// A retry never fires before its own fire time, wherever the wall clock was set.
+fn not_early(attempts: u32, next_us: i64, due_us: i64) -> i64 {
+    if attempts > 0 { next_us.max(due_us) } else { next_us }
 }
 
 pub(super) fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
@@ -57,10 +67,13 @@ pub(super) fn micros(moment: Moment) -> i64 {
     moment.millis().saturating_mul(1000)
 }
 
-/// A job's pending arm, as far as deciding what becomes of it needs.
+/// A difference that only a step of the wall clock can cause. [`ARM`] uses the same value.
+const A_STEP_US: u64 = 1_000_000;
+
+/// The columns of a job's pending arm that decide about its next state.
 pub(super) struct Standing {
     pub key: ArmKey,
-    /// Then it has no instance, and no history.
+    /// An alarm has no instance and no history.
     pub is_alarm: bool,
     pub instance: String,
     pub job: String,
@@ -71,12 +84,15 @@ pub(super) struct Standing {
     pub attempts: u32,
     pub next_us: i64,
     pub owner: Option<String>,
+    /// Time of the retry of a failed fire, by the current wall clock.
+    retry_at: Option<Moment>,
 }
 
 impl Standing {
     pub fn of_job(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
-            "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner
+            "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner,
+               wall_time_at(retry_at)
              FROM arms WHERE instance = ?1 AND job = ?2",
         )?
         .query_row([instance, job], Self::read)
@@ -85,7 +101,8 @@ impl Standing {
 
     pub fn of_key(db: &Connection, key: ArmKey) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
-            "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner
+            "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner,
+               wall_time_at(retry_at)
              FROM arms WHERE key = ?1",
         )?
         .query_row([key.0], Self::read)
@@ -105,6 +122,7 @@ impl Standing {
             attempts: row.get(7)?,
             next_us: row.get(8)?,
             owner: row.get(9)?,
+            retry_at: row.get::<_, Option<i64>>(10)?.map(Moment::from_millis),
         })
     }
 
@@ -116,6 +134,27 @@ impl Standing {
         Due { next_us: self.next_us, key: self.key }
     }
 
+    /// The earliest time of the next attempt, in microseconds: now, but never before its fire time. The wall
+    /// clock may have been set back since the last attempt.
+    pub fn earliest_us(&self, now: Moment) -> i64 {
+        self.fire_at_us().max(micros(now))
+    }
+
+    /// The time of the next attempt, in microseconds. Setting the wall clock neither extends nor ends the
+    /// pause before a retry.
+    pub fn paused_until_us(&self) -> i64 {
+        let moved = self.retry_at.map(micros).filter(|retry| retry.abs_diff(self.next_us) > A_STEP_US);
+        not_early(
+            self.attempts,
+            moved.filter(|_| self.attempts > 0).unwrap_or(self.next_us),
+            self.fire_at_us(),
+        )
+    }
+
+    fn fire_at_us(&self) -> i64 {
+        FireAt::parse(&self.fire_at).map_or(i64::MIN, |fire_at| fire_at.due_us())
+    }
+
     pub fn is_held(&self) -> bool {
         self.state == ArmState::Dispatching
     }
@@ -125,7 +164,7 @@ impl Standing {
     }
 }
 
-/// Arms a job, in place of its pending arm if it has one, under a key of its own.
+/// Arms a job under a new key, in place of its pending arm if there is one.
 pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Result<ArmKey> {
     db.prepare_cached(
         "INSERT OR REPLACE INTO arms
@@ -148,7 +187,7 @@ pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Re
     Ok(ArmKey(db.last_insert_rowid()))
 }
 
-/// Arms a job's next known time in place of its pending arm, with everything else that arm was wished with.
+/// Arms a job's next known time in place of its pending arm, with the other fields of that arm.
 pub(super) fn succeed(
     db: &Connection,
     before: &Standing,
@@ -172,7 +211,7 @@ pub(super) fn succeed(
     Ok(Due { next_us: next.next_us, key: ArmKey(db.last_insert_rowid()) })
 }
 
-/// The dedup key that agents make up by habit.
+/// The dedup key that agents usually choose.
 fn usual_dedup(job: &str, fire_at: &str) -> String {
     format!("{job}:{fire_at}")
 }
@@ -184,7 +223,7 @@ fn unusual<'a>(dedup: &'a str, job: &str, fire_at: &str) -> Option<&'a str> {
 
 pub(super) fn policy_text(policy: &Policy) -> Option<String> {
     (*policy != Policy::default())
-        .then(|| serde_json::to_string(policy).expect("words and numbers are always JSON"))
+        .then(|| serde_json::to_string(policy).expect("strings and numbers are always JSON"))
 }
 
 fn policy_read(text: Option<String>) -> Policy {
@@ -192,7 +231,7 @@ fn policy_read(text: Option<String>) -> Policy {
 }
 
 pub(super) fn later_text(times: &[FireAt]) -> Option<String> {
-    (!times.is_empty()).then(|| serde_json::to_string(times).expect("texts are always JSON"))
+    (!times.is_empty()).then(|| serde_json::to_string(times).expect("strings are always JSON"))
 }
 
 fn later_read(text: Option<String>) -> Vec<FireAt> {

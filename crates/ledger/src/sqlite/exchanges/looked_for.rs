@@ -1,5 +1,5 @@
-//! Questions whose answers do not come by themselves. They are walked through in the order they were asked, so
-//! that however many one tenant has, the others' are come by.
+//! Questions whose answers the server polls for. They are read in the order they were asked, so that the many
+//! questions of one tenant do not displace those of the others.
 
 use posthouse_time::Moment;
 use posthouse_wire::{CorrelationId, TenantId};
@@ -47,7 +47,7 @@ fn of_open() -> String {
 fn of_overdue() -> String {
     format!(
         "{EXCHANGE} INDEXED BY exchanges_overdue
-         WHERE collected = 1 AND state >= 2 AND seq > ?1 AND ended > ?3 ORDER BY seq LIMIT ?2"
+         WHERE collected = 1 AND state >= 2 AND seq > ?1 AND counted > (SELECT ledger_time_at(?3)) ORDER BY seq LIMIT ?2"
     )
 }
 

@@ -1,30 +1,27 @@
 //! Receipts that an inbox entry carries.
 
-use posthouse_time::Moment;
 use posthouse_wire::EntryId;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::{self, CARRIED};
 use crate::receipts::{NewReceipt, ReceiptKey};
 
-/// What becomes of an entry that would carry a receipt.
+/// The decision about an entry that is to carry a receipt.
 pub(in crate::sqlite) enum Carried {
-    /// It is to be appended.
+    /// The entry is to be appended.
     From(ReceiptKey),
-    /// The same delivery has its entry already.
+    /// The same delivery already has an entry.
     Known(EntryId),
 }
 
-/// Has an entry that is about to be appended carry this receipt. One of the same delivery that was noted
-/// before, and never reached the line, is carried from here on: what was scheduled has come up, and what
-/// failed on the way may well be tried again.
+/// Stores the receipt that a new entry will carry. If the same delivery is already stored without an entry,
+/// the entry carries it from now on: a scheduled delivery has become due, or a failed one is tried again.
 pub(in crate::sqlite) fn carry(
     db: &Connection,
     new: &NewReceipt,
     entry: [u8; 16],
-    now: Moment,
 ) -> rusqlite::Result<Carried> {
-    if let Some(key) = rows::insert(db, new, Some(entry), now)? {
+    if let Some(key) = rows::insert(db, new, Some(entry))? {
         tell_last(db, new, key)?;
         return Ok(Carried::From(key));
     }
@@ -39,8 +36,8 @@ pub(in crate::sqlite) fn carry(
         return Ok(Carried::Known(EntryId::from_bytes(first)));
     }
     db.prepare_cached(
-        "UPDATE receipts SET state = ?2, entry = ?3, counted = ?4, instance = ?5, chat = ?6, session = ?7,
-           skipped = ?8, attempts = attempts + 1, due = NULL, body = NULL, error = NULL, ended = NULL,
+        "UPDATE receipts SET state = ?2, entry = ?3, counted = ledger_time(), instance = ?4, chat = ?5, session = ?6,
+           skipped = ?7, attempts = attempts + 1, due = NULL, body = NULL, error = NULL, ended = NULL,
            answer = NULL
          WHERE key = ?1",
     )?
@@ -48,7 +45,6 @@ pub(in crate::sqlite) fn carry(
         key,
         CARRIED,
         entry,
-        now.millis(),
         new.instance.as_ref().map(|instance| instance.as_str()),
         new.chat.as_ref().map(|chat| chat.as_str()),
         new.session,
@@ -58,9 +54,18 @@ pub(in crate::sqlite) fn carry(
     Ok(Carried::From(ReceiptKey(key)))
 }
 
-/// From here on this is what the agent speaks of in that conversation when it does not say, unless another
-/// agent steps into a conversation that is not its own: what is said there is not for it to read. A program
-/// of the tenant may read all of it, so nothing has to be looked up for one.
+/// The entry that already carries this delivery, if there is one.
+pub(in crate::sqlite) fn carried_by(db: &Connection, new: &NewReceipt) -> rusqlite::Result<Option<EntryId>> {
+    let found: Option<Option<[u8; 16]>> = db
+        .prepare_cached("SELECT entry FROM receipts WHERE dispatch = ?1 AND tenant = ?2 AND digest = ?3")?
+        .query_row(params![new.dispatch.as_str(), new.tenant.as_str(), new.digest], |row| row.get(0))
+        .optional()?;
+    Ok(found.flatten().map(EntryId::from_bytes))
+}
+
+/// Makes this the receipt for later replies of the agent in that conversation that name no entry. An agent
+/// that writes in a conversation of somebody else does not become their recipient, because it may not read
+/// them. A program of the tenant may read everything, so it needs no check.
 fn tell_last(db: &Connection, new: &NewReceipt, key: ReceiptKey) -> rusqlite::Result<()> {
     let (Some(instance), Some(chat)) = (&new.instance, &new.chat) else { return Ok(()) };
     let (instance, chat) = (instance.as_str(), chat.as_str());

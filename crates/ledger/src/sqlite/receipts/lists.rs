@@ -1,4 +1,4 @@
-//! Receipts in their order.
+//! Lists of receipts, in order.
 
 use posthouse_wire::{DispatchId, InstanceId, TenantId};
 use rusqlite::Connection;
@@ -7,7 +7,7 @@ use rusqlite::types::ToSql;
 use super::rows::{self, STATE};
 use crate::receipts::{Receipt, ReceiptFilter, ReceiptKey, ReceiptState};
 
-/// In the order they were opened. An id may be used again and again, so there is an end to it.
+/// In the order they were opened. The number is limited, because programs can use an id any number of times.
 pub(in crate::sqlite) fn of_dispatch(
     db: &Connection,
     tenant: Option<&TenantId>,
@@ -25,7 +25,8 @@ pub(in crate::sqlite) fn of_dispatch(
     db.prepare_cached(&statement)?.query_map(&*given, rows::receipt)?.collect()
 }
 
-/// By the dispatch, whoever else is asked for: its uses are fewer than everything that one agent sent.
+/// The index of the dispatch is used for every filter, because a dispatch has fewer receipts than an agent
+/// has sent.
 fn dispatched(by_tenant: bool, by_sender: bool) -> String {
     let tenant = if by_tenant { "AND receipts.tenant = :tenant" } else { "" };
     let sender = if by_sender { "AND receipts.sent_by = :sent_by" } else { "" };
@@ -57,8 +58,8 @@ pub(super) fn newest_first(
     db.prepare_cached(&listing(filter))?.query_map(&*given, rows::receipt)?.collect()
 }
 
-/// The list that is shortest for sure is walked from its newest end; what else is wished for is picked out
-/// on the way.
+/// The list that is certainly the shortest is walked from its newest end. The other conditions filter on the
+/// way.
 fn listing(filter: &ReceiptFilter) -> String {
     let mut narrowed = String::from("receipts.key < :before");
     for (wished, condition) in [
@@ -72,7 +73,7 @@ fn listing(filter: &ReceiptFilter) -> String {
         }
     }
     let indexed = match filter {
-        // What is scheduled is little among very much, and found apart.
+        // Scheduled receipts are few among very many, so they have an index of their own.
         ReceiptFilter { state: Some(ReceiptState::Scheduled), .. } => {
             narrowed.push_str(" AND receipts.state = 0 AND receipts.due IS NOT NULL");
             "INDEXED BY receipts_due"
@@ -84,7 +85,7 @@ fn listing(filter: &ReceiptFilter) -> String {
     format!("{} WHERE {narrowed} ORDER BY receipts.key DESC LIMIT :at_most", rows::select(indexed))
 }
 
-/// Connectors take an address apart themselves, so a wake of theirs may stand under an agent's session.
+/// Connectors split an address themselves, so a wake may be stored under an agent with a session.
 const OF_AGENT: &str = "(receipts.agent = :agent
     OR substr(receipts.agent, 1, length(:agent) + 1) = :agent || '@')";
 

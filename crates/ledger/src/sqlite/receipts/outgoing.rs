@@ -1,15 +1,18 @@
-//! Deliveries that are still to be made, and how their attempts end.
+//! Pending deliveries and the results of their attempts.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use posthouse_time::Moment;
 use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows;
 use crate::receipts::{Attempted, Outgoing, ReceiptKey};
 use crate::sqlite::exchanges;
+use crate::sqlite::ledger_time::left;
 
-/// A delivery that has ended stays as it ended, and what an entry carries is the entry's to tell.
+/// A delivery that has ended does not change. Neither does one that an entry carries, because the entry holds
+/// its state.
 pub(super) fn attempted(
     db: &Connection,
     key: ReceiptKey,
@@ -26,11 +29,11 @@ pub(super) fn attempted(
             .execute(params![key.0, at.millis(), answer]),
         Attempted::Postponed { due, error, answer } => db
             .prepare_cached(
-                "UPDATE receipts SET due = ?2, error = ?3, answer = ?4, attempts = attempts + 1
+                "UPDATE receipts SET due = ledger_time_at(?2), error = ?3, answer = ?4, attempts = attempts + 1
                  WHERE key = ?1 AND state = 1",
             )?
             .execute(params![key.0, due.millis(), error, answer]),
-        // One that was only scheduled can fail as well: the clock would not have it.
+        // A scheduled delivery can fail too, if the clock refused it.
         Attempted::Failed { error, answer } => db
             .prepare_cached(
                 "UPDATE receipts SET state = 5, ended = ?2, error = ?3, answer = ?4,
@@ -38,25 +41,24 @@ pub(super) fn attempted(
                  WHERE key = ?1 AND state IN (0, 1)",
             )?
             .execute(params![key.0, now.millis(), error, answer]),
-        Attempted::Answered { answer } => db
-            .prepare_cached("UPDATE receipts SET answer = ?2 WHERE key = ?1")?
-            .execute(params![key.0, answer]),
+        Attempted::PutOff { due } => db
+            .prepare_cached("UPDATE receipts SET state = 0, due = ?2 WHERE key = ?1 AND state = 1")?
+            .execute(params![key.0, due.millis()]),
     }
     .map(drop)
 }
 
 pub(super) fn claim(
     db: &Connection,
-    now: Moment,
     lease_until: Moment,
     except: &str,
     at_most: u32,
 ) -> rusqlite::Result<Vec<Outgoing>> {
     let due: Vec<i64> = db
         .prepare_cached(DUE)?
-        .query_map(params![now.millis(), at_most, except], |row| row.get(0))?
+        .query_map(params![at_most, except], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut lease = db.prepare_cached("UPDATE receipts SET due = ?2 WHERE key = ?1")?;
+    let mut lease = db.prepare_cached("UPDATE receipts SET due = ledger_time_at(?2) WHERE key = ?1")?;
     let mut claimed = Vec::with_capacity(due.len());
     for key in due {
         lease.execute([key, lease_until.millis()])?;
@@ -65,44 +67,43 @@ pub(super) fn claim(
     Ok(claimed)
 }
 
-pub(super) fn next(db: &Connection, except: &str) -> rusqlite::Result<Option<Moment>> {
+pub(super) fn next(db: &Connection, except: &str) -> rusqlite::Result<Option<Duration>> {
     let next = db.prepare_cached(NEXT)?.query_row([except], |row| row.get(0)).optional()?;
-    Ok(rows::moment(next))
+    Ok(next.map(left))
 }
 
-/// Tenants as the statements take them: a list in JSON.
+/// Tenants as a parameter of the statements: a JSON list.
 pub(super) fn listed(tenants: &[TenantId]) -> String {
-    serde_json::to_string(tenants).expect("ids are texts")
+    serde_json::to_string(tenants).expect("ids are strings")
 }
 
 pub(super) fn waiting(db: &Connection, tenant: &TenantId, at_most: u32) -> rusqlite::Result<u32> {
     db.prepare_cached(WAITING)?.query_row(params![tenant.as_str(), at_most], |row| row.get(0))
 }
 
-/// That the time has come is the clock's to say. One that was brought up before is brought up again only
-/// if whoever had it never reported.
+/// The clock decides that the time has come. A delivery that was started before is started again only if the
+/// result was never reported.
 pub(super) fn bring_up(
     db: &Connection,
     key: ReceiptKey,
-    now: Moment,
     lease_until: Moment,
 ) -> rusqlite::Result<Option<Outgoing>> {
     let brought = db
         .prepare_cached(
-            "UPDATE receipts SET state = 1, due = ?3, counted = ?2
-             WHERE key = ?1 AND (state = 0 OR (state = 1 AND due <= ?2))",
+            "UPDATE receipts SET state = 1, due = ledger_time_at(?2), counted = ledger_time()
+             WHERE key = ?1 AND (state = 0 OR (state = 1 AND due <= ledger_time()))",
         )?
-        .execute([key.0, now.millis(), lease_until.millis()])?;
+        .execute([key.0, lease_until.millis()])?;
     if brought == 0 { Ok(None) } else { outgoing(db, key.0) }
 }
 
-pub(super) fn free(db: &Connection, now: Moment) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE receipts SET due = ?1 WHERE state = 1 AND due > ?1")?
-        .execute([now.millis()])
+pub(super) fn free(db: &Connection) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE receipts SET due = ledger_time() WHERE state = 1 AND due > ledger_time()")?
+        .execute([])
         .map(drop)
 }
 
-/// The row stays, so that its key is not given out again, under a digest that nobody asks for.
+/// The row stays under a digest that nobody asks for, so that its key is not used again.
 pub(super) fn withdraw(db: &Connection, key: ReceiptKey, error: &str, now: Moment) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE receipts SET state = 5, ended = ?3, error = ?2, due = NULL, body = NULL, digest = randomblob(16)
@@ -112,13 +113,23 @@ pub(super) fn withdraw(db: &Connection, key: ReceiptKey, error: &str, now: Momen
     .map(drop)
 }
 
-pub(super) fn hold(db: &Connection, key: ReceiptKey, until: Moment) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE receipts SET due = ?2 WHERE key = ?1 AND state = 1 AND due IS NOT NULL")?
-        .execute(params![key.0, until.millis()])
+/// Deletes a delivery that was refused before anything was sent. No entry and no alarm refers to its key, so
+/// the key may be used again.
+pub(in crate::sqlite) fn forget_unsent(db: &Connection, key: ReceiptKey) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM receipts WHERE key = ?1 AND state = 1 AND entry IS NULL")?
+        .execute([key.0])
         .map(drop)
 }
 
-/// A connector is taken away: what it had still to deliver has failed, and nobody answers by it any more.
+pub(super) fn hold(db: &Connection, key: ReceiptKey, until: Moment) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE receipts SET due = ledger_time_at(?2) WHERE key = ?1 AND state = 1 AND due IS NOT NULL",
+    )?
+    .execute(params![key.0, until.millis()])
+    .map(drop)
+}
+
+/// Fails the pending deliveries and open questions of a connector that is being removed.
 pub(in crate::sqlite) fn fail_outgoing_of(
     db: &Connection,
     tenant: &TenantId,
@@ -130,7 +141,7 @@ pub(in crate::sqlite) fn fail_outgoing_of(
     exchanges::fail_connector(db, tenant, connector, error, now)
 }
 
-/// A tenant is taken away, with everything that could still deliver.
+/// Fails the pending deliveries and open questions of a tenant that is being removed.
 pub(in crate::sqlite) fn fail_tenant(
     db: &Connection,
     tenant: &TenantId,
@@ -141,8 +152,8 @@ pub(in crate::sqlite) fn fail_tenant(
     exchanges::fail_tenant(db, tenant, error, now)
 }
 
-/// An agent is taken away: nobody will come for what was still to be brought to it, nor answer. What lies
-/// in its inbox is dropped there.
+/// Expires the pending deliveries of an agent that is being removed, and fails the open questions to it. The
+/// entries in its inbox are dropped separately.
 pub(in crate::sqlite) fn expire_instance(
     db: &Connection,
     instance: &InstanceId,
@@ -163,17 +174,17 @@ fn outgoing(db: &Connection, key: i64) -> rusqlite::Result<Option<Outgoing>> {
 }
 
 const DUE: &str = "SELECT key FROM receipts INDEXED BY receipts_due
-    WHERE due IS NOT NULL AND state = 1 AND due <= ?1
-      AND tenant NOT IN (SELECT value FROM json_each(?3)) ORDER BY due LIMIT ?2";
+    WHERE due IS NOT NULL AND state = 1 AND due <= (SELECT ledger_time())
+      AND tenant NOT IN (SELECT value FROM json_each(?2)) ORDER BY due LIMIT ?1";
 
-const NEXT: &str = "SELECT due FROM receipts INDEXED BY receipts_due
+const NEXT: &str = "SELECT max(due - ledger_time(), 0) FROM receipts INDEXED BY receipts_due
     WHERE due IS NOT NULL AND state = 1
       AND tenant NOT IN (SELECT value FROM json_each(?1)) ORDER BY due LIMIT 1";
 
 const WAITING: &str = "SELECT count(*) FROM
     (SELECT 1 FROM receipts INDEXED BY receipts_waiting WHERE tenant = ?1 AND state = 1 LIMIT ?2)";
 
-// These walk through what is still to be done, of everybody: that is little, and removing is rare.
+// These statements walk the pending deliveries of all tenants. Those are few, and removals are rare.
 
 const FAIL_CONNECTOR: &str = "UPDATE receipts SET state = 5, ended = ?4, error = ?3, due = NULL, body = NULL
     WHERE key IN (SELECT key FROM receipts INDEXED BY receipts_due

@@ -1,13 +1,14 @@
-//! What agents said back, the latest of it.
+//! Replies of agents to programs; only the latest are kept.
 
 use posthouse_time::Moment;
-use posthouse_wire::{ChatId, EntryId, InstanceId};
+use posthouse_wire::{ChatId, EntryId, InstanceId, MessageId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::receipts::{NewReply, REPLIES, REPLY_BYTES, ReceiptKey, Reply, ReplyKind};
 
-/// The receipt that words in a conversation belong to: of the entry they name, if it is one of this agent
-/// and this conversation, and otherwise the one that the conversation is left to.
+/// The receipt that a reply in a conversation belongs to. That is the receipt of the entry it names, if the
+/// entry belongs to this agent and this conversation. Otherwise it is the current receipt of the
+/// conversation.
 pub(super) fn spoken_of(
     db: &Connection,
     by: &InstanceId,
@@ -32,24 +33,25 @@ pub(super) fn spoken_of(
         .optional()
 }
 
-/// Keeps a reply, if its receipt is still there, and lets go of what is then too much.
+/// Stores a reply, if its receipt still exists, and deletes replies beyond the limits.
 pub(super) fn keep(db: &Connection, to: ReceiptKey, reply: &NewReply) -> rusqlite::Result<()> {
     let kept = db
         .prepare_cached(
-            "INSERT INTO replies (receipt, at, what, message, text)
-             SELECT key, ?2, ?3, ?4, ?5 FROM receipts WHERE key = ?1",
+            "INSERT INTO replies (receipt, at, what, message, text, unfinished)
+             SELECT key, ?2, ?3, ?4, ?5, ?6 FROM receipts WHERE key = ?1",
         )?
         .execute(params![
             to.0,
             reply.at.millis(),
             number(reply.what),
             reply.message.as_str(),
-            fitting(reply)
+            fitting(reply),
+            reply.unfinished,
         ])?;
     if kept > 0 { let_go(db, to, db.last_insert_rowid()) } else { Ok(()) }
 }
 
-/// Has a reply read otherwise, if it is still there.
+/// Edits a reply, if it still exists.
 pub(super) fn amend(
     db: &Connection,
     by: &InstanceId,
@@ -63,19 +65,49 @@ pub(super) fn amend(
         })
         .optional()?;
     let Some((seq, receipt)): Option<(i64, ReceiptKey)> = said else { return Ok(false) };
-    db.prepare_cached("UPDATE replies SET at = ?2, what = ?3, text = ?4 WHERE seq = ?1")?
-        .execute(params![seq, reply.at.millis(), number(reply.what), fitting(reply)])?;
+    db.prepare_cached("UPDATE replies SET at = ?2, what = ?3, text = ?4, unfinished = ?5 WHERE seq = ?1")?
+        .execute(params![seq, reply.at.millis(), number(reply.what), fitting(reply), reply.unfinished])?;
     let_go(db, receipt, seq)?;
     Ok(true)
 }
 
-/// As much of a text as is kept.
+/// A reply that an agent has begun.
+pub(in crate::sqlite) struct Begun {
+    pub seq: i64,
+    pub message: MessageId,
+    pub text: String,
+}
+
+/// The latest reply that an agent has begun and not finished, of the receipt that its replies belong to now.
+/// Text that was left unfinished before a newer message came into the conversation is not continued.
+pub(in crate::sqlite) fn unfinished(
+    db: &Connection,
+    by: &InstanceId,
+    chat: &ChatId,
+    to: Option<&EntryId>,
+) -> rusqlite::Result<Option<Begun>> {
+    let Some(receipt) = spoken_of(db, by, chat, to)? else { return Ok(None) };
+    db.prepare_cached(UNFINISHED)?
+        .query_row([receipt.0], |row| {
+            Ok(Begun { seq: row.get(0)?, message: row.get::<_, String>(1)?.into(), text: row.get(2)? })
+        })
+        .optional()
+}
+
+/// Makes an unfinished reply the answer.
+pub(in crate::sqlite) fn answered_by(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE replies SET what = ?2, unfinished = 0 WHERE seq = ?1")?
+        .execute([begun.seq, number(ReplyKind::Answer)])
+        .map(drop)
+}
+
+/// The part of a text that is kept.
 fn fitting(reply: &NewReply) -> &str {
     &reply.text[..reply.text.floor_char_boundary(REPLY_BYTES)]
 }
 
-/// The latest that fit stay, beside the one that was just written. There is never more than one too many, but
-/// one long reply may take the place of several.
+/// The latest replies that fit stay, and so does the one that was just written. There is never more than one
+/// too many by number, but one long reply may displace several by size.
 fn let_go(db: &Connection, of: ReceiptKey, written: i64) -> rusqlite::Result<()> {
     let newest_first: Vec<(i64, u32)> = db
         .prepare_cached(
@@ -107,17 +139,21 @@ pub(super) fn oldest_first(db: &Connection, to: ReceiptKey) -> rusqlite::Result<
         .collect()
 }
 
-/// When something was said to a receipt, and what it was, without the words.
+/// Time and kind of every reply to a receipt, without the text.
 pub(in crate::sqlite) fn told(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<(ReplyKind, Moment)>> {
     db.prepare_cached("SELECT what, at FROM replies WHERE receipt = ?1 ORDER BY seq")?
         .query_map([to.0], |row| Ok((numbered(row.get(0)?), Moment::from_millis(row.get(1)?))))?
         .collect()
 }
 
+/// The index is by receipt, so the unfinished replies of other agents do not slow it down.
+const UNFINISHED: &str = "SELECT seq, message, text FROM replies INDEXED BY replies_unfinished
+    WHERE receipt = ?1 AND unfinished = 1 ORDER BY seq DESC LIMIT 1";
+
 const LATEST: &str = "SELECT receipts.key FROM talks JOIN receipts ON receipts.key = talks.receipt
     WHERE talks.instance = ?1 AND talks.chat = ?2";
 
-/// Ids of messages are the agents' own to name in an edit, so whose it was has to be asked.
+/// Agents choose the message ids of their edits themselves, so the author has to be checked.
 const SAID: &str = "SELECT replies.seq, replies.receipt
     FROM replies INDEXED BY replies_message JOIN receipts ON receipts.key = replies.receipt
     WHERE replies.message = ?1 AND receipts.instance = ?2 AND receipts.chat = ?3
@@ -144,6 +180,12 @@ fn numbered(number: i64) -> ReplyKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_unfinished_is_sought_in_one_receipt() {
+        let plan = crate::sqlite::receipts::plan(UNFINISHED);
+        assert_eq!(plan, "SEARCH replies USING INDEX replies_unfinished (receipt=?)");
+    }
 
     #[test]
     fn what_was_said_is_found_by_its_message_id_the_latest_first() {

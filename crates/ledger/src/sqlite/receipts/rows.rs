@@ -1,18 +1,19 @@
-//! How receipts are written and read.
+//! Rows of receipts: columns, inserts and reads.
 
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, EntryId, InstanceId, TenantId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
 
+use super::super::usage::{ROW, count_for_tenant};
 use crate::Owner;
 use crate::receipts::{NewReceipt, Opening, Receipt, ReceiptKey, ReceiptState, Verb};
 
-/// What an entry carries has no state of its own.
+/// State of a receipt that an entry carries: the entry holds the real one.
 pub(super) const CARRIED: i64 = 2;
 
-/// How far a delivery has come, wherever that stands. An entry that went without a word of its own is one
-/// that nobody came for.
+/// State of a delivery, from the receipt or its entry. An entry that is gone without a fate of its own
+/// expired.
 pub(super) const STATE: &str = "CASE WHEN receipts.state <> 2 THEN receipts.state
        WHEN entries.fate = 'acknowledged' THEN 4
        WHEN entries.fate = 'dead' THEN 5
@@ -20,7 +21,7 @@ pub(super) const STATE: &str = "CASE WHEN receipts.state <> 2 THEN receipts.stat
        WHEN entries.handed IS NOT NULL THEN 3
        ELSE 1 END";
 
-/// The columns of a receipt from `receipts`, read by the index named if one is.
+/// The columns of a receipt from `receipts`, read by the given index if there is one.
 pub(super) fn select(indexed: &str) -> String {
     format!(
         "SELECT receipts.key, receipts.tenant, receipts.dispatch, receipts.digest, receipts.connector,
@@ -28,7 +29,8 @@ pub(super) fn select(indexed: &str) -> String {
            receipts.sent_by, receipts.sent, receipts.accepted,
            CASE receipts.state WHEN 2 THEN entries.handed ELSE receipts.delivered END,
            CASE receipts.state WHEN 2 THEN entries.ended ELSE receipts.ended END,
-           {STATE}, receipts.due, receipts.attempts, receipts.error, receipts.skipped, receipts.entry,
+           {STATE}, CASE receipts.state WHEN 1 THEN wall_time_at(receipts.due) ELSE receipts.due END,
+           receipts.attempts, receipts.error, receipts.skipped, receipts.entry,
            receipts.answer
          FROM receipts {indexed}
          LEFT JOIN entries ON entries.id = receipts.entry AND receipts.state = 2"
@@ -74,12 +76,11 @@ pub(super) fn moment(millis: Option<i64>) -> Option<Moment> {
     millis.map(Moment::from_millis)
 }
 
-/// Writes a receipt, carried by the entry if there is one. Nothing when the same delivery came before.
+/// Writes a receipt, carried by the entry if there is one. None when the same delivery came before.
 pub(super) fn insert(
     db: &Connection,
     new: &NewReceipt,
     entry: Option<[u8; 16]>,
-    now: Moment,
 ) -> rusqlite::Result<Option<ReceiptKey>> {
     let (state, body, due) = match &new.open {
         Opening::Attempt { body, due } if entry.is_none() => (1, Some(&body[..]), Some(due.millis())),
@@ -91,7 +92,9 @@ pub(super) fn insert(
             "INSERT INTO receipts
                (state, tenant, dispatch, digest, connector, agent, instance, chat, session, verb, sender, sent_by,
                 sent, accepted, counted, due, skipped, entry, body)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ledger_time(),
+               CASE ?1 WHEN 1 THEN ledger_time_at(?15) ELSE ?15 END, ?16,
+               ?17, ?18)
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![
@@ -109,16 +112,20 @@ pub(super) fn insert(
             new.sent_by.as_ref().map(InstanceId::as_str),
             new.sent_at.millis(),
             new.accepted.millis(),
-            now.millis(),
             due,
             new.skipped,
             entry,
             body,
         ])?;
-    Ok((made > 0).then(|| ReceiptKey(db.last_insert_rowid())))
+    if made == 0 {
+        return Ok(None);
+    }
+    let key = ReceiptKey(db.last_insert_rowid());
+    count_for_tenant(db, new.tenant.as_str(), ROW + body.map_or(0, |body| body.len() as i64))?;
+    Ok(Some(key))
 }
 
-/// Most are sent with the very credential that they are noted under.
+/// Most deliveries are sent with the credential that they are stored under.
 fn usual_sender(tenant: &TenantId, sent_by: Option<&InstanceId>) -> ClientId {
     match sent_by {
         Some(instance) => Owner::Instance(instance.clone()).client(),
@@ -153,7 +160,7 @@ impl FromSql for Verb {
     }
 }
 
-/// A state as it is kept; what an entry carries has none of its own.
+/// The stored number of a state. A delivery that an entry carries has none of its own.
 pub(super) fn number(of: ReceiptState) -> i64 {
     match of {
         ReceiptState::Scheduled => 0,

@@ -1,4 +1,4 @@
-//! Which chats are within whose reach.
+//! Chats that an agent may reach.
 
 use posthouse_wire::{ChatId, InstanceId, SessionKey};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,19 +12,16 @@ pub(super) fn move_chat(
     from: &ChatId,
     to: &ChatId,
 ) -> rusqlite::Result<bool> {
-    if from == to {
-        return Ok(false);
-    }
     let moved = db.execute(
         "UPDATE OR IGNORE routes SET value = ?4 WHERE platform = ?1 AND bot = ?2 AND kind = 'chat' AND value = ?3",
         [on.platform.as_str(), on.bot.as_str(), from.as_str(), to.as_str()],
     )?;
-    // Whoever already has the new id keeps it, and the old one leads nowhere any more.
+    // A route for the new id stays as it is. The old id then has no route any more.
     let gone = db.execute(
         "DELETE FROM routes WHERE platform = ?1 AND bot = ?2 AND kind = 'chat' AND value = ?3",
         [on.platform.as_str(), on.bot.as_str(), from.as_str()],
     )?;
-    // One look-up per agent: chats are found by theirs.
+    // One lookup per agent, because the index of chats begins with the agent.
     let owner = route_to(db, on, &Discriminator::Chat(to.clone()))?.map(|owner| owner.instance);
     db.execute(
         "INSERT INTO chats (instance, chat, platform, bot, scope, seen)
@@ -40,8 +37,8 @@ pub(super) fn move_chat(
             owner.as_ref().map(|id| id.as_str())
         ],
     )?;
-    // The platform carries what is sent to the old id on to the new one. That lets a turn under way be
-    // answered, and where a route says whose the chat is, it would be a way around that route.
+    // The platform forwards messages for the old id to the new one, so a running turn can still be answered.
+    // If a route says who owns the new id, the old id would bypass that route.
     if owner.is_some() {
         db.execute(
             "DELETE FROM chats WHERE instance IN (SELECT id FROM instances)
@@ -58,22 +55,46 @@ pub(super) fn may_reach(
     on: &Identity,
     chat: &ChatId,
 ) -> rusqlite::Result<bool> {
-    // What led here once may lead elsewhere by now, and then the chat is the other's.
+    // A route may have changed since the delivery. The chat then belongs to the other agent.
     if let Some(owner) = route_to(db, on, &Discriminator::Chat(chat.clone()))? {
         return Ok(owner.instance == *from);
     }
     if route_to(db, on, &Discriminator::Any)?.is_some_and(|owner| owner.instance != *from) {
         return Ok(false);
     }
-    // A scope's route that was there when the chat came here gave way to a more particular one,
-    // such as its parent's; one made since has taken the chat along.
+    // Without any route on this bot, a delivery by a removed route gives no access.
+    if !has_route(db, from, on)? {
+        return Ok(false);
+    }
+    // A scope route to another agent that existed when the chat was delivered here had yielded to a more
+    // specific one, such as that of the parent chat. A newer scope route has taken over the chat.
     db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM chats WHERE instance = ?1 AND chat = ?2 AND platform = ?3 AND bot = ?4
            AND NOT EXISTS (SELECT 1 FROM routes
              WHERE platform = ?3 AND bot = ?4 AND kind = 'scope' AND value = chats.scope
-               AND instance <> ?1 AND created > chats.seen))",
+               AND instance <> ?1 AND made > chats.seen))",
     )?
     .query_row([from.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
+}
+
+pub(super) fn has_route(db: &Connection, to: &InstanceId, on: &Identity) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM routes INDEXED BY routes_instance
+           WHERE instance = ?1 AND platform = ?2 AND bot = ?3)",
+    )?
+    .query_row([to.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
+}
+
+pub(super) fn knows_chat(
+    db: &Connection,
+    of: &InstanceId,
+    on: &Identity,
+    chat: &ChatId,
+) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM chats WHERE instance = ?1 AND chat = ?2 AND platform = ?3 AND bot = ?4)",
+    )?
+    .query_row([of.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
 }
 
 pub(super) fn last_identity(

@@ -1,4 +1,4 @@
-//! How rows of the directory read.
+//! Rows of the directory: columns and reads.
 
 use posthouse_time::Moment;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -43,6 +43,7 @@ pub(super) fn bot(row: &Row<'_>) -> rusqlite::Result<Bot> {
         shared: row.get(2)?,
         settings: row.get(3)?,
         created: Moment::from_millis(row.get(4)?),
+        principals: row.get::<_, String>(5)?.parse().unwrap_or_default(),
     })
 }
 

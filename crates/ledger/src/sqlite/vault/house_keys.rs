@@ -1,3 +1,5 @@
+//! SQL of the server's own keys.
+
 use async_trait::async_trait;
 use posthouse_time::Moment;
 use rusqlite::{Connection, params};
@@ -12,7 +14,7 @@ impl HouseKeys for Sqlite {
     async fn house_keys(&self, kind: HouseKeyKind) -> Result<Vec<HouseKey>, Fault> {
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT name, algorithm, created, starts, ends, key_id, blob FROM house_keys
+                "SELECT name, algorithm, created, starts, min(ends, wall_time_at(ends_ledger)), key_id, blob FROM house_keys
                  WHERE kind = ?1 ORDER BY id",
             )?
             .query_map([kind.word()], |row| {
@@ -55,11 +57,11 @@ impl HouseKeys for Sqlite {
         self.write(move |db| end(db, kind, at).map(|ended| ended > 0)).await
     }
 
-    async fn forget_house_keys(&self, kind: HouseKeyKind, now: Moment) -> Result<(), Fault> {
+    async fn forget_house_keys(&self, kind: HouseKeyKind) -> Result<(), Fault> {
         self.write(move |db| {
             db.execute(
-                "DELETE FROM house_keys WHERE kind = ?1 AND ends <= ?2",
-                params![kind.word(), now.millis()],
+                "DELETE FROM house_keys WHERE kind = ?1 AND ends_ledger <= ledger_time()",
+                [kind.word()],
             )
             .map(drop)
         })
@@ -69,15 +71,16 @@ impl HouseKeys for Sqlite {
 
 fn end(db: &Connection, kind: HouseKeyKind, at: Moment) -> rusqlite::Result<usize> {
     db.execute(
-        "UPDATE house_keys SET ends = min(coalesce(ends, ?2), ?2) WHERE kind = ?1",
+        "UPDATE house_keys SET ends = min(coalesce(ends, ?2), ?2),
+           ends_ledger = min(coalesce(ends_ledger, ledger_time_at(?2)), ledger_time_at(?2)) WHERE kind = ?1",
         params![kind.word(), at.millis()],
     )
 }
 
 fn insert(db: &Connection, key: &HouseKey) -> rusqlite::Result<()> {
     db.execute(
-        "INSERT INTO house_keys (kind, name, algorithm, created, starts, ends, key_id, blob)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO house_keys (kind, name, algorithm, created, starts, ends, ends_ledger, key_id, blob)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6), ?7, ?8)",
         params![
             key.kind.word(),
             key.name,

@@ -1,4 +1,4 @@
-//! What the house set for itself.
+//! Alarms: arms that the server sets for itself.
 
 use ledger::{ArmFilter, ArmKey, ArmState, Armed, Due, Fault, NewAlarm, Removed, Settled};
 use posthouse_wire::ScheduleId;
@@ -86,9 +86,9 @@ stories! {
         assert_eq!(due, Some(Due { next_us: at(5), key }));
         let held = book.ledger.arms().claim(vec![key], HOUSE, book.clock.now()).await.unwrap().remove(0);
         assert_eq!((held.attempts, held.last_status), (1, Some(503)));
-        assert_eq!(book.settles(key, HOUSE, Settled::PutBack { next_us: at(9) }).await, Some(Due { next_us: at(9), key }));
+        assert_eq!(book.settles(key, HOUSE, Settled::PutBack { next_us: Some(at(9)) }).await, Some(Due { next_us: at(9), key }));
         book.claims(&[key], "gone").await;
-        let freed = book.ledger.arms().free_orphans(HOUSE, START + crate::book::minutes(1), at(61)).await.unwrap();
+        let freed = book.ledger.arms().free_orphans(HOUSE, START + crate::book::minutes(1), std::time::Duration::from_secs(1)).await.unwrap();
         assert_eq!(freed, [Due { next_us: at(61), key }], "nobody knows how it ended, so it rings again");
         book.fires(key, delivered()).await;
         assert!(book.words(&heron).await.is_empty());

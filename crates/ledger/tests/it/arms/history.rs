@@ -1,7 +1,7 @@
 use ledger::{ArmFilter, ArmKey, ArmState, Armed, Attempt, Fate, Settled};
 use posthouse_wire::cron::FireAt;
 
-use super::{Book, HOUSE, about, at, delivered, followed_by, postponed, refused, wish};
+use super::{Book, HOUSE, QUOTA, about, at, delivered, followed_by, postponed, refused, wish};
 use crate::book::{days, minutes};
 
 async fn ending(book: &Book, instance: &posthouse_wire::InstanceId, schedule: &str) -> Option<String> {
@@ -101,6 +101,19 @@ stories! {
         assert_eq!(book.ledger.arms().census().await.unwrap(), (3, 1));
     }
 
+    async fn a_step_of_the_wall_clock_deletes_no_history_and_lets_no_fire_be_made_again(book) {
+        let heron = book.enrols("acme", "heron").await;
+        let taken = book.arms(about(&heron, "taken", 0)).await;
+        book.fires(taken, delivered()).await;
+        for wall in [book.clock.now() + days(100), book.clock.now() - days(100)] {
+            book.clock.set(wall);
+            book.prunes().await;
+            assert_eq!(book.words(&heron).await, ["delivered"]);
+            let again = book.ledger.arms().arm(about(&heron, "taken", 0), QUOTA, wall).await.unwrap();
+            assert!(matches!(again, Armed::Delivered { .. }), "{again:?}");
+        }
+    }
+
     async fn a_line_of_history_stays_for_thirty_days_and_a_pending_arm_for_ever(book) {
         let heron = book.enrols("acme", "heron").await;
         let taken = book.arms(about(&heron, "taken", 0)).await;
@@ -122,7 +135,7 @@ stories! {
     async fn much_history_is_forgotten_a_little_at_a_time(book) {
         let heron = book.enrols("acme", "heron").await;
         let (now, mut keys) = (book.clock.now(), Vec::new());
-        // At once, so that they share their commits.
+        // Concurrently, so that they share their commits.
         let mut firing = tokio::task::JoinSet::new();
         for number in 0..1100 {
             let (arms, new) = (book.ledger.arms(), about(&heron, &number.to_string(), 0));
@@ -162,4 +175,22 @@ async fn arms_and_history_are_there_after_a_restart() {
     book.cancels(&heron).await;
     let book = book.reopened().await;
     assert!(book.arms(wish(&heron, 60)).await > first, "a key is never given out twice");
+}
+
+#[tokio::test]
+async fn a_fire_that_was_taken_before_a_stop_is_not_made_again_by_an_agent_that_comes_back() {
+    let book = Book::in_a_folder().await;
+    let heron = book.enrols("acme", "heron").await;
+    let taken = book.arms(wish(&heron, 0)).await;
+    book.fires(taken, delivered()).await;
+    let wall = book.clock.now() + days(100);
+    let book = book.reopened_at(wall).await;
+    book.winds(minutes(1));
+    book.prunes().await;
+    let book = book.reopened().await;
+    book.prunes().await;
+    assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+    book.winds(minutes(10));
+    book.prunes().await;
+    assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::New { .. }), "a day has passed");
 }

@@ -78,7 +78,7 @@ stories! {
         let failed = book.clock.now();
         assert_eq!(book.fires(key, postponed(1)).await, Some(Due { next_us: at(1), key }));
         book.winds(Duration::from_secs(1));
-        let poked = Settled::Postponed { attempt: Attempt::default(), next_us: at(3) + 1, poked: true };
+        let poked = Settled::Postponed { attempt: Attempt::default(), next_us: at(3) + 1, pause: Duration::ZERO, poked: true };
         book.fires(key, poked).await;
         let again = book.ledger.arms().claim(vec![key], HOUSE, book.clock.now()).await.unwrap();
         assert_eq!((again[0].attempts, again[0].poked, again[0].next_us), (2, true, at(3) + 1));
@@ -109,7 +109,7 @@ stories! {
     async fn what_was_not_tried_is_put_back_as_it_was(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
-        let put_back = Settled::PutBack { next_us: at(2) };
+        let put_back = Settled::PutBack { next_us: Some(at(2)) };
         assert_eq!(book.fires(key, put_back).await, Some(Due { next_us: at(2), key }));
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.failing_since), (ArmState::Armed, 0, None));
@@ -168,7 +168,7 @@ stories! {
         let first = book.arms(wish(&heron, 0)).await;
         book.claims(&[first], HOUSE).await;
         let second = book.arms(wish(&heron, 60)).await;
-        for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(Fate::Missed), Settled::PutBack { next_us: at(1) }] {
+        for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(Fate::Missed), Settled::PutBack { next_us: Some(at(1)) }] {
             assert_eq!(book.settles(first, HOUSE, settled).await, None);
         }
         assert_eq!(book.due().await, [second]);
@@ -219,7 +219,7 @@ stories! {
         book.claims(&[begun, ahead], OTHER).await;
         book.claims(&[mine], HOUSE).await;
         book.winds(Duration::from_secs(1));
-        let freed = book.ledger.arms().free_orphans(HOUSE, book.clock.now(), at(3)).await.unwrap();
+        let freed = book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(2)).await.unwrap();
         assert_eq!(freed, [Due { next_us: at(3), key: begun }, Due { next_us: at(5), key: ahead }]);
         assert_eq!(book.due().await, [waiting, begun, ahead]);
         let arm = book.ledger.arms().pending(&heron, &"begun".into()).await.unwrap().unwrap();
@@ -229,9 +229,9 @@ stories! {
         let lines = book.lines(&heron).await;
         assert_eq!(lines.len(), 1, "those not yet due are just let go of");
         assert_eq!((lines[0].what.as_str(), lines[0].job.as_str()), ("attempt", "begun"));
-        assert_eq!(lines[0].error.as_deref(), Some("the house stopped during the attempt"));
+        assert_eq!(lines[0].error.as_deref(), Some("the server stopped during the attempt"));
         book.winds(hours(1));
-        assert!(book.ledger.arms().free_orphans(HOUSE, book.clock.now(), at(3)).await.unwrap().is_empty());
+        assert!(book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(2)).await.unwrap().is_empty());
         assert_eq!(book.settles(mine, HOUSE, delivered()).await, None);
         assert_eq!(book.words(&heron).await[0], "delivered", "what the living hold is theirs, lease or not");
     }
@@ -240,7 +240,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
         book.claims(&[key], OTHER).await;
-        book.ledger.arms().free_orphans(HOUSE, book.clock.now(), at(1)).await.unwrap();
+        book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         assert_eq!(book.settles(key, OTHER, postponed(9)).await, None, "a failure is not its to report");
         let next = book.settles(key, OTHER, followed_by(Fate::Delivered, 60)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
@@ -251,7 +251,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
         book.claims(&[key], OTHER).await;
-        book.ledger.arms().free_orphans(HOUSE, book.clock.now(), at(1)).await.unwrap();
+        book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         book.claims(&[key], HOUSE).await;
         assert_eq!(book.settles(key, OTHER, followed_by(Fate::Delivered, 60)).await, None);
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
@@ -270,7 +270,8 @@ async fn what_was_held_when_the_house_fell_is_found_at_the_next_start() {
     book.claims(&[held], HOUSE).await;
     let book = book.reopened().await;
     assert_eq!(book.due().await, [waiting]);
-    let freed = book.ledger.arms().free_orphans(OTHER, book.clock.now(), at(1)).await.unwrap();
+    let freed =
+        book.ledger.arms().free_orphans(OTHER, book.clock.now(), Duration::from_secs(1)).await.unwrap();
     assert_eq!(freed, [Due { next_us: at(1), key: held }]);
     assert_eq!(book.due().await, [held, waiting]);
 }

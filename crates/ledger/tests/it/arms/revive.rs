@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ledger::{ArmState, Attempt, Due, Settled};
 
 use super::{Book, HOUSE, about, at, postponed, refused, wish};
@@ -40,7 +42,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
         let attempt = Attempt { unsure: true, ..Attempt::default() };
-        book.fires(key, Settled::Postponed { attempt, next_us: at(9), poked: false }).await;
+        book.fires(key, Settled::Postponed { attempt, next_us: at(9), pause: Duration::ZERO, poked: false }).await;
         assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
         assert_eq!(book.pending(&heron).await.next_us, at(9));
     }

@@ -1,4 +1,4 @@
-//! Questions whose answers have to be looked for.
+//! Questions whose answers the server polls for.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn names(page: &[(i64, Exchange)]) -> Vec<String> {
     page.iter().map(|(_, exchange)| format!("{} {}", exchange.tenant, exchange.correlation)).collect()
 }
 
-/// Everything that is come by, two at a time.
+/// Reads all pages, two questions at a time.
 async fn walked(book: &Book) -> Vec<String> {
     let (mut after, mut seen) = (None, Vec::new());
     loop {

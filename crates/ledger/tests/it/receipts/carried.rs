@@ -1,6 +1,6 @@
-//! Deliveries over the line: the entry tells what became of them.
+//! Deliveries over the relay connection: the entry holds their state.
 
-use ledger::{Acknowledgement, Append, Created, ReceiptFilter, Removed, Setback, Unread};
+use ledger::{Acknowledgement, Append, Created, ReceiptFilter, Removed, Setback};
 
 use super::*;
 use crate::book::{days, on};
@@ -35,8 +35,8 @@ stories! {
     }
 
     async fn what_nobody_came_for_has_expired(book) {
-        kept(&book, word(&book, "dropped", "one")).await;
-        book.ledger.inbox().drop_oldest(&HERON.into(), Unread { entries: 1, bytes: 0 }).await.unwrap();
+        let dropped = kept(&book, word(&book, "dropped", "one")).await;
+        book.ledger.inbox().recall(&HERON.into(), &dropped).await.unwrap();
         kept(&book, word(&book, "late", "two")).await;
         assert_eq!(state(&book, "dropped").await, ReceiptState::Expired);
         book.winds(days(7) + minutes(1));
@@ -92,7 +92,7 @@ stories! {
         assert_eq!((state(&book, "d1").await, told(&book, "d1").await.due), (ReceiptState::Scheduled, Some(at)));
         book.winds(minutes(5));
         let now = book.clock.now();
-        let brought = book.ledger.receipts().bring_up(key, now, now + minutes(1)).await.unwrap().unwrap();
+        let brought = book.ledger.receipts().bring_up(key, now + minutes(1)).await.unwrap().unwrap();
         assert_eq!((brought.receipt.state, brought.body), (ReceiptState::Queued, body("wake up")));
         let new = NewReceipt { skipped: true, ..word(&book, "d1", "wake up") };
         let entry = kept(&book, new.clone()).await;
@@ -104,8 +104,8 @@ stories! {
         assert_eq!(state(&book, "d1").await, ReceiptState::Acknowledged);
         book.winds(minutes(5));
         let now = book.clock.now();
-        assert!(book.ledger.receipts().claim_outgoing(now, now, &[], 10).await.unwrap().is_empty());
-        assert!(book.ledger.receipts().bring_up(key, now, now).await.unwrap().is_none());
+        assert!(book.ledger.receipts().claim_outgoing(now, &[], 10).await.unwrap().is_empty());
+        assert!(book.ledger.receipts().bring_up(key, now).await.unwrap().is_none());
     }
 
     async fn what_failed_on_its_way_to_the_line_may_be_sent_again(book) {
@@ -128,7 +128,8 @@ stories! {
         attempted(&book, key, failed()).await;
         let receipt = told(&book, "d1").await;
         assert_eq!((receipt.state, receipt.attempts, receipt.answer), (ReceiptState::Queued, 0, None));
-        attempted(&book, key, Attempted::Answered { answer: r#"{"woken":true}"#.to_owned() }).await;
+        let (receipts, answer) = (book.ledger.receipts(), r#"{"woken":true}"#.to_owned());
+        receipts.note_answer(&receipt.tenant, &receipt.dispatch, receipt.digest, answer).await.unwrap();
         assert_eq!(told(&book, "d1").await.answer.as_deref(), Some(r#"{"woken":true}"#));
     }
 

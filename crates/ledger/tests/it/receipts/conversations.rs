@@ -1,11 +1,11 @@
-//! Whose a conversation is: to whom belongs what an agent says there without naming an entry.
+//! Owners of conversations: who gets the replies of an agent that name no entry.
 
 use super::*;
 use crate::book::days;
 
 const EGRET: &str = "inst_acme_egret";
 
-/// What another agent of the tenant says to heron in the same conversation.
+/// A message of another agent of the tenant to heron in the same conversation.
 fn from(book: &Book, agent: &str, dispatch: &str) -> NewReceipt {
     NewReceipt {
         sender: format!("agent:{agent}").into(),
@@ -20,7 +20,7 @@ async fn heard(book: &Book, receipt: NewReceipt) -> (EntryId, ReceiptKey) {
     (entry, told(book, dispatch.as_str()).await.key)
 }
 
-/// To whom heron speaks.
+/// The recipient of heron's replies.
 async fn speaks(book: &Book, to: Option<&EntryId>) -> Option<ReceiptKey> {
     let receipts = book.ledger.receipts();
     receipts.said(&HERON.into(), &"post-ci".into(), to, utterance(book, "well")).await.unwrap()

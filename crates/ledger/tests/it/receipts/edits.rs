@@ -1,4 +1,4 @@
-//! What an agent says otherwise afterwards.
+//! Edits of replies.
 
 use ledger::{REPLIES, REPLY_BYTES, Reply};
 

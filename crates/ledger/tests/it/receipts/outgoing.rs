@@ -1,4 +1,4 @@
-//! Deliveries that are attempted, and attempted again.
+//! Attempts of deliveries, and their retries.
 
 use ledger::Outgoing;
 
@@ -7,14 +7,15 @@ use crate::book::minutes;
 
 async fn claims(book: &Book) -> Vec<Outgoing> {
     let now = book.clock.now();
-    book.ledger.receipts().claim_outgoing(now, now + minutes(1), &[], 10).await.unwrap()
+    book.ledger.receipts().claim_outgoing(now + minutes(1), &[], 10).await.unwrap()
 }
 
 async fn next(book: &Book) -> Option<Moment> {
-    book.ledger.receipts().next_outgoing(&[]).await.unwrap()
+    let next = book.ledger.receipts().next_outgoing(&[]).await.unwrap();
+    next.map(|left| book.clock.now() + left)
 }
 
-/// Whether the bytes of anything are still kept.
+/// Whether any body is still stored.
 fn bodies(book: &Book) -> i64 {
     book.beside().query_row("SELECT count(body) FROM receipts", [], |row| row.get(0)).unwrap()
 }
@@ -42,8 +43,8 @@ stories! {
         book.winds(minutes(5));
         let now = book.clock.now();
         let receipts = book.ledger.receipts();
-        let first = receipts.claim_outgoing(now, now + minutes(1), &[], 2).await.unwrap();
-        let rest = receipts.claim_outgoing(now, now + minutes(1), &[], 2).await.unwrap();
+        let first = receipts.claim_outgoing(now + minutes(1), &[], 2).await.unwrap();
+        let rest = receipts.claim_outgoing(now + minutes(1), &[], 2).await.unwrap();
         let names: Vec<_> = first.iter().chain(&rest).map(|out| out.receipt.dispatch.to_string()).collect();
         assert_eq!(names, ["early", "middle", "late"]);
     }
@@ -90,7 +91,7 @@ stories! {
         assert_eq!(told(&book, "d1").await.state, ReceiptState::Failed);
         let key = opened(&book, scheduled(&book, "d1", "hello", at)).await;
         let now = book.clock.now();
-        assert!(book.ledger.receipts().bring_up(key, now, now + minutes(1)).await.unwrap().is_some());
+        assert!(book.ledger.receipts().bring_up(key, now + minutes(1)).await.unwrap().is_some());
         book.ledger.receipts().withdraw(key, "{}".to_owned()).await.unwrap();
         let again = known(&book, scheduled(&book, "d1", "hello", at)).await;
         assert_eq!((again.key, again.state), (key, ReceiptState::Queued), "what was brought up is not taken back");
@@ -104,18 +105,18 @@ stories! {
         assert!(claims(&book).await.is_empty());
         let now = book.clock.now();
         let receipts = book.ledger.receipts();
-        let brought = receipts.bring_up(key, now, now + minutes(1)).await.unwrap().unwrap();
+        let brought = receipts.bring_up(key, now + minutes(1)).await.unwrap().unwrap();
         assert_eq!((brought.receipt.state, brought.receipt.due), (ReceiptState::Queued, Some(now + minutes(1))));
-        assert!(receipts.bring_up(key, now, now + minutes(1)).await.unwrap().is_none(), "somebody is at it");
+        assert!(receipts.bring_up(key, now + minutes(1)).await.unwrap().is_none(), "somebody is at it");
         assert_eq!(next(&book).await, Some(now + minutes(1)), "and if they never report it is due again");
         book.winds(minutes(1));
         let now = book.clock.now();
-        assert!(receipts.bring_up(key, now, now + minutes(1)).await.unwrap().is_some(), "a second ring finds it due");
+        assert!(receipts.bring_up(key, now + minutes(1)).await.unwrap().is_some(), "a second ring finds it due");
         attempted(&book, key, delivered(&book)).await;
         book.winds(minutes(5));
         let now = book.clock.now();
-        assert!(receipts.bring_up(key, now, now).await.unwrap().is_none());
-        assert!(receipts.bring_up(ReceiptKey(4711), now, now).await.unwrap().is_none());
+        assert!(receipts.bring_up(key, now).await.unwrap().is_none());
+        assert!(receipts.bring_up(ReceiptKey(4711), now).await.unwrap().is_none());
     }
 
     async fn what_the_caller_was_told_in_spite_of_a_failure_is_kept_with_it(book) {

@@ -31,6 +31,20 @@ stories! {
         assert!(kept(&book, word(&book, "line", "hello")).await > entry, "a repeat is not known any more");
     }
 
+    async fn a_step_of_the_wall_clock_by_thirty_one_days_deletes_no_receipts(book) {
+        let entry = kept(&book, word(&book, "line", "hello")).await;
+        book.acknowledges(HERON, &[&entry]).await;
+        let called = opened(&book, call(&book, "call", "hello")).await;
+        attempted(&book, called, delivered(&book)).await;
+        opened(&book, call(&book, "newest", "hello")).await;
+        let start = book.clock.now();
+        for wall in [start + days(31), start - days(31), start] {
+            book.clock.set(wall);
+            book.prunes().await;
+            assert_eq!(keys(&book).await, ["newest", "call", "line"]);
+        }
+    }
+
     async fn a_receipt_says_how_its_entry_ended_when_the_entry_is_gone(book) {
         let start = book.clock.now();
         let taken = kept(&book, word(&book, "taken", "hello")).await;
@@ -64,7 +78,7 @@ stories! {
         book.prunes().await;
         assert_eq!(keys(&book).await, ["newest", "far"]);
         let now = book.clock.now();
-        assert!(book.ledger.receipts().bring_up(key, now, now + minutes(1)).await.unwrap().is_some());
+        assert!(book.ledger.receipts().bring_up(key, now + minutes(1)).await.unwrap().is_some());
         attempted(&book, key, delivered(&book)).await;
         book.winds(days(29));
         book.prunes().await;

@@ -1,4 +1,4 @@
-//! What agents say back.
+//! Replies of agents.
 
 use ledger::{REPLIES, REPLY_BYTES};
 

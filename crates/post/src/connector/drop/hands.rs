@@ -1,59 +1,73 @@
-//! Work in a directory that may hang, as one behind a network does. What hangs holds a thread that the whole house
-//! works with and that nobody can take back, so only so many are ever sent into one directory: each holds its place
-//! until it really returns, however long ago it was given up.
+//! File operations with a deadline and a limit per directory.
+//!
+//! A directory on a network may hang, and a hanging operation blocks its thread for good. So only a few operations
+//! run in one directory at the same time, on threads of their tenant. Each holds its permit until it really returns,
+//! even if it was given up long ago.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use posthouse_time::{Late, Timepiece};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::place::Trouble;
+use super::threads::{Slot, Threads};
 
-/// How long a free hand and its work are waited for, together. Disks that work are far quicker.
+/// Time limit for getting a permit and doing the work, together. Healthy disks are far faster.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Those who may be at work in one directory.
+/// Permits for operations in one directory, and the threads of its tenant.
 #[derive(Clone, Debug)]
-pub(super) struct Hands(pub Arc<Semaphore>);
+pub(super) struct Hands {
+    pub here: Arc<Semaphore>,
+    pub threads: Arc<Threads>,
+}
 
 impl Hands {
-    /// Has the work done as soon as a hand is free.
+    /// Runs the job as soon as a permit is free.
     pub async fn work<T: Send + 'static>(
         &self,
         timepiece: &Timepiece,
         job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, Trouble> {
         let working = async {
-            // Never closed, and as good as held up if it were.
-            let hand = Arc::clone(&self.0).acquire_owned().await.map_err(|_| Trouble::Hung)?;
-            done(hand, job).await
+            // The semaphore is never closed.
+            let hand = Arc::clone(&self.here).acquire_owned().await.map_err(|_| Trouble::Hung)?;
+            let slot = self.threads.slot().await.ok_or(Trouble::Hung)?;
+            self.done(hand, slot, job).await
         };
         timepiece.within(PATIENCE, working).await.unwrap_or_else(|Late| Err(Trouble::Hung))
     }
 
-    /// Has the work done if a hand is free now; nothing otherwise.
+    /// Runs the job if a permit is free now. `None` otherwise.
     pub async fn work_if_free<T: Send + 'static>(
         &self,
         timepiece: &Timepiece,
         job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
     ) -> Result<Option<T>, Trouble> {
-        let Ok(hand) = Arc::clone(&self.0).try_acquire_owned() else { return Ok(None) };
-        let worked = timepiece.within(PATIENCE, done(hand, job)).await;
+        let Ok(hand) = Arc::clone(&self.here).try_acquire_owned() else { return Ok(None) };
+        let Some(slot) = self.threads.slot_if_free() else { return Ok(None) };
+        let worked = timepiece.within(PATIENCE, self.done(hand, slot, job)).await;
         worked.unwrap_or_else(|Late| Err(Trouble::Hung)).map(Some)
     }
-}
 
-/// Disks take their time, which is not taken from everybody else.
-async fn done<T: Send + 'static>(
-    hand: OwnedSemaphorePermit,
-    job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-) -> Result<T, Trouble> {
-    let work = move || {
-        let _held = hand;
-        job()
-    };
-    tokio::task::spawn_blocking(work).await.map_err(|lost| Trouble::Io(std::io::Error::other(lost)))?
+    /// Runs the job on a thread of the tenant, so that a slow disk does not block the runtime.
+    async fn done<T: Send + 'static>(
+        &self,
+        hand: OwnedSemaphorePermit,
+        slot: Slot,
+        job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let (tell, told) = oneshot::channel();
+        let work = move || {
+            let done = job();
+            // The permit is freed before the result is sent, because the receiver may want one at once.
+            drop(hand);
+            let _ = tell.send(done);
+        };
+        self.threads.run(slot, work).map_err(Trouble::Io)?;
+        told.await.map_err(|lost| Trouble::Io(std::io::Error::other(lost)))?
+    }
 }
 
 #[cfg(test)]
@@ -65,7 +79,12 @@ mod tests {
     use super::*;
 
     fn hands(number: usize) -> (Hands, Timepiece) {
-        (Hands(Arc::new(Semaphore::new(number))), Timepiece::wound(Moment::default()))
+        (hands_of(number, &Arc::default()), Timepiece::wound(Moment::default()))
+    }
+
+    /// A directory with this many permits, of the tenant with these threads.
+    fn hands_of(number: usize, threads: &Arc<Threads>) -> Hands {
+        Hands { here: Arc::new(Semaphore::new(number)), threads: Arc::clone(threads) }
     }
 
     #[tokio::test]
@@ -75,13 +94,13 @@ mod tests {
         let hanging = hands.work(&timepiece, move || Ok(ended.recv().is_err()));
         let (given_up, ()) = tokio::join!(hanging, async { timepiece.wind(PATIENCE) });
         assert!(matches!(given_up, Err(Trouble::Hung)), "{given_up:?}");
-        // Nobody is sent after it, neither to look nor to write.
+        // No further operation starts, neither a poll nor a write.
         assert!(matches!(hands.work_if_free(&timepiece, || Ok(())).await, Ok(None)));
         let waiting = hands.work(&timepiece, || Ok(()));
         let (given_up, ()) = tokio::join!(waiting, async { timepiece.wind(PATIENCE) });
         assert!(matches!(given_up, Err(Trouble::Hung)), "{given_up:?}");
         drop(end);
-        // It waits for the hand that comes back.
+        // This waits for the permit that becomes free.
         assert!(hands.work(&timepiece, || Ok(())).await.is_ok());
         assert!(matches!(hands.work_if_free(&timepiece, || Ok(7)).await, Ok(Some(7))));
     }
@@ -101,8 +120,57 @@ mod tests {
             () = std::future::ready(()) => {}
         }
         tokio::task::spawn_blocking(move || begun.recv()).await.unwrap().unwrap();
-        assert_eq!(hands.0.available_permits(), 0);
+        assert_eq!(hands.here.available_permits(), 0);
         drop(end);
         assert!(hands.work(&timepiece, || Ok(())).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_tenants_hanging_folders_hold_only_its_own_threads() {
+        let timepiece = Timepiece::wound(Moment::default());
+        let (acme, zeta) = (Arc::<Threads>::default(), Arc::<Threads>::default());
+        let folders: Vec<Hands> = (0..5).map(|_| hands_of(4, &acme)).collect();
+        let (begin, begun) = mpsc::channel();
+        let mut ends = Vec::new();
+        let mut hanging = Vec::new();
+        for folder in folders.iter().cycle().take(20) {
+            let (end, ended) = mpsc::channel::<()>();
+            let (folder, timepiece, begin) = (folder.clone(), timepiece.clone(), begin.clone());
+            ends.push(end);
+            hanging.push(tokio::spawn(async move {
+                let hangs = move || {
+                    let _ = begin.send(());
+                    Ok(ended.recv().is_err())
+                };
+                folder.work(&timepiece, hangs).await
+            }));
+        }
+        // Exactly as many jobs as threads have begun. The others wait for one of these to return.
+        let begun = tokio::task::spawn_blocking(move || {
+            (0..8).for_each(|_| begun.recv().unwrap());
+            begun
+        });
+        let begun = begun.await.unwrap();
+        assert!(matches!(hands_of(4, &acme).work_if_free(&timepiece, || Ok(())).await, Ok(None)));
+        assert!(begun.try_recv().is_err());
+        // Jobs of another tenant still run.
+        assert!(matches!(hands_of(4, &zeta).work(&timepiece, || Ok(7)).await, Ok(7)));
+        ends.clear();
+        for hung in hanging {
+            assert!(hung.await.unwrap().is_ok());
+        }
+    }
+
+    #[test]
+    fn drop_folders_do_not_use_the_shared_blocking_pool() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (end, ended) = mpsc::channel::<()>();
+            let taken = tokio::task::spawn_blocking(move || ended.recv());
+            let (hands, timepiece) = hands(1);
+            assert!(matches!(hands.work(&timepiece, || Ok(7)).await, Ok(7)));
+            drop(end);
+            let _ = taken.await;
+        });
     }
 }

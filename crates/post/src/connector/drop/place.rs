@@ -1,5 +1,7 @@
-//! One directory, entered anew for every file: step by step from the folder that the house allows, through no
-//! symbolic link, and then used by its handle. Whoever may write in there cannot make us write elsewhere.
+//! Safe file access in a drop directory.
+//!
+//! The directory is opened anew for every file, component by component from the allowed folder, without following
+//! symbolic links, and then used by its handle. So a user who can write there cannot redirect our writes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,15 +15,15 @@ use rustix::io::Errno;
 use super::super::fresh;
 use super::hands::Hands;
 
-/// How many files may bear one id.
+/// The largest number of files with one id.
 const MOST_NAMESAKES: u32 = 99;
-/// A longer file than this is not one of ours, and is not read in order to be compared.
+/// The largest file that is read for comparison. A longer one is not ours.
 const LARGEST_KEPT: u64 = 8 * 1024 * 1024;
 
-/// Where files are dropped.
+/// A drop directory.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// The folder that the house allows; how one gets there is the operator's business.
+    /// The allowed folder. Symbolic links on the path to it are followed, because the operator chose it.
     root: PathBuf,
     below: Vec<OsString>,
     pub hands: Hands,
@@ -29,14 +31,14 @@ pub(super) struct Place {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
-    /// The way there is not what it should be; waiting does not mend that.
-    #[error("the drop directory is no plain directory: symbolic links are not followed")]
+    /// A component of the path is a link or not a directory. A permanent failure.
+    #[error("the drop directory is not a plain directory: symbolic links are not followed")]
     Crooked,
-    #[error("{MOST_NAMESAKES} other files bear this id")]
+    #[error("{MOST_NAMESAKES} other files have this id")]
     TooMany,
-    #[error("the drop directory does not answer")]
+    #[error("the drop directory does not respond")]
     Hung,
-    /// It may be back later: a disk that is full, not mounted, or mounted for reading only.
+    /// Perhaps temporary: a disk that is full, not mounted, or mounted read-only.
     #[error("the drop directory cannot be used: {0}")]
     Io(#[from] io::Error),
 }
@@ -47,10 +49,10 @@ impl From<Errno> for Trouble {
     }
 }
 
-/// A file that lies there.
+/// The result of reading a file.
 pub(super) enum Found {
     Nothing,
-    /// Something that is not to be read: a link, a directory, a pipe, or too long.
+    /// Not a readable file: a link, a directory, a pipe, or too long.
     Strange,
     Bytes(Vec<u8>),
 }
@@ -60,13 +62,13 @@ impl Place {
         Self { root: root.to_owned(), below: below.iter().map(OsStr::to_owned).collect(), hands }
     }
 
-    /// Where it is, for the operator alone.
+    /// Its path, for operators only.
     pub fn path(&self) -> PathBuf {
         self.root.iter().chain(self.below.iter().map(OsString::as_os_str)).collect()
     }
 
-    /// Puts the bytes under `{stem}{ending}`, or under `{stem}-2{ending}` and so on where that name is taken.
-    /// Nothing is written when one of these is the `same`. Answers with the name, after everything is on disk.
+    /// Writes the bytes to `{stem}{ending}`, or to `{stem}-2{ending}` and so on if that name is taken. If one of these
+    /// files is the `same`, nothing is written. Returns the name after everything is synced to disk.
     pub fn put(
         &self,
         stem: &str,
@@ -81,7 +83,7 @@ impl Place {
                 1 => format!("{stem}{ending}"),
                 _ => format!("{stem}-{number}{ending}"),
             };
-            // Somebody else may take the name between the look and the rename; then it is looked at again.
+            // Another process may take the name between the read and the rename. Then the file is read again.
             for _ in 0..2 {
                 match read(&dir, &name, LARGEST_KEPT)? {
                     Found::Bytes(kept) if same(&kept) => {
@@ -108,7 +110,7 @@ impl Place {
         read(&self.enter()?, name, at_most)
     }
 
-    /// Writes a file and takes it away again.
+    /// Writes a temporary file and removes it.
     pub fn probe(&self) -> Result<(), Trouble> {
         Draft::write(&self.enter()?, b"").map(drop)
     }
@@ -126,7 +128,7 @@ impl Place {
     }
 }
 
-/// A file under a name that nobody looks at, until it is whole. What never gets a name is taken away.
+/// A temporary file with a hidden name until it is complete. It is removed if it never gets its final name.
 struct Draft<'d> {
     dir: &'d OwnedFd,
     name: String,
@@ -145,7 +147,7 @@ impl<'d> Draft<'d> {
         Ok(draft)
     }
 
-    /// False when the name is taken.
+    /// Renames the file to its final name. False if the name is taken.
     fn place(&mut self, name: &str) -> Result<bool, Trouble> {
         match self.rename(name) {
             Err(Errno::EXIST) => Ok(false),
@@ -159,7 +161,7 @@ impl<'d> Draft<'d> {
 
     fn rename(&self, name: &str) -> Result<(), Errno> {
         match rustix::fs::renameat_with(self.dir, &self.name, self.dir, name, RenameFlags::NOREPLACE) {
-            // Some file systems of the network cannot rename so carefully. A look just before has to do there.
+            // Some network file systems do not support NOREPLACE. A check just before the rename must do there.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 match rustix::fs::statat(self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
                     Err(Errno::NOENT) => rustix::fs::renameat(self.dir, &self.name, self.dir, name),
@@ -181,7 +183,7 @@ impl Drop for Draft<'_> {
 }
 
 fn read(dir: &OwnedFd, name: &str, at_most: u64) -> Result<Found, Trouble> {
-    // Not to be caught by a pipe that nobody writes to.
+    // NONBLOCK, so that a pipe without a writer does not block us.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -194,12 +196,12 @@ fn read(dir: &OwnedFd, name: &str, at_most: u64) -> Result<Found, Trouble> {
         return Ok(Found::Strange);
     }
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(at_most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > at_most { Ok(Found::Strange) } else { Ok(Found::Bytes(bytes)) }
 }
 
-/// The name is on disk too, where directories can be synced at all.
+/// Syncs the directory entry to disk, on file systems that can sync directories.
 fn sync(dir: &OwnedFd) -> Result<(), Trouble> {
     match rustix::fs::fsync(dir) {
         Err(Errno::INVAL) => Ok(()),

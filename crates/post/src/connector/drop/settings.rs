@@ -1,7 +1,8 @@
-//! What is stored about drop directories.
+//! Settings of the file-drop connector.
 
 use std::path::{Component, Path, PathBuf};
 
+use posthouse_wire::TenantId;
 use serde_json::Value;
 
 use super::super::memory::Memory;
@@ -24,10 +25,15 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// `allowed` are the folders below which the house lets files be dropped.
-    pub fn read(settings: &Value, allowed: &[PathBuf], memory: &Memory) -> Result<Self, BadSettings> {
+    /// `allowed` are the folders of `post.drop_dirs`, below which files may be written.
+    pub fn read(
+        settings: &Value,
+        allowed: &[PathBuf],
+        memory: &Memory,
+        tenant: &TenantId,
+    ) -> Result<Self, BadSettings> {
         let fields = Fields::read(settings, "", &["dirs", "format"])?;
-        let dirs = fields.agents("dirs", |value, at| place(value, at, allowed, memory))?;
+        let dirs = fields.agents("dirs", |value, at| place(value, at, allowed, memory, tenant))?;
         let format = match fields.text("format")? {
             None | Some("json") => Format::Json,
             Some("txt") => Format::Text,
@@ -37,23 +43,29 @@ impl Settings {
     }
 }
 
-fn place(value: &Value, at: String, allowed: &[PathBuf], memory: &Memory) -> Result<Place, BadSettings> {
+fn place(
+    value: &Value,
+    at: String,
+    allowed: &[PathBuf],
+    memory: &Memory,
+    tenant: &TenantId,
+) -> Result<Place, BadSettings> {
     let Some(dir) = value.as_str().map(Path::new).filter(|dir| dir.is_absolute()) else {
         return Err(BadSettings::malformed(at, "must be an absolute path"));
     };
     if dir.as_os_str().as_encoded_bytes().contains(&0) {
-        return Err(BadSettings::malformed(at, "is no path"));
+        return Err(BadSettings::malformed(at, "is not a valid path"));
     }
-    // A way back up might lead out again, past what was compared.
+    // `..` could lead out of the allowed folder after the comparison.
     if dir.components().any(|part| part == Component::ParentDir) {
-        return Err(BadSettings::malformed(at, "must not hold `..`"));
+        return Err(BadSettings::malformed(at, "must not contain `..`"));
     }
     let below = |root: &PathBuf| {
         let rest = dir.strip_prefix(root).ok()?;
-        Some(Place::new(root, rest, Hands(memory.hands(dir))))
+        Some(Place::new(root, rest, Hands { here: memory.hands(dir), threads: memory.threads(tenant) }))
     };
     allowed.iter().find_map(below).ok_or_else(|| {
-        let why = format!("`{at}` lies below none of the folders that the house allows (post.drop_dirs)");
+        let why = format!("`{at}` is not below a folder that the server allows (post.drop_dirs)");
         BadSettings::NotAllowed(why)
     })
 }

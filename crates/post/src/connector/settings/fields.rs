@@ -1,4 +1,4 @@
-//! Settings read name by name, so that whoever wrote them hears which one is wrong.
+//! Reader of connector settings. Every error names the setting.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use super::BadSettings;
 use crate::connector::wired::Wired;
 
-/// The longest name of an agent that a connector may claim, in characters.
+/// The longest name of an agent in the settings, in characters.
 const LONGEST_NAME: usize = 128;
 
-/// One object of the settings, all of whose names are known.
+/// An object of the settings without unknown names.
 pub(in crate::connector) struct Fields<'v> {
     at: String,
     object: &'v Map<String, Value>,
@@ -33,12 +33,12 @@ impl<'v> Fields<'v> {
         }
     }
 
-    /// A text with something in it.
+    /// A string that is not empty.
     pub fn text(&self, name: &str) -> Result<Option<&'v str>, BadSettings> {
         match self.given(name) {
             None => Ok(None),
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(_) => Err(self.wrong(name, "must be a text that is not empty")),
+            Some(_) => Err(self.wrong(name, "must be a string that is not empty")),
         }
     }
 
@@ -64,7 +64,7 @@ impl<'v> Fields<'v> {
         number.map(Some).ok_or_else(wrong)
     }
 
-    /// The map from agents' names to what stands behind them, each read by `read` from its value and path.
+    /// The map from agent names to their settings. `read` gets each value and its path.
     pub fn agents<T>(
         &self,
         name: &str,
@@ -78,18 +78,18 @@ impl<'v> Fields<'v> {
         BadSettings::malformed(self.path_of(name), why)
     }
 
-    /// Null is as good as absent.
+    /// The value of a setting. Null counts as absent.
     pub fn given(&self, name: &str) -> Option<&'v Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    /// The name of a setting as whoever wrote it finds it.
+    /// The dotted path of a setting.
     pub fn path_of(&self, name: &str) -> String {
         if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
     }
 }
 
-/// A map from agents' names, at the path `at`.
+/// Reads a map from agent names at the path `at`.
 pub(in crate::connector) fn wired<'v, T>(
     map: &'v Value,
     at: &str,
@@ -100,7 +100,10 @@ pub(in crate::connector) fn wired<'v, T>(
     for (agent, value) in map {
         let usable = (1..=LONGEST_NAME).contains(&agent.chars().count()) && !agent.contains(char::is_control);
         if !usable {
-            return Err(BadSettings::malformed(at, "holds a name that is empty, too long or not printable"));
+            return Err(BadSettings::malformed(
+                at,
+                "contains a name that is empty, too long or not printable",
+            ));
         }
         let path = if at.is_empty() { agent.clone() } else { format!("{at}.{agent}") };
         wired.insert(agent.clone(), read(value, path)?);
@@ -111,9 +114,9 @@ pub(in crate::connector) fn wired<'v, T>(
 fn stranger_why(stranger: &str, known: &[&str]) -> String {
     match stranger {
         "authorization" | "hmac_secret" => {
-            "is a secret, which is handed over apart from the settings".to_owned()
+            "is a secret, which must be given apart from the settings".to_owned()
         }
-        _ if known.is_empty() => "is not a setting: there are none".to_owned(),
-        _ => format!("is not a setting: known are {}", known.join(", ")),
+        _ if known.is_empty() => "is unknown: there are no settings".to_owned(),
+        _ => format!("is unknown: the settings are {}", known.join(", ")),
     }
 }

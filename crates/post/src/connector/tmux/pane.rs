@@ -1,5 +1,7 @@
-//! Panes, by way of the tmux program. It is run directly, and no text ever stands on its command line: one that
-//! begins with `-` would be taken for a flag, and a `;` at its end for the end of the command.
+//! Access to panes by the `tmux` program.
+//!
+//! The program is run without a shell. Message texts are never arguments: tmux would read a leading `-` as a flag and
+//! a trailing `;` as the end of the command.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,17 +14,17 @@ use tokio::process::Command;
 
 use super::super::fresh;
 
-/// How long one run of the program may take. It hands over to a server on the same machine and ends.
+/// Time limit of one run. The program only talks to a server on the same machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The program, and the server that it speaks to.
+/// The tmux program and the socket of its server.
 pub(super) struct Program {
     pub path: PathBuf,
     pub socket: Option<PathBuf>,
     pub patience: Duration,
 }
 
-/// A place in a session.
+/// A pane, by session, window and index.
 pub(super) struct Target<'a> {
     pub session: &'a str,
     pub window: u64,
@@ -35,20 +37,20 @@ impl std::fmt::Display for Target<'_> {
     }
 }
 
-/// A pane that is there.
+/// An existing pane.
 pub(super) struct Pane {
-    /// By which it is known even if panes are moved about.
+    /// The tmux pane id, which stays the same when panes are moved.
     id: String,
-    /// Somebody scrolls in it, and keys would go to the scrolling.
+    /// The pane is in copy mode, which would consume the keys.
     in_mode: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
-    /// No server, no such session, or nothing alive in that place of it.
+    /// No server, no such session, no such pane, or a dead pane.
     #[error("{0}")]
     Gone(String),
-    #[error("tmux did not end in time")]
+    #[error("tmux did not finish in time")]
     TimedOut,
     #[error("tmux could not be run: {0}")]
     Unrun(#[from] io::Error),
@@ -57,9 +59,9 @@ pub(super) enum Trouble {
 }
 
 impl Program {
-    /// Looks the place up.
+    /// Looks up a pane.
     pub async fn find(&self, target: &Target<'_>) -> Result<Pane, Trouble> {
-        // The equals sign asks for this very session, not for one whose name begins so.
+        // `=` matches the exact session name. Otherwise tmux matches prefixes.
         let window = format!("={}:{}", target.session, target.window);
         let format = "#{pane_index} #{pane_id} #{pane_dead} #{pane_in_mode}";
         let listed = self.run(["list-panes", "-t", &window, "-F", format], None).await?;
@@ -71,18 +73,21 @@ impl Program {
         let mut panes = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         match panes.find(|pane| pane.first() == Some(&index.as_str())).as_deref() {
             Some([_, id, "0", mode]) => Ok(Pane { id: (*id).to_owned(), in_mode: *mode != "0" }),
-            Some(_) => Err(Trouble::Gone("what ran in the pane has ended".to_owned())),
+            Some(_) => Err(Trouble::Gone("the program in the pane has ended".to_owned())),
             None => Err(Trouble::Gone(format!("can't find pane: {index}"))),
         }
     }
 
-    /// Pastes the text as one paste, whatever lines it has, and presses Enter.
+    /// Pastes the text as one paste, even with several lines, and presses Enter. An empty text is only Enter.
     pub async fn type_into(&self, pane: &Pane, text: &str) -> Result<(), Trouble> {
-        // A buffer of its own for each call: a shared one might be pasted by somebody else, or hold somebody else's.
+        if text.is_empty() {
+            return self.press_enter(pane).await;
+        }
+        // Each call has its own buffer, because concurrent calls would overwrite a shared one.
         let buffer = fresh::name("posthouse-");
         let typed = self.load_and_paste(pane, &buffer, text).await;
         if typed.is_err() {
-            // What may have been loaded is somebody's text and must not stay.
+            // The buffer may contain a private text, so it is deleted.
             let _ = self.run(["delete-buffer", "-b", &buffer], None).await;
         }
         typed
@@ -91,7 +96,8 @@ impl Program {
     async fn load_and_paste(&self, pane: &Pane, buffer: &str, text: &str) -> Result<(), Trouble> {
         self.done("load-buffer", &["-b", buffer, "-"], Some(text)).await?;
         let id = pane.id.as_str();
-        // One sequence, which the server runs without a break: two texts at once must not share an Enter.
+        // One command sequence, which the server runs without interruption. Otherwise two concurrent texts could
+        // be joined before the first Enter.
         let mut sequence = vec!["-p", "-d", "-b", buffer, "-t", id];
         if pane.in_mode {
             sequence.extend([";", "copy-mode", "-q", "-t", id]);
@@ -100,12 +106,22 @@ impl Program {
         self.done("paste-buffer", &sequence, None).await
     }
 
+    async fn press_enter(&self, pane: &Pane) -> Result<(), Trouble> {
+        let id = pane.id.as_str();
+        match pane.in_mode {
+            true => {
+                self.done("copy-mode", &["-q", "-t", id, ";", "send-keys", "-t", id, "Enter"], None).await
+            }
+            false => self.done("send-keys", &["-t", id, "Enter"], None).await,
+        }
+    }
+
     async fn done(&self, verb: &'static str, arguments: &[&str], input: Option<&str>) -> Result<(), Trouble> {
         let output = self.run(std::iter::once(verb).chain(arguments.iter().copied()), input).await?;
         if output.status.success() { Ok(()) } else { Err(Trouble::Failed(verb, complaint(&output))) }
     }
 
-    /// One run. A program that does not end is killed.
+    /// Runs the program. It is killed after the time limit.
     async fn run(
         &self,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -115,7 +131,7 @@ impl Program {
         if let Some(socket) = &self.socket {
             command.args([Path::new("-S"), socket]);
         }
-        // Inside a pane of its own the house must not speak to the server around it by accident.
+        // If Posthouse itself runs in a pane, it must not use that tmux server by accident.
         command.args(arguments).env_remove("TMUX").env_remove("TMUX_PANE").kill_on_drop(true);
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -123,11 +139,11 @@ impl Program {
         let work = async {
             let write = async {
                 if let (Some(mut stdin), Some(input)) = (stdin, input) {
-                    // One that ends without reading says why by its status.
+                    // A program that ends without reading its input reports the reason by its status.
                     let _ = stdin.write_all(input.as_bytes()).await;
                 }
             };
-            // Both at once: a program that complains at length must not wait for us while we wait for it.
+            // Read and write concurrently, so that long error output cannot cause a deadlock.
             tokio::join!(child.wait_with_output(), write).0
         };
         match tokio::time::timeout(self.patience, work).await {
@@ -141,7 +157,7 @@ fn complaint(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     match text.lines().next().unwrap_or_default().trim() {
         "" => "no reason given".to_owned(),
-        // The rest of the line is a path of this machine, which is no business of whoever sent the text.
+        // The rest of the line is a local path, which senders must not see.
         line if line.starts_with("error connecting") || line.starts_with("no server") => {
             "no tmux server is running".to_owned()
         }
@@ -158,7 +174,7 @@ mod tests {
         let program = Program { path: "sh".into(), socket: None, patience: Duration::from_millis(10) };
         let ended = program.run(["-c", "exec sleep 600"], None).await;
         assert!(matches!(ended, Err(Trouble::TimedOut)));
-        // Whatever ends our patience ends the program; here it is the one who asked that went away.
+        // The program is also killed when its caller is dropped.
         let folder = tempfile::tempdir().unwrap();
         let written = folder.path().join("pid");
         let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", written.display());
@@ -174,7 +190,7 @@ mod tests {
         }
         let pid = std::fs::read_to_string(&written).unwrap();
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-        // Reaped a moment after it was killed.
+        // The process is reaped a moment after it was killed.
         while rustix::process::test_kill_process(pid).is_ok() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

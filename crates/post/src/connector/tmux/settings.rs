@@ -1,4 +1,4 @@
-//! What is stored about panes.
+//! Settings of the tmux connector.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ use super::super::wired::Wired;
 const LONGEST_SESSION: usize = 64;
 
 pub(super) struct Settings {
-    /// Agents to sessions.
+    /// Session names by agent.
     pub sessions: Wired<String>,
     pub window: u64,
     pub pane: u64,
-    /// Whether each text begins with a line that tells where it comes from.
+    /// Whether each text begins with a header line that names its origin.
     pub header: bool,
     pub socket: Option<PathBuf>,
 }
 
 impl Settings {
-    /// The program is the house's own to name. So are the servers besides the user's usual one: whoever may
-    /// choose either could have anything run.
+    /// The program and additional server sockets come from the configuration of the server only, because either choice
+    /// would let a connector run any program.
     pub fn read(settings: &Value, sockets: &[PathBuf]) -> Result<Self, BadSettings> {
         let known =
             ["sessions", "window", "pane", "header", "socket", "sessionMap", "windowIndex", "paneIndex"];
@@ -36,7 +36,7 @@ impl Settings {
         };
         match &settings.socket {
             Some(socket) if !sockets.contains(socket) => {
-                let why = format!("{} is none of the house's post.tmux_sockets", socket.display());
+                let why = format!("{} is not listed in post.tmux_sockets", socket.display());
                 Err(BadSettings::NotAllowed(why))
             }
             _ => Ok(settings),
@@ -44,16 +44,18 @@ impl Settings {
     }
 }
 
-/// By which of two names a setting goes here: ours, or the reference's.
+/// The name used for a setting: ours, or that of the reference implementation.
 fn called<'n>(fields: &Fields<'_>, ours: &'n str, theirs: &'n str) -> Result<&'n str, BadSettings> {
     match (fields.given(ours), fields.given(theirs)) {
-        (Some(_), Some(_)) => Err(fields.wrong(theirs, format!("is another name for `{ours}`: give one"))),
+        (Some(_), Some(_)) => {
+            Err(fields.wrong(theirs, format!("is another name for `{ours}`: set only one")))
+        }
         (None, Some(_)) => Ok(theirs),
         _ => Ok(ours),
     }
 }
 
-/// A name that tmux takes for nothing else: no pattern, no id, no part of a target.
+/// A session name that tmux cannot read as a pattern, an id or a target.
 fn session(value: &Value, path: String) -> Result<String, BadSettings> {
     let usable = |name: &&str| {
         (1..=LONGEST_SESSION).contains(&name.len())

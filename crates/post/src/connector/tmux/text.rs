@@ -1,24 +1,24 @@
-//! What is typed into a pane.
+//! Texts for panes: removal of control characters, and the header line.
 
 use std::fmt::Display;
 
-/// The longest word of the first line, in characters.
+/// The longest value in the header line, in characters.
 const LONGEST_WORD: usize = 80;
 
-/// Without control characters other than line ends and tabs: an escape sequence would be obeyed, not read, and
-/// could end the paste before its end.
+/// Removes control characters except newlines and tabs. The terminal would execute an escape sequence, and it could
+/// end the bracketed paste early.
 pub(super) fn cleaned(text: &str) -> String {
     text.chars().filter(|letter| matches!(letter, '\n' | '\t') || !letter.is_control()).collect()
 }
 
-/// The line that tells where a text comes from, each part under its name.
+/// The header line with the origin of a text, as `name=value` pairs.
 pub(super) fn header(parts: &[(&str, &dyn Display)]) -> String {
     let words: String =
         parts.iter().map(|(name, value)| format!(" {name}={}", word(&value.to_string()))).collect();
     format!("[posthouse{words}]\n")
 }
 
-/// A word on one line that cannot end the header and begin another.
+/// A value without characters that could end the header.
 fn word(text: &str) -> String {
     let harmless = |letter: char| {
         if letter.is_whitespace() || letter.is_control() || matches!(letter, '[' | ']') {

@@ -1,5 +1,7 @@
-//! What a receiver's answer says. Read leniently: a receiver that says nothing readable has still said 2xx. A reply is
-//! another matter: who gave one that cannot be read will give no other.
+//! Parser of webhook responses.
+//!
+//! The receipt is read leniently, because the status 2xx already means success. An unreadable `reply` is an error,
+//! because the receiver will not send another.
 
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
@@ -11,19 +13,19 @@ use serde_json::{Map, Value};
 use super::super::Answer;
 use super::super::reply::{self, Reply};
 
-/// The longest id and the longest warning that are kept of an answer, in bytes.
+/// The longest id or warning that is stored, in bytes.
 const LONGEST_NOTE: usize = 1024;
-/// How many warnings are kept.
+/// The largest number of stored warnings.
 const MOST_WARNINGS: usize = 20;
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct Heard {
-    /// Without names when it is no JSON object, or holds what no text can hold.
+    /// Empty if the body is not a JSON object, or contains an invalid string.
     said: Map<String, Value>,
     reply: Result<Option<Value>, &'static str>,
 }
 
-/// One name of the body alone, whatever stands beside it.
+/// Only the `reply` of a body. Other fields are skipped.
 #[derive(Deserialize)]
 struct Only<T> {
     reply: Option<T>,
@@ -50,12 +52,12 @@ impl Heard {
         }
     }
 
-    /// A 2xx means woken, unless the receiver itself says that nobody was.
+    /// A 2xx means woken, unless the receiver says `woken: false`.
     pub fn woken(&self, now: Moment, session: Option<&str>) -> WakeReceipt {
         let woken = self.said.get("woken") != Some(&Value::Bool(false));
         let mut warnings = self.warnings();
         if !woken && warnings.is_empty() {
-            warnings.push("the receiver says that nobody was woken".to_owned());
+            warnings.push("the receiver says that the agent was not woken".to_owned());
         }
         WakeReceipt {
             woken_at: now.millis(),
@@ -66,16 +68,16 @@ impl Heard {
         }
     }
 
-    /// The answer to the question, if there is one; what is wrong with it, if that cannot be one.
+    /// The answer in the response, if there is one, or why it is invalid.
     ///
-    /// It came back on the very connection that asked. A receiver that answers another question there, or in the name
-    /// of somebody else, mixes up its callers, and waiting on would only hide that until the time is over.
+    /// A receiver that names another question or agent in this response mixes up its callers. That is an error, because
+    /// waiting for another answer would only hide it until the deadline.
     pub fn reply(&self, agent_id: &str, asked: &CorrelationId) -> Result<Option<Answer>, &'static str> {
         let Some(given) = self.reply.as_ref().map_err(|why| *why)? else { return Ok(None) };
         Reply::read(given)?.to(agent_id, asked).map(Some)
     }
 
-    /// The first of three names that holds anything decides, even if what it holds is no text.
+    /// The first of three fields that is not null decides, even if it is not a string.
     fn delivery_id(&self) -> Option<String> {
         let given = |name: &&str| self.said.get(*name).is_some_and(|value| !value.is_null());
         ["delivery_id", "id", "ts"].iter().find(|name| given(name)).and_then(|name| self.note(name))
@@ -93,8 +95,8 @@ impl Heard {
     }
 }
 
-/// The reply in a body that cannot be read as a whole. What is merely passed over need be no text, so a body that is
-/// JSON by its marks shows whether it holds a reply even where half a surrogate stands in it.
+/// The reply in a body that cannot be parsed as a whole. Skipped strings are not decoded, so a body with half a
+/// surrogate pair elsewhere still shows whether it contains a reply.
 fn reply_alone(body: &[u8]) -> Result<Option<Value>, &'static str> {
     match serde_json::from_slice::<Only<IgnoredAny>>(body) {
         Ok(Only { reply: Some(_) }) => match serde_json::from_slice::<Only<Value>>(body) {
@@ -179,7 +181,7 @@ mod tests {
         ] {
             assert_eq!(heard(unreadable), Err("cannot be read"), "{}", String::from_utf8_lossy(unreadable));
         }
-        // What is no JSON at all, or has the trouble elsewhere, is no such reply.
+        // A body that is not JSON, or is invalid elsewhere, has no unreadable reply.
         for none in [
             br#"<html>{"reply":{"content":"42"}}"#.as_slice(),
             br#"{"reply":{"content":"42""#,

@@ -1,4 +1,4 @@
-//! What is stored about a webhook.
+//! Settings of the webhook connector.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::super::settings::{BadSettings, Fields, wired};
 use super::super::wired::Wired;
 
-/// How long one request may take if the settings do not say.
+/// The default timeout of one request.
 const TIMEOUT_MS: u64 = 5000;
-/// How long it may take at most.
+/// The longest timeout.
 const LONGEST_TIMEOUT_MS: u64 = 600_000;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub standard_webhooks: bool,
 }
 
-/// Where one agent is reached.
+/// The URLs of one agent.
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub url: String,
@@ -30,7 +30,7 @@ pub(super) struct Receiver {
 }
 
 impl Settings {
-    /// Reads the settings, or the reference's bare map from agents to URLs.
+    /// Reads the settings, or the bare map from agents to URLs of the reference implementation.
     pub fn read(settings: &Value, errand: &Errand) -> Result<Self, BadSettings> {
         let receiver = |value: &Value, path: String| Receiver::read(value, path, errand);
         if is_bare_map(settings) {
@@ -40,7 +40,7 @@ impl Settings {
         }
         let fields = Fields::read(settings, "", &["agents", "timeout_ms", "standard_webhooks"])?;
         let map = fields.given("agents").ok_or_else(|| fields.wrong("agents", "is missing"))?;
-        // The reference keeps the map as a text in its environment.
+        // The reference implementation keeps the map as a JSON string in an environment variable.
         let map = match map {
             Value::String(text) => Cow::Owned(
                 serde_json::from_str(text).map_err(|_| fields.wrong("agents", "must be a JSON object"))?,
@@ -63,7 +63,7 @@ impl Receiver {
             None => Ok(None),
             Some(url) => match errand.check(url) {
                 Ok(_) => Ok(Some(url.to_owned())),
-                // These two are the operator's to allow; every other refusal is the URL's own fault.
+                // The operator can allow these two. All other refusals are errors of the URL.
                 Err(refusal @ (Refusal::PlainHttp | Refusal::Address(_))) => {
                     Err(BadSettings::NotAllowed(format!("`{}`: {refusal}", fields.path_of(name))))
                 }
@@ -78,7 +78,7 @@ impl Receiver {
     }
 }
 
-/// Only objects with a `url`, and none of our own names: nobody calls an agent that by accident.
+/// A map of objects with a `url`, without our own field `agents`.
 fn is_bare_map(settings: &Value) -> bool {
     let Some(map) = settings.as_object() else { return false };
     !map.is_empty() && !map.contains_key("agents") && map.values().all(|value| value.get("url").is_some())

@@ -1,4 +1,4 @@
-//! A small house in memory, and programs at its door.
+//! An in-memory server and its clients, for tests.
 
 use axum::Router;
 use axum::body::Body;
@@ -8,7 +8,7 @@ use bus::Bus;
 use clock::Clock;
 use errand::Errand;
 use http::Request;
-use ledger::{Ledger, Owner, Place};
+use ledger::{Ledger, Location, Owner};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{InstanceId, Secret};
 use relay::{Enrolment, Relay};
@@ -27,7 +27,7 @@ pub struct House {
     door: Router,
 }
 
-/// Somebody at the door: what stands in the `Authorization` header.
+/// A client, with the value of its `Authorization` header.
 pub struct Program<'a> {
     house: &'a House,
     proof: String,
@@ -37,7 +37,7 @@ impl House {
     pub async fn open() -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
-        let ledger = Ledger::open(Place::Memory, time.clone()).await.unwrap();
+        let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
         let keys = Keys::read(&Secret::new(KEY)).unwrap();
         let (tokens, house) = (ledger.tokens(), ledger.house());
         let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
@@ -70,9 +70,10 @@ impl House {
             receipts: ledger.receipts(),
             exchanges: ledger.exchanges(),
             connectors: ledger.connectors(),
+            usage: ledger.usage(),
             relay: relay.clone(),
             clock: clock.unwrap(),
-            stamps: vault.stamps(&signer),
+            webhook_signer: vault.webhook_signer(&signer),
             errand,
             public_url,
             timepiece: time,
@@ -86,14 +87,14 @@ impl House {
         self.relay.enrol(wanted).await.unwrap().unwrap().instance.id
     }
 
-    /// A program with the credential itself.
+    /// A program that sends the credential itself (Basic).
     pub async fn program(&self, owner: &Owner) -> Program<'_> {
         let (client, secret) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
         let proof = format!("Basic {}", STANDARD.encode(format!("{client}:{}", secret.expose())));
         Program { house: self, proof }
     }
 
-    /// A program with a token for it.
+    /// A program that sends an access token (Bearer).
     pub async fn bearer(&self, owner: &Owner) -> Program<'_> {
         let (client, _) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
         let token = self.relay.keyring().grant_access(&client).await.unwrap().unwrap().access_token;

@@ -1,24 +1,24 @@
-//! Lengths of time as people write them.
+//! Durations as people write them.
 
 use std::time::Duration;
 
 use super::is_blank;
 
-/// Why a text is no length of time, and after how many characters that shows.
+/// Reason why a text is not a duration, with the number of characters before the error.
 pub(super) enum Misread {
-    /// Something else stands there.
+    /// Something else is there.
     Elsewhat { at: usize },
     /// A number too large for any calendar.
     TooLong,
 }
 
-/// A whole number and a unit of minutes, hours or days: what the stock agent reads. In minutes.
+/// A whole number and a unit of minutes, hours or days, as the stock agent reads it. In minutes.
 pub(super) fn stock_minutes(text: &str) -> Result<u64, Misread> {
     let mut reader = Reader { text, place: 0 };
     let count = reader.number()?;
     let at = reader.place;
     let seconds = match reader.unit()? {
-        // Seconds are no unit of that grammar.
+        // The stock grammar has no seconds.
         1 => return Err(Misread::Elsewhat { at }),
         seconds => seconds,
     };
@@ -69,14 +69,14 @@ impl<'a> Reader<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// The inner `None` is a number too large to count with.
+    /// The inner `None` is a number that is too large.
     fn number(&mut self) -> Result<Option<u64>, Misread> {
         let at = self.characters();
         let digits = self.take(|c| c.is_ascii_digit()).ok_or(Misread::Elsewhat { at })?;
         Ok(digits.parse().ok())
     }
 
-    /// How many seconds the unit has.
+    /// Number of seconds in the unit.
     fn unit(&mut self) -> Result<u64, Misread> {
         self.skip_blanks();
         let at = self.characters();

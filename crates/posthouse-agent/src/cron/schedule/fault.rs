@@ -1,32 +1,32 @@
-//! Why a text is no schedule, said so that the person who wrote it can mend it.
+//! Schedule errors: why a text is not a schedule, where it went wrong, and the nearest accepted form.
 
 use std::fmt;
 
-/// What is wrong, as a class that a caller can branch on.
+/// Class of the error, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// None of the accepted forms.
     Unrecognised,
-    /// `every`, followed by something that is no duration.
+    /// `every`, followed by something that is not a duration.
     BadIntervalDuration,
-    /// The fields of a cron expression, with a value that cannot be.
+    /// A cron expression with an impossible value.
     BadCron,
-    /// A timestamp that names no moment.
+    /// A timestamp that is not a valid time.
     BadTimestamp,
     /// A time past the end of the calendar.
     Overflow,
     /// A form that one reader takes for a delay and another for an interval.
     Ambiguous,
-    /// A zone that nobody knows.
+    /// An unknown time zone.
     UnknownZone,
-    /// A good schedule that never comes round again.
+    /// A valid schedule without a next run.
     NoFutureMatch,
-    /// A stored record that holds no schedule.
+    /// A stored record without a valid schedule.
     BadRecord,
 }
 
 impl Flaw {
-    /// The class in one word, as logs and tools name it.
+    /// The class as one word, for logs and tools.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unrecognised => "unrecognised",
@@ -42,12 +42,12 @@ impl Flaw {
     }
 }
 
-/// Why a text is no schedule, or a schedule has no next run.
+/// Reason why a text is not a schedule, or why a schedule has no next run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleFault {
     flaw: Flaw,
     why: String,
-    /// Characters before the place where reading stopped.
+    /// Number of characters before the error.
     at: Option<usize>,
     nearest: Option<String>,
 }
@@ -58,42 +58,42 @@ impl ScheduleFault {
     }
 
     pub(super) fn overflow() -> Self {
-        Self::new(Flaw::Overflow, "the time lies past the end of the calendar")
+        Self::new(Flaw::Overflow, "the time is past the end of the calendar")
     }
 
     pub(super) fn no_future_match(expr: &str) -> Self {
-        Self::new(Flaw::NoFutureMatch, format!("`{expr}` never comes round again"))
+        Self::new(Flaw::NoFutureMatch, format!("`{expr}` has no future run"))
     }
 
-    /// Names the place, counted in characters before it.
+    /// Sets the position, as the number of characters before it.
     pub(super) fn at(mut self, place: usize) -> Self {
         self.at = Some(place);
         self
     }
 
-    /// Moves the place by what was cut off before the part that was read.
+    /// Moves the position by the characters that were cut off before the parsed part.
     pub(super) fn shifted(mut self, by: usize) -> Self {
         self.at = self.at.map(|place| place.saturating_add(by));
         self
     }
 
-    /// Names the accepted form that the text comes closest to.
+    /// Sets the nearest accepted form.
     pub(super) fn nearest(mut self, form: impl Into<String>) -> Self {
         self.nearest = Some(form.into());
         self
     }
 
-    /// The class of the mistake.
+    /// The class of the error.
     pub fn flaw(&self) -> Flaw {
         self.flaw
     }
 
-    /// The character, counted from 1, where reading stopped. Absent when the fault is not in a text.
+    /// The character, counted from 1, at which parsing stopped. `None` if the error is not in a text.
     pub fn position(&self) -> Option<usize> {
         self.at.map(|place| place.saturating_add(1))
     }
 
-    /// The accepted form that the text comes closest to.
+    /// The nearest accepted form.
     pub fn suggestion(&self) -> Option<&str> {
         self.nearest.as_deref()
     }

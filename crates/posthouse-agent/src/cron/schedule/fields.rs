@@ -1,8 +1,8 @@
-//! Cron expressions: the stock agent's fields in its order, put as the matcher wants them.
+//! Cron expressions: parses the stock agent's fields and rewrites them for the matcher.
 //!
-//! Ranges that wrap, steps from a number upward and a Sunday called 7 are spelled out here as lists of
-//! values, so that one matcher serves both dialects. The last day of a month, the nearest working day
-//! and the n-th weekday are passed on as they are.
+//! Ranges that wrap, steps from a number upwards and Sunday as 7 are expanded to lists of values, so that
+//! one matcher serves both dialects. The last day of a month, the nearest working day and the n-th weekday
+//! are passed on unchanged.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 
-/// What one field may hold.
-struct Place {
+/// Definition of one field.
+struct FieldDefinition {
     name: &'static str,
     least: u32,
     most: u32,
@@ -22,16 +22,16 @@ struct Place {
     special: &'static str,
 }
 
-const fn plain(name: &'static str, least: u32, most: u32) -> Place {
-    Place { name, least, most, names: &[], special: "" }
+const fn plain(name: &'static str, least: u32, most: u32) -> FieldDefinition {
+    FieldDefinition { name, least, most, names: &[], special: "" }
 }
 
-const PLACES: [Place; 7] = [
+const PLACES: [FieldDefinition; 7] = [
     plain("minute", 0, 59),
     plain("hour", 0, 23),
-    Place { name: "day of the month", least: 1, most: 31, names: &[], special: "LW" },
-    Place { name: "month", least: 1, most: 12, names: &MONTHS, special: "" },
-    Place { name: "weekday", least: 0, most: 6, names: &DAYS, special: "L#" },
+    FieldDefinition { name: "day of the month", least: 1, most: 31, names: &[], special: "LW" },
+    FieldDefinition { name: "month", least: 1, most: 12, names: &MONTHS, special: "" },
+    FieldDefinition { name: "weekday", least: 0, most: 6, names: &DAYS, special: "L#" },
     plain("second", 0, 59),
     plain("year", 1970, 2099),
 ];
@@ -39,7 +39,7 @@ const MONTH_DAY: usize = 2;
 const MONTH: usize = 3;
 const WEEKDAY: usize = 4;
 
-/// The fields between the blanks, each with the number of characters before it.
+/// The fields between blanks, each with the number of characters before it.
 pub(super) fn split(expr: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut start = None;
@@ -56,7 +56,7 @@ pub(super) fn split(expr: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Reads minute, hour, day, month and weekday, and after them, if given, second and year.
+/// Reads minute, hour, day, month and weekday, then optionally second and year.
 pub(super) fn compile(expr: &str, dialect: Dialect) -> Result<Wall, ScheduleFault> {
     let fields = split(expr);
     if !(5..=PLACES.len()).contains(&fields.len()) {
@@ -71,9 +71,9 @@ pub(super) fn compile(expr: &str, dialect: Dialect) -> Result<Wall, ScheduleFaul
             ScheduleFault::new(Flaw::BadCron, why).at(*before).nearest(mended(&fields, index))
         };
         spelled.push(Field::read(field, &PLACES[index]).map_err(&misread)?);
-        // Stock knows Sunday's second number only where there are no seconds.
+        // Stock accepts 7 for Sunday only in expressions without seconds.
         if index == WEEKDAY && fields.len() > 5 && has_seventh(field) {
-            return Err(misread("beside seconds, Sunday is 0".to_owned()));
+            return Err(misread("in an expression with seconds, Sunday is 0 and not 7".to_owned()));
         }
     }
     let text = |index: usize| fields.get(index).map_or("", |field| field.1);
@@ -81,8 +81,8 @@ pub(super) fn compile(expr: &str, dialect: Dialect) -> Result<Wall, ScheduleFaul
         let Some(field) = spelled.get(index) else {
             return if index == 5 { "0".to_owned() } else { "*".to_owned() };
         };
-        // A full set of days is no restriction, unless the other field of days is a plain one: then
-        // either of the two is enough, and the full one always is.
+        // A full set of days is not a restriction, unless the other field of days is restricted: then a
+        // match of either field is enough, and the full one always matches.
         let restricts = match index {
             MONTH_DAY => !text(WEEKDAY).contains('*'),
             WEEKDAY => !text(MONTH_DAY).contains('*'),
@@ -105,7 +105,7 @@ pub(super) fn compile(expr: &str, dialect: Dialect) -> Result<Wall, ScheduleFaul
     Ok(wall.losing(Lost { days: spelled[MONTH_DAY].values.clone(), weekdays }))
 }
 
-/// The expression with names as numbers and nothing else changed, so that any reader of cron knows it.
+/// The expression with names replaced by numbers, so that every cron parser can read it.
 pub(super) fn without_names(expr: &str) -> String {
     let numbered = split(expr).into_iter().enumerate().map(|(index, (_, field))| {
         let names = PLACES.get(index).map_or(&[] as &[&str], |place| place.names);
@@ -121,8 +121,8 @@ pub(super) fn without_names(expr: &str) -> String {
     numbered.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether any of the days exists in any of the months. Asked beforehand, for a search that finds
-/// nothing takes long to find it.
+/// Whether any of the days exists in any of the months. Checked beforehand, because a search without a
+/// match takes long.
 fn some_month_has(months: &Field, days: &Field) -> bool {
     let longest = |month: u32| match month {
         2 => 29,
@@ -135,13 +135,13 @@ fn some_month_has(months: &Field, days: &Field) -> bool {
     months.open || months.values.iter().any(|month| *first <= longest(*month))
 }
 
-/// Whether Sunday goes by its second number; a step of 7 is no day.
+/// Whether Sunday is written as 7. A step of 7 is not a day.
 fn has_seventh(field: &str) -> bool {
     let spans = field.split(',').filter_map(|item| item.split('/').next());
     spans.flat_map(|span| span.split('-')).any(|day| count(day) == Ok(7))
 }
 
-/// The expression with the bad field left open: the nearest that would have been read.
+/// The expression with `*` in the bad field: the nearest accepted one.
 fn mended(fields: &[(usize, &str)], bad: usize) -> String {
     let kept = fields.iter().enumerate().map(|(index, field)| if index == bad { "*" } else { field.1 });
     format!("`{}`", kept.collect::<Vec<_>>().join(" "))
@@ -155,7 +155,7 @@ struct Field {
 }
 
 impl Field {
-    fn read(text: &str, place: &Place) -> Result<Self, String> {
+    fn read(text: &str, place: &FieldDefinition) -> Result<Self, String> {
         let mut field = Self::default();
         if text == "?" && !place.special.is_empty() {
             field.open = true;
@@ -173,7 +173,7 @@ impl Field {
         Ok(field)
     }
 
-    fn put(&self, place: &Place, full_restricts: bool) -> String {
+    fn put(&self, place: &FieldDefinition, full_restricts: bool) -> String {
         let full = self.values.len() as u32 > place.most - place.least;
         if self.open || (full && !full_restricts) {
             return "*".to_owned();
@@ -183,11 +183,11 @@ impl Field {
     }
 }
 
-/// `L`, `15W`, `5L`, `5#2`: checked in letters here, in meaning by the matcher.
-fn special(item: &str, place: &Place) -> Result<String, String> {
+/// `L`, `15W`, `5L`, `5#2`: only the syntax is checked here; the matcher checks the meaning.
+fn special(item: &str, place: &FieldDefinition) -> Result<String, String> {
     let is_value = |text: &str| value(text, place).map(|value| value.to_string());
     match item {
-        _ if place.special.is_empty() => Err("no special day is known here".to_owned()),
+        _ if place.special.is_empty() => Err("special days are not allowed in this field".to_owned()),
         "L" | "LW" if place.special == "LW" => Ok(item.to_owned()),
         _ => {
             let cut = item.find(['L', 'W', '#']).unwrap_or(item.len());
@@ -197,18 +197,18 @@ fn special(item: &str, place: &Place) -> Result<String, String> {
                 "L" | "#1" | "#2" | "#3" | "#4" | "#5" | "#L" => place.special.contains('#'),
                 _ => false,
             };
-            if known { Ok(is_value(day)? + mark) } else { Err("no such special day".to_owned()) }
+            if known { Ok(is_value(day)? + mark) } else { Err("unknown special day".to_owned()) }
         }
     }
 }
 
-fn expand(item: &str, place: &Place) -> Result<Vec<u32>, String> {
+fn expand(item: &str, place: &FieldDefinition) -> Result<Vec<u32>, String> {
     let (span, step) = match item.split_once('/') {
         None => (item, None),
         Some((span, step)) => (span, Some(count(step)?)),
     };
     if step == Some(0) {
-        return Err("a step of 0 goes nowhere".to_owned());
+        return Err("a step must be at least 1".to_owned());
     }
     let stride = step.unwrap_or(1);
     let (low, high) = match (span, span.split_once('-')) {
@@ -226,7 +226,7 @@ fn expand(item: &str, place: &Place) -> Result<Vec<u32>, String> {
     if low <= high {
         return Ok(steps(low, high, stride));
     }
-    // Past the end the range goes on at the beginning, where stock begins its steps.
+    // A range that wraps continues at the beginning, where stock begins its steps.
     let mut values = steps(low, place.most, stride);
     let last = values.last().copied().unwrap_or(low);
     let left = place.most - last;
@@ -241,13 +241,13 @@ fn steps(low: u32, high: u32, stride: u32) -> Vec<u32> {
 
 fn count(text: &str) -> Result<u32, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{text}` is no number"));
+        return Err(format!("`{text}` is not a number"));
     }
-    // What does not fit is past every bound anyway.
+    // A number that does not fit is above every bound anyway.
     Ok(text.parse().unwrap_or(u32::MAX))
 }
 
-fn value(text: &str, place: &Place) -> Result<u32, String> {
+fn value(text: &str, place: &FieldDefinition) -> Result<u32, String> {
     let named = place.names.iter().position(|name| *name == text).and_then(|at| u32::try_from(at).ok());
     let number = match named {
         Some(position) => position + place.least,
@@ -257,6 +257,6 @@ fn value(text: &str, place: &Place) -> Result<u32, String> {
     if (place.least..=place.most).contains(&number) {
         Ok(number)
     } else {
-        Err(format!("{text} is not within {} to {}", place.least, place.most))
+        Err(format!("{text} is not between {} and {}", place.least, place.most))
     }
 }

@@ -1,8 +1,7 @@
 //! Timestamps as the stock agent reads and writes them.
 //!
-//! The reader follows the habits of the language the stock agent is written in, since what it accepted
-//! once stands in stores: basic and extended forms, week dates, any one character between date and time,
-//! fractions cut after six digits.
+//! The reader accepts what Python's `fromisoformat` accepts, because stores contain such texts: basic and
+//! extended forms, week dates, any single character between date and time, fractions cut after six digits.
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -12,8 +11,8 @@ use jiff::{
 
 const DAY_IN_MICROS: i64 = 86_400_000_000;
 
-/// An instant as stock writes it: microseconds only when there are any, and the numeric offset that
-/// the zone has then.
+/// An instant as stock writes it: microseconds only if there are any, and the numeric offset that the zone
+/// has at that time.
 pub fn iso(at: Timestamp, zone: &TimeZone) -> String {
     let offset = zone.to_offset(at);
     let reading = offset.to_datetime(at);
@@ -32,12 +31,12 @@ pub fn iso(at: Timestamp, zone: &TimeZone) -> String {
     text
 }
 
-/// Reads what stock wrote. A text without an offset is read in the zone.
+/// Reads a time that stock wrote. A text without an offset is read in the zone.
 pub fn read_iso(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     Moment::read(text)?.instant(zone)
 }
 
-/// A date and a time of day, and how far east of Greenwich they were written, if that was said.
+/// A date and a time of day, with the offset east of UTC if the text has one.
 pub(super) struct Moment {
     reading: DateTime,
     east: Option<SignedDuration>,
@@ -58,7 +57,7 @@ impl Moment {
         Some(Self { reading: date.to_datetime(time), east })
     }
 
-    /// A wall time that a zone skips counts from before the gap; one that it repeats is the first.
+    /// A local time that the zone skips is counted from before the gap. One that it repeats is the first.
     pub(super) fn instant(&self, zone: &TimeZone) -> Option<Timestamp> {
         match self.east {
             Some(east) => Offset::UTC.to_timestamp(self.reading).ok()?.checked_sub(east).ok(),
@@ -66,7 +65,7 @@ impl Moment {
         }
     }
 
-    /// The reading as it was written, for showing.
+    /// The local time as written, for display.
     pub(super) fn to_the_minute(&self) -> String {
         format!("{}-{}", self.reading.year(), self.reading.strftime("%m-%d %H:%M"))
     }
@@ -75,7 +74,7 @@ impl Moment {
 struct Text(Vec<char>);
 
 impl Text {
-    /// Past the end there is a character that is nothing.
+    /// Past the end it returns a NUL character.
     fn at(&self, place: usize) -> char {
         self.0.get(place).copied().unwrap_or('\0')
     }
@@ -85,7 +84,7 @@ impl Text {
             .try_fold(0_u32, |sum, place| Some(sum.checked_mul(10)? + self.at(place).to_digit(10)?))
     }
 
-    /// How many characters the date has.
+    /// Number of characters of the date.
     fn separator(&self) -> usize {
         let length = self.0.len();
         if length == 7 {
@@ -93,7 +92,7 @@ impl Text {
         }
         match (self.at(4), self.at(5)) {
             ('-', 'W') if self.at(8) != '-' => 8,
-            // A weekday of two digits is none: the dash then stands between the week and the time.
+            // A weekday has one digit. With two, the dash separates the week from the time.
             ('-', 'W') if length > 10 && self.at(10).is_ascii_digit() => 8,
             ('-', _) => 10,
             ('W', _) => {
@@ -151,7 +150,7 @@ impl Text {
             return (sign + 1 == end).then_some((time, Some(SignedDuration::ZERO)));
         }
         let (offset, finished) = self.clock(sign + 1, end)?;
-        // A fraction of a second alone is no offset.
+        // A fraction of a second alone is not an offset.
         let micros = if offset.in_micros() < 1_000_000 { 0 } else { offset.in_micros() };
         if !finished || micros >= DAY_IN_MICROS {
             return None;
@@ -160,7 +159,8 @@ impl Text {
         Some((time, Some(east)))
     }
 
-    /// Hours, then minutes, seconds and a fraction as far as they go; and whether that was all there was.
+    /// Reads hours, then minutes, seconds and a fraction if present. Also returns whether the text ended
+    /// there.
     fn clock(&self, from: usize, end: usize) -> Option<(Clock, bool)> {
         let mut parts = [0_u32; 3];
         let mut place = from;
@@ -173,7 +173,7 @@ impl Text {
                 colons = next == ':';
             }
             if place >= end {
-                // Either the text is over, or a sign follows, or a mark with nothing after it.
+                // The text ends here, or a sign follows, or a separator with nothing after it.
                 let [hours, minutes, seconds] = parts;
                 return Some((Clock { hours, minutes, seconds, micros: 0 }, next == '\0'));
             }

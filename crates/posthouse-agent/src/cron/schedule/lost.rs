@@ -1,32 +1,32 @@
-//! The first days of March that the stock agent loses.
+//! Days at the beginning of March that the stock agent skips.
 //!
-//! Its search steps from the end of February by as many days as are left until the next listed day, and a
-//! listed day that February does not have carries it past the first of March: `*/10` lists the 31st, so
-//! three days after the 28th it stands on the 3rd. A store shared with a stock agent must not have two
-//! opinions of when a job runs, so its dialect loses the same days. Nobody else does.
+//! The stock agent's search steps from the end of February by the number of days until the next listed day.
+//! A listed day that February does not have carries it past the first of March: `*/10` lists the 31st, so
+//! three days after the 28th it arrives at the 3rd. A store shared with a stock agent needs the same run
+//! times, so the stock dialect skips the same days. The other dialect does not.
 
 use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
-/// What a pattern lists, as far as it decides which days are lost.
+/// Parts of a pattern that decide which days are lost.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
     /// Days of the month.
     pub(super) days: BTreeSet<u32>,
-    /// Weekdays on which the job runs whatever the day of the month; none when they are not restricted.
+    /// Weekdays on which the job runs whatever the day of the month. Empty if weekdays are not restricted.
     pub(super) weekdays: BTreeSet<u32>,
 }
 
 impl Lost {
-    /// Whether a search that was begun on one day passes over another, though it matches.
+    /// Whether a search that began on one day skips another, although it matches.
     pub(super) fn loses(&self, begun: Date, found: Date) -> bool {
         let march = found.first_of_month();
         if found.month() != 3 || begun >= march {
             return false;
         }
         let Ok(last) = march.yesterday().map(|last| last.day().unsigned_abs().into()) else { return false };
-        // A job that runs on the last of February walks into March by the hour and loses nothing.
+        // A job that runs on the last day of February reaches March hour by hour and loses nothing.
         if self.days.contains(&last) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Days and a time of day in plain words: `every monday 9am`, `weekdays at 9am`.
+//! Days and a time of day in words: `every monday 9am`, `weekdays at 9am`.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use super::is_blank;
 
 const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 
-/// What came of reading a text as a phrase.
+/// Result of reading a text as a phrase.
 pub(super) enum Phrase {
-    /// The cron fields it stands for.
+    /// The equivalent cron fields.
     Cron(String),
-    /// It begins with no day.
+    /// The text does not begin with a day.
     Elsewhat,
-    /// The days are good; what follows, after so many characters, is no time of day.
+    /// The days are valid; what follows, after `at` characters, is not a time of day.
     NoTime { at: usize, days: String },
 }
 
-/// Reads days, an optional `at`, and a time of day. The word `every` is taken off before.
+/// Reads days, an optional `at`, and a time of day. The caller has removed the word `every`.
 pub(super) fn read(text: &str) -> Phrase {
     let lower = text.to_ascii_lowercase();
     let mut words = words(&lower).into_iter().peekable();
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Phrase {
     while let Some(found) = words.peek().and_then(|(_, word)| days_of(word)) {
         days.extend(found);
         named.extend(words.next().map(|(_, word)| word.trim_end_matches(',')));
-        // Between days, and only there, an `and` says nothing new.
+        // An `and` is allowed only between days, and has no meaning of its own.
         while words.next_if(|(_, word)| matches!(*word, "and" | "&" | ",")).is_some() {}
     }
     if named.is_empty() {
@@ -54,7 +54,7 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// A day by its name, its plural or its first letters, or one of the words for several.
+/// A day by its name, its plural or its first letters, or one of the words for several days.
 fn days_of(word: &str) -> Option<Vec<usize>> {
     let word = word.trim_end_matches(',');
     let single = word.strip_suffix('s').unwrap_or(word);
@@ -81,7 +81,7 @@ fn weekdays(days: &BTreeSet<usize>) -> String {
     days.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// `9am`, `9:30 pm`, `14:30`, `noon`, `midnight`; a bare `9` could be either half of the day.
+/// `9am`, `9:30 pm`, `14:30`, `noon`, `midnight`. A bare `9` is refused, because it could be am or pm.
 fn time_of_day(text: &str) -> Option<(u8, u8)> {
     match text {
         "noon" => return Some((12, 0)),

@@ -1,4 +1,5 @@
-//! The wider grammar: seconds, sums, names, phrases, a zone of its own; and no form with two meanings.
+//! Posthouse's schedule grammar: seconds, sums, names, phrases and a zone per schedule; ambiguous forms are
+//! refused.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ fn read(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Schedule, Schedul
     };
     let name = &named[..named.find(is_blank).unwrap_or(named.len())];
     let Ok(own) = TimeZone::get(name) else {
-        let why = format!("`{name}` is no zone");
+        let why = format!("`{name}` is not a known time zone");
         let fault = ScheduleFault::new(Flaw::UnknownZone, why).at("TZ=".len());
         return Err(fault.nearest("`TZ=Europe/Berlin 0 9 * * *`"));
     };
@@ -73,7 +74,7 @@ fn read_in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Schedule,
     match sum(text) {
         Ok(_) | Err(Misread::TooLong) => Err(two_meanings(text)),
         Err(Misread::Elsewhat { at }) => {
-            let fault = ScheduleFault::new(Flaw::Unrecognised, "no form of schedule that is known");
+            let fault = ScheduleFault::new(Flaw::Unrecognised, "not a known form of schedule");
             Err(fault.at(at).nearest(nearest(text)))
         }
     }
@@ -88,13 +89,13 @@ fn nickname(text: &str) -> Result<Schedule, ScheduleFault> {
         let closest =
             NICKNAMES.into_iter().max_by_key(|(name, _)| shared(name)).map_or("@daily", |found| found.0);
         let at = shared(closest);
-        let fault = ScheduleFault::new(Flaw::Unrecognised, "no such nickname").at(at);
+        let fault = ScheduleFault::new(Flaw::Unrecognised, "unknown nickname").at(at);
         return Err(fault.nearest(format!("`{closest}`")));
     };
     Ok(Schedule::cron(expr, fields::compile(expr, Dialect::Posthouse)?, name))
 }
 
-/// One run after a while.
+/// One run after a delay.
 fn delay(rest: &str, now: Timestamp) -> Result<Schedule, ScheduleFault> {
     let (cut, rest) = trimmed(rest);
     let length = sum(rest).map_err(|misread| {
@@ -105,7 +106,7 @@ fn delay(rest: &str, now: Timestamp) -> Result<Schedule, ScheduleFault> {
     Ok(Schedule::once(run_at, format!("once in {rest}")))
 }
 
-/// A run each time a while has passed, or on certain days.
+/// A run after each interval, or on certain days.
 fn every(text: &str, rest: &str, now: Timestamp) -> Result<Schedule, ScheduleFault> {
     let (cut, rest) = trimmed(rest);
     if let Some(schedule) = in_words(text, rest).map_err(|fault| fault.shifted(cut))? {
@@ -130,7 +131,7 @@ fn shown(length: Duration) -> String {
     }
 }
 
-/// Days and a time, if the text begins with days.
+/// Days and a time of day, if the text begins with days.
 fn in_words(text: &str, phrase: &str) -> Result<Option<Schedule>, ScheduleFault> {
     match phrase::read(phrase) {
         Phrase::Elsewhat => Ok(None),
@@ -152,8 +153,8 @@ fn looks_like_cron(text: &str) -> bool {
 }
 
 fn two_meanings(text: &str) -> ScheduleFault {
-    let why = format!("`{text}` could mean once or again and again");
-    let ways = format!("one of `in {text}` and `+{text}` (once) or `every {text}` (again and again)");
+    let why = format!("`{text}` could mean once or repeatedly");
+    let ways = format!("one of `in {text}` and `+{text}` (once) or `every {text}` (repeatedly)");
     ScheduleFault::new(Flaw::Ambiguous, why).at(0).nearest(ways)
 }
 
@@ -164,7 +165,7 @@ fn unread(misread: Misread, flaw: Flaw, why: &str, nearest: &str) -> ScheduleFau
     }
 }
 
-/// A guess at what was meant, by the words in it.
+/// The accepted form that is probably meant, judged by the words in the text.
 fn nearest(text: &str) -> &'static str {
     let lower = text.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));

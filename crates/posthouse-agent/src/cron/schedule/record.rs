@@ -1,9 +1,9 @@
-//! The `schedule` object of a job record, as the stock agent keeps it.
+//! The `schedule` object of a job record, as the stock agent stores it.
 //!
-//! Stock knows whole minutes and one zone, and leaves fields it does not know alone. So an interval
-//! with seconds also carries `seconds`, beside the minutes rounded up, a schedule with its own zone
-//! carries `tz`, and a cron expression of our dialect says so in `dialect`; a stock agent reads past all
-//! of them and still has something sensible to run.
+//! The stock agent knows whole minutes and one zone, and keeps fields that it does not know. So an interval
+//! with seconds has an additional field `seconds` beside its minutes (rounded up), a schedule with its own
+//! zone has `tz`, and a cron expression of our dialect has `dialect`. A stock agent ignores these fields
+//! and still gets a sensible schedule.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Dialect, Flaw, Kind, Schedule, ScheduleFault, fields, iso, read_iso};
 
-/// Whose dialect a cron expression is in, when it is not the stock agent's.
+/// Dialect of a cron expression that is not the stock agent's.
 const OURS: &str = "posthouse";
 
 impl Schedule {
-    /// As a stock job record holds it.
+    /// The schedule as a stock job record holds it.
     pub fn to_record(&self, zone: &TimeZone) -> Value {
         let mut record = match &self.kind {
             Kind::Once { run_at } => json!({"kind": "once", "run_at": iso(*run_at, self.zone(zone))}),
@@ -39,12 +39,14 @@ impl Schedule {
         record
     }
 
-    /// Reads a record of either dialect, with the forbearance that stock shows to older ones: a missing
-    /// display is made up.
+    /// Reads a record of either dialect. Like the stock agent, it accepts older records: a missing display
+    /// is generated.
     pub fn from_record(value: &Value, zone: &TimeZone) -> Result<Self, ScheduleFault> {
-        let record = value.as_object().ok_or_else(|| bad("it is no object"))?;
-        let own =
-            text(record, "tz").map(TimeZone::get).transpose().map_err(|_| bad("its `tz` is no zone"))?;
+        let record = value.as_object().ok_or_else(|| bad("it is not an object"))?;
+        let own = text(record, "tz")
+            .map(TimeZone::get)
+            .transpose()
+            .map_err(|_| bad("its `tz` is not a known time zone"))?;
         let kind = text(record, "kind").ok_or_else(|| bad("it has no `kind`"))?;
         let mut schedule = match kind {
             "once" => once(record, own.as_ref().unwrap_or(zone))?,
@@ -57,7 +59,7 @@ impl Schedule {
                 };
                 Self::cron(expr, fields::compile(expr, dialect)?, expr)
             }
-            _ => return Err(bad("its `kind` is none of once, interval and cron")),
+            _ => return Err(bad("its `kind` is not once, interval or cron")),
         };
         if let Some(display) = text(record, "display") {
             schedule.display = display.to_owned();
@@ -69,7 +71,7 @@ impl Schedule {
 
 fn once(record: &Map<String, Value>, zone: &TimeZone) -> Result<Schedule, ScheduleFault> {
     let written = text(record, "run_at").ok_or_else(|| bad("it has no `run_at`"))?;
-    let run_at: Timestamp = read_iso(written, zone).ok_or_else(|| bad("its `run_at` names no moment"))?;
+    let run_at: Timestamp = read_iso(written, zone).ok_or_else(|| bad("its `run_at` is not a valid time"))?;
     Ok(Schedule::once(run_at, format!("once at {written}")))
 }
 
@@ -78,7 +80,7 @@ fn interval(record: &Map<String, Value>) -> Result<Schedule, ScheduleFault> {
         Some(seconds) => seconds,
         None => {
             let minutes = record.get("minutes").ok_or_else(|| bad("it has no `minutes`"))?;
-            whole_seconds(minutes).ok_or_else(|| bad("its `minutes` are no length of time"))?
+            whole_seconds(minutes).ok_or_else(|| bad("its `minutes` are not a valid duration"))?
         }
     };
     let display =
@@ -86,7 +88,7 @@ fn interval(record: &Map<String, Value>) -> Result<Schedule, ScheduleFault> {
     Ok(Schedule::interval(Duration::from_secs(seconds), display))
 }
 
-/// Stock writes whole minutes; an edited file may hold a fraction, which stock would honour.
+/// Stock writes whole minutes. An edited file may hold a fraction, which stock respects.
 fn whole_seconds(minutes: &Value) -> Option<u64> {
     if let Some(minutes) = minutes.as_u64() {
         return minutes.checked_mul(60);
@@ -100,5 +102,5 @@ fn text<'a>(record: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
 }
 
 fn bad(why: &str) -> ScheduleFault {
-    ScheduleFault::new(Flaw::BadRecord, format!("the record holds no schedule: {why}"))
+    ScheduleFault::new(Flaw::BadRecord, format!("the record has no valid schedule: {why}"))
 }

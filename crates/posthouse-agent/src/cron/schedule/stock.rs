@@ -1,4 +1,4 @@
-//! The grammar of the stock agent, form by form in its order.
+//! Schedule grammar of the stock agent, form by form in its order.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn read(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Schedule, Schedul
     if looks_like_cron(text) {
         return Ok(Schedule::cron(text, fields::compile(text, Dialect::Hermes019)?, text));
     }
-    // A capital T anywhere commits to a timestamp, and the stock agent does not come back from that.
+    // A capital T anywhere means a timestamp. The stock agent does not try other forms after that.
     if text.contains('T') || begins_with_date(text) {
         return timestamp(text, zone);
     }
@@ -32,7 +32,7 @@ fn read(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Schedule, Schedul
         Ok(minutes) => Ok(Schedule::once(later(now, minutes)?, format!("once in {text}"))),
         Err(Misread::TooLong) => Err(ScheduleFault::overflow().at(0)),
         Err(Misread::Elsewhat { at }) => {
-            let why = "neither a duration, an interval, a cron expression nor a timestamp";
+            let why = "not a duration, an interval, a cron expression or a timestamp";
             Err(ScheduleFault::new(Flaw::Unrecognised, why).at(at).nearest(nearest(text)))
         }
     }
@@ -49,7 +49,7 @@ fn interval(rest: &str, now: Timestamp) -> Result<Schedule, ScheduleFault> {
             return Err(fault.nearest("`every 30m`"));
         }
     };
-    // Whatever has no first run could never have been armed.
+    // A schedule without a first run could never be armed.
     later(now, minutes)?;
     Ok(Schedule::interval(Duration::from_secs(minutes * 60), format!("every {minutes}m")))
 }
@@ -60,7 +60,7 @@ fn later(now: Timestamp, minutes: u64) -> Result<Timestamp, ScheduleFault> {
     run_at.ok_or_else(|| ScheduleFault::overflow().at(0))
 }
 
-/// Five fields or more of which the first five hold nothing but what numbers are made of.
+/// Five or more fields, of which the first five contain only digits and `*-,/`.
 fn looks_like_cron(text: &str) -> bool {
     let numeric = |field: &&str| field.chars().all(|c| c.is_ascii_digit() || "*-,/".contains(c));
     text.split(is_blank).filter(|field| !field.is_empty()).take(5).filter(numeric).count() == 5
@@ -77,7 +77,7 @@ pub(super) fn begins_with_date(text: &str) -> bool {
 
 pub(super) fn timestamp(text: &str, zone: &TimeZone) -> Result<Schedule, ScheduleFault> {
     let Some(moment) = Moment::read(&text.replace('Z', "+00:00")) else {
-        let why = "read as a timestamp, but it names no moment";
+        let why = "looks like a timestamp, but is not a valid one";
         return Err(ScheduleFault::new(Flaw::BadTimestamp, why).at(0).nearest("`2026-02-03T14:00`"));
     };
     let run_at = moment.instant(zone).ok_or_else(|| ScheduleFault::overflow().at(0))?;

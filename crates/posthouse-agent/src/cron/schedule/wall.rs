@@ -1,7 +1,8 @@
-//! What matches on the wall, and which instants that is.
+//! Matching cron patterns against local time, across changes of the zone's offset.
 //!
-//! The matcher knows only readings of a clock. A zone's history is cut where its offset changes, and each
-//! piece is searched under its own offset; what the change skipped or repeated is decided here.
+//! The matcher knows only local times. The history of a zone is cut where its offset changes, and each
+//! piece is searched under its own offset. This module decides about local times that a change skips or
+//! repeats.
 
 use std::sync::Arc;
 
@@ -17,31 +18,31 @@ use jiff::{
 
 use super::{Dialect, lost::Lost};
 
-/// No zone's offset moves a reading by more than this.
+/// Upper bound of the shift by any zone's offset.
 const REACH: SignedDuration = SignedDuration::from_hours(48);
 
 /// A cron pattern, ready to match.
 #[derive(Clone, Debug)]
 pub(super) struct Wall {
     pattern: Arc<Cron>,
-    /// Whether a repeated hour counts twice: only for a schedule that runs all day long.
+    /// Whether a repeated hour counts twice: only for a schedule that runs in every hour.
     both_passes: bool,
-    /// Present for a pattern of the stock dialect that loses days.
+    /// Set for a pattern of the stock dialect that loses days.
     lost: Option<Lost>,
-    /// Set for a date that no calendar has.
+    /// Set for a date that does not exist in any year.
     never: bool,
     pub(super) dialect: Dialect,
 }
 
 impl PartialEq for Wall {
     fn eq(&self, other: &Self) -> bool {
-        // What is lost follows from the pattern and the dialect.
+        // `lost` follows from the pattern and the dialect.
         (self.both_passes, self.dialect, self.pattern.as_str())
             == (other.both_passes, other.dialect, other.pattern.as_str())
     }
 }
 
-/// The stretch between two changes of a zone's offset.
+/// The period between two changes of a zone's offset.
 struct Piece {
     begin: Option<Timestamp>,
     end: Option<Timestamp>,
@@ -58,19 +59,19 @@ impl Wall {
         Ok(Self { pattern: Arc::new(pattern), both_passes, lost: None, never: false, dialect })
     }
 
-    /// The same, known to match no day at all.
+    /// The same pattern, known to match no day at all.
     pub(super) fn never(mut self) -> Self {
         self.never = true;
         self
     }
 
-    /// The same, save for the days that it loses.
+    /// The same pattern without the days that it loses.
     pub(super) fn losing(mut self, lost: Lost) -> Self {
         self.lost = Some(lost);
         self
     }
 
-    /// The first instant strictly after `base` at which the wall clock of the zone matches.
+    /// The first instant strictly after `base` at which the local time of the zone matches.
     pub(super) fn after(&self, base: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         if self.never {
             return None;
@@ -83,7 +84,7 @@ impl Wall {
             let Some(end) = piece.end else { return found };
             match found {
                 Some(found) if found < end => return Some(found),
-                // Nothing matches until about there, so the pieces between need no search.
+                // Nothing matches until about there, so the pieces in between need no search.
                 Some(far) => from.at = end.max(far.checked_sub(REACH).ok()?),
                 None => return None,
             }
@@ -102,8 +103,8 @@ impl Wall {
         self.search(&from, piece.offset)
     }
 
-    /// The first match among the readings that were skipped when the piece began: they run as if the
-    /// clock had not been put forward, which is later by the gap.
+    /// The first match among the local times that were skipped when the piece began. They run as if the
+    /// clock had not been set forward, which is later by the gap.
     fn skipped(&self, piece: &Piece, from: &Start) -> Option<Timestamp> {
         let (begin, over) = piece.gap()?;
         let from = if from.at < begin { from.moved(begin) } else { *from };
@@ -124,10 +125,10 @@ impl Wall {
     }
 }
 
-/// Where a search begins.
+/// Start of a search.
 #[derive(Clone, Copy)]
 struct Start {
-    /// What the whole search is strictly after.
+    /// The whole search is strictly after this.
     base: Timestamp,
     at: Timestamp,
     inclusive: bool,
@@ -142,7 +143,7 @@ impl Start {
 impl Piece {
     fn around(at: Timestamp, zone: &TimeZone) -> Self {
         let offset = zone.to_offset(at);
-        // The change that happens at this very instant has happened.
+        // A change at exactly this instant counts as past.
         let just_after = at.checked_add(SignedDuration::from_nanos(1)).unwrap_or(at);
         let begin = zone.preceding(just_after).next().map(|change| change.timestamp());
         let end = zone.following(at).next().map(|change| change.timestamp());
@@ -152,13 +153,13 @@ impl Piece {
         Self { begin, end, offset, before }
     }
 
-    /// The instants to which skipped readings are moved.
+    /// The instants to which skipped local times are moved.
     fn gap(&self) -> Option<(Timestamp, Timestamp)> {
         let put_forward = self.offset.duration_since(self.before);
         self.stretch(put_forward)
     }
 
-    /// The instants whose readings were on the wall once before.
+    /// The instants whose local times occur for the second time.
     fn repeated(&self) -> Option<(Timestamp, Timestamp)> {
         let put_back = self.before.duration_since(self.offset);
         self.stretch(put_back)

@@ -1,12 +1,12 @@
-//! The zone that schedules are read in.
+//! Time zone of schedules.
 
 use jiff::tz::TimeZone;
 
-/// What the environment sets before any config is read.
+/// Environment variable that takes precedence over the configuration.
 const VARIABLE: &str = "HERMES_TIMEZONE";
 
-/// `HERMES_TIMEZONE`, else the name in the config, else the system's zone. A name that nobody knows is
-/// warned of, and the system's zone taken.
+/// The zone in `HERMES_TIMEZONE`, otherwise the configured one, otherwise the system's. An unknown name is
+/// logged, and the system's zone is used.
 pub fn zone(configured: Option<&str>) -> TimeZone {
     let of_environment = std::env::var(VARIABLE).ok();
     choose(of_environment.as_deref(), configured).unwrap_or_else(TimeZone::system)
@@ -18,7 +18,7 @@ fn choose(of_environment: Option<&str>, configured: Option<&str>) -> Option<Time
     match TimeZone::get(name) {
         Ok(zone) => Some(zone),
         Err(_) => {
-            tracing::warn!(zone = name, "no such time zone; the system's is used");
+            tracing::warn!(zone = name, "unknown time zone; using the system's");
             None
         }
     }

@@ -1,4 +1,4 @@
-//! Changes that wait together are written together: many callers, one lock, one flush.
+//! Batched writes of the job file: many waiting changes, one lock, one flush.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::document::Document;
 use super::file::JobFile;
 use crate::jobs::Fault;
 
-/// Between two changes of one process.
+/// Pause between two changes of one process.
 const BREATH: Duration = Duration::from_micros(300);
 
 pub(super) struct Batch {
@@ -21,12 +21,12 @@ pub(super) struct Batch {
 #[derive(Default)]
 struct Line {
     waiting: Vec<Box<dyn Task>>,
-    /// Somebody is writing and will look here again before going.
+    /// A thread is writing and will check the queue again before it ends.
     attended: bool,
 }
 
 trait Task: Send {
-    /// The caller may have gone away meanwhile; a claim that nobody hears of would only hold up others.
+    /// False if the caller has stopped waiting. A claim that nobody learns of would only block others.
     fn is_wanted(&self) -> bool;
     fn run(&mut self, document: &mut Document);
     fn settle(self: Box<Self>, written: Result<(), Fault>);
@@ -53,7 +53,7 @@ where
 
     fn settle(self: Box<Self>, written: Result<(), Fault>) {
         let Self { answer, reply, .. } = *self;
-        // A caller that went away after its work was done has had it done.
+        // Fails only if the caller has stopped waiting after its work was done.
         let _ = reply.send(written.and_then(|()| answer.ok_or_else(unfinished)));
     }
 }
@@ -63,7 +63,7 @@ impl Batch {
         Self { file, line: Arc::default() }
     }
 
-    /// Does `work` under the lock, and answers once what it changed is on the disk.
+    /// Runs `work` under the lock and returns after its changes are on disk.
     pub(super) async fn run<W, T>(&self, work: W) -> Result<T, Fault>
     where
         T: Send + 'static,
@@ -72,13 +72,14 @@ impl Batch {
         let (reply, answer) = oneshot::channel();
         if !self.stand_in_line(Box::new(Waiting { work: Some(work), answer: None, reply })) {
             let attendant = Attendant { file: Arc::clone(&self.file), line: Arc::clone(&self.line) };
-            // Detached from the caller: whoever else waits is served even if this caller goes away.
+            // Detached from the caller, so that other waiting callers are served even if this one stops
+            // waiting.
             tokio::task::spawn_blocking(move || attendant.serve());
         }
         answer.await.unwrap_or_else(|_| Err(unfinished()))
     }
 
-    /// Whether somebody attends the line already.
+    /// Queues the task. Returns whether a thread already serves the queue.
     fn stand_in_line(&self, task: Box<dyn Task>) -> bool {
         let mut line = self.line.lock();
         line.waiting.push(task);
@@ -96,7 +97,7 @@ impl Attendant {
         while self.is_needed() {
             let mut batch = Vec::new();
             let written = self.file.change(|document| {
-                // Only now: whoever came while we waited for the lock goes along.
+                // Taken under the lock, so that tasks that arrived while waiting for it join this batch.
                 batch = self.take_line();
                 for task in &mut batch {
                     task.run(document);
@@ -108,8 +109,8 @@ impl Attendant {
             for task in batch {
                 task.settle(written.clone());
             }
-            // Other processes ask for the lock every millisecond. Taken again in the same breath it would
-            // never be free when they do.
+            // Other processes try the lock every millisecond. Without a pause they would never find it
+            // free.
             std::thread::sleep(BREATH);
         }
     }
@@ -127,7 +128,7 @@ impl Attendant {
     }
 }
 
-/// Only a panic leaves the line attended by nobody; the next caller then serves it.
+/// Only a panic leaves the queue without a thread. The next caller then starts one.
 impl Drop for Attendant {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -137,5 +138,5 @@ impl Drop for Attendant {
 }
 
 fn unfinished() -> Fault {
-    Fault::Io("the change was not finished".to_owned())
+    Fault::Io("the change was not completed".to_owned())
 }

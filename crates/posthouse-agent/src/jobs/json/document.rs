@@ -1,5 +1,5 @@
-//! The text of the file. Jobs that nobody touched, and fields of the document that nobody here knows, are
-//! written back as they were read, to the letter.
+//! Text of the job file: parsing and writing. Unchanged jobs, and fields of the document that this code
+//! does not know, are written back byte for byte.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,19 +20,19 @@ pub(super) struct Document {
     written: Written,
 }
 
-/// What has been changed since it was read.
+/// Kind of change since the document was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Written {
     #[default]
     Nothing,
-    /// Something whose loss with the machine would cost nothing.
+    /// A change that may be lost in a machine crash without harm.
     Passing,
     Lasting,
 }
 
 struct Entry {
     text: Box<str>,
-    /// Nothing for what is no job at all; it is kept, and otherwise passed over.
+    /// `None` if the item is not a job. It is kept and otherwise ignored.
     job: Option<Job>,
 }
 
@@ -48,7 +48,7 @@ impl Entry {
 }
 
 impl Document {
-    /// `before` saves reading again what has not changed since.
+    /// Parses the file. Jobs that have not changed since `before` are not parsed again.
     pub(super) fn read(bytes: &[u8], before: Option<&Document>) -> Result<Self, Fault> {
         let text = std::str::from_utf8(bytes).map_err(|error| Fault::Unreadable(error.to_string()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -113,7 +113,7 @@ impl Document {
         self.written
     }
 
-    /// The text for the file, a job to a line. From then on nothing counts as changed.
+    /// The text for the file, one job per line. Afterwards nothing counts as changed.
     pub(super) fn write(&mut self, updated_at: &str) -> String {
         self.written = Written::Nothing;
         let mut text = String::from("{\"jobs\":[");
@@ -130,7 +130,7 @@ impl Document {
     }
 }
 
-/// Escapes bare control characters inside strings, which an editor or a shell may have put there.
+/// Escapes raw control characters inside strings. An editor or a shell may have put them there.
 fn escaped(text: &str) -> Cow<'_, str> {
     let mut repaired = String::new();
     let (mut inside, mut after_backslash) = (false, false);

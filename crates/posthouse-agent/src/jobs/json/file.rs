@@ -1,4 +1,4 @@
-//! The file on the disk: read when it has changed, replaced whole.
+//! Job file on disk: read when it has changed, replaced as a whole.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ use super::lock::{lock, try_lock};
 use crate::cron::schedule::iso;
 use crate::jobs::{Fault, Terms, Tick};
 
-/// How long another process may hold the lock.
+/// Longest wait for the lock of another process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct JobFile {
@@ -26,8 +26,8 @@ pub(super) struct JobFile {
     seen: Mutex<Option<Seen>>,
 }
 
-/// The file as it was last read or written. It is kept open: as long as it is, no other file can get its
-/// inode, so the same inode under the same name is the same file.
+/// The file as it was last read or written. It is kept open: no other file can get its inode meanwhile, so
+/// the same inode under the same name is the same file.
 struct Seen {
     _open: File,
     stamp: Stamp,
@@ -38,7 +38,7 @@ struct Seen {
 struct Stamp {
     device: u64,
     inode: u64,
-    /// These two are for an edit in place, by hand.
+    /// Size and time detect a manual edit in place.
     size: u64,
     modified: (i64, i64),
 }
@@ -71,7 +71,7 @@ impl JobFile {
         &self.path
     }
 
-    /// What the file holds at present. No file is no jobs.
+    /// The current content of the file. A missing file means no jobs.
     pub(super) fn current(&self) -> Result<Arc<Document>, Fault> {
         let mut seen = self.seen.lock();
         let stamp = match fs::metadata(&self.path) {
@@ -86,7 +86,7 @@ impl JobFile {
             return Ok(Arc::clone(&seen.document));
         }
         let mut open = File::open(&self.path)?;
-        // Of the open file, which may already be a later one than was asked about above.
+        // Metadata of the opened file, which may be newer than the one checked above.
         let stamp = Stamp::of(&open.metadata()?);
         let mut text = Vec::new();
         open.read_to_end(&mut text)?;
@@ -95,7 +95,7 @@ impl JobFile {
         Ok(document)
     }
 
-    /// Reads, lets `work` change what it will, and writes, all under the lock.
+    /// Reads the file, lets `work` change it, and writes it, all under the lock.
     pub(super) fn change(&self, work: impl FnOnce(&mut Document)) -> Result<(), Fault> {
         let lock = self.locked()?;
         let mut document = Document::clone(&*self.current()?);
@@ -106,8 +106,8 @@ impl JobFile {
         }
         let folder = self.replace(document)?;
         drop(lock);
-        // The file was flushed, but its new name is the folder's. The next process need not wait for that:
-        // what it writes on top of ours cannot reach the disk before ours does.
+        // The file is flushed, but its new name is part of the folder. The lock can be released before the
+        // folder is flushed: what the next process writes cannot reach the disk before this change does.
         if written == Written::Lasting {
             File::open(folder)?.sync_all()?;
         }
@@ -126,9 +126,9 @@ impl JobFile {
         lock(&path, self.patience)
     }
 
-    /// Answers with the folder that the file lies in.
+    /// Returns the folder that contains the file.
     fn replace(&self, mut document: Document) -> Result<PathBuf, Fault> {
-        // Where a link points to, so that the link stays one.
+        // Follows a symbolic link, so that the link stays a link.
         let target = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let folder = target.parent().unwrap_or(&self.folder).to_owned();
         let mark = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0)).simple();
@@ -141,7 +141,7 @@ impl JobFile {
         let open = match written {
             Ok(file) => file,
             Err(error) => {
-                // What is left behind is only litter; the fault is what matters.
+                // A draft that is left behind is harmless. The error of the write matters.
                 let _ = fs::remove_file(&draft);
                 return Err(error.into());
             }
@@ -158,8 +158,8 @@ impl JobFile {
     }
 }
 
-/// Flushed before it is renamed, always: a name that points to a file whose bytes never reached the disk
-/// would be an empty job list after a power failure.
+/// Always flushed before the rename. Otherwise a power failure could leave the name pointing to an empty
+/// file, which means no jobs.
 fn write_draft(path: &Path, text: &[u8]) -> std::io::Result<File> {
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text)?;

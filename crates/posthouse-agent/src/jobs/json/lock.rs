@@ -1,4 +1,4 @@
-//! The stock agent's locks: `flock` on a file beside the jobs.
+//! File locks of the stock agent: `flock` on a file beside the jobs.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use crate::jobs::Fault;
 
-/// The first pause between two tries, and the longest. A change takes a few milliseconds.
+/// Shortest and longest pause between attempts. A change takes a few milliseconds.
 const NAPS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
 
-/// Holds the lock until the file is dropped. Fails after `patience`: asked for again and again, since a
+/// Takes the lock, which is held until the file is dropped. Fails after `patience`. It polls, because a
 /// blocking wait could not be given up.
 pub(super) fn lock(path: &Path, patience: Duration) -> Result<File, Fault> {
     let file = open(path)?;
@@ -29,7 +29,7 @@ pub(super) fn lock(path: &Path, patience: Duration) -> Result<File, Fault> {
     Ok(file)
 }
 
-/// Nothing while somebody else holds it.
+/// `None` while another process holds the lock.
 pub(super) fn try_lock(path: &Path) -> Result<Option<File>, Fault> {
     let file = open(path)?;
     Ok(take(&file)?.then_some(file))

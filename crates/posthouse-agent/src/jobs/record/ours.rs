@@ -1,5 +1,5 @@
-//! What we keep in a record beyond the stock agent's fields: who holds a fire, which fire times are
-//! settled, and the job's policy. A stock agent carries all of it along unread.
+//! Additional fields of a job record: the claim, the settled fire times and the policy. A stock agent keeps
+//! them without reading them.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use serde_json::{Map, Value, json};
 use super::Job;
 use crate::cron::schedule::{iso, read_iso};
 
-/// How long a claim lasts without being renewed.
+/// Lifetime of a claim that is not renewed.
 pub(in crate::jobs) const LEASE: Duration = Duration::from_secs(60);
-/// How long a claim lasts that says nothing about itself: the stock agent's.
+/// Lifetime of a claim without an end of its own, as the stock agent writes it.
 const STOCK_LEASE: SignedDuration = SignedDuration::from_secs(300);
-/// Settled fire times kept in full. What is earlier than all of them counts as settled, too.
+/// Number of settled fire times that are stored. Times earlier than all of them count as settled, too.
 const SETTLED: usize = 64;
-/// Skipped fires kept to be shown.
+/// Number of skipped fires that are stored for display.
 const SKIPPED: usize = 16;
 const OURS: &str = "posthouse";
 
-/// A fire that was let go.
+/// A fire that was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     pub fire_at: Timestamp,
-    /// When it came.
+    /// When it arrived.
     pub at: Timestamp,
 }
 
-/// Who holds a fire. `at` and `by` are what a stock agent reads and writes.
+/// Claim of a fire. A stock agent reads and writes `at` and `by`.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::jobs) struct FireClaim {
     pub at: Timestamp,
     pub by: String,
-    /// Nothing in a stock agent's claim.
+    /// `None` in a stock agent's claim.
     pub token: Option<String>,
     pub fire_at: Option<Timestamp>,
     pub until: Timestamp,
-    /// The run was counted by `dispatch`.
+    /// `dispatch` has counted the run.
     pub dispatched: bool,
 }
 
@@ -58,9 +58,9 @@ impl FireClaim {
         })
     }
 
-    /// A claim of ours says until when, and a clock that lags a little behind its owner's still honours it;
-    /// an end that lies further ahead than any lease was written before a clock was set back. A stock claim
-    /// is fresh for 300 s, and one dated in the future is stale.
+    /// Our own claim has an end, and a clock that lags a little still respects it. An end further ahead
+    /// than any lease was written before a clock was set back, so it does not count. A stock claim is valid
+    /// for 300 s, and one dated in the future is stale.
     pub(in crate::jobs) fn is_held(&self, now: Timestamp) -> bool {
         if self.token.is_some() {
             return now < self.until && self.until.duration_since(now).unsigned_abs() <= 2 * LEASE;
@@ -93,12 +93,12 @@ impl FireClaim {
 }
 
 impl Job {
-    /// Whether this fire time has had its run, or was let go.
+    /// Whether this fire time has run or was skipped.
     pub(in crate::jobs) fn is_settled(&self, fire_at: Timestamp) -> bool {
         let fire_at = fire_at.as_microsecond();
         let settled = self.settled();
-        // The list is in order and only its earliest are ever dropped, so what is earlier than a full list
-        // may have been on it.
+        // The list is sorted, and only its earliest times are ever dropped. So a time earlier than a full
+        // list may have been in it.
         settled.binary_search(&fire_at).is_ok()
             || (settled.len() >= SETTLED && settled.first().is_some_and(|earliest| fire_at < *earliest))
     }
@@ -123,7 +123,7 @@ impl Job {
         self.ours().insert("skipped".to_owned(), Value::Array(rows));
     }
 
-    /// The contract's own policy is what an absent field means.
+    /// An absent field means the contract's default policy.
     pub(in crate::jobs) fn set_policy(&mut self, policy: &Policy) {
         if *policy == Policy::default() {
             if let Some(Value::Object(ours)) = self.fields.get_mut(OURS) {
@@ -137,7 +137,7 @@ impl Job {
     fn settled(&self) -> Vec<i64> {
         let times = self.fields.get(OURS).and_then(|ours| ours.get("settled")).and_then(Value::as_array);
         let mut times: Vec<i64> = times.into_iter().flatten().filter_map(Value::as_i64).collect();
-        // Somebody may have edited the file by hand.
+        // A manual edit may have changed the order.
         times.sort_unstable();
         times
     }

@@ -1,4 +1,4 @@
-//! The ticker's scan, one record at a time.
+//! Rules for the ticker's scan for due jobs, one record at a time.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::cron::schedule::{Kind, Schedule, iso, read_iso};
 use crate::jobs::record::{FireClaim, truthy};
 use crate::jobs::{Job, Terms};
 
-/// The least that a one-shot stays with the ticker that took it.
+/// Shortest time that a one-shot stays with the ticker that took it.
 const RUN_CLAIM: Duration = Duration::from_secs(1800);
 
 /// A job to run now.
 #[derive(Clone, Debug)]
 pub struct Due {
     pub job: Job,
-    /// What to claim it under.
+    /// Fire time to claim.
     pub fire_at: Timestamp,
-    /// Later than the schedule forgives: the times between then and now are passed over, and the job's
-    /// policy says what becomes of them.
+    /// Later than the schedule's grace. The times between then and now are skipped, and the job's policy
+    /// decides about them.
     pub missed: bool,
 }
 
-/// Whether a record is due, and what the scan leaves in it. `id` is for a record that has none.
+/// Whether a record is due, and how the scan changes it. `id` is for a record without one.
 pub(in crate::jobs) fn due(
     job: &Job,
     id: &str,
@@ -67,8 +67,8 @@ fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> Seen {
     let Some(fire_at) = job.next_run_at().filter(|next| *next <= now) else {
         return Seen::NotDue { changed: recovered };
     };
-    // A time that has had its run can only stand here because somebody else counted the next run from a
-    // clock behind ours; no claim would ever win it.
+    // A settled time can be here only if another process computed the next run from a clock behind ours. No
+    // claim would ever win it.
     if job.is_settled(fire_at) || moved_zone(job, &schedule, fire_at, now, zone) {
         return Seen::NotDue { changed: advance(job, now.max(fire_at), zone) || recovered };
     }
@@ -80,13 +80,13 @@ fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> Seen {
         return Seen::Due { fire_at, missed: false, changed: true };
     }
     let missed = now.duration_since(fire_at).unsigned_abs() > schedule.grace(now, zone);
-    // The backlog is dropped before the one run that stands for it: a crash in between costs that run
-    // and not a burst of them.
+    // The backlog is dropped before its single replacement run. A crash in between loses that run, but
+    // never causes a burst of runs.
     let changed = missed && advance(job, now, zone);
     Seen::Due { fire_at, missed, changed: changed || recovered }
 }
 
-/// A one-shot stays due until its run is marked, so a run that goes on has to be seen by its claims.
+/// A one-shot stays due until its run is marked, so its claims show whether it is running.
 fn is_running(job: &Job, now: Timestamp, terms: &Terms) -> bool {
     let handed_out = job.field("run_claim").and_then(|claim| claim.get("at")).and_then(Value::as_str);
     let fresh = handed_out.and_then(|at| read_iso(at, &TimeZone::system())).is_some_and(|at| {
@@ -96,7 +96,7 @@ fn is_running(job: &Job, now: Timestamp, terms: &Terms) -> bool {
     fresh || FireClaim::of(job).is_some_and(|claim| claim.is_held(now))
 }
 
-/// Finds a next run where an edit by hand left none.
+/// Computes a next run if a manual edit left none.
 fn recover(job: &mut Job, schedule: &Schedule, now: Timestamp, terms: &Terms) -> bool {
     if recurring(job, &terms.zone).is_some() {
         return advance(job, now, &terms.zone);
@@ -108,9 +108,10 @@ fn recover(job: &mut Job, schedule: &Schedule, now: Timestamp, terms: &Terms) ->
     next.is_some()
 }
 
-/// A cron time means a reading of the wall clock. If it was written under an offset that this zone does not
-/// have then, the agent has moved, and a reading that is still to come here is waited for. (The stock agent
-/// compares with the present offset instead and so loses a run whenever the clocks change.)
+/// Detects that the agent has changed its time zone. A cron time means a time on the local clock. If it was
+/// written with an offset that this zone does not have at that time, and the local time is still to come
+/// here, the job waits for it. (The stock agent compares with the present offset instead and so loses a run
+/// whenever daylight saving changes.)
 fn moved_zone(job: &Job, schedule: &Schedule, fire_at: Timestamp, now: Timestamp, zone: &TimeZone) -> bool {
     if !matches!(schedule.kind(), Kind::Cron { .. }) {
         return false;
@@ -119,19 +120,19 @@ fn moved_zone(job: &Job, schedule: &Schedule, fire_at: Timestamp, now: Timestamp
     offset != zone.to_offset(fire_at) && reading > zone.to_datetime(now)
 }
 
-/// The offset and the reading of a time as it was written; nothing if it names no offset.
+/// The offset and the local time of a time as written. `None` if it has no offset.
 fn written(text: &str) -> Option<(Offset, DateTime)> {
     let pieces = Pieces::parse(text).ok()?;
     let offset = pieces.to_numeric_offset()?;
     Some((offset, DateTime::from_parts(pieces.date(), pieces.time()?)))
 }
 
-/// Mends what a direct edit of the file may have broken, so that the job is found again.
+/// Repairs what a direct edit of the file may have broken, so that the job is found again.
 fn mend(job: &Job, id: &str) -> (Job, bool) {
     let mut mended = job.clone();
     let fields = &mut mended.fields;
     if !fields.get("id").is_some_and(truthy) {
-        // What older writers called it.
+        // Name of the field in older versions.
         let old = fields.remove("job_id").filter(truthy);
         fields.insert("id".to_owned(), old.unwrap_or_else(|| id.into()));
     }

@@ -1,4 +1,4 @@
-//! Claim, renew, dispatch, mark.
+//! Rules for claim, renew, dispatch and mark.
 
 use jiff::Timestamp;
 use posthouse_wire::cron::Overlap;
@@ -8,12 +8,12 @@ use super::{Step, Then, advance, is_once, is_spent, recurring};
 use crate::jobs::record::{FireClaim, LEASE, Skipped, truthy};
 use crate::jobs::{Claim, Claimed, Job, Lost, Marked, Outcome, Terms};
 
-/// Who asks for a fire.
+/// A request to claim a fire.
 #[derive(Clone, Debug)]
 pub(in crate::jobs) struct Bid {
     pub fire_at: Option<Timestamp>,
     pub owner: String,
-    /// Minted by the caller; it becomes the claim's if the bid wins.
+    /// Made by the caller. It becomes the claim's token if the bid wins.
     pub token: String,
 }
 
@@ -27,7 +27,7 @@ pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms
     }
     let standing = FireClaim::of(job);
     if let Some(held) = standing.as_ref().filter(|claim| claim.is_held(now)) {
-        // A stock claim says nothing about its fire time, so it may well be this one.
+        // A stock claim has no fire time, so it may be for this one.
         let Some(fire_at) =
             bid.fire_at.filter(|fire_at| held.token.is_some() && held.fire_at != Some(*fire_at))
         else {
@@ -40,8 +40,8 @@ pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms
     }
 
     let mut job = job.clone();
-    // The run that held another fire before and never came back had its chance: were its fire time not
-    // settled now, nothing would remember it once this claim has taken its place.
+    // The earlier claim has lapsed without a mark. Its fire time is settled now, because nothing would
+    // remember it after this claim has replaced it.
     if let Some(abandoned) = standing.and_then(|claim| claim.fire_at)
         && bid.fire_at != Some(abandoned)
     {
@@ -61,8 +61,8 @@ pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms
     Step::keep(Claimed::Won(Box::new(claim)), job)
 }
 
-/// A fire that may not wait for the run before it: settled without a run, so that no duplicate brings it
-/// back, and the job moves on to the one after it.
+/// Skips a fire that may not wait for the run before it. It is settled without a run, so that no duplicate
+/// brings it back, and the job advances to the next one.
 fn let_go(job: &Job, fire_at: Timestamp, now: Timestamp, terms: &Terms) -> Job {
     let mut job = job.clone();
     job.settle(fire_at);
@@ -71,19 +71,19 @@ fn let_go(job: &Job, fire_at: Timestamp, now: Timestamp, terms: &Terms) -> Job {
     job
 }
 
-/// The next run is counted from here. A fire may come early, or from a clock ahead of ours; counted from
-/// `now` alone the very occurrence that fired would be next.
+/// Time from which the next run is computed. A fire may come early, or from a clock ahead of ours. Computed
+/// from `now` alone, the occurrence that has just fired would be next again.
 fn base(now: Timestamp, fire_at: Option<Timestamp>) -> Timestamp {
     fire_at.map_or(now, |fire_at| now.max(fire_at))
 }
 
-/// A claim that has lapsed but that nobody took can still be renewed.
+/// A claim that has lapsed can still be renewed if no one else has claimed the job.
 pub(in crate::jobs) fn renew(job: &Job, claim: &Claim, now: Timestamp, terms: &Terms) -> Step<bool> {
     let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
         return Step::same(false);
     };
     let mut job = job.clone();
-    // The stock agent counts a claim's age from `at`, so that moves along.
+    // The stock agent computes a claim's age from `at`, so that is renewed as well.
     (held.at, held.until) = (now, now + LEASE);
     held.put(&mut job, &terms.zone);
     if let Some(Value::Object(run)) = job.fields.get_mut("run_claim")
@@ -101,7 +101,7 @@ pub(in crate::jobs) fn dispatch(job: &Job, claim: &Claim, terms: &Terms) -> Step
     if held.dispatched || !is_once(job) || job.repeat().times.is_none() {
         return Step::same(true);
     }
-    // Counted before, by somebody who died before the end: it has had its runs.
+    // Counted before by a process that died before the end: the job has used its runs.
     if is_spent(job) {
         return Step::remove(false);
     }
@@ -136,7 +136,7 @@ pub(in crate::jobs) fn mark(
     }
     if job.field("repeat").is_some_and(truthy) {
         let repeat = job.repeat();
-        // A one-shot with a limit was counted by `dispatch`.
+        // `dispatch` has already counted a one-shot with a limit.
         let counted = is_once(&job) && repeat.times.is_some() && repeat.completed > 0;
         let completed = repeat.completed + u64::from(!counted);
         if repeat.times.is_some_and(|times| completed >= times) {
@@ -148,7 +148,7 @@ pub(in crate::jobs) fn mark(
     Step::keep(Marked::Kept(Box::new(job.clone())), job)
 }
 
-/// Where a job stands after a run that was not its last by count.
+/// Sets the state of a job after a run that was not its last by count.
 fn go_on(job: &mut Job, base: Timestamp, terms: &Terms) {
     if advance(job, base, &terms.zone) {
         if job.text("state") != Some("paused") {
@@ -162,14 +162,14 @@ fn go_on(job: &mut Job, base: Timestamp, terms: &Terms) {
         job.set("state", "completed");
         return;
     }
-    // A recurring job is never turned off in silence: what ails it may be mended.
+    // A recurring job is never disabled silently: its problem may be repaired.
     job.set("state", "error");
     if job.last_error().is_none() {
         job.set("last_error", "no next run could be found for this schedule");
     }
 }
 
-/// Also when the rest of the schedule cannot be read.
+/// Works also if the rest of the schedule cannot be parsed.
 fn names_a_recurring_kind(job: &Job) -> bool {
     let kind = job.field("schedule").and_then(|schedule| schedule.get("kind")).and_then(Value::as_str);
     matches!(kind, Some("cron" | "interval"))

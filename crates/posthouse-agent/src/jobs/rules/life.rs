@@ -1,4 +1,4 @@
-//! Create, update, pause, resume, run now.
+//! Rules for create, update, pause, resume and run now.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -6,22 +6,22 @@ use serde_json::{Map, Value, json};
 use crate::cron::schedule::{Kind, Schedule, iso};
 use crate::jobs::{Change, Fault, Job, NewJob, Terms};
 
-/// Fields that only the verbs write. An id is a name that others keep; the claims are somebody's right.
+/// Fields that only the verbs write. Others refer to the id, and the claims belong to their owners.
 const FIXED: [&str; 4] = ["id", "fire_claim", "run_claim", "posthouse"];
-/// How much of a prompt makes a name.
+/// Characters of a prompt that make a default name.
 const NAME: usize = 50;
 
-pub(in crate::jobs) fn create(wish: &NewJob, id: &str, now: Timestamp, terms: &Terms) -> Result<Job, Fault> {
-    let schedule = Schedule::parse(&wish.schedule, terms.dialect, now, &terms.zone)?;
+pub(in crate::jobs) fn create(new: &NewJob, id: &str, now: Timestamp, terms: &Terms) -> Result<Job, Fault> {
+    let schedule = Schedule::parse(&new.schedule, terms.dialect, now, &terms.zone)?;
     let next = first_run(&schedule, now, terms)?;
     let once = matches!(schedule.kind(), Kind::Once { .. });
-    let times = wish.repeat.filter(|times| *times > 0).or(once.then_some(1));
-    let name = wish.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| name_from(&wish.prompt));
-    // Every field that the stock agent writes, so that it can run the job as well as we can.
+    let times = new.repeat.filter(|times| *times > 0).or(once.then_some(1));
+    let name = new.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| name_from(&new.prompt));
+    // Every field that the stock agent writes, so that it can run the job too.
     let record = json!({
         "id": id,
         "name": name,
-        "prompt": wish.prompt,
+        "prompt": new.prompt,
         "skills": [],
         "skill": null,
         "model": null,
@@ -51,9 +51,9 @@ pub(in crate::jobs) fn create(wish: &NewJob, id: &str, now: Timestamp, terms: &T
         "workdir": null,
     });
     let Value::Object(mut fields) = record else { unreachable!("the literal above is an object") };
-    add(&mut fields, &wish.fields)?;
+    add(&mut fields, &new.fields)?;
     let mut job = Job { fields };
-    job.set_policy(&wish.policy);
+    job.set_policy(&new.policy);
     Ok(job)
 }
 
@@ -77,7 +77,7 @@ pub(in crate::jobs) fn update(
             job.set_time("next_run_at", Some(next), &terms.zone);
         }
     }
-    // A live job without a next run would never be heard of again.
+    // A live job without a next run would never run again.
     if job.is_live()
         && job.text("next_run_at").is_none()
         && let Some(schedule) = job.schedule(&terms.zone)
@@ -116,7 +116,7 @@ fn awake(job: &Job, next: Option<Timestamp>, terms: &Terms) -> Job {
     job
 }
 
-/// A one-shot that lies too far in the past would be kept and never run; it is refused instead.
+/// A one-shot too far in the past would be stored and never run, so it is refused.
 fn first_run(schedule: &Schedule, now: Timestamp, terms: &Terms) -> Result<Timestamp, Fault> {
     schedule.next(None, now, &terms.zone)?.ok_or_else(|| match schedule.kind() {
         Kind::Once { run_at } => Fault::Past(iso(*run_at, &terms.zone)),

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use posthouse_time::Moment;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -124,6 +125,21 @@ async fn stale_keys_count_for_an_hour_while_the_portal_cannot_be_reached() {
     scene.publisher.shows(Some(Mint::set(&[&mint])));
     scene.winds(1);
     assert!(scene.takes(&mint).await);
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_ages_no_key_and_keeps_none_young() {
+    let hours = |count: u64| Duration::from_secs(count * 3600);
+    let mint = Mint::new("a");
+    let scene = Scene::open(&[&mint]).await;
+    assert!(scene.takes(&mint).await);
+    scene.publisher.shows(None);
+    scene.clock.set(NOW + hours(2));
+    assert!(scene.takes(&mint).await, "the keys were fetched a moment ago");
+    assert_eq!(scene.publisher.asked(), 1);
+    scene.clock.set(NOW - hours(2));
+    scene.winds(3600);
+    assert!(!scene.takes(&mint).await, "an hour has passed since they were fetched");
 }
 
 #[tokio::test]

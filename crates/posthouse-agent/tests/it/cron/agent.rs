@@ -1,4 +1,4 @@
-//! A cron inside an agent: fires come down the agent's own line.
+//! Cron inside an agent: fires arrive on the agent's own relay connection.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn cron_an_agent_hands_the_fires_of_its_line_to_its_cron_and_stops_it_with
     until(|| scene.diary.len() == 1).await;
     assert_eq!(scene.diary.times(), [Some(at(300))]);
 
-    // The line falls and comes back: the portal is asked what it holds.
+    // The connection is lost and comes back: the portal is asked for its arms.
     assert!(soon(cron.reconcile()).await);
     portal.forgets_what_it_heard();
     drop(seat);

@@ -86,7 +86,7 @@ async fn cron_a_fire_is_verified_before_anything_else_of_it_is_looked_at() {
         said(&cron.fire(&mint.headers(&scene, Some(&job)), timeless.as_bytes()).await),
         (401, &refused)
     );
-    // Without a verifier nobody comes in.
+    // Without a verifier every fire is refused.
     let unjudged = scene.cron(scene.builder());
     assert_eq!(said(&unjudged.fire(&mint.headers(&scene, None), &body_of(&job)).await), (401, &refused));
     assert_eq!(scene.diary.len(), 0);
@@ -183,7 +183,7 @@ async fn cron_a_stopping_agent_and_a_store_in_trouble_have_the_fire_brought_agai
     let answer = cron.fire(&mint.headers(&scene, None), &body_of(&job)).await;
     assert_eq!((answer.status, answer.retry_after), (503, Some(Duration::from_secs(1))));
     assert_eq!(takes(&cron, &fire_of(&job)).await.0, 503);
-    // A store whose file nobody can read.
+    // A store whose file cannot be read.
     let home = tempfile::tempdir().unwrap();
     let terms = Terms::new(scene.shelf.timepiece.clone(), TimeZone::UTC);
     let store = JsonFile::open(home.path(), terms.clone()).unwrap();
@@ -211,7 +211,7 @@ async fn cron_a_fire_that_panics_costs_its_own_run() {
 async fn cron_a_fire_by_the_jobs_own_key_is_taken_once_the_portal_has_handed_that_out() {
     let (scene, portal) = (Scene::open(), FakePortal::open().await);
     let job = scene.job(NewJob::new("every 5m")).await;
-    // Another process armed it, which the keys did not outlive.
+    // Another process armed it, and its keys ended with it.
     portal.holds(job.id().as_str(), job.next_run_text().unwrap());
     let chronos = Chronos::by_callback(scene.client(&portal), "http://agent.test").with_keys_per_job();
     let judge = Arc::new(PerJobKey::new(chronos.keys(), scene.shelf.timepiece.clone()));

@@ -1,4 +1,4 @@
-//! A portal on loopback: keeps arms in memory, writes down what it hears, and fails as it is told.
+//! Test portal on loopback: keeps arms in memory, records calls, and fails as told.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ struct Heard {
     identity_refused: bool,
     fails_for: HashSet<String>,
     tokens: u32,
-    /// Tokens up to this one are known no longer.
+    /// Tokens up to this one are no longer accepted.
     spent: u32,
     going_on: usize,
     most_at_once: usize,
-    /// Arms are kept waiting until so many calls were there at a time.
+    /// Arm calls wait until this many are there at a time.
     gathers: usize,
 }
 
@@ -48,7 +48,7 @@ impl FakePortal {
         Self { url, state }
     }
 
-    /// Which job is armed for when, as the portal was told.
+    /// The armed time of each job, as the portal got it.
     pub(super) fn armed(&self) -> BTreeMap<String, String> {
         let text = |body: &Value| body["fire_at"].as_str().unwrap_or_default().to_owned();
         self.state.lock().armed.iter().map(|(job, body)| (job.clone(), text(body))).collect()
@@ -70,12 +70,12 @@ impl FakePortal {
         self.state.lock().said.clear();
     }
 
-    /// As if an earlier life had armed it.
+    /// As if an earlier process had armed it.
     pub(super) fn holds(&self, job: &str, fire_at: &str) {
         self.state.lock().armed.insert(job.to_owned(), json!({ "fire_at": fire_at }));
     }
 
-    /// The agent took it.
+    /// The agent accepted it.
     pub(super) fn delivered(&self, job: &JobId) {
         self.state.lock().armed.remove(job.as_str());
     }
@@ -102,7 +102,7 @@ impl FakePortal {
         state.spent = state.tokens;
     }
 
-    /// Lets no arm through before so many calls are there at a time: how fast they come does not matter.
+    /// Lets no arm call through before this many are there at a time, however fast they arrive.
     pub(super) fn gathers(&self, calls: usize) {
         self.state.lock().gathers = calls;
     }
@@ -146,10 +146,10 @@ async fn verb(
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        // If they never come together, that is for the test to say.
+        // If they never come together, the test reports it.
         let _ = tokio::time::timeout(Duration::from_secs(10), gathered).await;
     }
-    // One call too many would be on its way with the others.
+    // One call too many would have arrived together with the others.
     tokio::time::sleep(Duration::from_millis(3)).await;
     let mut state = state.lock();
     state.going_on -= 1;
@@ -189,7 +189,7 @@ async fn verb(
     }
 }
 
-/// A client for loopback, which trusts nobody since it speaks no TLS.
+/// A client for loopback. It trusts no certificate, because it does not use TLS.
 #[cfg(feature = "axum")]
 pub(super) fn client() -> reqwest::Client {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -1,4 +1,4 @@
-//! What the portal is told, and what happens while it does not listen (6.5, 6.6).
+//! Reconciliation with the portal, and the ticker while the portal fails (6.5, 6.6).
 
 use posthouse_agent::cron::Standing;
 use posthouse_agent::jobs::{Change, Missed, NewJob, Overlap, Policy};
@@ -73,7 +73,7 @@ async fn cron_tells_the_portal_of_every_change_and_asks_for_no_list_while_it_rem
     assert!(soon(cron.reconcile()).await);
     assert_eq!(portal.armed().into_keys().collect::<Vec<_>>(), [kept.id().to_string()]);
     assert_eq!((portal.heard("list"), portal.heard("cancel"), portal.heard("arm")), (0, 2, 3));
-    // After a sleep the portal may have given up, and is asked again.
+    // After a sleep the portal may have dropped its arms, so it is asked again.
     portal.delivered(&kept.id());
     cron.wake();
     until(|| portal.armed().contains_key(kept.id().as_str())).await;
@@ -118,7 +118,7 @@ async fn cron_a_portal_out_of_reach_at_the_start_leaves_the_ticker_until_the_fir
     assert!(soon(cron.reconcile()).await);
     let next = scene.shelf.job(&job.id()).await;
     assert_eq!(portal.armed()[job.id().as_str()], next.next_run_text().unwrap());
-    // From here on the portal tells.
+    // From here on the portal triggers.
     let due = next.next_run_at().unwrap();
     scene.winds(700);
     assert_eq!(takes(&cron, &fire_of(&next)).await, (202, "accepted"));
@@ -176,7 +176,7 @@ async fn cron_a_job_with_a_policy_says_so_with_its_next_times_and_no_more_than_i
     assert_eq!(portal.body(&few.id())["then"].as_array().unwrap().len(), 2);
     portal.forgets_what_it_heard();
 
-    // The portal goes on to the next time by itself, so after a fire there is nothing to say.
+    // The portal continues with the next time by itself, so no call is needed after a fire.
     for hour in 1..=8 {
         scene.winds(3600);
         let fire = fire_of(&scene.shelf.job(&job.id()).await);
@@ -185,7 +185,7 @@ async fn cron_a_job_with_a_policy_says_so_with_its_next_times_and_no_more_than_i
         assert!(soon(cron.reconcile()).await);
         assert_eq!(portal.heard(&format!("arm {}", job.id())), 0);
     }
-    // Until it knows too few.
+    // Until it has too few times left.
     scene.winds(3600);
     takes(&cron, &fire_of(&scene.shelf.job(&job.id()).await)).await;
     assert!(soon(cron.reconcile()).await);
@@ -231,7 +231,7 @@ async fn cron_a_one_shot_whose_taker_died_before_it_ran_is_armed_again() {
     let (scene, portal) = (Scene::open(), FakePortal::open().await);
     let job = scene.job(NewJob::new("10m")).await;
     scene.winds(600);
-    // Somebody takes the fire, answers for it, and dies.
+    // Another process claims the fire, answers it, and dies.
     scene.shelf.wins(&job.id(), job.next_run_at()).await;
     let cron = scene.managed(&portal);
     cron.start();

@@ -1,4 +1,4 @@
-//! The loop in this process (6.4, end).
+//! Local ticker (6.4, end).
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ async fn cron_a_lost_lease_ends_the_run_and_leaves_the_record_to_its_new_owner()
     scene.winds(300);
     until(|| scene.diary.len() == 1).await;
     scene.shelf.meddle(&job.id(), |record| record["fire_claim"]["token"] = "another".into());
-    // Our handle to the doors and the cron's are left, and the run's is gone.
+    // The handles of the test server and of the cron are left, and the run's is gone.
     scene.winds_until(|| Arc::strong_count(&scene.doors) == 2).await;
     assert_eq!(scene.shelf.job(&job.id()).await.last_run_at(), None);
     cron.stop().await;

@@ -1,4 +1,4 @@
-//! The JSON file as a stock agent leaves it and finds it.
+//! The JSON file shared with a stock agent.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ async fn a_stock_claim_is_honoured_and_a_stock_mark_takes_ours_away() {
     shelf.winds_to(300_000);
     let stock = json!({ "at": "2026-06-01T12:05:00+00:00", "by": "host:1" });
     shelf.meddle(&job, |job| _ = job.insert("fire_claim".to_owned(), stock));
-    // It may be this fire or another: it does not say.
+    // It may be this fire or another, because a stock claim does not say which.
     assert_eq!(shelf.loses(&job, Some(at(600))).await, Lost::Held);
     shelf.winds_to(600_000);
     let claim = shelf.wins(&job, Some(at(600))).await;

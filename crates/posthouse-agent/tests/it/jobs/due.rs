@@ -1,4 +1,4 @@
-//! The ticker's scan beyond the vectors: what a person's edit may have left in the file.
+//! The ticker's scan beyond the vectors: files that a person has edited.
 
 use jiff::tz::TimeZone;
 use posthouse_agent::jobs::{Lost, Marked, NewJob, Outcome};
@@ -14,7 +14,7 @@ async fn a_due_job_is_claimed_under_the_time_it_was_due() {
         let due = shelf.store.due("ticker").await.unwrap();
         assert_eq!((due.len(), due[0].fire_at, due[0].missed), (1, at(300), false));
         let claim = shelf.wins(&job, Some(due[0].fire_at)).await;
-        // A second ticker that had looked before the claim comes too late.
+        // A second ticker that read the store before the claim comes too late.
         assert_eq!(shelf.loses(&job, Some(due[0].fire_at)).await, Lost::Held);
         assert!(shelf.store.due("ticker").await.unwrap().is_empty(), "the claim moved it on");
         assert!(matches!(shelf.store.mark(&claim, Outcome::ok()).await.unwrap(), Marked::Kept(_)));
@@ -39,7 +39,7 @@ async fn a_one_shot_that_a_fire_is_running_is_not_handed_out() {
         shelf.winds_to(1_800_000);
         let claim = shelf.wins(&job, Some(at(1800))).await;
         assert!(shelf.store.dispatch(&claim).await.unwrap());
-        // Counted to its limit and still due by its time, yet not stale: its run is alive.
+        // Its runs are used up and its time has passed, but it is not stale: its run is in progress.
         assert!(shelf.store.due("ticker").await.unwrap().is_empty());
         assert!(matches!(shelf.store.mark(&claim, Outcome::ok()).await.unwrap(), Marked::Removed));
     }
@@ -116,7 +116,7 @@ async fn ours_6_4_a_change_of_the_clocks_is_no_change_of_zone() {
     let berlin = TimeZone::get("Europe/Berlin").unwrap();
     for shelf in shelves_in(&berlin) {
         let job = shelf.create(NewJob::new("30 2 * * *")).await;
-        // Autumn: it is 02:10 for the second time, and the 02:30 of the first time was missed by 40 minutes.
+        // Autumn: it is 02:10 for the second time, and the first 02:30 was missed by 40 minutes.
         let first_pass = "2026-10-25T02:30:00+02:00";
         shelf.meddle(&job, |job| _ = job.insert("next_run_at".to_owned(), json!(first_pass)));
         let now: jiff::Timestamp = "2026-10-25T02:10:00+01:00".parse().unwrap();

@@ -1,10 +1,16 @@
-//! What ours promises beyond the stock agent (6.4): claims by fire time, with a token and a lease.
+//! Claims by fire time, with a token and a lease: what our job store adds to the stock agent's (6.4).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use jiff::Timestamp;
 use posthouse_agent::jobs::{
-    Claimed, Job, Lease, Lost, Marked, NewJob, Outcome, Overlap, Policy, claim_in_turn,
+    Change, Claim, Claimed, Due, Fault, Job, JobStore, Lease, Lost, Marked, NewJob, Outcome, Overlap, Policy,
+    Tick, claim_in_turn,
 };
+use posthouse_agent::wire::id::JobId;
 
 use super::{Shelf, at, shelves};
 
@@ -22,7 +28,7 @@ async fn ours_6_4_a_late_duplicate_loses_even_after_completion() {
         marks(&shelf, &claim).await;
         shelf.winds_to(400_000);
         assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Settled);
-        // The next fire is another matter.
+        // The next fire can be claimed.
         shelf.wins(&job, Some(at(600))).await;
     }
 }
@@ -52,7 +58,7 @@ async fn ours_6_4_an_early_fire_does_not_make_the_same_occurrence_next() {
         shelf.winds_to(86_399_950);
         let claim = shelf.wins(&job, Some(at(86_400))).await;
         assert_eq!(shelf.job(&job).await.next_run_at(), Some(at(2 * 86_400)));
-        // The run is over before the fire was due at all.
+        // The run ends before the fire was due.
         let Marked::Kept(kept) = marks(&shelf, &claim).await else { panic!("a daily job goes on") };
         assert_eq!(kept.next_run_at(), Some(at(2 * 86_400)), "{}", shelf.name);
     }
@@ -105,13 +111,13 @@ async fn ours_6_4_a_clock_behind_the_owners_still_honours_the_claim() {
         };
         ahead(2);
         assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Held);
-        // But what was dated an hour ahead was dated before the clock was set back.
+        // A claim dated an hour ahead was written before the clock was set back.
         ahead(3600);
         shelf.wins(&job, Some(at(300))).await;
     }
 }
 
-/// Winds on, second by second, until a lease has been renewed this often.
+/// Advances second by second until a lease has been renewed this often.
 async fn lives_through(shelf: &Shelf, job: &posthouse_agent::wire::id::JobId, beats: u32) {
     let until = |job: &Job| job.field("fire_claim").unwrap()["until"].as_i64().unwrap();
     for _ in 0..beats {
@@ -119,8 +125,8 @@ async fn lives_through(shelf: &Shelf, job: &posthouse_agent::wire::id::JobId, be
         while until(&shelf.job(job).await) == before {
             shelf.timepiece.wind(Duration::from_secs(1));
             wound += 1;
-            // Once the beat is due its file must be written: on a busy machine the clock must not run away
-            // from that meanwhile.
+            // Once a renewal is due, its file must be written before the clock advances further, also on a
+            // busy machine.
             tokio::time::sleep(Duration::from_millis(if wound < 22 { 1 } else { 100 })).await;
         }
     }
@@ -141,6 +147,131 @@ async fn ours_6_4_a_held_lease_outlasts_any_run_and_a_stock_agent_sees_it_fresh(
         assert!(stamped >= at(300 + 30 * 20), "what a stock agent counts 300 s from moved along: {stamped}");
         drop(lease);
         assert!(matches!(marks(&shelf, &claim).await, Marked::Kept(_)), "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_does_not_free_the_claim_of_a_run_that_lives() {
+    let ahead = shelves().into_iter().map(|shelf| (shelf, true));
+    for (shelf, is_ahead) in ahead.chain(shelves().into_iter().map(|shelf| (shelf, false))) {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        let claim = shelf.wins(&job, Some(at(300))).await;
+        let lease = Lease::keep(shelf.store.clone(), claim.clone(), shelf.timepiece.clone());
+        tokio::task::yield_now().await;
+        let (hour, now) = (Duration::from_secs(3600), shelf.timepiece.now());
+        let set_to = if is_ahead { now + hour } else { now - hour };
+        shelf.timepiece.set(set_to);
+        // A step back is noticed within a second.
+        shelf.timepiece.wind(Duration::from_secs(1));
+        let renewed = async {
+            loop {
+                let until = shelf.job(&job).await.field("fire_claim").unwrap()["until"].as_i64().unwrap();
+                let left = until / 1000 - shelf.timepiece.now().millis();
+                if (1..=60_000).contains(&left) {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), renewed).await.expect("it is renewed by the new time");
+        assert_eq!(shelf.loses(&job, Some(at(300))).await, Lost::Held);
+        drop(lease);
+        assert!(matches!(marks(&shelf, &claim).await, Marked::Kept(_)), "{}", shelf.name);
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_once_after_a_step_ahead_does_not_lose_the_claim() {
+    for shelf in shelves() {
+        let job = shelf.create(NewJob::new("every 5m")).await;
+        shelf.winds_to(300_000);
+        let claim = shelf.wins(&job, Some(at(300))).await;
+        let store = Arc::new(FailingRenewals { inner: shelf.store.clone(), to_fail: 1.into() });
+        let lease = Lease::keep(store.clone(), claim, shelf.timepiece.clone());
+        tokio::task::yield_now().await;
+        shelf.timepiece.set(shelf.timepiece.now() + Duration::from_secs(3600));
+        let lives = async {
+            let until = |job: &Job| job.field("fire_claim").unwrap()["until"].as_i64().unwrap();
+            while until(&shelf.job(&job).await) <= at(3900).as_microsecond() {
+                shelf.timepiece.wind(Duration::from_secs(1));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            () = lease.lost() => panic!("{}: only a second has passed", shelf.name),
+            () = lives => {}
+        }
+        assert_eq!(store.to_fail.load(Ordering::SeqCst), 0, "one renewal failed");
+    }
+}
+
+/// A store whose first renewals fail.
+struct FailingRenewals {
+    inner: Arc<dyn JobStore>,
+    to_fail: AtomicUsize,
+}
+
+#[async_trait]
+impl JobStore for FailingRenewals {
+    async fn renew(&self, claim: &Claim) -> Result<bool, Fault> {
+        let fails = self.to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if fails.is_ok() {
+            return Err(Fault::Locked);
+        }
+        self.inner.renew(claim).await
+    }
+
+    async fn create(&self, wish: NewJob) -> Result<Job, Fault> {
+        self.inner.create(wish).await
+    }
+
+    async fn get(&self, job: &JobId) -> Result<Option<Job>, Fault> {
+        self.inner.get(job).await
+    }
+
+    async fn list(&self) -> Result<Vec<Job>, Fault> {
+        self.inner.list().await
+    }
+
+    async fn update(&self, job: &JobId, change: Change) -> Result<Option<Job>, Fault> {
+        self.inner.update(job, change).await
+    }
+
+    async fn pause(&self, job: &JobId, reason: Option<&str>) -> Result<Option<Job>, Fault> {
+        self.inner.pause(job, reason).await
+    }
+
+    async fn resume(&self, job: &JobId) -> Result<Option<Job>, Fault> {
+        self.inner.resume(job).await
+    }
+
+    async fn remove(&self, job: &JobId) -> Result<bool, Fault> {
+        self.inner.remove(job).await
+    }
+
+    async fn run_now(&self, job: &JobId) -> Result<Option<Job>, Fault> {
+        self.inner.run_now(job).await
+    }
+
+    async fn claim(&self, job: &JobId, fire_at: Option<Timestamp>, owner: &str) -> Result<Claimed, Fault> {
+        self.inner.claim(job, fire_at, owner).await
+    }
+
+    async fn dispatch(&self, claim: &Claim) -> Result<bool, Fault> {
+        self.inner.dispatch(claim).await
+    }
+
+    async fn mark(&self, claim: &Claim, outcome: Outcome) -> Result<Marked, Fault> {
+        self.inner.mark(claim, outcome).await
+    }
+
+    async fn due(&self, owner: &str) -> Result<Vec<Due>, Fault> {
+        self.inner.due(owner).await
+    }
+
+    async fn tick(&self) -> Result<Option<Tick>, Fault> {
+        self.inner.tick().await
     }
 }
 
@@ -179,7 +310,7 @@ async fn a_fire_that_meets_a_running_job_is_let_go_and_recorded() {
         shelf.winds_to(300_000);
         let first = shelf.wins(&job, Some(at(300))).await;
         shelf.winds_to(350_000);
-        // The second fire comes ten seconds before its time, while the first run goes on.
+        // The second fire comes ten seconds early, while the first run is in progress.
         assert_eq!(shelf.loses(&job, Some(at(600))).await, Lost::Overlap);
         let kept = shelf.job(&job).await;
         assert_eq!(kept.skipped().iter().map(|skip| skip.fire_at).collect::<Vec<_>>(), [at(600)]);
@@ -201,7 +332,7 @@ async fn a_fire_that_queues_runs_when_the_run_before_it_has_ended() {
         let turn = tokio::spawn(async move {
             claim_in_turn(&*store, &clock, &queued, Some(at(600)), "replica-b").await.unwrap()
         });
-        // Looks again and again, and is not let in while the first run goes on.
+        // Tries repeatedly, and does not get the claim while the first run is in progress.
         for _ in 0..20 {
             shelf.timepiece.wind(Duration::from_millis(250));
             shelf.store.renew(&first).await.unwrap();

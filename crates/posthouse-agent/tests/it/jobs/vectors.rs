@@ -15,7 +15,7 @@ fn vectors() -> Value {
     serde_json::from_slice(&std::fs::read(folder.join("job_store.json")).unwrap()).unwrap()
 }
 
-/// Its claim outlives our lease, so it is played as what it was: a stock agent's, which names no token.
+/// Its claim outlives our lease, so it is played as what it was: a stock agent's claim without a token.
 const STOCK_CLAIM: &str = "claim is fresh until 300 s exactly";
 
 #[tokio::test]
@@ -28,8 +28,12 @@ async fn the_stores_transitions_are_those_of_the_vectors() {
             steps += play(&shelf, scenario).await;
         }
     }
-    let stores = shelves().len();
-    assert_eq!((scenarios.len(), steps), (25, 84 * stores), "the vectors have changed: count them again");
+    assert!(steps > 0, "the vectors hold no step");
+    // The number of cases is known only for the project's own folder.
+    if std::env::var_os("POSTHOUSE_VECTORS").is_none() {
+        let stores = shelves().len();
+        assert_eq!((scenarios.len(), steps), (25, 84 * stores), "the vectors have changed: count them again");
+    }
 }
 
 async fn play(shelf: &Shelf, scenario: &Value) -> usize {
@@ -83,7 +87,7 @@ impl Player<'_> {
             }
             "claim" => match store.claim(&self.job, None, by).await? {
                 Claimed::Won(claim) => {
-                    // The latest to win is who marks: the vectors name no replica there.
+                    // The last winner marks, because the vectors name no replica there.
                     self.claims.insert("latest".to_owned(), *claim);
                     json!(true)
                 }

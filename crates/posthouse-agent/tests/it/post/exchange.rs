@@ -1,4 +1,4 @@
-//! Asking, over everything that may happen before the answer is there.
+//! Questions, with failures before the answer arrives.
 
 use posthouse_agent::post::{Answered, Ask, Client, Fault};
 use posthouse_agent::wire::CorrelationId;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::house::{FakeHouse, Question};
 use crate::house::{seconds, soon};
 
-/// A question with all the time in the world.
+/// A question with a very long timeout.
 fn question() -> Ask {
     Ask { timeout: seconds(1 << 30), correlation_id: "q1".into(), ..Ask::new("heron", "how many?") }
 }
@@ -104,7 +104,7 @@ async fn post_exchange_nobody_answering_is_a_timeout() {
     house.hears(|heard| heard.questions.contains_key("q1")).await;
     house.told(|heard| drop(heard.questions.insert("q1".into(), Question::TimedOut)));
     assert_eq!(soon(asking).await.unwrap(), Err(Fault::Timeout));
-    // A house that never says so does not hold us for ever.
+    // A server that never reports the end does not block the client for ever.
     house.told(|heard| heard.impatient = true);
     let asking = ask(house.client(), Ask { correlation_id: "q2".into(), timeout: seconds(5), ..question() });
     assert_eq!(house.while_time_passes(asking).await.unwrap(), Err(Fault::Timeout));

@@ -1,4 +1,4 @@
-//! The house's doors for programs on loopback: keeps what it is told, dies and comes back as a test says.
+//! Test server for programs on loopback: stores what it gets, and stops and restarts as a test says.
 
 mod doors;
 
@@ -28,22 +28,22 @@ pub struct FakeHouse {
     life: Arc<Mutex<Life>>,
 }
 
-/// Everything that it would keep over a restart, and what it was told to do.
+/// Everything that it keeps across a restart, and its instructions.
 #[derive(Clone, Default)]
 pub struct Heard {
-    /// Verb and path of every call that was let in, with the body of those that have one.
+    /// Method and path of every accepted call, with its body if it has one.
     pub calls: Vec<(String, Value)>,
-    /// Connections that found nobody.
+    /// Connections while the server was down.
     pub missed: usize,
     pub tokens: u32,
-    /// Tokens up to this one are known no longer.
+    /// Tokens up to this one are no longer accepted.
     pub spent: u32,
-    /// By dispatch id: what was told, once.
+    /// By dispatch id: each message once.
     pub told: BTreeMap<String, Value>,
     pub questions: BTreeMap<String, Question>,
     /// Answers "not yet" at once.
     pub impatient: bool,
-    /// Dies after the next commit, before the answer.
+    /// Stops after the next commit, before the answer.
     pub dies_with_the_answer: bool,
     /// Answers everything with this.
     pub answers: Option<(u16, &'static str)>,
@@ -58,7 +58,7 @@ pub enum Question {
 
 struct Life {
     up: bool,
-    /// Ends the connections of this life.
+    /// Ends the connections of the present run.
     end: CancellationToken,
 }
 
@@ -73,7 +73,7 @@ impl FakeHouse {
         Self { url, clock, heard, life }
     }
 
-    /// A program with all the patience in the world.
+    /// A program with a very long patience.
     pub fn client(&self) -> Client {
         let secret = Secret::new(CLIENT_SECRET);
         let credential = Credential::Client { id: "tenant:acme".into(), secret };
@@ -98,31 +98,31 @@ impl FakeHouse {
         });
     }
 
-    /// How many calls began like this.
+    /// Number of calls that begin like this.
     pub fn count(&self, call: &str) -> usize {
         self.heard.borrow().calls.iter().filter(|(made, _)| made.starts_with(call)).count()
     }
 
-    /// The body of the last call that began like this.
+    /// The body of the last call that begins like this.
     pub fn body(&self, call: &str) -> Value {
         let heard = self.heard.borrow();
         heard.calls.iter().rev().find(|(made, _)| made.starts_with(call)).unwrap().1.clone()
     }
 
-    /// Waits until the house heard that, while the clock stands.
+    /// Waits until the server has received that call, while the clock stands still.
     pub async fn hears(&self, enough: impl Fn(&Heard) -> bool) {
         let mut heard = self.heard.subscribe();
         drop(soon(heard.wait_for(enough)).await.unwrap());
     }
 
-    /// Lets time pass until the house heard what is waited for.
+    /// Advances the clock until the server has received the call.
     pub async fn until(&self, enough: impl Fn(&Heard) -> bool) {
         let mut heard = self.heard.subscribe();
         let happened = async { drop(heard.wait_for(enough).await.unwrap()) };
         self.while_time_passes(happened).await;
     }
 
-    /// Does something while the clock runs.
+    /// Runs a future while the clock advances.
     pub async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
         let passing = async {
             loop {

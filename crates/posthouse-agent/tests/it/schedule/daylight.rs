@@ -1,11 +1,11 @@
-//! The two days a year on which a wall clock lies, in three zones.
+//! Schedules on the days when daylight saving begins and ends, in three zones.
 
 use jiff::Timestamp;
 use posthouse_agent::cron::schedule::{Dialect, Schedule, iso};
 
 use super::{at, in_zone};
 
-/// The next runs after an instant, as the zone's wall clock shows them; the same in both dialects.
+/// The next runs after an instant, in the zone's local time; the same in both dialects.
 fn runs(expr: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let (zone, base) = (in_zone(zone), at(after));
     let chain = |dialect| {
@@ -42,7 +42,7 @@ fn a_time_inside_the_spring_gap_runs_once_and_later_by_the_gap() {
     assert_eq!(berlin, ["03-29T03:30+02:00", "03-30T02:30+02:00"]);
     let new_york = runs("30 2 * * *", "America/New_York", "2026-03-07T12:00:00Z", 2);
     assert_eq!(new_york, ["03-08T03:30-04:00", "03-09T02:30-04:00"]);
-    // Here the clocks go forward by half an hour only.
+    // Here the clocks go forward by only half an hour.
     let lord_howe = runs("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", 2);
     assert_eq!(lord_howe, ["10-04T02:45+11:00", "10-05T02:15+11:00"]);
 }
@@ -60,7 +60,7 @@ fn a_run_of_the_gap_and_one_after_it_come_in_the_order_of_time() {
     let mixed = runs("45 2,3 * * *", "Europe/Berlin", "2026-03-29T00:59:59Z", 2);
     assert_eq!(mixed, ["03-29T03:45+02:00", "03-30T02:45+02:00"]);
     let mixed = runs("10,50 2-3 * * *", "Australia/Lord_Howe", "2026-10-03T14:00:00Z", 4);
-    // 02:10 lies in the gap and moves to 02:40; 02:50 is on the wall.
+    // 02:10 is in the gap and moves to 02:40; 02:50 exists.
     assert_eq!(mixed, ["10-04T02:40+11:00", "10-04T02:50+11:00", "10-04T03:10+11:00", "10-04T03:50+11:00"]);
 }
 

@@ -1,4 +1,4 @@
-//! What the wider grammar adds, what it refuses, and that neither ever falls.
+//! The two grammars: additional forms, refused forms, and no panics.
 
 use jiff::tz::TimeZone;
 use posthouse_agent::cron::schedule::{Dialect, Flaw, Kind, Schedule};
@@ -158,7 +158,7 @@ fn an_interval_of_nothing_still_has_a_later_successor() {
 
 #[test]
 fn the_stock_dialect_loses_the_days_of_march_that_stock_loses() {
-    // The 31st is listed, February has none, and stock steps over the first of March for it.
+    // The 31st is listed, February has none, and so stock skips the first of March.
     let (now, zone) = (at("2026-02-21T00:00:00Z"), TimeZone::UTC);
     assert_eq!(stock("0 0 */10 * *").unwrap().after(now, &zone), Some(at("2026-03-11T00:00:00Z")));
     assert_eq!(ours("0 0 */10 * *").unwrap().after(now, &zone), Some(at("2026-03-01T00:00:00Z")));
@@ -176,7 +176,7 @@ fn beside_seconds_sunday_is_only_zero() {
     assert!(ours("0 9 * * FRI-SUN 30").is_ok());
 }
 
-/// Texts that look like schedules far more often than chance would have it.
+/// Texts that often look like schedules.
 fn nearly() -> impl Strategy<Value = String> {
     let pieces = [
         "every",

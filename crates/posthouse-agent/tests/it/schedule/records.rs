@@ -1,4 +1,4 @@
-//! What a stock job record holds of a schedule, and times as stock writes them.
+//! Schedules in stock job records, and times as stock writes them.
 
 use std::time::Duration;
 

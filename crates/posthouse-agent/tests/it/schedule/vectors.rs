@@ -1,4 +1,4 @@
-//! What was recorded of the stock agent and of the libraries it was weighed against.
+//! Recorded schedules of the stock agent and of the libraries it was compared with.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -22,7 +22,7 @@ fn instants(chain: &Value) -> Vec<Timestamp> {
     chain.as_array().into_iter().flatten().map(|time| at(time.as_str().unwrap())).collect()
 }
 
-/// How the stock column differs from ours, or nothing.
+/// The difference between the stock column and ours, if any.
 fn differs(case: &Value) -> Option<String> {
     let (zone, now) = (zone_of(case), at(case["now"].as_str().unwrap()));
     let stock = &case["stock"];
@@ -71,7 +71,7 @@ fn differs(case: &Value) -> Option<String> {
         }
         last = Some(*expected);
     }
-    // Where stock's own chain is wrong by an hour, its grace is half of a wrong period.
+    // If stock's own chain is wrong by an hour, its grace is half of a wrong period.
     let believable = wall.is_none_or(|wall| wall.iter().take(2).eq(instants(&stock["chain"]).iter().take(2)));
     match stock["grace_seconds"].as_u64() {
         Some(seconds) if believable && schedule.grace(now, &zone) != Duration::from_secs(seconds) => {
@@ -81,16 +81,24 @@ fn differs(case: &Value) -> Option<String> {
     }
 }
 
+/// The number of cases is known only for the project's own folder. Any other has at least one.
+fn counted(seen: usize, ours: usize) {
+    assert!(seen > 0, "the vectors hold no case");
+    if std::env::var_os("POSTHOUSE_VECTORS").is_none() {
+        assert_eq!(seen, ours, "the vectors have changed: count them again");
+    }
+}
+
 #[test]
 fn the_stock_grammar_agrees_with_the_schedule_vectors() {
     let vectors: Value = serde_json::from_str(&vectors("schedules.json")).unwrap();
     let cases = vectors["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 186);
+    counted(cases.len(), 186);
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| differs(case).map(|how| format!("{} {}: {how}", case["id"], case["schedule"])))
         .collect();
-    assert!(wrong.is_empty(), "{} of 186:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -116,6 +124,6 @@ fn cron_fires_agree_with_the_recorded_vectors() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 700);
-    assert!(wrong.is_empty(), "{} of 700:\n{}", wrong.len(), wrong.join("\n"));
+    counted(seen, 700);
+    assert!(wrong.is_empty(), "{} of {seen}:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! As many arms as go through, each durable before its answer, and what each costs.
+//! Arming load: as many arms as the server can handle, each durable before its answer, and the cost of
+//! each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub const RATE: &str = "jobs armed durably";
 pub const CPU: &str = "server CPU of an arm";
 pub const P50: &str = "arm to 200, p50";
 const WARM_UP: Duration = Duration::from_secs(1);
-/// More than any machine answers in a second; the tally has room for so many.
+/// Capacity of the tally per second, more than any machine answers.
 const FASTEST: usize = 100_000;
 
 pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {

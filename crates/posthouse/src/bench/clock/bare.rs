@@ -1,4 +1,5 @@
-//! A POST without a house: taken by the same server stack as an arm, and made by the same client as a fire.
+//! Baseline of the clock: a bare POST, received by the same server stack as an arm, and sent by the same
+//! client as a fire.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Requests like those that arm, answered by one thread that does nothing about them.
+/// Arm requests, answered by one thread that does nothing with them.
 async fn taken() -> anyhow::Result<(u64, Duration, Duration)> {
     let (tell_address, address) = oneshot::channel();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -79,7 +80,7 @@ async fn answer(body: Bytes) -> ([(http::HeaderName, &'static str); 1], &'static
     ([(CONTENT_TYPE, "application/json")], "{\"schedule_id\":\"sch_01890000000070008000000000000000\"}")
 }
 
-/// Calls like fires, one thread's errands to agents who take them.
+/// Calls like fires: errands of one thread to agents that accept them.
 async fn made() -> anyhow::Result<Duration> {
     let book = Arc::new(Book::new(vec![0; MADE]));
     let crew = Crew::listen(1, &book).await?;
@@ -105,7 +106,7 @@ async fn made() -> anyhow::Result<Duration> {
 
 type OneThread = std::thread::JoinHandle<anyhow::Result<Duration>>;
 
-/// Runs `work` on a thread of its own, which says at the end what CPU time it took.
+/// Runs `work` on a thread of its own, which returns its CPU time at the end.
 fn on_one_thread(
     work: impl Future<Output = anyhow::Result<()>> + Send + 'static,
 ) -> anyhow::Result<OneThread> {
@@ -118,5 +119,5 @@ fn on_one_thread(
 
 async fn ended(thread: OneThread) -> anyhow::Result<Duration> {
     let ended = tokio::task::spawn_blocking(move || thread.join()).await?;
-    ended.map_err(|_| anyhow::anyhow!("the bare side panicked"))?
+    ended.map_err(|_| anyhow::anyhow!("the thread of the baseline panicked"))?
 }

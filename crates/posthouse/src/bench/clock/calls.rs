@@ -1,4 +1,4 @@
-//! Arming over HTTP, one keep-alive connection an agent.
+//! Arm requests over HTTP, one keep-alive connection per agent.
 
 use posthouse_time::Moment;
 use posthouse_wire::cron::FireAt;
@@ -7,19 +7,19 @@ use super::super::poster::{PLACE, Poster};
 use super::super::server::Server;
 use super::premises::Agent;
 
-/// Where jobs are called back that never fire during a measurement.
+/// Callback URL of jobs that never fire during a measurement.
 pub const CALLBACK: &str = "https://heron.agents.example";
-/// When they would.
+/// Their due time from now, in microseconds.
 const AHEAD_US: i64 = 600_000_000;
 
-/// Arms a new job at each post, all due in ten minutes.
+/// Arms a new job with each post, all due in ten minutes.
 pub async fn caller(server: &Server, agent: &Agent, now: Moment) -> anyhow::Result<Poster> {
     let address = server.address()?;
     let due_us = now.millis() * 1000 + AHEAD_US;
     Poster::open(address, request(address, agent, &format!("job-{PLACE}"), due_us)).await
 }
 
-/// A provision as a stock agent sends it.
+/// An arm request as a stock agent sends it.
 pub fn request(address: &str, agent: &Agent, job: &str, due_us: i64) -> String {
     let fire_at = FireAt::from_micros(due_us);
     let body = format!(

@@ -1,4 +1,4 @@
-//! Agents that take every fire at once and note when it came; written for little cost of their own.
+//! Agents that accept every fire at once and record its time, with little cost of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -14,10 +14,10 @@ const TAKEN: &[u8] = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r
     {\"status\":\"accepted\"}";
 const FOREIGN: &[u8] = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
 
-/// When each job is due and when its fire came, in microseconds of the wall clock.
+/// Due time and arrival of each job, in microseconds of the wall clock.
 pub struct Book {
     due: Vec<i64>,
-    /// 0 stands for "not yet".
+    /// 0 means "not yet".
     came: Box<[AtomicI64]>,
     count: AtomicU64,
     again: AtomicU64,
@@ -41,7 +41,7 @@ impl Book {
         self.again.load(Ordering::Relaxed)
     }
 
-    /// How long after its due time each fire came, but for the first `but`; negative when it was early.
+    /// Delay of each fire after its due time, except for the first `but`; negative if it was early.
     pub fn late_us(&self, but: usize) -> Vec<i64> {
         let pairs = self.due.iter().zip(&self.came).skip(but);
         pairs.map(|(due, came)| came.load(Ordering::Relaxed) - due).collect()
@@ -57,7 +57,7 @@ impl Book {
     }
 }
 
-/// How a job is called on the wire.
+/// The id of a job on the wire.
 pub fn job(at: usize) -> String {
     format!("job-{at:08}")
 }
@@ -68,7 +68,7 @@ fn number(body: &[u8]) -> Option<usize> {
     rest.get(..8)?.parse().ok()
 }
 
-/// Listens on so many ports until dropped: to the house each is a host of its own.
+/// Listens on several ports until dropped. The server treats each as a separate host.
 pub struct Crew {
     pub urls: Vec<String>,
     _listening: JoinSet<()>,
@@ -102,7 +102,7 @@ async fn take(mut stream: TcpStream, book: Arc<Book>) {
     {
         let Ok(Some((head, body))) = framed(&request) else { continue };
         let now_us = wall_micros();
-        // Whether a token is good is the agent's work; that there is one is the house's.
+        // The agent would verify the token; here it only has to be present.
         let proven = head.to_ascii_lowercase().contains("\r\nauthorization: bearer ey");
         let answer = match number(body).filter(|_| proven) {
             Some(job) => {

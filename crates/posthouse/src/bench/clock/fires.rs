@@ -1,4 +1,4 @@
-//! Fires to agents in another process: how late each comes, and what it costs.
+//! Fires to agents in another process: delay and cost of each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::ClockArgs;
 use super::crew::{Book, Crew, job};
 use super::premises::{Premises, Wish, settings};
 
-/// Fires a second at pace.
+/// Fires per second in the part `pace`.
 pub const RATE: u32 = 500;
 pub const CPU: &str = "server CPU of a fire";
 pub const P50: &str = "late at the agent, p50";
@@ -21,22 +21,22 @@ pub const P99: &str = "late at the agent, p99";
 
 const AGENTS: u32 = 200;
 const HOSTS: usize = 8;
-/// The house's own setting, on top of a due time.
+/// The default of `clock.guard`, which the server adds to a due time.
 const GUARD_US: i64 = 100_000;
-/// Fires before the first that counts, a few ms apart, and the pause between.
+/// Fires before the first measured one, a few ms apart, and the pause after them.
 const WARM_UP: usize = 500;
 const WARM_US: i64 = 4_000;
 const PAUSE_US: i64 = 1_500_000;
-/// What making the arms and starting the house may take.
+/// Time for creating the arms and starting the server.
 const LEAD_US: i64 = 6_000_000;
 const LEAD_EACH_US: i64 = 300;
-/// All have come this long after the last was due, or are lost.
+/// A fire that has not come this long after the last due time is lost.
 const CAME_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub async fn pace(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
     let gap_us = 1_000_000 / i64::from(RATE);
-    // Due times of people are whole seconds, those of intervals anything.
+    // Due times of people are whole seconds; those of intervals can be anything.
     let due = (0..i64::from(RATE * args.seconds)).map(|at| at * gap_us + at * 617 % 1000);
     let found = run(ground, due.collect()).await?;
     found.tell("pace", report);
@@ -55,13 +55,13 @@ pub async fn burst(ground: &Ground, args: &ClockArgs, report: &mut Report) -> an
     Ok(())
 }
 
-/// What came of a load.
+/// Result of a load.
 struct Found {
     fires: usize,
     early: usize,
     again: u64,
     cpu: Duration,
-    /// Past due time and guard.
+    /// Delay after due time and guard.
     late: Spread,
 }
 
@@ -77,7 +77,7 @@ impl Found {
     }
 }
 
-/// Fires at these times after a start of this function's choice.
+/// Fires at these offsets from a start time that this function chooses.
 async fn run(ground: &Ground, after_us: Vec<i64>) -> anyhow::Result<Found> {
     let premises = Premises::prepare(ground, AGENTS).await?;
     let fires = after_us.len();
@@ -93,7 +93,7 @@ async fn run(ground: &Ground, after_us: Vec<i64>) -> anyhow::Result<Found> {
     });
     premises.arm(wishes).await?;
     let server = Server::start(&premises.folder, &settings()).await?;
-    ensure!(wall_micros() < warm_us, "the house was not ready before the first fire was due");
+    ensure!(wall_micros() < warm_us, "the server was not ready before the first fire was due");
 
     let watch = Stopwatch::start();
     let in_micros = |at_us: i64| Duration::from_micros(u64::try_from(at_us - wall_micros()).unwrap_or(0));
@@ -107,7 +107,7 @@ async fn run(ground: &Ground, after_us: Vec<i64>) -> anyhow::Result<Found> {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     while server.metric("posthouse_clock_fires_total{fate=\"delivered\"}").await? < of {
-        ensure!(watch.elapsed() < patience, "not every fire was settled");
+        ensure!(watch.elapsed() < patience, "some fires have no recorded result");
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let cpu = server.cpu()?.saturating_sub(cpu);

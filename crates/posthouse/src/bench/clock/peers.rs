@@ -1,4 +1,5 @@
-//! The same loads on other schedulers, measured by the program under `bench/peers`, and one table of all.
+//! Comparison with other schedulers: the program under `bench/peers` runs the same loads, and one table
+//! shows all results.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -25,7 +26,7 @@ pub async fn measure(program: &Path, args: &ClockArgs, report: &mut Report) -> a
         command.env("TMPDIR", dir);
     }
     let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
-    let mut stdout = child.stdout.take().context("a pipe was asked for")?;
+    let mut stdout = child.stdout.take().context("the child has no pipe")?;
     let mut running = Running(child);
     let printed = tokio::task::spawn_blocking(move || {
         let mut printed = Vec::new();
@@ -34,13 +35,13 @@ pub async fn measure(program: &Path, args: &ClockArgs, report: &mut Report) -> a
     let printed = printed.await??;
     let status = running.0.wait()?;
     ensure!(status.success(), "{} ended with {status}", program.display());
-    let document: Value = serde_json::from_slice(&printed).context("it did not print JSON")?;
+    let document: Value = serde_json::from_slice(&printed).context("the program did not print JSON")?;
     let table = table(report, args, &document);
     report.beside(document, table);
     Ok(())
 }
 
-/// Asked to end when this run is: it has servers of its own to put away.
+/// Asks the program to end when this run ends, because it has servers of its own to stop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -51,7 +52,7 @@ impl Drop for Running {
     }
 }
 
-/// Ours first, then theirs.
+/// Our row first, then theirs.
 fn table(report: &Report, args: &ClockArgs, document: &Value) -> String {
     let ours = |part, name| report.value(part, name).map(tenths);
     let late = |part| pair(ours(part, fires::P50), ours(part, fires::P99));

@@ -1,4 +1,4 @@
-//! A house that starts with many arms, all near: how long until it holds them, and what each weighs.
+//! Start with many pending arms, all within the horizon: time until they are loaded, and memory of each.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use super::super::stopwatch::Stopwatch;
 use super::premises::{Agent, Premises, Wish, settings};
 use super::{ClockArgs, calls};
 
-/// Jobs of one agent.
+/// Jobs per agent.
 const JOBS: u32 = 100;
-/// The first arm is due so long after they are made, and the last so long after the first: none fires
-/// while it is measured.
+/// Time from creation to the first due time, and from the first due time to the last. No job fires during
+/// the measurement.
 const FIRST_US: i64 = 3_600_000_000;
 const OVER_US: i64 = 3_600_000_000;
 const HORIZON: &str = "3h";
-/// A horizon before which none of them lies.
+/// A horizon that ends before the first due time.
 const NEAR: &str = "1m";
-/// Arms made earlier than all others, one after another.
+/// Arms that are due before all others, armed one after another.
 const EARLIEST: u32 = 1_000;
-/// What a house does once it is ready is over after this.
+/// Time for the work that a server does right after it is ready.
 const SETTLED: Duration = Duration::from_secs(2);
 const LOADED_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> 
     let step_us = OVER_US / i64::from(args.arms);
     let watch = Stopwatch::start();
     let wishes = (0..args.arms).map(|at| Wish {
-        // One agent after another: rows that lie together are made faster.
+        // Ordered by agent, because adjacent rows are written faster.
         agent: (at / JOBS) as usize,
         job: format!("{:012x}", u64::from(at).wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff_ffff),
         due_us: first_us + step_us * i64::from(at),
@@ -73,7 +73,7 @@ pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> 
     Ok(())
 }
 
-/// Every arm is due before the one before it, so each becomes the first and moves the clock's alarm.
+/// Every arm is due before the previous one, so each becomes the first and moves the clock's alarm.
 async fn earliest(server: &Server, agent: &Agent, first_us: i64) -> anyhow::Result<(Duration, Spread)> {
     let address = server.address()?;
     let request = |at: u32| {
@@ -88,7 +88,7 @@ async fn earliest(server: &Server, agent: &Agent, first_us: i64) -> anyhow::Resu
         let watch = Stopwatch::start();
         let status = caller.post(0).await?;
         answers.push(watch.nanos());
-        ensure!(status == 200, "the house answered a good arm with {status}");
+        ensure!(status == 200, "the server answered a valid arm request with {status}");
     }
     Ok((server.cpu()?.saturating_sub(cpu), Spread::of(answers)))
 }

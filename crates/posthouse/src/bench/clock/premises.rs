@@ -1,11 +1,12 @@
-//! Houses made ready for the clock: agents with a client and a token, and arms, before any server runs.
+//! Fixtures for the clock: server folders with agents, clients, tokens and arms, prepared before a server
+//! runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use ledger::{Armed, Generation, Instance, Ledger, NewArm, Owner, Place, Roster, Tenant};
+use ledger::{Armed, Generation, Instance, Ledger, Location, NewArm, Owner, Roster, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
 use posthouse_wire::{InstanceId, JobId, ScheduleId, Secret, TenantId};
@@ -13,24 +14,24 @@ use vault::{Keyring, Keys, Vault};
 
 use super::super::estate::{Ground, made};
 
-/// Writes under way at once: they share commits.
+/// Concurrent writes, which share commits.
 const AT_ONCE: usize = 1024;
-/// Jobs one agent may have: no measurement is about the quota.
+/// Job quota per agent, so high that no measurement reaches it.
 const QUOTA: u32 = 1_000_000;
 
-/// A house that no server runs on yet.
+/// A server folder on which no server runs yet.
 pub struct Premises {
     pub folder: PathBuf,
     pub agents: Vec<Agent>,
 }
 
-/// One agent, and what it presents to the clock.
+/// One agent, and its credential for the clock.
 pub struct Agent {
     pub instance: InstanceId,
     pub access: Secret,
 }
 
-/// A job to be armed, of the agent with this number.
+/// A job to arm, with the number of its agent.
 pub struct Wish {
     pub agent: usize,
     pub job: String,
@@ -38,7 +39,7 @@ pub struct Wish {
     pub callback: String,
 }
 
-/// Variables for a house that calls this machine, and that agents may ask as often as they can.
+/// Settings for a server that may call this machine, with a rate limit that agents do not reach.
 pub fn settings() -> Vec<(&'static str, String)> {
     vec![
         ("POSTHOUSE_ERRAND__ALLOW_HTTP", "true".to_owned()),
@@ -53,7 +54,7 @@ impl Premises {
         let folder = ground.house();
         crate::house::init(&folder).await?;
         let timepiece = Timepiece::wall();
-        let ledger = Ledger::open(Place::Folder(folder.clone()), timepiece.clone()).await?;
+        let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
         let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
         let (house, now) = (ledger.house(), timepiece.now());
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
@@ -63,21 +64,21 @@ impl Premises {
         let registrar = Registrar { roster: ledger.roster(), keyring: vault.keyring(), tenant, now };
         let agents = stream::iter(0..agents).map(|at| registrar.agent(at)).buffered(AT_ONCE);
         let agents = agents.try_collect().await?;
-        // The house is free for its server when the last handle is gone.
+        // The ledger can be opened by the server only after the last handle is dropped.
         drop((registrar, vault, house, ledger));
         Ok(Self { folder, agents })
     }
 
-    /// Arms directly in the ledger: what is measured comes later.
+    /// Arms directly in the ledger, because arming is not measured here.
     pub async fn arm(&self, wishes: impl Iterator<Item = Wish>) -> anyhow::Result<()> {
         let timepiece = Timepiece::wall();
-        let ledger = Ledger::open(Place::Folder(self.folder.clone()), timepiece.clone()).await?;
+        let ledger = Ledger::open(Location::Folder(self.folder.clone()), timepiece.clone()).await?;
         let (arms, now) = (ledger.arms(), timepiece.now());
         let arming = stream::iter(wishes).map(|wish| arms.arm(self.new_arm(wish, now), QUOTA, now));
         let mut arming = arming.buffer_unordered(AT_ONCE);
         while let Some(armed) = arming.next().await {
             let armed = armed?;
-            ensure!(matches!(armed, Armed::New { .. }), "a fresh house refused a job: {armed:?}");
+            ensure!(matches!(armed, Armed::New { .. }), "a fresh server refused a job: {armed:?}");
         }
         drop(arming);
         drop((arms, ledger));

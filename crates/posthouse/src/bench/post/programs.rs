@@ -1,7 +1,8 @@
-//! Programs that notify: keep-alive connections, each with its tenant's token and a conversation of its own.
+//! Programs that call `notify`, on keep-alive connections, each with its tenant's token and its own
+//! conversation.
 
 use anyhow::{Context, ensure};
-use ledger::{Ledger, Owner, Place, ReceiptFilter, ReceiptState};
+use ledger::{Ledger, Location, Owner, ReceiptFilter, ReceiptState};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use vault::{Keys, Vault};
@@ -11,13 +12,13 @@ use super::super::load::Posters;
 use super::super::poster::{PLACE, Poster, WORDS};
 use super::super::server::Server;
 
-/// Receipts looked at in one go.
+/// Receipts read at once.
 const PAGE: u32 = 10_000;
 
-/// An access token of every busy agent's tenant, from the house before its server runs.
+/// An access token for the tenant of every busy agent, created before the server runs.
 pub async fn passes(estate: &Estate) -> anyhow::Result<Vec<Secret>> {
     let timepiece = Timepiece::wall();
-    let ledger = Ledger::open(Place::Folder(estate.folder.clone()), timepiece.clone()).await?;
+    let ledger = Ledger::open(Location::Folder(estate.folder.clone()), timepiece.clone()).await?;
     let keys = Keys::read(&Secret::new(std::fs::read_to_string(estate.folder.join("vault.key"))?))?;
     let house = ledger.house();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
@@ -29,13 +30,14 @@ pub async fn passes(estate: &Estate) -> anyhow::Result<Vec<Secret>> {
         let grant = keyring.grant_access(&client).await?;
         passes.push(grant.context("a fresh client was refused a token")?.access_token);
     }
-    // The house is free for its server when the last handle is gone.
+    // The ledger can be opened by the server only after the last handle is dropped.
     drop((keyring, vault, house, ledger));
     Ok(passes)
 }
 
-/// As many programs as the relay has posters, to the same agents, with the same words. Each goes by the
-/// number of that poster's chat, and names the message's number beside it; the dispatch id is the house's.
+/// As many programs as the relay load has posters, to the same agents, with the same text. Each program is
+/// named after the number of that poster's chat and sends the number of the message. The server chooses the
+/// dispatch id.
 pub async fn connect(
     server: &Server,
     estate: &Estate,
@@ -62,9 +64,9 @@ pub async fn connect(
     Ok(Posters::of(programs))
 }
 
-/// Reads the ledger of a house whose server has ended: so many receipts, each acknowledged.
+/// Checks the ledger after the server has ended: there are `count` receipts, all acknowledged.
 pub async fn every_receipt_is_acknowledged(estate: &Estate, count: u64) -> anyhow::Result<()> {
-    let ledger = Ledger::open(Place::Folder(estate.folder.clone()), Timepiece::wall()).await?;
+    let ledger = Ledger::open(Location::Folder(estate.folder.clone()), Timepiece::wall()).await?;
     let receipts = ledger.receipts();
     let (mut before, mut seen) = (None, 0);
     loop {
@@ -77,6 +79,6 @@ pub async fn every_receipt_is_acknowledged(estate: &Estate, count: u64) -> anyho
             anyhow::bail!("the receipt of {} is {}", open.dispatch, open.state.word());
         }
     }
-    ensure!(seen == count, "{count} notifies were answered, and {seen} have a receipt");
+    ensure!(seen == count, "{count} notify calls were answered, but {seen} have a receipt");
     Ok(())
 }

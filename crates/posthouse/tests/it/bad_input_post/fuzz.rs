@@ -1,4 +1,4 @@
-//! Bodies that nobody in their right mind would send, at every door that reads one.
+//! Malformed request bodies, at every path that reads one.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::crash::Dice;
 /// Bodies per operation.
 const BODIES: usize = 250;
 
-/// A good body of an operation; nothing for one that nobody thought about.
+/// A valid body of an operation; none for an operation that is missing here.
 fn good(path: &str) -> Option<Value> {
     Some(match path {
         "/v1/notify" => json!({ "agent": "heron", "message": "hello", "kind": "augment", "event_type": "e",
@@ -27,7 +27,7 @@ fn good(path: &str) -> Option<Value> {
     })
 }
 
-/// What does not belong wherever it is put.
+/// Values that are valid nowhere.
 fn strange(dice: &mut Dice) -> Value {
     let all = [
         json!(null),
@@ -57,7 +57,7 @@ fn strange(dice: &mut Dice) -> Value {
     all[dice.below(all.len())].clone()
 }
 
-/// Puts something strange somewhere below.
+/// Puts an invalid value somewhere into the body.
 fn spoil(body: &mut Value, dice: &mut Dice) {
     let Some(object) = body.as_object_mut() else {
         *body = strange(dice);

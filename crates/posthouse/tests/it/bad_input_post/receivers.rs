@@ -1,4 +1,4 @@
-//! Receivers, panes and folders that misbehave, and answers that should not have come.
+//! Receivers, terminal panes and folders that misbehave, and unexpected answers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::Scene;
 use crate::canaries_post::signature;
 use crate::receiver::MANNERS;
 
-/// Everybody who answers, with more time than they need however busy the machine is.
+/// Receivers that answer, with a timeout that even a busy machine does not reach.
 fn wired(scene: &Scene) -> Value {
     let agents: Value = MANNERS
         .iter()
@@ -19,7 +19,7 @@ fn wired(scene: &Scene) -> Value {
     json!({ "agents": agents, "timeout_ms": 20_000 })
 }
 
-/// The one whose time must be up: enough of it that every call arrives.
+/// The receiver that must time out: long enough that every call arrives.
 fn hung(scene: &Scene) -> Value {
     json!({ "agents": { "hanging": { "url": scene.receiver.at("hanging") } }, "timeout_ms": 2000 })
 }
@@ -55,7 +55,7 @@ async fn a_receiver_that_fails_hangs_or_talks_nonsense_is_told_of_by_its_class_a
         let made: Vec<_> = scene.receiver.calls().into_iter().filter(|call| call.manner == manner).collect();
         assert_eq!(made.len(), calls, "{manner}");
         assert!(made.iter().all(|call| call.bytes == made[0].bytes), "the same bytes every time");
-        // The same again is the same, however it ended.
+        // Repeating a request gives the same result, whatever it was.
         scene.tells("/v1/notify", body, Some(&dispatch)).await;
         assert_eq!(scene.receiver.calls().iter().filter(|call| call.manner == manner).count(), calls);
     }
@@ -67,7 +67,7 @@ async fn a_question_ends_in_its_answer_or_in_the_class_of_what_went_wrong() {
     let scene = Scene::open(&[]).await;
     scene.wires("hooks", "webhook", &wired(&scene));
     scene.wires("dead-line", "webhook", &hung(&scene));
-    // Short where the time must be up, and otherwise never up.
+    // Short where a timeout is expected, otherwise unreachable.
     let (short, long) = (1.5, 60.0);
     let asks = async |agent: &str, timeout: f64| {
         let body = json!({ "agent": agent, "message": "well?", "timeout": timeout, "wait": 60 });
@@ -201,7 +201,7 @@ async fn a_pane_or_a_folder_that_is_gone_fails_its_own_delivery_and_no_other() {
     assert_eq!(told[2]["ok"], true, "{told:?}");
     std::fs::remove_file(&shelf).unwrap();
     std::fs::rename(drops.path().join("away"), &shelf).unwrap();
-    // Either it is tried again and arrives, or it has failed by its class; it is never lost without a word.
+    // It is either retried and arrives, or fails with its class; it is never lost silently.
     let settled = async {
         loop {
             let (_, shown) = scene.gets("/v1/receipts/d-2").await;

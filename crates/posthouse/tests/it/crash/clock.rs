@@ -1,5 +1,5 @@
-//! SIGKILL while agents arm, replace and cancel jobs and take their fires: no arm that was answered for
-//! is lost, nothing runs twice, nothing is early, and what was cancelled keeps silent.
+//! Crash test of the clock: SIGKILL while agents arm, replace and cancel jobs and take their fires. No
+//! confirmed arm is lost, nothing runs twice or early, and a cancelled job does not fire.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use crate::house::House;
 use crate::talk::provide_crypto;
 
 const AGENTS: usize = 4;
-/// Callers of each agent: their requests meet in the house.
+/// Callers per agent, so that their requests overlap.
 const CALLERS: usize = 6;
-/// No commit takes longer: a fire answered for earlier than this before a kill is not sent again for it.
+/// Longest commit: a fire answered earlier than this before a kill is not sent again.
 const COMMITTED: Duration = Duration::from_secs(10);
-/// Tokens tell when they were signed to the second, rounded down.
+/// Tokens state their signing time in seconds, rounded down.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One due time that an agent asked to be called at, and what it was told of it.
+/// One due time that an agent asked for, and the answer it got.
 #[derive(Debug)]
 struct Wish {
     agent: String,
     job: String,
     fire_at: FireAt,
-    /// Whether the arm was answered for.
+    /// Whether the arm was confirmed.
     is_armed: bool,
     ended: Ended,
 }
 
-/// One call, and when the house signed its token. By that, and not by when an agent gets to read it, a call is
-/// told to be of a house before a kill or after it.
+/// One call, and when the server signed its token. The signing time, not the time of reading, tells whether
+/// a call was made before or after a kill.
 struct Heard {
     call: Call,
     signed: Moment,
 }
 
-/// What the agent did to a wish afterwards.
+/// What the agent did with the arm later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ended {
     No,
-    /// A cancel or a newer arm was answered for at that moment.
+    /// A cancel or a newer arm was confirmed at that moment.
     At(Moment),
-    /// It was tried, and nobody knows whether it came to pass.
+    /// It was tried, and the result is unknown.
     Perhaps,
 }
 
@@ -82,7 +82,7 @@ async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_house_is_ki
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let mut deaths = Vec::new();
     for kill in 0..kills() {
-        // At any moment, or just when an agent has answered: between its 202 and the commit if we are lucky.
+        // At any moment, or right after an agent has answered: ideally between its 202 and the commit.
         if kill % 2 == 0 {
             tokio::time::sleep(Duration::from_millis(dice.below(1500) as u64)).await;
         } else {
@@ -90,7 +90,7 @@ async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_house_is_ki
             tokio::time::sleep(Duration::from_micros(dice.below(4000) as u64)).await;
         }
         tokio::task::block_in_place(|| house.kill());
-        // The one is gone, the next has not begun.
+        // One server has ended, the next has not started.
         deaths.push(Timepiece::wall().now());
         tokio::task::block_in_place(|| house.start());
     }
@@ -126,7 +126,7 @@ async fn until_nothing_is_armed(armer: &Armer) {
     }
 }
 
-/// Somebody who asks the house for one thing after another.
+/// A client that sends one request after another.
 struct Caller {
     number: usize,
     instance: String,
@@ -163,17 +163,17 @@ impl Caller {
         Wish { agent, job, fire_at: fire_at.clone(), is_armed, ended: Ended::No }
     }
 
-    /// Arms, and asks the very same again until there is an answer.
+    /// Arms, and repeats the same request until there is an answer.
     async fn arms(&mut self, job: &str, wishes: &mut Vec<Wish>) -> usize {
         let due = ahead(self.millis(3000));
-        // No two of one job are alike, or the second would be the first again.
+        // Due times of one job differ, because an equal one would be the same arm.
         let fire_at = FireAt::from_micros(due.due_us() + (wishes.len() % 1000) as i64);
         self.insists("provision", &self.armer.wish(job, &fire_at).body()).await;
         wishes.push(self.noted(job, &fire_at, true));
         wishes.len() - 1
     }
 
-    /// Arms, and lets it be when there is no answer.
+    /// Arms once, and gives up if there is no answer.
     async fn asks_once(&mut self, job: &str, wishes: &mut Vec<Wish>) {
         let fire_at = ahead(self.millis(3000));
         let answer = self.armer.posts("provision", &self.armer.wish(job, &fire_at).body()).await;
@@ -204,7 +204,7 @@ impl Caller {
         };
     }
 
-    /// Names the job's next times at once; each of them is to run, however late.
+    /// Arms the job's next times at once; each must run, however late.
     async fn goes_on(&mut self, job: &str, wishes: &mut Vec<Wish>) {
         let first = self.dice.below(1000) as u64;
         let times: Vec<FireAt> = (0..3).map(|n| ahead(Duration::from_millis(first + 700 * n))).collect();
@@ -222,7 +222,7 @@ impl Caller {
             loop {
                 match self.armer.posts(verb, body).await {
                     Some((200, _)) => return,
-                    // Gone, or not all there yet.
+                    // The server is down, or not ready yet.
                     None | Some((503, _)) => tokio::time::sleep(Duration::from_millis(20)).await,
                     Some(other) => panic!("{verb} was answered {other:?}"),
                 }
@@ -232,27 +232,27 @@ impl Caller {
     }
 }
 
-/// Everything that was promised, counted.
+/// Totals of this test.
 #[derive(Debug, Default, PartialEq)]
 struct Sum {
     wished: usize,
     answered: usize,
     replaced_or_cancelled: usize,
-    /// Of those, ended before their time had come: nobody may ever hear of them.
+    /// Of those, ended before they were due: they must never fire.
     silenced: usize,
     run: usize,
-    /// Answered for, neither replaced nor cancelled, and never run.
+    /// Confirmed, neither replaced nor cancelled, and never run.
     lost: usize,
     twice: usize,
     early: usize,
-    /// Called although a cancel or a newer arm was answered for before their time.
+    /// Called although a cancel or a newer arm was confirmed before they were due.
     not_silent: usize,
-    /// Calls that nobody had wished for.
+    /// Calls that were never armed.
     unasked: usize,
     sent_again: usize,
     /// Of those, with no kill in between.
     without_cause: usize,
-    /// What is known of each that is broken.
+    /// Details of each failure.
     stories: Vec<String>,
 }
 
@@ -278,7 +278,7 @@ impl Sum {
                 Ended::No if wish.is_armed && runs == 0 => sum.lost += 1,
                 Ended::At(moment) => {
                     sum.replaced_or_cancelled += 1;
-                    // Before its time no attempt can have begun.
+                    // Before its due time no attempt can have begun.
                     if moment.millis() < wish.fire_at.due_ms() {
                         sum.silenced += 1;
                         sum.not_silent += calls.len();
@@ -286,7 +286,7 @@ impl Sum {
                 }
                 _ => {}
             }
-            // What was on the wire at a kill may be read after what the next house sent.
+            // A call that was in transit at a kill may be read after calls of the next server.
             heard.sort_by_key(|one| one.signed);
             for pair in heard.windows(2) {
                 let has_cause = |death: &Moment| {
@@ -306,7 +306,7 @@ impl Sum {
         sum
     }
 
-    /// What must be nothing at all.
+    /// Counts that must be zero.
     fn broken(&self) -> [usize; 6] {
         [self.lost, self.twice, self.early, self.not_silent, self.unasked, self.without_cause]
     }
@@ -335,7 +335,7 @@ impl Sum {
     }
 }
 
-/// The judge is judged: each broken promise is seen as what it is.
+/// Tests the check itself: it detects each kind of failure.
 #[test]
 fn the_sum_tells_every_broken_promise_from_a_kept_one() {
     let moment = |ms| Moment::from_seconds(1_000) + Duration::from_millis(ms);

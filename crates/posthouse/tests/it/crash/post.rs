@@ -1,5 +1,5 @@
-//! SIGKILL while programs notify, wake and ask: no receipt that was given is lost, no dispatch is handled
-//! twice by an SDK agent, every question is answered by whom it was put to.
+//! Crash test of the post: SIGKILL while programs notify, wake and ask. No receipt is lost, no SDK agent
+//! handles a dispatch twice, and every question is answered by the agent that was asked.
 
 mod agents;
 mod hook;
@@ -22,7 +22,7 @@ use hook::Hook;
 use program::{Door, Program};
 use sum::Sum;
 
-/// Agents that dial in. The first is known to the webhook too, so what it is told goes both ways.
+/// Agents that connect. The webhook also knows the first one, so its messages are sent both ways.
 const AGENTS: usize = 4;
 const PROGRAMS: usize = 12;
 /// The agent that only the webhook knows.
@@ -63,7 +63,7 @@ async fn no_receipt_given_is_lost_and_no_dispatch_is_handled_twice_whenever_the_
         secret: text("client_secret"),
         http: reqwest::Client::new(),
     };
-    // Repeating is the programs' own affair here: at once, and so that it can be counted.
+    // Programs retry themselves here: at once, and countably.
     let client = Client::new(&house.url, credential).patience(Duration::ZERO);
 
     let (enough, is_enough) = watch::channel(false);
@@ -77,7 +77,7 @@ async fn no_receipt_given_is_lost_and_no_dispatch_is_handled_twice_whenever_the_
 
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for kill in 1..=kills() {
-        // Some more get through, then it dies in the middle of the next ones.
+        // Some more messages are delivered, then the server is killed during the next ones.
         crew.handles_more(1 + dice.below(80)).await;
         tokio::time::sleep(Duration::from_micros(dice.below(4000) as u64)).await;
         tokio::task::block_in_place(|| house.kill());
@@ -87,7 +87,7 @@ async fn no_receipt_given_is_lost_and_no_dispatch_is_handled_twice_whenever_the_
             println!("{kill} kills, {} dispatches handled", crew.handled());
         }
     }
-    // Whoever waits for another kill to answer a question waits no longer.
+    // Answers that were waiting for another kill are now sent.
     lives.send_replace(usize::MAX);
     enough.send_replace(true);
     let mut written = Vec::new();

@@ -1,5 +1,5 @@
-//! SIGKILL while agents built with the SDK keep their jobs by the house: one is called back, one takes its
-//! fires down the socket. Every job goes on, and no fire time of any job runs twice or early.
+//! Crash test of SDK cron jobs: SIGKILL while one agent is called back and another takes its fires over the
+//! socket. Every job goes on, and no fire time of any job runs twice or early.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

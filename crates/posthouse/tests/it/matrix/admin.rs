@@ -1,11 +1,11 @@
-//! The operator's door: every operation that is mounted, by everybody who is not the operator.
+//! Permission matrix of the admin API: every operation, tried by everybody who is not the operator.
 
 use serde_json::{Value, json};
 
 use super::cast::Cast;
 use super::{Cells, Name};
 
-/// What stands in a path, by the name that the router gives it; nothing for one nobody thought about.
+/// Values of path parameters, by their name in the router; none for a parameter that is missing here.
 fn named(cast: &Cast, parameter: &str) -> Option<Name> {
     Some(match parameter {
         "tenant" => Name::new("acme", "acne"),
@@ -17,12 +17,12 @@ fn named(cast: &Cast, parameter: &str) -> Option<Name> {
         "dispatch" => cast.dispatch.clone(),
         "entry" | "id" => cast.entry.clone(),
         "job" => Name::new("job", "jab"),
-        "person" => Name::new("ana", "ann"),
+        "invite" => Name::new("ana", "ann"),
         _ => return None,
     })
 }
 
-/// A body that would do something for the operator. It is not even read for anybody else.
+/// A body that would be valid for the operator. For all others it is not even read.
 fn body(method: &str, is_there: bool) -> Option<Value> {
     let tenant = if is_there { "acme" } else { "acne" };
     match method {
@@ -58,7 +58,7 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
                 let heard = cast.asks(owner, method, path, body(method, is_there).as_ref(), None).await;
                 let what = format!("{method} {path} by {}", owner.who);
                 let refused = heard.status == 401 && heard.json()["code"] == "unauthorized";
-                // Not even whether there is such a path.
+                // The answer does not even reveal whether the path exists.
                 cells.cell("/admin", &what, refused, &heard.whole(), &nowhere.whole());
             }
         }

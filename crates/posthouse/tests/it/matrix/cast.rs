@@ -1,11 +1,12 @@
-//! Everybody whom the matrix is about: one tenant with all that it owns, and those whom none of it concerns.
+//! Actors of the permission matrix: one tenant with everything it owns, and others that have no permission
+//! for it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use posthouse_wire::{GatewayId, Secret, token};
 use serde_json::{Value, json};
 
-use super::Name;
+use super::{Name, proxy};
 use crate::house::House;
 use crate::receiver::Receiver;
 use crate::talk::{Rider, provide_crypto};
@@ -14,13 +15,13 @@ use crate::tokens::exchanges;
 /// What an agent was told, in words that no other test of this cast uses.
 pub const NEWS: &str = "the words of heron's own message";
 
-/// Somebody at an HTTP door.
+/// A caller of the HTTP API.
 #[derive(Clone)]
 pub struct Owner {
     pub who: &'static str,
     /// The whole `Authorization` header.
     pub authorization: Option<String>,
-    /// What it says of its own caller.
+    /// The header in which it names its own caller.
     pub label: Option<&'static str>,
 }
 
@@ -39,7 +40,7 @@ impl Owner {
     }
 }
 
-/// An answer in full, but for the date.
+/// A complete answer, without the date.
 #[derive(Debug)]
 pub struct Heard {
     pub status: u16,
@@ -59,28 +60,30 @@ impl Heard {
 
 pub struct Cast {
     pub house: House,
+    /// The same server behind a trusted proxy: every connection comes from another address.
+    pub proxied_url: String,
     pub receiver: Receiver,
-    /// On the line, with a question it does not answer.
+    /// Connected, with a question that it does not answer.
     pub heron_rides: Rider,
     pub heron: Value,
     pub otter: Value,
     pub wren: Value,
     pub gone: Value,
-    /// Acme's own program, whom all of it belongs to.
+    /// Acme's own program, which owns everything here.
     pub acme: Owner,
     pub umbrella: Owner,
-    /// Another tenant's: its program, by token and by its credential itself, and its agent.
+    /// Credentials of another tenant: its program (by token and by the credential itself), and its agent.
     pub other_tenants: Vec<Owner>,
-    /// Ended, by hand or with their agent.
+    /// Revoked credentials: by command, or removed with their agent.
     pub revoked: Vec<Owner>,
     pub unknown: Vec<Owner>,
     /// Another agent of the same tenant.
     pub other_instances: Vec<Owner>,
-    /// Agents of a tenant whose agents do not write to each other.
+    /// Agents of a tenant whose agents may not write to each other.
     pub silenced: Owner,
-    /// The one whose agent nobody there may write to.
+    /// The agent of that tenant that the others may not write to.
     pub silent: Name,
-    /// Acme's credentials, each good for its own doors and none of them the operator's.
+    /// Acme's credentials, each valid on its own paths and none on the admin API.
     pub ours: Vec<Owner>,
     pub revoked_client: Value,
     pub umbrella_client: Value,
@@ -143,7 +146,7 @@ impl Cast {
         }
         house.does(&["alias", "create", "kestrel", "heron", "--tenant", "acme"]);
 
-        // Ended in every way there is: a program's credential, an agent's, and one that went with its agent.
+        // Credentials ended in every way: of a program, of an agent, and removed with the agent.
         let client = |tenant: &str| house.does(&["client", "create", "--tenant", tenant]);
         let revoked_client = client("acme");
         let mut revoked = vec![Owner::basic("a revoked program by its credential", &revoked_client)];
@@ -156,7 +159,7 @@ impl Cast {
         for ended in [&revoked_client, &finch] {
             house.does(&["client", "revoke", &text(ended, "client_id")]);
         }
-        house.does(&["agent", "remove", "dodo", "--tenant", "acme"]);
+        house.does(&["agent", "remove", "dodo", "--tenant", "acme", "--yes"]);
 
         let (acme_client, umbrella_client) = (client("acme"), client("umbrella"));
         let acme = Owner::bearer("acme's program", &token_of(&house, &acme_client).await);
@@ -215,6 +218,7 @@ impl Cast {
             entry: Name::new("", ""),
             entry_dispatch: "d-to-crane".to_owned(),
             callers: AtomicU32::new(0),
+            proxied_url: proxy::open(&house.url),
             client: reqwest::Client::new(),
             house,
             receiver,
@@ -290,22 +294,21 @@ impl Cast {
         }
         let answer = request.send().await.unwrap();
         let status = answer.status().as_u16();
-        let headers = answer.headers().iter().filter(|(name, _)| *name != "date");
+        // Whether the connection stays open depends on how much of the body has arrived.
+        let told = |name: &str| !matches!(name, "date" | "connection");
+        let headers = answer.headers().iter().filter(|(name, _)| told(name.as_str()));
         let headers = headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         Heard { status, headers, body: answer.text().await.unwrap() }
     }
 
-    /// Refusals slow an address down, so everybody comes from another.
+    /// Refusals slow an address down, so every caller has another address.
     pub fn caller(&self) -> String {
         let number = self.callers.fetch_add(1, Ordering::Relaxed);
         format!("198.18.{}.{}", number / 250, number % 250 + 1)
     }
 
-    /// Nothing that was refused has happened: everything is there, and as it was.
+    /// Refused requests changed nothing: everything still exists, unchanged.
     pub async fn is_undisturbed(&mut self) {
-        assert!(self.heron_rides.has_heard_nothing(), "somebody got through to heron");
-        let calls = self.receiver.calls();
-        assert_eq!(calls.len(), 3, "somebody got through to a webhook: {calls:?}");
         for (by, question) in [(&self.ours[2], &self.correlation), (&self.acme, &self.asked)] {
             let path = format!("/v1/exchanges/{}", question.there);
             let heard = self.asks(by, "GET", &path, None, None).await;
@@ -327,5 +330,21 @@ impl Cast {
         assert_eq!(self.house.does(&["tenant", "show", "acme"])["peer_post"], "all");
         let agents = self.house.does(&["agent", "list", "--tenant", "acme"]);
         assert_eq!(agents["items"].as_array().unwrap().len(), 4, "{agents}");
+        self.nobody_got_through().await;
+    }
+
+    /// Sends a last message: whatever reached heron or the webhook must have arrived before it.
+    async fn nobody_got_through(&mut self) {
+        const MARKER: &str = "a message that is sent last";
+        for agent in ["heron", "desk"] {
+            let marker = json!({ "agent": agent, "message": MARKER });
+            let sent = self.asks(&self.acme, "POST", "/v1/notify", Some(&marker), None).await;
+            assert_eq!(sent.status, 200, "{}", sent.whole());
+        }
+        let heard = self.heron_rides.hears().await.event.text;
+        assert!(heard.contains(MARKER), "somebody got through to heron: {heard}");
+        self.receiver.called(|call| call.body.to_string().contains(MARKER)).await;
+        let calls = self.receiver.calls();
+        assert_eq!(calls.len(), 4, "somebody got through to a webhook: {calls:?}");
     }
 }

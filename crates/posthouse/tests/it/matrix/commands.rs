@@ -1,4 +1,4 @@
-//! The command line: every command there is, typed by somebody who holds the wrong credential.
+//! Permission matrix of the command line: every command, run with the wrong credential.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use super::cast::{Cast, NEWS};
 use super::{Cells, Name};
 use crate::house::BINARY;
 
-/// Those that speak to no house, or are the house.
+/// Commands that call no server, or run one.
 const AT_HOME: [&str; 10] = [
     "up",
     "init",
@@ -20,29 +20,31 @@ const AT_HOME: [&str; 10] = [
     "completions",
 ];
 
-/// Those that programs speak to agents with.
+/// Commands with which programs write to agents.
 const SPEAKING: [&str; 3] = ["notify", "wake", "ask"];
 
-/// Those that programs look at their own with. The operator sees receipts without being one of them.
+/// Commands with which programs read their own data. The operator can read all receipts.
 const READING: [&str; 4] = ["receipt list", "receipt show", "exchange list", "exchange show"];
 
-/// Those of the post, which everybody tries in vain; the others are tried by one of ours and a stranger.
+/// Commands of the post, tried with every wrong credential. The others are tried with one valid client and
+/// one unknown token.
 const OF_THE_POST: [&str; 5] = ["connector", "alias", "receipt", "tenant", "message"];
 
-/// Every command, from what the binary says of itself.
+/// Every command, from the binary's own help.
 fn known(words: &[&str]) -> Vec<String> {
     let output = Command::new(BINARY).args(words).arg("--help").output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     let Some((_, commands)) = help.split_once("\nCommands:\n") else { return vec![words.join(" ")] };
     let commands = commands.split("\n\n").next().unwrap();
-    // A description that is too long goes on further to the right.
+    // A description that is too long continues on an indented line.
     let names =
         commands.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.flat_map(|name| known(&[words, &[name]].concat())).collect()
 }
 
-/// How an operator's command is given, naming what is there or what is not; nothing for one without a row.
+/// Arguments of an operator's command, naming an existing or an absent object; none for a command without a
+/// row.
 fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
     let tenant = if is_there { "acme" } else { "acne" };
     let form = |name: &Name| name.form(is_there).to_owned();
@@ -67,28 +69,35 @@ fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
         | "scheduler-secret rotate"
         | "scheduler-secret revoke"
         | "invite list" => vec![],
-        "tenant create" => vec!["newcomer"],
+        "tenant create" => vec!["enrolled_agent"],
         "tenant show" | "tenant remove" => vec![tenant],
         "tenant set" => vec![tenant, "--peer-post", "none"],
-        "agent create" => vec!["newcomer", "--tenant", tenant],
-        "agent show" | "agent remove" | "agent rotate" | "agent revoke" => vec![&agent, "--tenant", tenant],
+        "agent create" => vec!["enrolled_agent", "--tenant", tenant],
+        "agent show" | "agent cron" | "agent remove" | "agent rotate" | "agent revoke" => {
+            vec![&agent, "--tenant", tenant]
+        }
         "agent change" => vec![&agent, "--wake-url", "http://127.0.0.1:9/", "--tenant", tenant],
         "client create" => vec!["--tenant", tenant],
         "client revoke" => vec![cast.heron["client_id"].as_str().unwrap()],
         "bot create" => vec!["telegram", "--id", "1", "--token-file", &file],
+        "bot change" => vec!["telegram:1", "--open"],
+        "access list" => vec![],
+        "access allow" | "access deny" => vec!["telegram:1", "K7QF3M"],
+        "access remove" => vec!["telegram:1", "user:5"],
         "bot show" | "bot remove" => vec!["telegram:1"],
         "route create" => vec!["telegram:1", "chat:5", &instance],
         "route show" | "route remove" => vec!["telegram:1", "chat:5"],
-        "connector create" => vec!["newcomer", "--kind", "noop", "--tenant", tenant],
+        "connector create" => vec!["enrolled_agent", "--kind", "noop", "--tenant", tenant],
         "connector import" => vec![&file, "--tenant", tenant],
         "connector show" | "connector check" | "connector remove" => vec!["hooks", "--tenant", tenant],
-        "alias create" => vec!["newcomer", &agent, "--tenant", tenant],
+        "alias create" => vec!["enrolled_agent", &agent, "--tenant", tenant],
         "alias remove" => vec!["kestrel", "--tenant", tenant],
         "receipt show" => vec![cast.dispatch.form(is_there)],
         "inbox redrive" | "message trace" => vec![cast.entry.form(is_there)],
         "job show" | "job fire-now" | "job redrive" => vec![&instance, "job"],
         "job history" => vec![&instance],
-        "invite create" | "invite remove" => vec!["ana"],
+        "invite create" => vec!["ana", "--tenant", tenant],
+        "invite link" | "invite remove" => vec!["ana"],
         "backup" => vec!["/nowhere/backup.db"],
         _ => return None,
     };
@@ -100,7 +109,7 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
     assert!(commands.len() > 50, "{commands:?}");
     let secret = |of: &str, token: &str| cast.house.secret_file(of, token);
     let bearer = |header: &Option<String>| header.as_deref().unwrap().replacen("Bearer ", "", 1);
-    // Each is one kind of owner; that the others hear the same is shown at the door itself.
+    // One owner of each kind; the admin API test shows that all others get the same answer.
     let wrong = [&cast.acme, &cast.ours[2], &cast.umbrella, &cast.revoked[1]].into_iter().enumerate();
     let operators: Vec<(&str, String)> = wrong
         .map(|(number, owner)| (owner.who, secret(&format!("wrong-{number}"), &bearer(&owner.authorization))))
@@ -135,7 +144,7 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
             };
             let heard = run(&there);
             let refused = heard == (1, "posthouse: the admin token is missing or wrong\n".to_owned());
-            // Where nothing is named there is nothing that could be absent.
+            // A command that names nothing cannot name an absent object.
             let other = if there == absent { heard.clone() } else { run(&absent) };
             let what = format!("posthouse {command} by {who}");
             cells.cell("commands", &what, refused, &format!("{heard:?}"), &format!("{other:?}"));
@@ -143,13 +152,13 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
     }
 }
 
-/// A command of programs', by programs whom the agent and the question are none of.
+/// A command that writes to agents, run by programs that have no permission for the agent or the question.
 fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
     let revoked = &cast.revoked_client;
     let mut guess = cast.umbrella_client.clone();
     guess["client_secret"] = "guess".into();
     let told = |name: &Name, is_there: bool| -> Vec<String> {
-        // Or the ids would be fresh ones, and differ.
+        // Fixed ids, because generated ones would differ between the two runs.
         let known = if command == "ask" { "--correlation-id" } else { "--idempotency-key" };
         [command, name.form(is_there), "psst", known, "probe"].map(str::to_owned).into()
     };
@@ -162,13 +171,13 @@ fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
         ("an unknown program", &guess, 1),
         ("another agent of acme", &cast.wren, 1),
     ] {
-        // An agent may write to those of its tenant; their questions are their own.
+        // An agent may write to other agents of its tenant, but their questions belong to them.
         let is_ours = who == "another agent of acme";
         let mut asks: Vec<(&Name, i32, [Vec<String>; 2])> = Vec::new();
         if !is_ours {
             let words = |name| [told(name, true), told(name, false)];
             asks.push((&cast.instance, code, words(&cast.instance)));
-            // Whoever is refused often is refused slowly, so those that are nobody do not ask for everything.
+            // Repeated refusals slow an address down, so unknown credentials try fewer cases.
             if code == 4 {
                 asks.push((&cast.wired, code, words(&cast.wired)));
             }
@@ -194,7 +203,7 @@ fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
     }
 }
 
-/// A command by which programs look at what is theirs, by programs whom none of it concerns.
+/// A command that reads data, run by programs that may not see it.
 fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
     let name = if command.starts_with("receipt") { &cast.dispatch } else { &cast.correlation };
     for (who, credential) in [
@@ -211,7 +220,7 @@ fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
                 line.push(name.form(is_there));
             }
             let (code, said) = types(cast, &line, &env);
-            // A list is given to whoever has one, without what is somebody else's in it.
+            // A list is never refused, but contains nothing of others.
             let refused = (command.ends_with("list") || code == 1) && !said.contains(NEWS);
             let refused = refused && (command.ends_with("show") || !said.contains(&name.there));
             (refused, format!("{code} {}", name.without(is_there, &said)))
@@ -224,7 +233,7 @@ fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
 /// The exit code, and everything it said.
 fn types(cast: &Cast, words: &[&str], env: &[(&str, &str)]) -> (i32, String) {
     let mut command = Command::new(BINARY);
-    command.args(["--json", "--url", &cast.house.url]).args(words).envs(env.iter().copied());
+    command.args(["--json", "--url", &cast.proxied_url]).args(words).envs(env.iter().copied());
     let output = command.current_dir(cast.house.dir.path()).stdin(Stdio::null()).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(said).unwrap())

@@ -1,5 +1,5 @@
-//! An agent's own socket: everything it can ask for in a conversation with a program, and every frame it
-//! can send, about what lies with another agent.
+//! Permission matrix of an agent's socket: every action in a conversation with a program, and every frame,
+//! about objects of another agent.
 
 use futures_util::{SinkExt, StreamExt};
 use posthouse_wire::action::Metadata;
@@ -57,8 +57,8 @@ fn session(asked: &str) -> String {
 /// What a frame is about, and the frame itself by that name.
 type About = (Name, fn(&str) -> FromGateway);
 
-/// A frame of every kind about something of another agent's, with the name of what it is about. There is no
-/// arm for whatever else there may be, so a new kind of frame needs its row before this compiles.
+/// A frame of every kind about an object of another agent, with the name of the object. The match has no
+/// wildcard arm, so a new kind of frame needs a row before this compiles.
 fn frames(cast: &Cast) -> Vec<About> {
     let about = |frame: &FromGateway| -> Option<About> {
         match frame {
@@ -104,7 +104,7 @@ fn outbound(id: &str, action: Action, tagged: bool) -> FromGateway {
 }
 
 pub async fn fill(cast: &Cast, cells: &mut Cells) {
-    // The conversation is there for whose it is, or being refused it would prove nothing.
+    // The owner can use the conversation; otherwise the refusals would prove nothing.
     for op in ["get_chat_info", "typing"] {
         for action in actions(op, &cast.asked.there).unwrap() {
             assert!(cast.heron_rides.asks("post", "post", action).await.success, "{op}");
@@ -139,7 +139,7 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
             about.push((there.line(), name, there, absent));
         }
         if !is_known {
-            // Whoever is not let in says all of it in one breath, since asking often makes the answer slow.
+            // A refused socket gets all frames at once, because repeated attempts are slowed down.
             let (there, absent): (Vec<_>, Vec<_>) =
                 about.iter().map(|(_, _, there, absent)| (there.clone(), absent.clone())).unzip();
             let (there, absent) = (says(cast, agent, &there).await, says(cast, agent, &absent).await);
@@ -158,7 +158,7 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
     }
 }
 
-/// Everything that the house says to these frames, up to the answer to a request that comes after them.
+/// All answers to these frames, up to the answer to a later request.
 async fn says(cast: &Cast, agent: &Value, frames: &[FromGateway]) -> String {
     let address = cast.house.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
@@ -184,7 +184,7 @@ async fn says(cast: &Cast, agent: &Value, frames: &[FromGateway]) -> String {
             _ => {}
         }
     }
-    // The answer to a request comes in its own time; requests of different chats pass each other.
+    // Requests of different chats can be answered in any order.
     let asked = frames.iter().any(|frame| matches!(frame, FromGateway::Outbound(_)));
     if asked && !heard.iter().any(|line| line.contains(r#""r-1""#)) {
         let next = tokio::time::timeout(PATIENCE, socket.next()).await.expect("it was never answered");

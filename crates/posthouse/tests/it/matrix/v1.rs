@@ -1,20 +1,20 @@
-//! The post's HTTP door: every operation that is mounted, from the router's own list.
+//! Permission matrix of the API for programs: every operation in the router's own list.
 
 use serde_json::{Value, json};
 
 use super::cast::{Cast, Heard, NEWS, Owner};
 use super::{Cells, Name};
 
-/// To whom the thing belongs that an operation names.
+/// Owner of the object that an operation names.
 #[derive(PartialEq)]
 enum Whose {
-    /// Every credential of its tenant may have to do with it.
+    /// Every credential of its tenant.
     Tenants,
-    /// The agent's own, and its tenant's programs'.
+    /// The agent itself, and the programs of its tenant.
     Instances,
-    /// Whoever holds the one token.
+    /// The holder of one token.
     Holders,
-    /// There is nothing in it that could be somebody's.
+    /// The operation names nothing that has an owner.
     Nobodys,
 }
 
@@ -23,7 +23,7 @@ struct Row {
     asks: Vec<Ask>,
 }
 
-/// One way to name a thing with an operation.
+/// One way in which an operation names an object.
 struct Ask {
     name: Name,
     path: Box<dyn Fn(&str) -> String>,
@@ -38,10 +38,10 @@ fn body(name: &Name, path: &'static str, body: fn(&str) -> Value) -> Ask {
     Ask { name: name.clone(), path: Box::new(|_| path.to_owned()), body: Some(body) }
 }
 
-/// The row of an operation; nothing for one that nobody thought about.
+/// The row of an operation; none if it is missing here.
 fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
     use Whose::{Holders, Instances, Nobodys, Tenants};
-    // Everything that an agent can be called by.
+    // Every name of an agent.
     let called = [&cast.agent, &cast.instance, &cast.alias, &cast.wired];
     let to_each = |write: fn(&str) -> Value| called.map(|name| body(name, at, write)).into();
     let row = |whose, asks| Some(Row { whose, asks });
@@ -80,7 +80,7 @@ fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
             ),
         ),
         ("GET", "/v1/exchanges") => {
-            // The page after a question, by the cursor that whoever may see it is given.
+            // The page after a question, by the cursor that its owner gets.
             let cursor = Name::new("NDAwMDAwMDAwMDAwMC9xLW9mLWhlcm9u", "NDAwMDAwMDAwMDAwMC9xLW9mLXJvYmlu");
             row(Instances, vec![path(&cursor, |after| format!("/v1/exchanges?after={after}"))])
         }
@@ -106,7 +106,7 @@ fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
         }
         ("GET", "/v1/agents") => row(
             Tenants,
-            // From a name on: the page must not depend on whether somebody bears it.
+            // A page that starts at a name must not depend on whether the name exists.
             vec![path(&Name::new("ZGVzaw", "ZGlzaw"), |after| format!("/v1/agents?after={after}"))],
         ),
         ("GET", "/v1/agents/{name}") => {
@@ -136,8 +136,8 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
                 }
             }
         }
-        // Where agents do not write to each other, a neighbour is as good as not there to whoever would write; the
-        // directory names it all the same.
+        // If agents may not write to each other, another agent is unknown to a writer; the directory still
+        // lists it.
         if let (Whose::Tenants, true) = (&row.whose, !at.starts_with("/v1/agents")) {
             for ask in row.asks.into_iter().filter(|ask| ask.name.there == cast.agent.there) {
                 let ask = Ask { name: cast.silent.clone(), ..ask };
@@ -147,10 +147,10 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
         }
     }
     replies(cast, cells).await;
-    taken_correlation(cast).await;
 }
 
-/// What is asked for exists, or being refused it would prove nothing. Writing is believed: it would be heard.
+/// The object exists for its owner; otherwise a refusal would prove nothing. Writes are not tried, because
+/// they would be delivered.
 async fn is_there_for_its_owner(cast: &Cast, method: &str, ask: &Ask) {
     if method != "GET" {
         return;
@@ -161,7 +161,7 @@ async fn is_there_for_its_owner(cast: &Cast, method: &str, ask: &Ask) {
     }
 }
 
-/// One operation by one wrong owner, on what is there and on what is not.
+/// One operation with one wrong credential, on an existing object and on an absent one.
 async fn cell(
     cast: &Cast,
     cells: &mut Cells,
@@ -184,7 +184,7 @@ async fn cell(
     cells.cell("/v1", &what, refused, &heard[0], &heard[1]);
 }
 
-/// Whoever is nobody hears that; everybody else hears that there is nothing.
+/// An unknown caller gets 401; everybody else gets the answer for an absent object.
 fn is_refused(cast: &Cast, at: &str, owner: &Owner, heard: &Heard) -> bool {
     let is = |list: &[Owner]| list.iter().any(|known| known.who == owner.who);
     let code = || heard.json()["code"].as_str().unwrap_or_default().to_owned();
@@ -196,7 +196,7 @@ fn is_refused(cast: &Cast, at: &str, owner: &Owner, heard: &Heard) -> bool {
     }
     assert!(!heard.body.contains(NEWS), "{}: {}", owner.who, heard.whole());
     match at {
-        // Nobody who knows the agent is no error.
+        // An agent without a connector is not an error here.
         "/v1/notify" => heard.status == 200 && heard.json()["dispatched"] == json!([]),
         "/v1/receipts" => heard.status == 200 && heard.json() == json!({ "items": [] }),
         "/v1/exchanges" => {
@@ -212,8 +212,8 @@ fn is_refused(cast: &Cast, at: &str, owner: &Owner, heard: &Heard) -> bool {
     }
 }
 
-/// A token is good for one question by one agent, and for nothing else. Whoever holds another hears what
-/// whoever guesses hears.
+/// A token is valid for one question by one agent only. The holder of another token gets the same answer as
+/// a guess.
 async fn replies(cast: &Cast, cells: &mut Cells) {
     let good =
         json!({ "correlation_id": cast.correlation.there, "agent_id": "desk", "content": "I am desk" });
@@ -244,17 +244,17 @@ async fn replies(cast: &Cast, cells: &mut Cells) {
     }
 }
 
-/// The one thing that is told of a neighbour's question: that its id is taken, since two questions of a
-/// tenant cannot share one. Nothing of the question comes with it, and other tenants have ids of their own.
-async fn taken_correlation(cast: &Cast) {
+/// The id of another agent's question is not revealed: it can be used as if it were free.
+pub async fn taken_correlation(cast: &Cast) {
     for owner in &cast.other_instances[..3] {
-        for (agent, message) in [("desk", NEWS), ("desk", "another"), ("heron", NEWS)] {
-            let ask = json!({ "agent": agent, "message": message, "wait": 0,
-                "correlation_id": cast.correlation.there });
-            let heard = cast.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
-            assert_eq!((heard.status, &heard.json()["code"]), (409, &json!("correlation_in_use")));
-            assert!(!heard.body.contains(NEWS) && !heard.body.contains("desk"), "{}", heard.whole());
+        let mut heard = Vec::new();
+        for id in [&cast.correlation.there, &cast.correlation.absent] {
+            let ask = json!({ "agent": "desk", "message": "another", "wait": 0, "correlation_id": id });
+            let answer = cast.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
+            assert!(!answer.body.contains(NEWS), "{}", answer.whole());
+            heard.push((answer.status, answer.json()["code"].clone()));
         }
+        assert_eq!(heard[0], heard[1], "{}", owner.who);
     }
 }
 

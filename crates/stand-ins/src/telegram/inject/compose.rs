@@ -1,11 +1,11 @@
-//! From what a person does to the update the platform would write.
+//! Composing the update that the platform would send for a person's action.
 
 use serde_json::{Map, Value, json};
 
 use super::{Injection, Person, ana};
 use crate::telegram::{entities::detect, moment::unix_s, world::BotState};
 
-/// Writes the update that the convenient fields describe.
+/// The update that the convenience fields describe.
 pub(super) fn update(state: &BotState, injection: &Injection) -> Result<Map<String, Value>, String> {
     let chat_id = injection.chat_id.or(injection.from.as_ref().map(|from| from.id)).unwrap_or(1001);
     let from = injection.from.clone().unwrap_or_else(|| Person {

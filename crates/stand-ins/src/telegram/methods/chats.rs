@@ -1,4 +1,4 @@
-//! Chats, topics, files, and small signs of life.
+//! Bot API methods for chats, topics, files, typing and button answers.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ const ACTIONS: [&str; 11] = [
     "upload_video_note",
 ];
 
-/// A chat nobody has spoken in, as it looks when such chats are accepted.
+/// A chat without messages, if such chats are accepted.
 pub(super) fn unknown(id: i64) -> Chat {
     Chat::new(if id > 0 {
         json!({"id": id, "type": "private", "first_name": "Somebody"})

@@ -1,4 +1,4 @@
-//! Writing, editing, deleting and reacting.
+//! Bot API methods for messages: send, edit, delete, react.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use crate::telegram::{
 
 const LONGEST: usize = 4096;
 
-/// The emoji a bot may react with.
+/// The emoji that a bot may react with.
 const REACTIONS: &str = "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 🌚 🌭 💯 🤣 ⚡ 🍌 🏆 \
     💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡";
 
@@ -143,7 +143,7 @@ impl Call<'_> {
         Ok(Done::yes())
     }
 
-    /// The text after parsing, within the limit, and its spans.
+    /// The text after parsing, within the limit, with its entities.
     fn composed(&self) -> Result<(String, Option<Value>), Refusal> {
         let text = self.params.text("text").unwrap_or("");
         let (composed, given) = match self.params.text("parse_mode").unwrap_or("") {

@@ -1,4 +1,4 @@
-//! The two ways a bot hears of updates, of which only one works at a time.
+//! Bot API methods for updates: polling and webhook, of which only one works at a time.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Call<'_> {
             self.pass(&mut world, offset);
             ours
         };
-        // An older poll still waiting hears that it was replaced.
+        // Tells an older waiting poll that it was replaced.
         arrived.notify_waiters();
         self.shared.changed.notify_waiters();
 
@@ -67,7 +67,7 @@ impl Call<'_> {
         }
     }
 
-    /// Confirms everything before the offset; a negative one counts from the end.
+    /// Confirms everything before the offset. A negative offset counts from the end.
     fn pass(&self, world: &mut World, offset: i64) {
         let pending = &world.bots[self.at].pending;
         let passed: Vec<i64> = if offset < 0 {
@@ -109,7 +109,7 @@ impl Call<'_> {
                 webhook.forget_waiting();
             }
         }
-        // Setting the same again must not disturb what is under way.
+        // Setting the same webhook again must not disturb running deliveries.
         if let Some(webhook) = &mut state.webhook
             && webhook.url == url
             && webhook.secret.as_deref() == secret
@@ -174,7 +174,7 @@ impl Call<'_> {
     }
 }
 
-/// https on the platform's ports, as the platform wants it; anything on loopback, as tests want it.
+/// Accepts https on the platform's ports, as the platform does, and any URL on loopback, for tests.
 fn check_url(url: &str) -> Result<(), Refusal> {
     let bad = |what: &str| Refusal::bad_request(format!("bad webhook: {what}"));
     let url: Uri = url.parse().map_err(|_| bad("invalid URL"))?;

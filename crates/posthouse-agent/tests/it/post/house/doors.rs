@@ -1,4 +1,4 @@
-//! What the doors answer.
+//! HTTP answers of the test server.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn open(heard: watch::Sender<Heard>, life: Arc<Mutex<Life>>) -> Route
         .route("/v1/agents/{name}", get(agent))
         .layer(from_fn_with_state(house.clone(), admit));
     let house = doors.route("/oauth/token", post(token)).with_state(house);
-    // A house may stand under a path of its own.
+    // A server may be below a path of its own.
     Router::new().nest("/under/a/path", house.clone()).merge(house)
 }
 
@@ -53,7 +53,7 @@ async fn token(State(house): State<House>, form: String) -> Response {
     Json(json!({ "access_token": access_token, "expires_in": 900 })).into_response()
 }
 
-/// Who may come in, and what became of it.
+/// Checks the token and records the call.
 async fn admit(State(house): State<House>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let bearer = parts.headers["authorization"].to_str().unwrap().strip_prefix("Bearer t");
@@ -139,7 +139,7 @@ async fn questions() -> Response {
     Json(json!({ "items": items, "next": "q1" })).into_response()
 }
 
-/// Waits for the question to end, or not at all; a test that is done with waiting makes it impatient.
+/// Waits for the question to end, unless the server is set to answer at once.
 async fn stands(house: &House, question: &str) -> Response {
     let mut heard = house.heard.subscribe();
     let open = |heard: &Heard| heard.questions.get(question) == Some(&Question::Open);

@@ -1,4 +1,4 @@
-//! SDK agents that note everything they are handed, and answer what they are asked.
+//! SDK agents that record every message and answer every question.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use super::PATIENCE;
 /// Which agent's handler was given which text, and how often.
 pub type Seen = HashMap<(String, String), u32>;
 
-/// How a question begins whose answer waits until the house was killed once more.
+/// Prefix of a question whose answer waits until the server was killed once more.
 pub const THOUGHTFUL: &str = "after the next kill: ";
 
 /// What an agent answers.
@@ -30,7 +30,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// `made` is what the house printed when it made the agent; `lives` counts the kills.
+    /// `made` is the output of `agent create`; `lives` counts the kills.
     pub fn dial(&mut self, url: &str, name: &str, made: &Value, lives: watch::Receiver<usize>) {
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
         let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")));
@@ -85,8 +85,8 @@ impl Crew {
     }
 }
 
-/// Says its answer until the house has it. What a kill cut off may have been kept all the same; the first
-/// answer counts, so saying it again does no harm.
+/// Repeats its answer until the server has it. An answer that a kill cut off may have been stored; the
+/// first answer counts, so repeating is harmless.
 async fn answers(name: &str, said: &str, conversation: &Conversation, mut lives: watch::Receiver<usize>) {
     if said.starts_with(THOUGHTFUL) {
         let life = *lives.borrow_and_update();

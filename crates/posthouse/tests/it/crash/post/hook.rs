@@ -1,4 +1,4 @@
-//! A receiver of webhooks that keeps every call, says 500 to some, and takes its time.
+//! Webhook receiver that records every call, answers some with 500, and is slow.
 
 use std::sync::Arc;
 use std::time::Duration;

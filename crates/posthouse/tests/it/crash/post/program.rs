@@ -1,4 +1,4 @@
-//! A program that writes to agents, one thing after another, and insists.
+//! Program that writes to agents one message after another, and retries until it gets an answer.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use super::{Dice, HOOKED, PATIENCE};
 /// Questions of one program that are open at a time.
 const ASKING: usize = 4;
 
-/// What was written, and what the program knows of it.
+/// What was written, and what the program knows about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     pub agent: String,
     pub text: String,
     pub what: What,
-    /// Whether the house gave a receipt, or an answer.
+    /// Whether the server gave a receipt, or an answer.
     pub answered: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// Told or woken, under this dispatch id.
+    /// Notified or woken, under this dispatch id.
     Dispatch(String),
-    /// Asked under this correlation id; what came back.
+    /// Asked under this correlation id, with the answer.
     Question(CorrelationId, Answered),
 }
 
@@ -49,13 +49,13 @@ impl Program {
 
     pub async fn writes(mut self, enough: watch::Receiver<bool>) -> Vec<Written> {
         let mut written = Vec::new();
-        // Whoever has to think answers after the next kill, and nobody stands still for that.
+        // Such questions are answered after the next kill, and nobody waits for them in the meantime.
         let mut asking = JoinSet::new();
         for round in 0.. {
             if *enough.borrow() {
                 break;
             }
-            // Unlike anybody else's, and the same however often it is sent.
+            // Unique, and the same however often it is sent.
             let id = format!("p{}-{round}", self.number);
             let agent = self.agents[self.dice.below(self.agents.len())].clone();
             written.push(match self.dice.below(12) {
@@ -91,13 +91,13 @@ impl Program {
         let wish = self.notify(agent, &id);
         let notified = insists(|| self.client.notify(&wish)).await;
         assert!(notified.dispatched.iter().all(|one| one.ok), "{notified:?}");
-        // Where the webhook knows the agent as well, both were tried, under one id.
+        // If the webhook knows the agent too, both were tried, under one id.
         let ways = if agent == self.agents[0] { 2 } else { 1 };
         assert_eq!((notified.dispatch_id.as_str(), notified.dispatched.len()), (id.as_str(), ways));
         Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
     }
 
-    /// Lets it be when there is no answer.
+    /// Gives up if there is no answer.
     async fn notifies_once(&self, agent: &str, id: String) -> Written {
         let answered = self.client.notify(&self.notify(agent, &id)).await.is_ok();
         Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered }
@@ -106,7 +106,7 @@ impl Program {
     async fn notifies_a_session(&self, agent: &str, id: String) -> Written {
         let wish = Notify {
             wait: Some(Duration::from_millis(200)),
-            // The webhook has its wakes tried once and no more.
+            // The webhook tries wakes only once.
             connectors: Some(vec!["relay".to_owned()]),
             ..self.notify(&format!("{agent}@desk-{}", self.number), &id)
         };
@@ -140,7 +140,7 @@ impl Program {
     }
 }
 
-/// For a question that nobody waits for on the line that it is put on.
+/// Plain HTTP client of a program, for questions whose answer is not awaited in the same request.
 #[derive(Clone)]
 pub struct Door {
     pub house: String,
@@ -150,8 +150,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Puts it, hanging up soon, until the house says that it has it or knows of it: from then on it is asked,
-    /// whoever put it.
+    /// Sends the question and disconnects soon, until the server has it. From then on it counts as asked.
     async fn puts(&self, wish: &Ask) {
         let body = json!({
             "agent": wish.agent, "message": wish.message, "correlation_id": wish.correlation_id,
@@ -164,12 +163,13 @@ impl Door {
                 let request = request.basic_auth(&self.id, Some(&self.secret)).body(body.to_string());
                 match request.timeout(soon).send().await.map(|answer| answer.status().as_u16()) {
                     Ok(200 | 202) => return,
-                    // Gone, not all there yet, or not waited for.
+                    // The server is down, not ready yet, or did not wait.
                     Err(_) | Ok(503) if self.knows(wish).await => return,
                     Err(_) | Ok(503) => tokio::time::sleep(Duration::from_millis(20)).await,
                     Ok(other) => panic!("a question was answered {other}"),
                 }
-                // Hung up before it was let in, it was never put: a slow house is given longer each time.
+                // A request that was cut off before it was accepted was never stored: a slow server gets
+                // more time with each attempt.
                 soon *= 2;
             }
         };
@@ -188,7 +188,7 @@ async fn asks(client: Client, wish: Ask) -> Written {
     answered(wish, answer)
 }
 
-/// Hangs up once the house has the question, and asks for its answer by the id alone.
+/// Disconnects once the server has the question, and fetches the answer by its id only.
 async fn asks_and_comes_back(client: Client, door: Door, wish: Ask) -> Written {
     door.puts(&wish).await;
     let answer = insists(|| client.attach(&wish.correlation_id)).await;
@@ -200,13 +200,13 @@ fn answered(wish: Ask, answer: Answered) -> Written {
     Written { agent, text: message, what: What::Question(correlation_id, answer), answered: true }
 }
 
-/// Wishes the very same again until there is an answer.
+/// Repeats the same request until there is an answer.
 async fn insists<T, F: Future<Output = Result<T, Fault>>>(wish: impl Fn() -> F) -> T {
     let insisting = async {
         loop {
             match wish().await {
                 Ok(answer) => return answer,
-                // Gone, or not all there yet.
+                // The server is down, or not ready yet.
                 Err(Fault::Unreachable(_) | Fault::Refused { status: 503, .. }) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }

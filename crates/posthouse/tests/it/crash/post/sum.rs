@@ -1,4 +1,4 @@
-//! Everything that was promised, counted.
+//! Totals of the crash test of the post: lost, repeated and changed messages.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use super::hook::Call;
 use super::program::{What, Written};
 use super::{AGENTS, HOOKED};
 
-/// What a killed house was sending is sent again when the next one opens. Never waited out by a run that passes.
+/// A killed server's pending deliveries are sent again after the next start. A passing run never waits this
+/// long.
 const SETTLED_WITHIN: Duration = Duration::from_secs(150);
 
 pub type Receipts = HashMap<String, Vec<Receipt>>;
 pub type Answers = HashMap<CorrelationId, String>;
 
-/// Waits until everything that a receipt was given for has come to its end, and returns what the house
-/// says of each. What it does not know, or what does not end, is for the sum to judge.
+/// Waits until everything with a receipt has ended, and returns the server's receipts. Unknown or
+/// unfinished ones are counted as failures later.
 pub async fn settled(client: &Client, written: &[Written]) -> Receipts {
     let mut receipts = Receipts::new();
     let mut open: Vec<&String> = written.iter().filter_map(promised).collect();
@@ -44,12 +45,12 @@ pub async fn settled(client: &Client, written: &[Written]) -> Receipts {
     receipts
 }
 
-/// What the house says was answered to every question, asked for once more.
+/// The stored answers of all questions, fetched once more.
 pub async fn attached(client: &Client, written: &[Written]) -> Answers {
     let mut answers = Answers::new();
     for one in written {
         if let What::Question(correlation, _) = &one.what {
-            // Without an answer it is for the sum to judge.
+            // A missing answer is counted as a failure later.
             if let Ok(answered) = client.attach(correlation).await {
                 answers.insert(correlation.clone(), answered.response.content);
             }
@@ -68,7 +69,7 @@ fn promised(written: &Written) -> Option<&String> {
 fn has_ended(receipt: &Receipt) -> bool {
     match receipt.state {
         ReceiptState::Acknowledged | ReceiptState::Failed | ReceiptState::Expired => true,
-        // A web address acknowledges nothing.
+        // A webhook does not acknowledge.
         ReceiptState::Delivered => receipt.connector != "relay",
         ReceiptState::Scheduled | ReceiptState::Queued => false,
     }
@@ -77,27 +78,27 @@ fn has_ended(receipt: &Receipt) -> bool {
 #[derive(Debug, Default, PartialEq)]
 pub struct Sum {
     written: usize,
-    /// With a receipt given, or an answer.
+    /// With a receipt or an answer.
     promised: usize,
     questions: usize,
     handled: usize,
-    /// Receipts that were given and are not known any more.
+    /// Receipts that were given and are now unknown.
     forgotten: usize,
-    /// Known, and not acknowledged by the agent or taken by the receiver.
+    /// Known, but not acknowledged by the agent or accepted by the receiver.
     unfinished: usize,
-    /// Promised, and no agent or receiver ever had the text.
+    /// Confirmed, but no agent or receiver ever had the text.
     lost: usize,
     /// Handled more than once by one agent.
     twice: usize,
-    /// Handled by an agent that it was not written to, or written by nobody.
+    /// Handled by an agent that was not the recipient, or written by nobody.
     astray: usize,
-    /// Answers that are not those of the agent that was asked, or are not the same when asked for again.
+    /// Answers of another agent than the asked one, or answers that differ when fetched again.
     wrong: usize,
     hooked: usize,
     hooked_again: usize,
-    /// Calls whose bytes are not those of the first.
+    /// Calls whose bytes differ from the first call.
     changed: usize,
-    /// What is known of each that is broken.
+    /// Details of each failure.
     stories: Vec<String>,
 }
 
@@ -166,7 +167,7 @@ impl Sum {
         sum
     }
 
-    /// What must be nothing at all.
+    /// Counts that must be zero.
     fn broken(&self) -> [usize; 7] {
         [self.forgotten, self.unfinished, self.lost, self.twice, self.astray, self.wrong, self.changed]
     }
@@ -195,7 +196,7 @@ impl Sum {
     }
 }
 
-/// The judge is judged: each broken promise is seen as what it is.
+/// Tests the check itself: it detects each kind of failure.
 #[test]
 fn the_sum_tells_every_broken_promise_from_a_kept_one() {
     let told = |agent: &str, id: &str, answered| Written {

@@ -1,0 +1,107 @@
+//! Creation and removal of bots.
+
+use ledger::{Created, Identity, PrincipalPolicy, Removed};
+use posthouse_wire::id::is_bot_id;
+use posthouse_wire::{BotId, Platform as PlatformName, Secret};
+use serde_json::{Map, Value};
+use vault::Credentials;
+
+use crate::bots::Bot;
+use crate::platform::PlatformBot;
+use crate::{Edge, Fault};
+
+/// A new bot, as the operator describes it.
+#[derive(Clone, Default)]
+pub struct BotDraft {
+    pub platform: String,
+    /// Default: the bot's id on the platform.
+    pub id: Option<String>,
+    pub shared: bool,
+    /// Everybody may write to it.
+    pub open: bool,
+    pub settings: Map<String, Value>,
+    pub credentials: Credentials,
+}
+
+/// The reason why a bot was not created. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotKept {
+    #[error("this server has no platform `{0}`")]
+    UnknownPlatform(String),
+    #[error("`{0}` is not a valid bot id: use at most 64 letters, digits, dots, dashes and underscores")]
+    BadId(String),
+    #[error("the bot's secret `{0}` is missing")]
+    Missing(&'static str),
+    #[error("{0}")]
+    Refused(String),
+    #[error("bot {0}:{1} already exists")]
+    Taken(String, String),
+}
+
+impl Edge {
+    /// Creates a bot: checks its credentials with the platform, seals them and starts to serve it.
+    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<Bot, NotKept>, Fault> {
+        let Some(platform) = self.platform(&draft.platform).cloned() else {
+            return Ok(Err(NotKept::UnknownPlatform(draft.platform)));
+        };
+        let mut bot = Bot {
+            platform: PlatformName::from(draft.platform.as_str()),
+            id: BotId::from(draft.id.unwrap_or_default()),
+            shared: draft.shared,
+            settings: draft.settings,
+            credentials: draft.credentials,
+        };
+        for need in platform.needs() {
+            match bot.credentials.get(need.name) {
+                Some(secret) if !secret.is_empty() => {}
+                _ if need.generated => {
+                    let made: Secret = vault::random_hex(32)?;
+                    bot.credentials.insert(need.name, made);
+                }
+                _ => return Ok(Err(NotKept::Missing(need.name))),
+            }
+        }
+        let PlatformBot { id, settings } = match platform.meet(&bot).await {
+            Ok(met) => met,
+            Err(trouble) => return Ok(Err(NotKept::Refused(trouble.to_string()))),
+        };
+        if bot.id.is_empty() {
+            bot.id = BotId::from(id);
+        }
+        if !is_bot_id(bot.id.as_str()) {
+            return Ok(Err(NotKept::BadId(bot.id.to_string())));
+        }
+        // The operator's settings take precedence over those that the platform reports.
+        for (name, value) in settings {
+            bot.settings.entry(name).or_insert(value);
+        }
+        let record = ledger::Bot {
+            platform: bot.platform.clone(),
+            id: bot.id.clone(),
+            shared: bot.shared,
+            principals: PrincipalPolicy::open(draft.open),
+            settings: Value::Object(bot.settings.clone()).to_string(),
+            created: self.0.timepiece.now(),
+        };
+        let secrets = self.0.vault.seal_credentials(&bot.platform, &bot.id, &bot.credentials)?;
+        if self.0.roster.create_bot_with_secrets(record, secrets).await? != Created::Made {
+            return Ok(Err(NotKept::Taken(bot.platform.to_string(), bot.id.to_string())));
+        }
+        self.0.relay.bot_changed(&bot.identity());
+        Ok(Ok(bot))
+    }
+
+    /// Removes a bot with its secrets and routes, and its webhook at the platform.
+    pub async fn release_bot(&self, identity: &Identity) -> Result<Removed, Fault> {
+        if let (Some(bot), Some(platform)) =
+            (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
+            && let Err(trouble) = platform.register(&bot, None).await
+        {
+            tracing::warn!(bot.id = %bot.id, %trouble, "could not remove the webhook of a removed bot at its platform");
+        }
+        let removed = self.0.relay.remove_bot(identity).await?;
+        // At once: a bot that is created under the same name next must not find this event source running.
+        self.stop(identity);
+        Ok(removed)
+    }
+}

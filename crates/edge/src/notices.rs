@@ -1,0 +1,141 @@
+//! Notices: texts that the server itself sends to a chat, such as a pairing code, with rate limits per chat and bot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::Identity;
+use parking_lot::Mutex;
+use posthouse_time::{Instant, Timepiece};
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{Action, ActionId, ChatId, InstanceId, TenantId, ThreadId};
+use relay::Order;
+
+use crate::bots::Bot;
+use crate::platform::Platform;
+
+/// Shortest time between two notices of a bot, over all its chats.
+const PER_BOT: Duration = Duration::from_secs(1);
+/// Shortest time between two notices in a chat.
+const PER_CHAT: Duration = Duration::from_secs(3600);
+/// Deadline for sending a notice.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// Clones share the limits. The limits are in memory only: after a restart a chat may get a notice once more.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    timepiece: Timepiece,
+    sent: Arc<Mutex<Sent>>,
+}
+
+#[derive(Default)]
+struct Sent {
+    bots: HashMap<Identity, Instant>,
+    chats: HashMap<(Identity, ChatId), Instant>,
+    /// Time of the next removal of expired items.
+    sweep_at: Instant,
+}
+
+impl Notices {
+    pub fn new(timepiece: Timepiece) -> Self {
+        Self { timepiece, sent: Arc::default() }
+    }
+
+    /// Whether this bot may send a notice now.
+    pub fn may_send(&self, on: &Identity) -> bool {
+        self.sent.lock().bot_may_send(on, self.timepiece.instant())
+    }
+
+    /// Counts one notice of this bot.
+    pub fn sent(&self, on: &Identity) {
+        self.sent.lock().bots.insert(on.clone(), self.timepiece.instant());
+    }
+
+    /// Whether this bot may send a notice to this chat now. If so, the notice counts as sent.
+    pub fn may_tell(&self, on: &Identity, chat: &ChatId) -> bool {
+        let now = self.timepiece.instant();
+        let mut sent = self.sent.lock();
+        sent.sweep(now);
+        let key = (on.clone(), chat.clone());
+        if sent.chats.get(&key).is_some_and(|last| now < *last + PER_CHAT) || !sent.bot_may_send(on, now) {
+            return false;
+        }
+        sent.chats.insert(key, now);
+        sent.bots.insert(on.clone(), now);
+        true
+    }
+
+    /// Sends a notice to this chat. False if that failed; the failure is logged.
+    pub async fn send(
+        &self,
+        platform: Arc<dyn Platform>,
+        bot: Arc<Bot>,
+        chat: ChatId,
+        thread: Option<ThreadId>,
+        text: String,
+    ) -> bool {
+        let order = Order {
+            ends_turn: false,
+            id: ActionId::mint(self.timepiece.now().millis()),
+            // No agent requested it.
+            tenant: TenantId::new(""),
+            instance: InstanceId::new(""),
+            on: bot.identity(),
+            action: Action::Send {
+                chat_id: chat,
+                content: text,
+                reply_to: None,
+                metadata: Metadata { thread_id: thread, ..Metadata::default() },
+            },
+            stream_cursor: String::new(),
+            deadline: self.timepiece.instant() + PATIENCE,
+        };
+        let outcome = platform.carry(&bot, order).await.outcome;
+        if !outcome.success {
+            let error = outcome.error.unwrap_or_default();
+            tracing::debug!(bot.id = %bot.id, platform = platform.name(), error, "could not send a notice");
+        }
+        outcome.success
+    }
+}
+
+impl Sent {
+    fn bot_may_send(&self, on: &Identity, now: Instant) -> bool {
+        self.bots.get(on).is_none_or(|last| now >= *last + PER_BOT)
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        if now >= self.sweep_at {
+            self.chats.retain(|_, last| now < *last + PER_CHAT);
+            self.bots.retain(|_, last| now < *last + PER_BOT);
+            self.sweep_at = now + PER_CHAT;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthouse_time::Moment;
+
+    use super::*;
+
+    #[test]
+    fn one_notice_per_chat_per_hour_and_one_per_second_per_bot() {
+        let clock = Timepiece::wound(Moment::default());
+        let notices = Notices::new(clock.clone());
+        let on = |bot: &str| Identity { platform: "telegram".into(), bot: bot.into() };
+        let may = |bot: &str, chat: &str| notices.may_tell(&on(bot), &chat.into());
+        assert!(may("7001", "a"));
+        assert!(!may("7001", "b"), "one per second for the bot");
+        assert!(may("7002", "b"), "another bot has its own second");
+        clock.wind(Duration::from_secs(1));
+        assert!(may("7001", "b"));
+        clock.wind(Duration::from_secs(3598));
+        assert!(!may("7001", "a"), "one per hour for the chat");
+        clock.wind(Duration::from_secs(1));
+        assert!(may("7001", "a"));
+        assert!(!may("7001", "b"));
+        clock.wind(Duration::from_secs(1));
+        assert!(may("7001", "b"));
+    }
+}

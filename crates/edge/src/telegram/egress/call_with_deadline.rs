@@ -1,0 +1,88 @@
+//! Calls of one order, with its deadline and retries.
+
+use std::time::Duration;
+
+use posthouse_time::{Instant, Moment};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bots::Bot;
+use crate::telegram::Telegram;
+use crate::telegram::api::{Failure, Refused};
+
+/// Subtracted from the deadline, so that the outcome is ready before it.
+const MARGIN: Duration = Duration::from_millis(500);
+/// Longest wait for a rate limit. Beyond it the agent gets the error, because it would stop waiting before we do.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// Pause before the retry after a 5xx response.
+const BREATH: Duration = Duration::from_millis(300);
+
+/// Rule for repeating a failed call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Never repeated: a moment later the call is useless.
+    Never,
+    /// Repeated only if nothing was done. A repeat would be visible, and Telegram has no idempotency keys, so a call
+    /// without a response is not repeated.
+    IfNothingWasDone,
+    /// A repeat changes nothing.
+    Harmless,
+}
+
+pub(super) struct CallsWithDeadline<'a> {
+    pub telegram: &'a Telegram,
+    pub bot: &'a Bot,
+    /// Time of the first call that may have reached Telegram.
+    pub posted: Option<Moment>,
+    end: Instant,
+}
+
+impl<'a> CallsWithDeadline<'a> {
+    pub fn new(telegram: &'a Telegram, bot: &'a Bot, deadline: Instant) -> Self {
+        Self { telegram, bot, posted: None, end: deadline - MARGIN }
+    }
+
+    /// Calls a method, with retries, until there is a result, a final failure, or no time left.
+    pub async fn ask<R: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        params: &impl Serialize,
+        again: Again,
+    ) -> Result<R, Failure> {
+        let clock = &self.telegram.timepiece;
+        let mut spare = again != Again::Never;
+        loop {
+            let called = clock.now();
+            let left = self.end.since(clock.instant());
+            if left.is_zero() {
+                return Err(Failure::Unreached("no time was left".to_owned()));
+            }
+            let failure = match self.telegram.call(self.bot, method, params, left).await {
+                Ok(result) => {
+                    self.posted.get_or_insert(called);
+                    return Ok(result);
+                }
+                Err(failure) => failure,
+            };
+            if !matches!(failure, Failure::Unreached(_)) {
+                self.posted.get_or_insert(called);
+            }
+            let left = self.end.since(clock.instant());
+            let pause = match &failure {
+                Failure::Refused(Refused { code: 429, retry_after, .. }) if again != Again::Never => {
+                    // This does not use up the one retry, because Telegram has done nothing yet.
+                    let wait = Duration::from_secs(retry_after.unwrap_or(1).max(1));
+                    (wait <= LONGEST_WAIT).then_some(wait)
+                }
+                _ if !std::mem::take(&mut spare) => None,
+                Failure::Refused(refused) => (refused.code >= 500).then_some(BREATH),
+                Failure::Unreached(_) => Some(Duration::ZERO),
+                Failure::Lost => (again == Again::Harmless).then_some(Duration::ZERO),
+            };
+            match pause {
+                Some(pause) if pause < left => clock.after(pause).await,
+                _ => return Err(failure),
+            }
+        }
+    }
+}

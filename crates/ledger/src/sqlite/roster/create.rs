@@ -1,0 +1,159 @@
+//! Creation of agents, bots and routes. Everything that can refuse a creation is checked before anything is
+//! written, so a refusal changes nothing. A fault rolls back the whole transaction.
+
+use posthouse_wire::TenantId;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::rows::made;
+use super::{tokens, vault};
+use crate::roster::{
+    AgentCreated, Bot, Created, Discriminator, HttpCredentials, Identity, Instance, NewAgent, Route,
+};
+use crate::{Owner, PrincipalPolicy};
+
+/// Creates an agent with its gateway, bots, routes, client and login.
+pub(super) fn agent(db: &Connection, new: &NewAgent) -> rusqlite::Result<AgentCreated> {
+    if !is_tenant(db, &new.instance.tenant)? {
+        return Ok(AgentCreated::NoTenant);
+    }
+    for identity in &new.bots {
+        if let Some(why) = why_not_owned(db, identity)? {
+            return Ok(AgentCreated::UnfitBot(identity.clone(), why));
+        }
+    }
+    if instance(db, &new.instance)? != Created::Made {
+        return Ok(AgentCreated::Taken);
+    }
+    let (id, created) = (&new.instance.id, new.instance.created);
+    let own_bots =
+        new.built_in.iter().map(|platform| Identity { platform: platform.clone(), bot: id.as_str().into() });
+    for identity in own_bots.clone() {
+        bot(
+            db,
+            &Bot {
+                platform: identity.platform,
+                id: identity.bot,
+                shared: false,
+                principals: PrincipalPolicy::default(),
+                settings: "{}".to_owned(),
+                created,
+            },
+        )?;
+    }
+    for identity in new.bots.iter().cloned().chain(own_bots) {
+        route(
+            db,
+            &Route {
+                platform: identity.platform,
+                bot: identity.bot,
+                discriminator: Discriminator::Any,
+                instance: id.clone(),
+                created,
+            },
+        )?;
+    }
+    vault::issue(db, &new.gateway, id, &new.secret, created, created)?;
+    if let Some(HttpCredentials { client_secret, overlap_until, login, login_client, login_tokens }) =
+        &new.http
+    {
+        let owner = Owner::Instance(id.clone());
+        tokens::create_client(db, &owner, *client_secret, created, *overlap_until)?;
+        tokens::log_in(db, login, login_client, id, *login_tokens, created)?;
+    }
+    Ok(AgentCreated::Made)
+}
+
+/// The reason why this bot cannot belong to a new agent, if there is one.
+fn why_not_owned(db: &Connection, identity: &Identity) -> rusqlite::Result<Option<&'static str>> {
+    let key = [identity.platform.as_str(), identity.bot.as_str()];
+    let shared: Option<bool> = db
+        .query_row("SELECT shared FROM bots WHERE platform = ?1 AND id = ?2", key, |row| row.get(0))
+        .optional()?;
+    let taken: bool =
+        db.query_row("SELECT EXISTS (SELECT 1 FROM routes WHERE platform = ?1 AND bot = ?2)", key, |row| {
+            row.get(0)
+        })?;
+    Ok(match (shared, taken) {
+        (None, _) => Some("there is no such bot"),
+        (Some(true), _) => Some("it is shared: create routes instead"),
+        (Some(false), true) => Some("it belongs to another agent"),
+        (Some(false), false) => None,
+    })
+}
+
+pub(super) fn is_tenant(db: &Connection, id: &TenantId) -> rusqlite::Result<bool> {
+    db.query_row("SELECT EXISTS (SELECT 1 FROM tenants WHERE id = ?1)", [id.as_str()], |row| row.get(0))
+}
+
+pub(super) fn instance(db: &Connection, new: &Instance) -> rusqlite::Result<Created> {
+    db.execute(
+        "INSERT INTO instances (id, tenant, name, wake_url, callback_url, generation, idle, created)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+        params![
+            new.id.as_str(),
+            new.tenant.as_str(),
+            new.name,
+            new.wake_url,
+            new.callback_url,
+            new.generation.as_str(),
+            new.idle,
+            new.created.millis()
+        ],
+    )
+    .map(made)
+}
+
+pub(super) fn bot(db: &Connection, new: &Bot) -> rusqlite::Result<Created> {
+    db.execute(
+        "INSERT INTO bots (platform, id, shared, settings, created, principals)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+        params![
+            new.platform.as_str(),
+            new.id.as_str(),
+            new.shared,
+            new.settings,
+            new.created.millis(),
+            new.principals.as_str(),
+        ],
+    )
+    .map(made)
+}
+
+pub(super) fn route(db: &Connection, new: &Route) -> rusqlite::Result<Created> {
+    let shared: Option<bool> = db
+        .query_row(
+            "SELECT shared FROM bots WHERE platform = ?1 AND id = ?2",
+            [new.platform.as_str(), new.bot.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match (shared, &new.discriminator) {
+        (None, _) => return Ok(Created::Unfit("no such bot")),
+        (Some(true), Discriminator::Any) => {
+            return Ok(Created::Unfit("a shared bot cannot have the route `*`"));
+        }
+        (Some(false), Discriminator::Any) | (Some(true), _) => {}
+        (Some(false), _) => return Ok(Created::Unfit("an owned bot has only the route `*`")),
+    }
+    let instance: bool = db.query_row(
+        "SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)",
+        [new.instance.as_str()],
+        |row| row.get(0),
+    )?;
+    if !instance {
+        return Ok(Created::Unfit("no such agent"));
+    }
+    db.execute(
+        "INSERT INTO routes (platform, bot, kind, value, instance, created, made)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time()) ON CONFLICT DO NOTHING",
+        params![
+            new.platform.as_str(),
+            new.bot.as_str(),
+            new.discriminator.kind(),
+            new.discriminator.value(),
+            new.instance.as_str(),
+            new.created.millis()
+        ],
+    )
+    .map(made)
+}

@@ -1,0 +1,432 @@
+//! Sums of the storage of each tenant, kept in memory beside the one writer.
+//!
+//! Every change is counted in the transaction that makes it, which also writes the changed sums to
+//! `tenant_usage`. A rollback reverts them, too. The statements that run for every message report their
+//! changes themselves ([`count_for_agent`], [`count_for_tenant`]). Triggers on the writer's connection report
+//! all others. Writing to a table with triggers is expensive: for each statement SQLite then keeps a copy of
+//! every page that the statement changes, to undo it alone. In debug builds the sums are compared with a
+//! recount when the ledger is closed.
+
+mod statements;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use posthouse_wire::{InstanceId, TenantId};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use self::statements::{RECOUNT, TRIGGERS};
+use super::Sqlite;
+use crate::Fault;
+use crate::usage::{TENANT_BYTES, TenantStorage, Usage};
+
+/// Rows of each kind of history past which tenants with more than their share lose their oldest.
+const HISTORY_ROWS: i64 = 5_000_000;
+
+/// The tables of history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum History {
+    Entries,
+    Actions,
+    Fires,
+}
+
+/// A history with too many rows.
+pub(super) struct OverShare {
+    /// The number of rows beyond the limit.
+    pub rows: i64,
+    /// The tenants whose oldest rows are deleted.
+    pub tenants: HashSet<Arc<str>>,
+}
+
+pub(super) struct UsageSums(Mutex<Sums>);
+
+struct Sums {
+    tenants: HashMap<Arc<str>, Tenant>,
+    /// Includes removed agents as long as they have rows.
+    tenant_of: HashMap<Box<str>, Arc<str>>,
+    totals: Used,
+    /// Changes by the open transaction.
+    changes: HashMap<Arc<str>, Used>,
+    /// Rows of `tenant_usage` that the open transaction has inserted.
+    inserted: Vec<(Arc<str>, i64)>,
+    default_limit: i64,
+    history_rows: i64,
+    /// The row of each history after which the next pass starts.
+    walked: [i64; 3],
+}
+
+#[derive(Default)]
+struct Tenant {
+    used: Used,
+    limit: Option<i64>,
+    /// Its row of `tenant_usage`. Updating by row number takes a fraction of the time that the id would take.
+    row: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    bytes: i64,
+    rows: [i64; 3],
+}
+
+impl Used {
+    fn add(&mut self, change: Used) {
+        self.bytes += change.bytes;
+        for (rows, more) in self.rows.iter_mut().zip(change.rows) {
+            *rows += more;
+        }
+    }
+
+    /// Reads the columns after the tenant.
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Used { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] })
+    }
+
+    fn negated(self) -> Used {
+        Used { bytes: -self.bytes, rows: self.rows.map(|rows| -rows) }
+    }
+}
+
+impl UsageSums {
+    /// Reads the sums and follows all later changes by `db`, the writer's connection.
+    pub(super) fn attach(db: &Connection) -> Result<Arc<Self>, Fault> {
+        let sums = Arc::new(Self(Mutex::new(Sums::read(db)?)));
+        sums.follow(db)?;
+        // A first count is stored by itself: a transaction that is rolled back takes back what it changed.
+        let first_count = db.unchecked_transaction()?;
+        sums.store(&first_count)?;
+        first_count.commit()?;
+        sums.committed();
+        Ok(sums)
+    }
+
+    fn follow(self: &Arc<Self>, db: &Connection) -> Result<(), Fault> {
+        let sums = Arc::clone(self);
+        db.create_scalar_function("agent_storage", 5, FunctionFlags::SQLITE_UTF8, move |row| {
+            let change = Used { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] };
+            sums.change(row.get_raw(0).as_str()?, change);
+            Ok(true)
+        })?;
+        let sums = Arc::clone(self);
+        db.create_scalar_function(
+            "tenant_storage",
+            2,
+            FunctionFlags::SQLITE_UTF8,
+            move |row: &Context<'_>| {
+                // A reply whose receipt is gone was subtracted together with it.
+                if let Some(tenant) = row.get_raw(0).as_str_or_null()? {
+                    let mut sums = sums.0.lock();
+                    let tenant = sums.tenant_named(tenant);
+                    sums.change(tenant, Used { bytes: row.get(1)?, rows: [0; 3] });
+                }
+                Ok(true)
+            },
+        )?;
+        let sums = Arc::clone(self);
+        db.create_scalar_function("agent_of", 2, FunctionFlags::SQLITE_UTF8, move |row| {
+            sums.0.lock().agent_of(row.get_raw(0).as_str()?, row.get_raw(1).as_str()?);
+            Ok(true)
+        })?;
+        Ok(db.execute_batch(TRIGGERS)?)
+    }
+
+    /// Counts one more entry (`sign` 1), or one whose event is no longer stored (`sign` -1).
+    pub(super) fn entry(&self, agent: &str, sign: i64, size: i64) {
+        let more = i64::from(sign > 0);
+        self.change(agent, Used { bytes: sign * (size + ROW), rows: [more, 0, 0] });
+    }
+
+    pub(super) fn action(&self, agent: &str) {
+        self.change(agent, Used { bytes: 0, rows: [0, 1, 0] });
+    }
+
+    /// Rows of an agent that was removed before its tenant was recorded count for nobody.
+    fn change(&self, agent: &str, change: Used) {
+        let mut sums = self.0.lock();
+        if let Some(tenant) = sums.tenant_of.get(agent).cloned() {
+            sums.change(tenant, change);
+        }
+    }
+
+    /// Writes the changes of the open transaction.
+    pub(super) fn store(&self, db: &Connection) -> rusqlite::Result<()> {
+        let mut sums = self.0.lock();
+        if sums.changes.is_empty() {
+            return Ok(());
+        }
+        let mut update = db.prepare_cached(
+            "UPDATE tenant_usage SET bytes = ?2, entries = ?3, actions = ?4, fires = ?5 WHERE rowid = ?1",
+        )?;
+        let mut inserted = Vec::new();
+        for tenant in sums.changes.keys() {
+            let Some(Tenant { used: Used { bytes, rows }, row, .. }) = sums.tenants.get(tenant) else {
+                continue;
+            };
+            let [entries, actions, fires] = rows;
+            match row {
+                Some(row) => update.execute([row, bytes, entries, actions, fires]).map(drop)?,
+                None => {
+                    db.prepare_cached(
+                        "INSERT INTO tenant_usage (tenant, bytes, entries, actions, fires)
+                         VALUES (?1, ?2, ?3, ?4, ?5)",
+                    )?
+                    .execute(params![&**tenant, bytes, entries, actions, fires])?;
+                    inserted.push((Arc::clone(tenant), db.last_insert_rowid()));
+                }
+            }
+        }
+        sums.inserted = inserted;
+        Ok(())
+    }
+
+    /// Panics if a change was not counted.
+    #[cfg(debug_assertions)]
+    pub(super) fn check(&self, db: &Connection) -> rusqlite::Result<()> {
+        let mut counted = recount(db)?;
+        for (tenant, Tenant { used, .. }) in &self.0.lock().tenants {
+            assert_eq!(*used, counted.remove(tenant).unwrap_or_default(), "what {tenant} stores");
+        }
+        assert!(counted.is_empty(), "what {:?} store was never counted", counted.keys());
+        Ok(())
+    }
+
+    pub(super) fn committed(&self) {
+        let mut sums = self.0.lock();
+        sums.changes.clear();
+        for (tenant, row) in std::mem::take(&mut sums.inserted) {
+            sums.tenants.entry(tenant).or_default().row = Some(row);
+        }
+    }
+
+    pub(super) fn rolled_back(&self) {
+        let mut sums = self.0.lock();
+        sums.inserted.clear();
+        for (tenant, change) in std::mem::take(&mut sums.changes) {
+            sums.add(tenant, change.negated());
+        }
+    }
+
+    pub(super) fn set_default_limit(&self, bytes: i64) {
+        self.0.lock().default_limit = bytes;
+    }
+
+    pub(super) fn set_history_rows(&self, rows: i64) {
+        self.0.lock().history_rows = rows;
+    }
+
+    /// While a history has too many rows: the tenants that have more of them than their share.
+    pub(super) fn over_share(&self, history: History) -> Option<OverShare> {
+        let sums = self.0.lock();
+        let kind = history as usize;
+        let rows = sums.totals.rows[kind] - sums.history_rows;
+        if rows <= 0 {
+            return None;
+        }
+        let holders = || sums.tenants.iter().filter(|(_, tenant)| tenant.used.rows[kind] > 0);
+        let share = sums.history_rows / i64::try_from(holders().count()).unwrap_or(i64::MAX).max(1);
+        let over = holders().filter(|(_, tenant)| tenant.used.rows[kind] > share);
+        Some(OverShare { rows, tenants: over.map(|(name, _)| Arc::clone(name)).collect() })
+    }
+
+    pub(super) fn tenant_of(&self, agent: &str) -> Option<Arc<str>> {
+        self.0.lock().tenant_of.get(agent).cloned()
+    }
+
+    /// The row of a history after which the next pass starts.
+    pub(super) fn walked(&self, history: History) -> i64 {
+        self.0.lock().walked[history as usize]
+    }
+
+    pub(super) fn walked_to(&self, history: History, seq: i64) {
+        self.0.lock().walked[history as usize] = seq;
+    }
+
+    pub(super) fn of_tenant(&self, tenant: &str) -> TenantStorage {
+        self.0.lock().storage(tenant)
+    }
+
+    pub(super) fn has_room_for(&self, agent: &str) -> bool {
+        let sums = self.0.lock();
+        sums.tenant_of.get(agent).is_none_or(|tenant| sums.storage(tenant).has_room())
+    }
+}
+
+impl Sums {
+    fn read(db: &Connection) -> rusqlite::Result<Self> {
+        let mut sums = Sums {
+            tenants: HashMap::new(),
+            tenant_of: HashMap::new(),
+            totals: Used::default(),
+            changes: HashMap::new(),
+            inserted: Vec::new(),
+            default_limit: TENANT_BYTES,
+            history_rows: HISTORY_ROWS,
+            walked: [0; 3],
+        };
+        let mut stored =
+            db.prepare("SELECT tenant, bytes, entries, actions, fires, rowid FROM tenant_usage")?;
+        let mut rows = stored.query([])?;
+        while let Some(row) = rows.next()? {
+            let tenant = Tenant { used: Used::read(row)?, limit: None, row: row.get(5)? };
+            sums.totals.add(tenant.used);
+            sums.tenants.insert(row.get::<_, String>(0)?.into(), tenant);
+        }
+        // Nothing is stored, or sums have never been stored.
+        if sums.tenants.is_empty() {
+            for (tenant, used) in recount(db)? {
+                sums.change(tenant, used);
+            }
+        }
+        let mut limits =
+            db.prepare("SELECT id, storage_bytes FROM tenants WHERE storage_bytes IS NOT NULL")?;
+        let mut rows = limits.query([])?;
+        while let Some(row) = rows.next()? {
+            sums.tenants.entry(row.get::<_, String>(0)?.into()).or_default().limit = row.get(1)?;
+        }
+        let mut agents =
+            db.prepare("SELECT id, tenant FROM instances UNION ALL SELECT id, tenant FROM former_agents")?;
+        let mut rows = agents.query([])?;
+        while let Some(row) = rows.next()? {
+            sums.agent_of(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+        }
+        Ok(sums)
+    }
+
+    fn storage(&self, tenant: &str) -> TenantStorage {
+        let (used, own) =
+            self.tenants.get(tenant).map_or((0, None), |tenant| (tenant.used.bytes, tenant.limit));
+        TenantStorage { used, limit: own.unwrap_or(self.default_limit), own_limit: own.is_some() }
+    }
+
+    /// The one copy of a tenant's id that all maps share.
+    fn tenant_named(&self, tenant: &str) -> Arc<str> {
+        self.tenants.get_key_value(tenant).map_or_else(|| Arc::from(tenant), |(known, _)| Arc::clone(known))
+    }
+
+    fn agent_of(&mut self, agent: &str, tenant: &str) {
+        let tenant = self.tenant_named(tenant);
+        self.tenants.entry(Arc::clone(&tenant)).or_default();
+        self.tenant_of.insert(agent.into(), tenant);
+    }
+
+    fn change(&mut self, tenant: Arc<str>, change: Used) {
+        self.changes.entry(Arc::clone(&tenant)).or_default().add(change);
+        self.add(tenant, change);
+    }
+
+    fn add(&mut self, tenant: Arc<str>, change: Used) {
+        self.totals.add(change);
+        self.tenants.entry(tenant).or_default().used.add(change);
+    }
+}
+
+#[async_trait]
+impl Usage for Sqlite {
+    fn of_tenant(&self, tenant: &TenantId) -> TenantStorage {
+        self.usage.of_tenant(tenant.as_str())
+    }
+
+    fn has_room_for(&self, agent: &InstanceId) -> bool {
+        self.usage.has_room_for(agent.as_str())
+    }
+
+    async fn set_tenant_limit(&self, tenant: &TenantId, bytes: Option<i64>) -> Result<(), Fault> {
+        let (stored, usage) = (tenant.clone(), Arc::clone(&self.usage));
+        self.write_then(
+            None,
+            move |db| {
+                db.prepare_cached("UPDATE tenants SET storage_bytes = ?2 WHERE id = ?1 RETURNING id")?
+                    .query_row(params![stored.as_str(), bytes], |row| row.get::<_, String>(0))
+                    .optional()
+            },
+            move |changed| {
+                if let Some(tenant) = changed {
+                    let mut sums = usage.0.lock();
+                    let tenant = sums.tenant_named(tenant);
+                    sums.tenants.entry(tenant).or_default().limit = bytes;
+                }
+            },
+        )
+        .await
+        .map(drop)
+    }
+}
+
+fn recount(db: &Connection) -> rusqlite::Result<HashMap<Arc<str>, Used>> {
+    db.prepare(RECOUNT)?
+        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), Used::read(row)?)))?
+        .collect()
+}
+
+/// Counts an insert for an agent, in the open transaction.
+pub(super) fn count_for_agent(
+    db: &Connection,
+    agent: &str,
+    bytes: i64,
+    rows: [i64; 3],
+) -> rusqlite::Result<()> {
+    let [entries, actions, fires] = rows;
+    db.prepare_cached("SELECT agent_storage(?1, ?2, ?3, ?4, ?5)")?
+        .query_row(params![agent, bytes, entries, actions, fires], |_| Ok(()))
+}
+
+/// Counts inserted bytes of a tenant, in the open transaction.
+pub(super) fn count_for_tenant(db: &Connection, tenant: &str, bytes: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("SELECT tenant_storage(?1, ?2)")?.query_row(params![tenant, bytes], |_| Ok(()))
+}
+
+/// Bytes that a row counts beside its texts: about what it and its index entries take up.
+pub(super) const ROW: i64 = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenant with one agent and one unread entry of ten bytes, none of it counted yet.
+    fn uncounted() -> Connection {
+        let mut db = Connection::open_in_memory().unwrap();
+        super::super::migrate::run(&mut db).unwrap();
+        db.execute_batch(
+            "INSERT INTO tenants (id, name, created) VALUES ('ten_acme', 'acme', 0);
+             INSERT INTO instances (id, tenant, name, generation, idle, created)
+             VALUES ('inst_heron', 'ten_acme', 'heron', 'auto', 0, 0);",
+        )
+        .unwrap();
+        insert_entry(&db, 1);
+        db
+    }
+
+    fn insert_entry(db: &Connection, number: u8) {
+        db.execute(
+            "INSERT INTO entries (id, instance, platform, bot, chat, size, accepted, durable, counted)
+             VALUES (?1, 'inst_heron', 'web', 'heron', 'web-1', 10, 0, 0, 0)",
+            [vec![number; 16]],
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn the_first_start_with_sums_counts_what_is_there_and_the_next_reads_it() {
+        let db = uncounted();
+        let sums = UsageSums::attach(&db).unwrap();
+        // The first transaction fails, and takes nothing of it back.
+        sums.rolled_back();
+        assert_eq!(sums.of_tenant("ten_acme").used, 10 + ROW);
+        db.execute_batch("DROP TRIGGER temp.usage_entry_gone; DELETE FROM entries").unwrap();
+        assert_eq!(Sums::read(&db).unwrap().storage("ten_acme").used, 10 + ROW);
+    }
+
+    #[test]
+    #[should_panic(expected = "what ten_acme stores")]
+    fn a_row_that_nobody_counted_is_found_by_the_check() {
+        let db = uncounted();
+        let sums = UsageSums::attach(&db).unwrap();
+        sums.check(&db).unwrap();
+        insert_entry(&db, 2);
+        sums.check(&db).unwrap();
+    }
+}

@@ -1,0 +1,90 @@
+//! SQL that counts what tenants store: the recount of everything, and the triggers for single changes.
+
+/// All sums, counted from the rows: at the first start with sums, and to check them.
+pub(super) const RECOUNT: &str = "
+    WITH agents AS (SELECT id, tenant FROM instances UNION ALL SELECT id, tenant FROM former_agents)
+    SELECT tenant, sum(bytes), sum(entries), sum(actions), sum(fires) FROM (
+      SELECT agents.tenant AS tenant,
+        sum(CASE WHEN fate IS NULL OR fate = 'dead' THEN size + 512 ELSE 0 END) AS bytes,
+        count(*) AS entries, 0 AS actions, 0 AS fires
+      FROM entries JOIN agents ON agents.id = entries.instance GROUP BY 1
+      UNION ALL
+      SELECT agents.tenant, 0, 0, count(*), 0 FROM actions JOIN agents ON agents.id = actions.instance GROUP BY 1
+      UNION ALL
+      SELECT agents.tenant, 0, 0, 0, count(*) FROM fires JOIN agents ON agents.id = fires.instance GROUP BY 1
+      UNION ALL
+      SELECT tenant, sum(512 + coalesce(octet_length(body), 0) + coalesce(octet_length(answer), 0)), 0, 0, 0
+      FROM receipts GROUP BY 1
+      UNION ALL
+      SELECT receipts.tenant, sum(256 + octet_length(text)), 0, 0, 0
+      FROM replies JOIN receipts ON receipts.key = replies.receipt GROUP BY 1
+      UNION ALL
+      SELECT tenant, sum(512 + coalesce(octet_length(answer), 0)), 0, 0, 0 FROM exchanges GROUP BY 1
+      UNION ALL
+      SELECT agents.tenant, sum(rooms.bytes), 0, 0, 0 FROM rooms JOIN agents ON agents.id = rooms.instance GROUP BY 1
+    )
+    GROUP BY tenant";
+
+/// The triggers belong to the writer's connection, so only its changes are counted. An entry counts while its
+/// event is stored. Every statement that changes its fate also sets `counted`, except its acknowledgement,
+/// which is counted separately. Replies are subtracted before their receipt is deleted, because only the
+/// receipt names their tenant.
+pub(super) const TRIGGERS: &str = "
+    CREATE TEMP TRIGGER usage_agent AFTER INSERT ON main.instances BEGIN
+      SELECT agent_of(NEW.id, NEW.tenant);
+    END;
+
+    CREATE TEMP TRIGGER usage_entry_ended AFTER UPDATE OF counted ON main.entries
+      WHEN (OLD.fate IS NULL OR OLD.fate = 'dead') AND NEW.fate <> 'dead' BEGIN
+      SELECT agent_storage(OLD.instance, -OLD.size - 512, 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_entry_gone AFTER DELETE ON main.entries BEGIN
+      SELECT agent_storage(OLD.instance,
+        CASE WHEN OLD.fate IS NULL OR OLD.fate = 'dead' THEN -OLD.size - 512 ELSE 0 END, -1, 0, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_action_gone AFTER DELETE ON main.actions BEGIN
+      SELECT agent_storage(OLD.instance, 0, 0, -1, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_fire_gone AFTER DELETE ON main.fires BEGIN
+      SELECT agent_storage(OLD.instance, 0, 0, 0, -1);
+    END;
+
+    CREATE TEMP TRIGGER usage_receipt_changed AFTER UPDATE OF body, answer ON main.receipts BEGIN
+      SELECT tenant_storage(NEW.tenant,
+        coalesce(octet_length(NEW.body), 0) + coalesce(octet_length(NEW.answer), 0)
+        - coalesce(octet_length(OLD.body), 0) - coalesce(octet_length(OLD.answer), 0));
+    END;
+    CREATE TEMP TRIGGER usage_receipt_gone BEFORE DELETE ON main.receipts BEGIN
+      SELECT tenant_storage(OLD.tenant,
+        -512 - coalesce(octet_length(OLD.body), 0) - coalesce(octet_length(OLD.answer), 0)
+        - coalesce((SELECT sum(256 + octet_length(text)) FROM main.replies WHERE receipt = OLD.key), 0));
+    END;
+
+    CREATE TEMP TRIGGER usage_reply AFTER INSERT ON main.replies BEGIN
+      SELECT tenant_storage((SELECT tenant FROM main.receipts WHERE key = NEW.receipt), 256 + octet_length(NEW.text));
+    END;
+    CREATE TEMP TRIGGER usage_reply_changed AFTER UPDATE OF text ON main.replies BEGIN
+      SELECT tenant_storage((SELECT tenant FROM main.receipts WHERE key = NEW.receipt),
+        octet_length(NEW.text) - octet_length(OLD.text));
+    END;
+    CREATE TEMP TRIGGER usage_reply_gone AFTER DELETE ON main.replies BEGIN
+      SELECT tenant_storage((SELECT tenant FROM main.receipts WHERE key = OLD.receipt),
+        -256 - octet_length(OLD.text));
+    END;
+
+    CREATE TEMP TRIGGER usage_exchange_changed AFTER UPDATE OF answer ON main.exchanges BEGIN
+      SELECT tenant_storage(NEW.tenant,
+        coalesce(octet_length(NEW.answer), 0) - coalesce(octet_length(OLD.answer), 0));
+    END;
+    CREATE TEMP TRIGGER usage_exchange_gone AFTER DELETE ON main.exchanges BEGIN
+      SELECT tenant_storage(OLD.tenant, -512 - coalesce(octet_length(OLD.answer), 0));
+    END;
+
+    CREATE TEMP TRIGGER usage_room AFTER UPDATE OF bytes ON main.rooms BEGIN
+      SELECT agent_storage(NEW.instance, NEW.bytes - OLD.bytes, 0, 0, 0);
+    END;
+    CREATE TEMP TRIGGER usage_room_gone AFTER DELETE ON main.rooms BEGIN
+      SELECT agent_storage(OLD.instance, -OLD.bytes, 0, 0, 0);
+    END;";

@@ -1,0 +1,157 @@
+//! Requests of programs to the post, and their results.
+
+use std::time::Duration;
+
+use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, Reply};
+use posthouse_time::Moment;
+use posthouse_wire::delivery::{
+    AgentStatus, DeliveryReceipt, Kind, Payload, Response, TriggerKind, WakeReceipt, When,
+};
+use posthouse_wire::{CorrelationId, DispatchId};
+
+/// The longest wait of one call.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The longest lifetime of a question.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// A message to an agent, sent by every connector that knows it.
+#[derive(Clone, Debug)]
+pub struct Notify {
+    /// `agent` delivers, `agent@session` wakes.
+    pub agent: String,
+    pub message: String,
+    pub kind: Kind,
+    pub event_type: Option<String>,
+    pub correlation_id: Option<CorrelationId>,
+    /// Use only these connectors. `None`: all that know the agent.
+    pub connectors: Option<Vec<String>>,
+    /// The sender name in the envelope. `None`: the caller's own name.
+    pub from: Option<String>,
+    pub trigger_kind: Option<TriggerKind>,
+    /// A repeated id means the same message again. `None`: a new id.
+    pub dispatch_id: Option<DispatchId>,
+    /// Time that a wake waits for the agent to accept it.
+    pub wait: Option<Duration>,
+}
+
+/// Delivery of a complete envelope.
+#[derive(Clone, Debug)]
+pub struct Deliver {
+    pub agent: String,
+    pub payload: Payload,
+    pub connectors: Option<Vec<String>>,
+}
+
+/// Interruption of an agent.
+#[derive(Clone, Debug)]
+pub struct Wake {
+    /// `agent` or `agent@session`.
+    pub agent: String,
+    pub context: Option<String>,
+    pub when: When,
+    /// Overrides a session in the address.
+    pub session_id: Option<String>,
+    pub connectors: Option<Vec<String>>,
+    pub from: Option<String>,
+    pub dispatch_id: Option<DispatchId>,
+    pub wait: Option<Duration>,
+}
+
+/// A question to an agent.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub agent: String,
+    pub message: String,
+    pub timeout: Option<Duration>,
+    pub correlation_id: Option<CorrelationId>,
+    pub event_type: Option<String>,
+    pub connectors: Option<Vec<String>>,
+    pub from: Option<String>,
+    pub trigger_kind: Option<TriggerKind>,
+    /// Time that this call waits. The question may stay open longer.
+    pub wait: Option<Duration>,
+}
+
+/// The result of a notify. For an unknown agent the list is empty.
+#[derive(Clone, Debug)]
+pub struct Notified {
+    pub agent: String,
+    pub dispatch_id: DispatchId,
+    pub dispatched: Vec<Dispatched>,
+}
+
+/// The result of a dispatch at one connector.
+#[derive(Clone, Debug)]
+pub struct Dispatched {
+    pub connector: String,
+    pub outcome: Result<Handed, crate::Refused>,
+    pub wakes: bool,
+}
+
+/// The contract's receipt of a delivery or a wake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handed {
+    Delivered(DeliveryReceipt),
+    Woken(WakeReceipt),
+}
+
+/// The result of a wake over all connectors: woken if any of them woke the agent.
+#[derive(Clone, Debug)]
+pub struct Woken {
+    pub dispatch_id: DispatchId,
+    pub receipt: WakeReceipt,
+    pub dispatched: Vec<Dispatched>,
+}
+
+/// The result of a delivery over all connectors.
+#[derive(Clone, Debug)]
+pub struct Delivered {
+    pub dispatch_id: DispatchId,
+    pub receipt: DeliveryReceipt,
+    pub dispatched: Vec<Dispatched>,
+}
+
+/// The state of a question.
+#[derive(Clone, Debug)]
+pub enum Exchanged {
+    Answered(Response),
+    /// Still open. Attach to it by its id.
+    Open {
+        correlation_id: CorrelationId,
+        deadline: Moment,
+    },
+}
+
+/// A receipt with the replies to it.
+#[derive(Clone, Debug)]
+pub struct ReceiptWithReplies {
+    pub receipt: Receipt,
+    pub replies: Vec<Reply>,
+}
+
+/// Filter and page of a list of receipts.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    pub agent: Option<String>,
+    pub state: Option<ReceiptState>,
+    pub before: Option<ReceiptKey>,
+    pub limit: Option<u32>,
+}
+
+/// An agent in the directory.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub agent_id: String,
+    pub agent_name: Option<String>,
+    /// The connectors that know it, in order.
+    pub connectors: Vec<String>,
+    /// Only set if one agent was requested.
+    pub status: Option<AgentStatus>,
+}
+
+/// A page of questions.
+#[derive(Clone, Debug)]
+pub struct Questions {
+    pub items: Vec<Exchange>,
+    pub next: Option<(Moment, CorrelationId)>,
+}

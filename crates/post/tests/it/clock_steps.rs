@@ -1,0 +1,149 @@
+//! Tests of wall-clock steps: waits, leases and pauses keep their length when the clock is set by hours.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::receiver::Receiver;
+use crate::town::{Town, eventually};
+
+/// Long for a wait, short for an access token.
+const STEP: Duration = Duration::from_secs(30 * 60);
+
+/// Wires an agent to a receiver of its own.
+async fn wired(town: &Town, agent: &str) -> Receiver {
+    let receiver = Receiver::open().await;
+    let url = format!("{}/in", receiver.base);
+    town.wires("acme", &format!("hook-{agent}"), "webhook", json!({ "agents": { agent: { "url": url } } }))
+        .await;
+    receiver
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_ends_no_question_early_and_keeps_none_open() {
+    let town = Town::wound().await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let start = town.time.now();
+    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 60, "wait": 0 });
+    let (status, told) = program.posts("/v1/exchange", body).await;
+    assert_eq!(status, 202, "{told}");
+    town.time.set(start + STEP);
+    let (status, told) = program.gets("/v1/exchanges/q-1?wait=0").await;
+    assert_eq!(status, 202, "no time has passed: {told}");
+    town.time.set(start - STEP);
+    let waiting = tokio::spawn({
+        let program = program.clone();
+        async move { program.gets("/v1/exchanges/q-1?wait=600").await }
+    });
+    eventually("somebody waits", async || {
+        town.time.wind(Duration::from_secs(1));
+        waiting.is_finished()
+    })
+    .await;
+    let (status, told) = waiting.await.unwrap();
+    assert_eq!((status.as_u16(), &told["code"]), (504, &json!("timeout")), "{told}");
+    assert!(town.time.now() < start, "by the wall clock its time would not be up");
+}
+
+#[tokio::test]
+async fn a_wait_for_an_answer_is_not_cut_short_by_a_step_ahead() {
+    let town = Town::wound().await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let body =
+        json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 600, "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
+    let mut waiting = tokio::spawn({
+        let program = program.clone();
+        async move { program.gets("/v1/exchanges/q-1?wait=60").await }
+    });
+    // A second question, asked after the step, is the marker: its own wait of nothing is over at once.
+    town.time.set(town.time.now() + STEP);
+    let marker = json!({ "agent": "heron", "message": "!", "correlation_id": "q-2", "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", marker).await.0, 202);
+    tokio::select! {
+        biased;
+        ended = &mut waiting => panic!("it waited for nothing: {ended:?}"),
+        () = std::future::ready(()) => {}
+    }
+    eventually("the wait is over", async || {
+        town.time.wind(Duration::from_secs(1));
+        waiting.is_finished()
+    })
+    .await;
+    assert_eq!(waiting.await.unwrap().0, 202, "its wait is over, and it is still open");
+}
+
+/// Clocks that are slewed are apart by a few milliseconds all the time.
+#[tokio::test]
+async fn a_wall_clock_that_is_a_few_milliseconds_ahead_keeps_nobody_busy_at_a_deadline() {
+    let town = Town::wound().await;
+    town.enrol("acme", "heron").await;
+    let program = town.program("acme").await;
+    let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 20, "wait": 0 });
+    assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
+    town.time.set(town.time.now() + Duration::from_millis(15));
+    town.time.wind(Duration::from_millis(19_990));
+    let before = town.ledger.commits();
+    let waiting = tokio::spawn({
+        let program = program.clone();
+        async move { program.gets("/v1/exchanges/q-1?wait=60").await }
+    });
+    for _ in 0..50 {
+        assert_eq!(program.gets("/v1/exchanges/q-1?wait=0").await.0, 202, "ten milliseconds are left");
+    }
+    let commits = town.ledger.commits() - before;
+    // In memory a read is a commit, too.
+    assert!(commits < 150, "{commits} commits while nothing happens");
+    eventually("its time is up", async || {
+        town.time.wind(Duration::from_millis(10));
+        waiting.is_finished()
+    })
+    .await;
+    assert_eq!(waiting.await.unwrap().0, 504);
+}
+
+#[tokio::test]
+async fn an_attempt_that_failed_is_made_again_in_time_though_the_wall_clock_was_set_back() {
+    let town = Town::wound().await;
+    let desk = wired(&town, "desk").await;
+    let program = town.program("acme").await;
+    desk.says(503, "");
+    program.notifies("desk", "hello").await;
+    desk.one();
+    desk.says(200, "");
+    town.time.set(town.time.now() - STEP);
+    let before = town.time.instant();
+    eventually("the second attempt comes", async || {
+        town.time.wind(Duration::from_millis(100));
+        !desk.seen().is_empty()
+    })
+    .await;
+    assert!(town.time.instant().since(before) < Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn a_step_ahead_does_not_end_the_lease_of_an_attempt_under_way() {
+    let town = Town::wound().await;
+    let (slow, marker) = (wired(&town, "slow").await, wired(&town, "marker").await);
+    let program = town.program("acme").await;
+    slow.stalls();
+    let hanging = tokio::spawn({
+        let program = program.clone();
+        async move { program.notifies("slow", "hello").await }
+    });
+    eventually("the attempt is under way", async || slow.count() == 1).await;
+    town.time.set(town.time.now() + STEP);
+    // Whatever is due is sent oldest first. The marker's second attempt is due after the lease would be.
+    marker.says(503, "");
+    program.notifies("marker", "hello").await;
+    marker.says(200, "");
+    eventually("the marker comes again", async || {
+        town.time.wind(Duration::from_millis(100));
+        marker.count() == 2
+    })
+    .await;
+    assert_eq!(slow.count(), 1, "nobody made it a second time");
+    hanging.abort();
+}

@@ -1,0 +1,175 @@
+//! Response types of the client for programs.
+
+use posthouse_wire::delivery::{
+    AgentDescriptor, AgentStatus, DeliveryReceipt, ReceiptState, ReplyKind, Response, WakeReceipt,
+};
+use posthouse_wire::{CorrelationId, DispatchId, MessageId};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Result of a notify. The list is empty if no connector knows the agent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Notified {
+    pub agent: String,
+    pub dispatch_id: DispatchId,
+    #[serde(default)]
+    pub dispatched: Vec<Dispatched>,
+}
+
+/// Result of a delivery, over all connectors.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Delivered {
+    #[serde(flatten)]
+    pub receipt: DeliveryReceipt,
+    pub dispatch_id: DispatchId,
+    #[serde(default)]
+    pub dispatched: Vec<Dispatched>,
+}
+
+/// Result of a wake, over all connectors.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Woken {
+    #[serde(flatten)]
+    pub receipt: WakeReceipt,
+    pub dispatch_id: DispatchId,
+    #[serde(default)]
+    pub dispatched: Vec<Dispatched>,
+}
+
+/// Result of one connector.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Dispatched {
+    pub connector: String,
+    pub ok: bool,
+    pub route: Route,
+    /// Set on success.
+    pub receipt: Option<Handed>,
+    /// Set on failure: a text, and the contract's name of the error.
+    pub error: Option<String>,
+    pub error_kind: Option<String>,
+}
+
+/// Verb of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    Deliver,
+    Wake,
+    Exchange,
+    /// A verb that a later server may add.
+    #[serde(other)]
+    Other,
+}
+
+/// The contract's receipt, of either verb.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Handed {
+    Woken(WakeReceipt),
+    Delivered(DeliveryReceipt),
+}
+
+/// An agent's answer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Answered {
+    #[serde(flatten)]
+    pub response: Response,
+    /// The content as data, if it is a JSON object or array.
+    pub data: Option<Value>,
+}
+
+/// A question and its state. Times are in ms.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Asked {
+    pub correlation_id: CorrelationId,
+    pub agent_id: String,
+    pub connector: String,
+    /// Finds its receipt ([`Client::receipt`](super::Client::receipt)).
+    pub dispatch_id: DispatchId,
+    pub state: ExchangeState,
+    pub opened_at: i64,
+    /// Time until which an answer counts.
+    pub deadline: i64,
+    pub ended_at: Option<i64>,
+    /// Why it never reached the agent: a text, and the contract's name of the error.
+    pub error: Option<String>,
+    pub error_kind: Option<String>,
+}
+
+/// State of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExchangeState {
+    Open,
+    Answered,
+    TimedOut,
+    /// It never reached the agent.
+    Failed,
+    /// A state that a later server may add.
+    #[serde(other)]
+    Other,
+}
+
+/// State of one delivery of a dispatch by one connector. Times are in ms.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Receipt {
+    pub dispatch_id: DispatchId,
+    pub connector: String,
+    pub agent_id: String,
+    pub session_id: Option<String>,
+    pub route: Route,
+    pub state: ReceiptState,
+    /// When the program sent it.
+    pub sent_at: i64,
+    /// When the server had stored it.
+    pub accepted_at: i64,
+    /// When it was sent to the agent, or accepted by the receiver.
+    pub delivered_at: Option<i64>,
+    /// When the agent acknowledged it.
+    pub acknowledged_at: Option<i64>,
+    /// Time from sent to delivered.
+    pub queue_lag_ms: Option<i64>,
+    /// Time of the next attempt, or of a scheduled wake.
+    pub due_at: Option<i64>,
+    /// Number of attempts to reach an external receiver.
+    #[serde(default)]
+    pub attempts: u32,
+    /// Why it failed: a text, and the contract's name of the error.
+    pub error: Option<String>,
+    pub error_kind: Option<String>,
+    /// The contract's receipt, once the connector has returned one.
+    pub receipt: Option<Handed>,
+    /// The latest replies of the agent, oldest first.
+    #[serde(default)]
+    pub replies: Vec<Reply>,
+}
+
+/// A reply of an agent to a program.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Reply {
+    /// In ms.
+    pub at: i64,
+    pub kind: ReplyKind,
+    pub message_id: Option<MessageId>,
+    pub text: String,
+}
+
+/// An agent that can be addressed.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Listed {
+    #[serde(flatten)]
+    pub agent: AgentDescriptor,
+    /// The connectors that know it, in order.
+    #[serde(default)]
+    pub connectors: Vec<String>,
+    /// Only set if a single agent was asked for.
+    pub status: Option<AgentStatus>,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Value of `after` for the next page; absent on the last page.
+    pub next: Option<String>,
+}

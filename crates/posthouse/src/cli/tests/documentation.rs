@@ -1,0 +1,207 @@
+//! Tests of the documentation: every command in it exists and parses, and every link leads somewhere.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+
+use super::super::{Cli, bot};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The Markdown files of the project, with their texts.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root().join("docs")];
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    for file in files.into_iter().filter(|file| file.extension().is_some_and(|end| end == "md")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        found.insert(file, text);
+    }
+    found
+}
+
+/// The lines of a document's code blocks, with continued lines joined, and its other text.
+fn code_and_text(document: &str) -> (Vec<String>, String) {
+    let (mut code, mut text, mut in_code) = (Vec::<String>::new(), String::new(), false);
+    let mut continues = false;
+    for line in document.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+            continues = false;
+        } else if !in_code {
+            text.push_str(line);
+            text.push('\n');
+        } else {
+            let part = line.trim_end_matches('\\');
+            match code.last_mut() {
+                Some(last) if continues => last.push_str(part),
+                _ => code.push(part.to_owned()),
+            }
+            continues = part.len() < line.len();
+        }
+    }
+    (code, text)
+}
+
+/// The commands of a shell line that run our program, as words without the program's name.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let line = line.trim_start().trim_start_matches("$ ");
+    let mut commands: Vec<Vec<String>> = vec![Vec::new()];
+    let (mut word, mut quote) = (None::<String>, None);
+    for (at, letter) in line.char_indices() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(letter),
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() && (at == 0 || line[..at].ends_with(' ')) => break,
+            (None, ' ' | '|' | ';' | '&' | '(' | ')' | '>' | '<') => {
+                let last = commands.last_mut().unwrap();
+                last.extend(word.take());
+                if matches!(letter, '>' | '<') {
+                    break;
+                }
+                if letter != ' ' && !last.is_empty() {
+                    commands.push(Vec::new());
+                }
+            }
+            (None, _) => word.get_or_insert_default().push(letter),
+        }
+    }
+    commands.last_mut().unwrap().extend(word);
+    commands
+        .into_iter()
+        .filter(|words| words.first().is_some_and(|program| program == "posthouse"))
+        .map(|words| words[1..].to_vec())
+        .collect()
+}
+
+/// Whether the subcommands and options exist. Words that stand for something else (`AGENT`, `…`) are passed over.
+fn mentions_what_exists(words: &[String]) -> Result<(), String> {
+    let global = Cli::command();
+    let mut command = global.clone();
+    for word in words {
+        if let Some(option) = word.trim_start_matches('[').strip_prefix("--") {
+            let name = option.split(['=', '|', ']', '[']).next().unwrap_or_default();
+            let known = |command: &clap::Command| {
+                command.get_arguments().any(|argument| argument.get_long() == Some(name))
+            };
+            if !known(&command) && !known(&global) && !["help", "version"].contains(&name) {
+                return Err(format!("`{}` has no option --{name}", command.get_name()));
+            }
+            continue;
+        }
+        let is_word = word.chars().all(|letter| letter.is_ascii_lowercase() || "-|,".contains(letter));
+        if command.has_subcommands() && is_word && word.len() > 1 {
+            let mut next = None;
+            for name in word.split(['|', ',']).filter(|name| !name.is_empty()) {
+                next = command.find_subcommand(name).cloned();
+                if next.is_none() {
+                    return Err(format!("`{}` has no subcommand `{name}`", command.get_name()));
+                }
+            }
+            command = next.unwrap_or(command);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_command_in_the_documentation_exists_and_parses() {
+    let (mut wrong, mut parsed, mut mentioned) = (Vec::new(), 0, 0);
+    for (file, document) in documents() {
+        let (code, text) = code_and_text(&document);
+        for words in code.iter().flat_map(|line| commands(line)) {
+            parsed += 1;
+            // A synopsis, or a command that is cut short with an ellipsis, cannot be parsed whole.
+            let outcome = if words.iter().any(|word| word == "…" || word.starts_with('[')) {
+                mentions_what_exists(&words)
+            } else {
+                let whole = std::iter::once("posthouse".to_owned()).chain(words.clone()).map(OsString::from);
+                match Cli::command().try_get_matches_from(bot::with_secrets_named(whole)) {
+                    Ok(_) => Ok(()),
+                    Err(error) if !error.use_stderr() => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                }
+            };
+            wrong.extend(outcome.err().map(|why| format!("{}: {words:?}: {why}", file.display())));
+        }
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let Some(rest) = quoted.strip_prefix("posthouse ") else { continue };
+            mentioned += 1;
+            let words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+            let outcome = mentions_what_exists(&words);
+            wrong.extend(outcome.err().map(|why| format!("{}: `{quoted}`: {why}", file.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(parsed > 50 && mentioned > 20, "the documentation was not found: {parsed}, {mentioned}");
+}
+
+/// The anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+#[test]
+fn every_link_in_the_documentation_leads_somewhere() {
+    let documents = documents();
+    let (mut broken, mut followed) = (Vec::new(), 0);
+    for (file, document) in &documents {
+        let (_, text) = code_and_text(document);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            followed += 1;
+            let (path, section) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => file.clone(),
+                path => file.parent().unwrap().join(path),
+            };
+            let Ok(target) = target.canonicalize() else {
+                broken.push(format!("{}: {link}", file.display()));
+                continue;
+            };
+            let Some(there) = documents.get(&target).filter(|_| !section.is_empty()) else { continue };
+            if !there.lines().any(|line| line.starts_with('#') && anchor(line) == section) {
+                broken.push(format!("{}: no section {link}", file.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(followed > 30, "the documentation was not found: {followed}");
+}
+
+#[test]
+fn commands_of_a_shell_line_are_found() {
+    let found = |line| commands(line).into_iter().map(|words| words.join("+")).collect::<Vec<_>>();
+    assert_eq!(
+        found("$ posthouse ask heron \"how many?\" --tenant home   # waits"),
+        ["ask+heron+how many?+--tenant+home"]
+    );
+    assert_eq!(
+        found("(umask 077; posthouse agent create heron | grep x > heron.env)"),
+        ["agent+create+heron"]
+    );
+    assert_eq!(found("make | posthouse notify heron -"), ["notify+heron+-"]);
+    assert!(found("# posthouse up").is_empty());
+    assert!(mentions_what_exists(&["agent".to_owned(), "create|list".to_owned()]).is_ok());
+    assert!(mentions_what_exists(&["agent".to_owned(), "dance".to_owned()]).is_err());
+    assert!(mentions_what_exists(&["agent".to_owned(), "create".to_owned(), "--shoes".to_owned()]).is_err());
+}

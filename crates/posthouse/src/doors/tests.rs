@@ -1,0 +1,127 @@
+//! Request bodies, seen from a peer that writes raw bytes.
+
+use std::time::Duration;
+
+use axum::routing::post;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use posthouse_time::{Moment, Timepiece};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::server::{PlaceLimits, Places};
+
+struct Served {
+    peer: DuplexStream,
+    timepiece: Timepiece,
+}
+
+/// HTTP paths with a budget of 8,000 bytes for unfinished bodies, so 1,000 per address.
+fn served(mounts: Router) -> Served {
+    let timepiece = Timepiece::wound(Moment::from_seconds(1_000));
+    let bodies = BodyLimits {
+        timepiece: timepiece.clone(),
+        within: Duration::from_secs(15),
+        unfinished: ByteBudget::new(8_000),
+    };
+    let doors = Doors { mounts, prefix: "".into(), bodies };
+    let limits = PlaceLimits { per_address: 9, per_principal: 9, per_tenant: 9 };
+    let connection = PeerConnection::new(&Places::new(limits), false, false);
+    let (peer, near) = tokio::io::duplex(64 * 1024);
+    let service = service_fn(move |request| {
+        doors.clone().answer(request, [192, 0, 2, 1].into(), Arc::clone(&connection))
+    });
+    tokio::spawn(async move { Builder::new().serve_connection(TokioIo::new(near), service).await });
+    Served { peer, timepiece }
+}
+
+impl Served {
+    async fn sends(&mut self, bytes: &[u8]) {
+        self.peer.write_all(bytes).await.unwrap();
+    }
+
+    async fn hears(&mut self) -> String {
+        let mut heard = vec![0; 4096];
+        let length = self.peer.read(&mut heard).await.unwrap();
+        String::from_utf8_lossy(&heard[..length]).into_owned()
+    }
+}
+
+async fn whole(request: Request) -> Response {
+    match axum::body::to_bytes(request.into_body(), 100_000).await {
+        Ok(body) => body.len().to_string().into_response(),
+        Err(_) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+    }
+}
+
+async fn streamed(request: Request) -> String {
+    RequestControl::stream_body(request.extensions());
+    let (mut body, mut length) = (request.into_body(), 0);
+    while let Some(frame) = std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await {
+        length += frame.unwrap().into_data().map_or(0, |piece| piece.len());
+    }
+    length.to_string()
+}
+
+const HEAD: &str = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+
+#[tokio::test]
+async fn an_answer_that_needs_no_body_does_not_wait_for_one() {
+    let mut served = served(Router::new());
+    served.sends(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 9000\r\n\r\nhalf").await;
+    let heard = served.hears().await;
+    assert!(heard.starts_with("HTTP/1.1 404") && heard.contains("connection: close"), "{heard}");
+}
+
+#[tokio::test]
+async fn an_address_cannot_have_more_unfinished_bytes_than_its_share() {
+    let mut served = served(Router::new().route("/", post(whole)));
+    served.sends(HEAD.as_bytes()).await;
+    served.sends(format!("400\r\n{}\r\n", "x".repeat(1_024)).as_bytes()).await;
+    let heard = served.hears().await;
+    assert!(heard.starts_with("HTTP/1.1 429") && heard.contains("too_many_unfinished_bodies"), "{heard}");
+}
+
+#[tokio::test]
+async fn many_tiny_pieces_cost_what_they_weigh() {
+    let mut served = served(Router::new().route("/", post(whole)));
+    served.sends(HEAD.as_bytes()).await;
+    served.sends("1\r\nx\r\n".repeat(100).as_bytes()).await;
+    assert!(served.hears().await.starts_with("HTTP/1.1 429"));
+}
+
+#[tokio::test]
+async fn a_body_that_comes_whole_needs_no_budget() {
+    let mut served = served(Router::new().route("/", post(whole)));
+    let body = "x".repeat(4_000);
+    served
+        .sends(format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4000\r\n\r\n{body}").as_bytes())
+        .await;
+    let heard = served.hears().await;
+    assert!(heard.starts_with("HTTP/1.1 200") && heard.ends_with("4000"), "{heard}");
+}
+
+#[tokio::test]
+async fn a_door_can_ask_for_its_body_as_a_stream_longer_than_the_budget() {
+    let mut served = served(Router::new().route("/", post(streamed)));
+    served.sends(HEAD.as_bytes()).await;
+    for _ in 0..100 {
+        served.sends(format!("200\r\n{}\r\n", "x".repeat(512)).as_bytes()).await;
+    }
+    served.sends(b"0\r\n\r\n").await;
+    let heard = served.hears().await;
+    assert!(heard.starts_with("HTTP/1.1 200") && heard.ends_with("51200"), "{heard}");
+}
+
+#[tokio::test]
+async fn a_body_that_takes_too_long_is_answered_408() {
+    let mut served = served(Router::new().route("/", post(whole)));
+    served.sends(HEAD.as_bytes()).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    served.timepiece.wind(Duration::from_secs(15));
+    let heard = served.hears().await;
+    assert!(heard.starts_with("HTTP/1.1 408") && heard.contains("too_slow"), "{heard}");
+}

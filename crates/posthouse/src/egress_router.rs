@@ -1,0 +1,53 @@
+//! Egress router: sends an agent's actions to people through the edge, to programs through the post.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use edge::Edge;
+use ledger::{Identity, Usage};
+use post::Post;
+use posthouse_wire::{Action, Descriptor, Outcome};
+use relay::{Carried, Egress, Order};
+
+pub struct EgressRouter {
+    pub edge: Edge,
+    pub post: Post,
+    pub usage: Arc<dyn Usage>,
+}
+
+impl EgressRouter {
+    fn of(&self, identity: &Identity) -> &dyn Egress {
+        if self.post.everyones().as_ref() == Some(identity) { &self.post } else { &self.edge }
+    }
+}
+
+#[async_trait]
+impl Egress for EgressRouter {
+    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+        self.of(of).descriptor(of).await
+    }
+
+    fn is_built_in(&self, identity: &Identity) -> bool {
+        self.of(identity).is_built_in(identity)
+    }
+
+    fn everyones(&self) -> Option<Identity> {
+        self.post.everyones()
+    }
+
+    fn may_repeat(&self, identity: &Identity) -> bool {
+        self.of(identity).may_repeat(identity)
+    }
+
+    async fn carry(&self, order: Order) -> Carried {
+        // Messages on a built-in platform are stored here and count against the tenant.
+        let is_stored = matches!(order.action, Action::Send { .. } | Action::Edit { .. });
+        if is_stored && self.is_built_in(&order.on) && !self.usage.has_room_for(&order.instance) {
+            return Outcome::failed(
+                "the tenant has used up its storage on this server: the message was not stored",
+            )
+            .into();
+        }
+        self.of(&order.on).carry(order).await
+    }
+}

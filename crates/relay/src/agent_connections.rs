@@ -1,0 +1,304 @@
+//! Connection state of one agent: its sockets, recent entries for the live one, and undelivered results.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use ledger::{Entry, Generation, HoldBack, Seq};
+use parking_lot::Mutex;
+use posthouse_time::{Instant, Moment};
+use posthouse_wire::{ChatId, EntryId, GatewayId, InstanceId, RequestId};
+use tokio::sync::Notify;
+
+use crate::actions::Lanes;
+use crate::egress::Egress;
+use crate::frame_rate_limit::FrameRateLimit;
+use crate::generation::Proof;
+use crate::message_meter::AgentMeter;
+use crate::turns::Turns;
+
+/// Maximum number of entries in memory for a live socket. Beyond it, the socket reads from the ledger.
+const TAIL: usize = 512;
+/// Maximum number of results that wait for a gateway's next socket.
+const OWED: usize = 256;
+/// Maximum number of stops that wait for a busy socket. A later one would end the wrong turn anyway.
+const STOPS: usize = 1024;
+
+/// One connection, as seen by the rest of the server. Lines for it wait here, under the lock of the agent's connections, until its task
+/// fetches them, so that nothing sent to a busy socket is lost.
+pub(crate) struct Seat {
+    pub socket: u64,
+    pub gateway: GatewayId,
+    pub role: Role,
+    /// Wall-clock time of its connection, or of its first accepted hello.
+    pub since: Moment,
+    /// The turn number at which it became live. A higher number is more recent.
+    pub served: u64,
+    /// It announced that it goes idle. It gets no more inbound frames.
+    pub idle: bool,
+    /// It accepts cron fires on its socket.
+    pub takes_fires: bool,
+    /// Nothing is delivered to it before this time.
+    pub settled: Instant,
+    /// The version that its hellos proved, and the version that the operator pinned for its credential.
+    pub proof: Proof,
+    pub pinned: Generation,
+    /// Whether entries of a chat with a running turn are held back.
+    pub hold_back: HoldBack,
+    /// The first entry that arrived after its first accepted hello.
+    pub first_live: Option<Seq>,
+    /// Time of its last pong to the ping after a stop, which proves that the stop has arrived.
+    pub stops_arrived: Option<Instant>,
+    /// Carries out the agent's actions, and the server's own messages to the people it talks to.
+    pub egress: Arc<dyn Egress>,
+    orders_ready: Arc<Notify>,
+    lines: VecDeque<QueuedFrame>,
+    close: Option<Closing>,
+}
+
+/// Role of a connection. At most one connection of an agent is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// No hello was accepted yet.
+    Arriving,
+    Live,
+    /// A connection with another credential of the same agent. Its requests are answered; it gets no messages.
+    Reserve,
+    /// Superseded by a newer socket of the same credential. Its requests are answered; it gets no messages, and is
+    /// kept as long as it answers pings.
+    Standby,
+}
+
+/// One complete line to send.
+pub(crate) enum QueuedFrame {
+    /// Goes to another socket when this one is gone.
+    Result(String),
+    /// Dropped when the socket ends.
+    Immediate(String),
+}
+
+/// Code and reason of a close that the server orders.
+pub(crate) type Closing = (u16, &'static str);
+
+/// Orders that a socket's task fetches after a notification.
+pub(crate) struct Orders {
+    pub role: Role,
+    pub lines: VecDeque<QueuedFrame>,
+    pub close: Option<Closing>,
+}
+
+pub(crate) struct AgentConnections {
+    pub instance: InstanceId,
+    pub state: Mutex<State>,
+    pub lanes: Lanes,
+    /// Rate limit of its frames, over all its sockets.
+    pub pace: Mutex<FrameRateLimit>,
+    /// Bytes of unprocessed messages, over all its sockets.
+    pub meter: AgentMeter,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub seats: Vec<Seat>,
+    /// Increases whenever a socket becomes live, so that a socket knows when another one was live in between.
+    pub turn: u64,
+    /// Entries committed since the live socket last read, oldest first.
+    tail: VecDeque<Entry>,
+    /// The tail is incomplete. The ledger must be read again.
+    pub behind: bool,
+    /// Entries older than those already delivered were put back into the queue.
+    pub rewound: bool,
+    /// The agent announced that it goes idle. Nothing is delivered live until a new hello.
+    pub idle: bool,
+    /// The agent's turns.
+    pub turns: Turns,
+    /// Stop entries that were sent as interrupts, until it is known whether the agent honoured them. At most one per
+    /// chat.
+    pub stopping: Vec<(EntryId, ChatId)>,
+    /// Honoured stops, until their entries come up for delivery.
+    pub served: VecDeque<EntryId>,
+    /// Running requests, with the socket that asked last.
+    pub running: HashMap<(GatewayId, RequestId), u64>,
+    /// Their total size in bytes.
+    pub running_bytes: usize,
+    /// Results whose socket had closed, by gateway.
+    owed: VecDeque<(GatewayId, Instant, String)>,
+}
+
+impl AgentConnections {
+    pub fn new(instance: InstanceId) -> Self {
+        let state = State { behind: true, ..State::default() };
+        Self {
+            instance,
+            state: Mutex::new(state),
+            lanes: Lanes::default(),
+            pace: Mutex::default(),
+            meter: AgentMeter::default(),
+        }
+    }
+}
+
+impl Seat {
+    pub fn arriving(
+        socket: u64,
+        gateway: GatewayId,
+        since: Moment,
+        egress: Arc<dyn Egress>,
+        orders_ready: Arc<Notify>,
+    ) -> Self {
+        let role = Role::Arriving;
+        Self {
+            socket,
+            gateway,
+            role,
+            since,
+            served: 0,
+            idle: false,
+            takes_fires: false,
+            settled: Instant::default(),
+            proof: Proof::default(),
+            pinned: Generation::default(),
+            hold_back: HoldBack::default(),
+            first_live: None,
+            stops_arrived: None,
+            egress,
+            orders_ready,
+            lines: VecDeque::new(),
+            close: None,
+        }
+    }
+
+    pub fn becomes(&mut self, role: Role) {
+        self.role = role;
+        self.orders_ready.notify_one();
+    }
+
+    pub fn close(&mut self, code: u16, reason: &'static str) {
+        self.close = Some((code, reason));
+        self.orders_ready.notify_one();
+    }
+
+    pub fn ordered_to_close(&self) -> Option<Closing> {
+        self.close
+    }
+
+    pub fn look(&self) {
+        self.orders_ready.notify_one();
+    }
+
+    /// Queues a line that is useless later. Returns false when the queue is full.
+    pub fn send_now(&mut self, line: String) -> bool {
+        let room = self.lines.len() < STOPS;
+        if room {
+            self.lines.push_back(QueuedFrame::Immediate(line));
+            self.orders_ready.notify_one();
+        }
+        room
+    }
+}
+
+impl State {
+    pub fn live(&self) -> Option<&Seat> {
+        self.seats.iter().find(|seat| seat.role == Role::Live)
+    }
+
+    pub fn seat(&mut self, socket: u64) -> Option<&mut Seat> {
+        self.seats.iter_mut().find(|seat| seat.socket == socket)
+    }
+
+    /// Whether this is the socket that gets entries.
+    pub fn is_live(&self, socket: u64) -> bool {
+        self.live().is_some_and(|live| live.socket == socket)
+    }
+
+    pub fn orders(&mut self, socket: u64) -> Option<Orders> {
+        let seat = self.seat(socket)?;
+        Some(Orders { role: seat.role, lines: std::mem::take(&mut seat.lines), close: seat.close })
+    }
+
+    /// Puts unsent lines back in front of the queue, so that removing the seat finds them.
+    pub fn put_back(&mut self, socket: u64, unsent: VecDeque<QueuedFrame>) {
+        if let Some(seat) = self.seat(socket) {
+            let later = std::mem::replace(&mut seat.lines, unsent);
+            seat.lines.extend(later);
+        }
+    }
+
+    /// Removes a seat. Its unsent results go to the gateway's other sockets or wait for the next one.
+    pub fn remove(&mut self, socket: u64, now: Instant) -> Option<Role> {
+        let at = self.seats.iter().position(|seat| seat.socket == socket)?;
+        let left = self.seats.remove(at);
+        for line in left.lines {
+            if let QueuedFrame::Result(line) = line {
+                self.answer(socket, &left.gateway, line, now);
+            }
+        }
+        Some(left.role)
+    }
+
+    /// Handles a newly committed entry. Returns true when a live socket will deliver it.
+    pub fn appended(&mut self, entry: &Entry) -> bool {
+        for seat in self.seats.iter_mut().filter(|seat| seat.role != Role::Arriving) {
+            seat.first_live.get_or_insert(entry.seq);
+        }
+        if self.idle {
+            return false;
+        }
+        if self.live().is_none() {
+            return false;
+        }
+        if self.tail.len() >= TAIL {
+            self.fall_behind();
+        } else if !self.behind {
+            self.tail.push_back(entry.clone());
+        }
+        if let Some(live) = self.live() {
+            live.look();
+        }
+        true
+    }
+
+    /// The next entry of the tail. `None` when it is empty or incomplete.
+    pub fn next(&mut self) -> Option<Entry> {
+        if self.behind { None } else { self.tail.pop_front() }
+    }
+
+    /// Drops the entries in memory. The ledger still has them.
+    pub fn fall_behind(&mut self) {
+        self.tail.clear();
+        self.behind = true;
+    }
+
+    /// Starts collecting the tail, for a socket that now reads the ledger up to here.
+    pub fn catch_up(&mut self) {
+        self.tail.clear();
+        self.behind = false;
+    }
+
+    /// Sends a result to the socket that asked, else to its gateway's newest socket, else keeps it for the next one: a
+    /// stock agent goes on waiting across its own reconnect (contract section 11.1).
+    pub fn answer(&mut self, asked_by: u64, gateway: &GatewayId, line: String, now: Instant) {
+        let seats = self.seats.iter_mut().filter(|seat| seat.gateway == *gateway);
+        let fit = seats.filter(|seat| seat.role != Role::Arriving || seat.socket == asked_by);
+        if let Some(seat) = fit.max_by_key(|seat| (seat.socket == asked_by, seat.socket)) {
+            seat.lines.push_back(QueuedFrame::Result(line));
+            seat.orders_ready.notify_one();
+            return;
+        }
+        if self.owed.len() >= OWED {
+            self.owed.pop_front();
+        }
+        self.owed.push_back((gateway.clone(), now, line));
+    }
+
+    /// Takes the kept results of a gateway that came back. Those that it no longer waits for are dropped.
+    pub fn owed_to(&mut self, gateway: &GatewayId, since: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.owed.retain_mut(|(of, at, line)| {
+            if of == gateway && *at >= since {
+                lines.push(std::mem::take(line));
+            }
+            of != gateway
+        });
+        lines
+    }
+}

@@ -1,0 +1,232 @@
+//! Entries held back while entries of other chats are delivered (relay contract section 13.1).
+//!
+//! Two kinds wait here: a `/stop` that is being tried as an interrupt, and entries for a chat whose turn is running.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use ledger::{Entry, HoldBack, Seq};
+use posthouse_time::Instant;
+use posthouse_wire::ChatId;
+
+use super::{Delivery, Origin};
+use crate::agent_connections::State;
+use crate::generation::Proof;
+use crate::stop::is_stop;
+
+/// Longest time for which an entry is held back because its chat is busy.
+const LONGEST_HOLD: Duration = Duration::from_secs(120);
+/// Maximum number of held entries per socket, and per chat. Further ones are left in the ledger and read again later,
+/// so that no backlog, however long, forces an entry into a busy chat.
+const HELD: usize = 128;
+const HELD_OF_A_CHAT: usize = 16;
+
+/// The held entries of one socket.
+#[derive(Default)]
+pub(super) struct SetAside {
+    /// Oldest first in each chat.
+    entries: VecDeque<HeldEntry>,
+    /// For each chat with more waiting entries than fit here, the first entry that was left in the ledger.
+    skipped: HashMap<ChatId, Seq>,
+    /// Time at which the first entry was skipped.
+    skipped_since: Instant,
+    /// An entry was released since the skipped ones were last considered.
+    has_room: bool,
+    /// Position up to which the ledger had been read before it was read again.
+    read_before: Option<Seq>,
+}
+
+/// One held entry.
+struct HeldEntry {
+    entry: Entry,
+    origin: Origin,
+    since: Instant,
+    /// It is a stop, which is delivered even to a busy chat.
+    is_stop: bool,
+    /// It is a stop that arrived while the agent was connected. It overtakes the held entries of its chat.
+    overtakes: bool,
+}
+
+impl SetAside {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.skipped.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn of<'a>(&'a self, chat: &'a ChatId) -> impl Iterator<Item = &'a HeldEntry> {
+        self.entries.iter().filter(move |held| held.entry.chat == *chat)
+    }
+
+    fn has(&self, chat: &ChatId) -> bool {
+        self.of(chat).next().is_some() || self.skipped.contains_key(chat)
+    }
+
+    /// Whether the entry is already held and was read again.
+    fn knows(&self, entry: &Entry) -> bool {
+        self.read_before.is_some_and(|before| entry.seq <= before)
+            && self.entries.iter().any(|held| held.entry.seq == entry.seq)
+    }
+
+    /// Holds an entry, or leaves it in the ledger. A stop that is being tried as an interrupt is always held here, so
+    /// that it can be released as soon as the outcome is known.
+    fn take(&mut self, mut held: HeldEntry, is_stopping: bool, now: Instant) {
+        let chat = &held.entry.chat;
+        let is_full = self.entries.len() >= HELD || self.of(chat).count() >= HELD_OF_A_CHAT;
+        if !is_stopping && (is_full || self.skipped.contains_key(chat)) {
+            let is_new = self.read_before.is_none_or(|before| held.entry.seq > before);
+            if self.skipped.is_empty() && is_new {
+                (self.skipped_since, self.read_before) = (now, None);
+            }
+            self.skipped.entry(held.entry.chat).or_insert(held.entry.seq);
+            return;
+        }
+        if self.read_before.is_some_and(|before| held.entry.seq <= before) {
+            held.since = self.skipped_since;
+        }
+        self.entries.push_back(held);
+    }
+
+    /// The first entry to read again, once a chat with skipped entries has no held ones left.
+    fn first_skipped(&mut self) -> Option<Seq> {
+        if !std::mem::take(&mut self.has_room) || self.entries.len() >= HELD {
+            return None;
+        }
+        let (entries, mut first) = (&self.entries, None::<Seq>);
+        self.skipped.retain(|chat, seq| {
+            let waits = entries.iter().any(|held| held.entry.chat == *chat);
+            if !waits {
+                first = Some(first.map_or(*seq, |first| first.min(*seq)));
+            }
+            waits
+        });
+        first
+    }
+}
+
+/// Rule for holding back entries from busy chats on one socket.
+struct Holding {
+    socket: u64,
+    mode: HoldBack,
+    /// The first entry that arrived after the socket's hello.
+    first_live: Option<Seq>,
+}
+
+impl Holding {
+    /// Nothing is held back from an SDK agent, which separates turns itself. Nor from a gateway that sends no typing
+    /// signs, because it would not show when a turn ends.
+    fn on(delivery: &Delivery, state: &State, socket: u64) -> Option<Self> {
+        if !delivery.has_typed {
+            return None;
+        }
+        let seat = state.seats.iter().find(|seat| seat.socket == socket)?;
+        let applies = seat.proof != Proof::Client && seat.hold_back != HoldBack::Off;
+        applies.then_some(Self { socket, mode: seat.hold_back, first_live: seat.first_live })
+    }
+
+    fn until(&self, entry: &Entry, state: &State, now: Instant) -> Option<Instant> {
+        let is_backlog = self.first_live.is_none_or(|first| entry.seq < first);
+        let concerned = self.mode == HoldBack::On || is_backlog;
+        state.turns.busy_until(&entry.chat, self.socket, now).filter(|_| concerned)
+    }
+}
+
+impl Delivery {
+    /// Returns the entry unless it has to wait. Then it is held, and so are all later entries of its chat.
+    pub(super) fn unless_held(
+        &mut self,
+        state: &mut State,
+        socket: u64,
+        entry: Entry,
+        origin: Origin,
+        now: Instant,
+    ) -> Option<Entry> {
+        if state.has_served(&entry.id) || self.held.knows(&entry) {
+            return None;
+        }
+        let (behind, is_stopping) = (self.held.has(&entry.chat), state.is_stopping(&entry.id));
+        let waits = behind || is_stopping || {
+            Holding::on(self, state, socket)
+                .is_some_and(|holding| holding.until(&entry, state, now).is_some())
+        };
+        if !waits {
+            return Some(entry);
+        }
+        let is_stop = is_stopping || is_stop(&entry.event);
+        let seat = state.seats.iter().find(|seat| seat.socket == socket);
+        let first_live = seat.and_then(|seat| seat.first_live);
+        let overtakes = is_stop && first_live.is_some_and(|first| entry.seq >= first);
+        let held = HeldEntry { entry, origin, since: now, is_stop, overtakes };
+        if is_stop && !is_stopping && (!behind || overtakes && !self.is_stopped(state, &held.entry.chat)) {
+            return Some(held.entry);
+        }
+        self.held.take(held, is_stopping, now);
+        None
+    }
+
+    /// Whether a held stop of this chat is being tried as an interrupt.
+    fn is_stopped(&self, state: &State, chat: &ChatId) -> bool {
+        self.held.of(chat).any(|held| state.is_stopping(&held.entry.id))
+    }
+
+    /// Releases the oldest held entry that may be delivered now. Entries of one chat keep their order, except that a
+    /// stop overtakes, because it concerns the running turn. If none may go, records when to look again.
+    pub(super) fn release(
+        &mut self,
+        state: &mut State,
+        socket: u64,
+        now: Instant,
+    ) -> Option<(Entry, Origin)> {
+        if self.held.entries.is_empty() {
+            return None;
+        }
+        let before = self.held.entries.len();
+        self.held.entries.retain(|held| !state.has_served(&held.entry.id));
+        self.held.has_room |= self.held.entries.len() < before;
+        let holding = Holding::on(self, state, socket);
+        let mut look_again: Option<Instant> = None;
+        for (at, held) in self.held.entries.iter().enumerate() {
+            // The code that tries the stop notifies the socket when the outcome is known.
+            if state.is_stopping(&held.entry.id) {
+                continue;
+            }
+            let mut earlier = self.held.entries.iter().take(at);
+            let waits = earlier.any(|earlier| {
+                let is_of_its_chat = earlier.entry.chat == held.entry.chat;
+                is_of_its_chat && (!held.overtakes || state.is_stopping(&earlier.entry.id))
+            });
+            if waits {
+                continue;
+            }
+            let busy = holding
+                .as_ref()
+                .filter(|_| !held.is_stop)
+                .and_then(|holding| holding.until(&held.entry, state, now));
+            let until = busy.map_or(now, |until| until.min(held.since + LONGEST_HOLD));
+            if until <= now {
+                self.held.has_room = true;
+                return self.held.entries.remove(at).map(|held| (held.entry, held.origin));
+            }
+            look_again = Some(look_again.map_or(until, |earlier| earlier.min(until)));
+        }
+        self.look_again = look_again;
+        None
+    }
+
+    /// Goes back to the first skipped entry whose chat has no held entries any more. Returns true when the ledger must
+    /// be read again from there.
+    pub(super) fn reads_skipped(&mut self) -> bool {
+        if self.held.skipped.is_empty() || !self.has_nothing_in_flight() {
+            return false;
+        }
+        let Some(first) = self.held.first_skipped() else { return false };
+        self.held.read_before = self.held.read_before.max(Some(self.cursor));
+        self.cursor = Seq(first.0 - 1);
+        self.read.clear();
+        self.reading = None;
+        self.more = false;
+        true
+    }
+}

@@ -1,0 +1,221 @@
+//! A person's `/stop`: sent as an interrupt where the agent honours it, else delivered as text (relay contract
+//! section 13).
+//!
+//! The text blocks the reader of a stock gateway for 30 s while a turn runs. An interrupt does not, but not every
+//! gateway honours it everywhere. So the entry is stored like any other, and held back while the interrupt is tried.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{Acknowledgement, Identity, RouteTo};
+use posthouse_time::Instant;
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_key};
+use serde::Deserialize;
+
+use crate::Relay;
+use crate::agent_connections::{AgentConnections, State};
+use crate::egress::{Egress, Order};
+use crate::gate::{Entrant, StopRule};
+use crate::generation::Proof;
+use crate::turns::session_of;
+
+/// The whole text of a stop. The edge removes the bot's name from `/stop@ourbot`.
+pub const STOP: &str = "/stop";
+/// Time within which an interrupt must end the typing. Otherwise the text is delivered.
+const HONOURED_WITHIN: Duration = Duration::from_secs(5);
+/// Confirmation to the person after the typing has ended.
+const STOPPED: &str = "Stopped.";
+/// Maximum number of chats per agent with a pending stop. Further stops are delivered as text.
+const PENDING: usize = 64;
+
+/// A stop that is sent as an interrupt. Its entry is held back as long as this exists.
+pub(crate) struct Stopping {
+    pub entry: EntryId,
+    /// False when the inbox had no room for the entry.
+    is_kept: bool,
+    connections: Arc<AgentConnections>,
+    /// The socket that got the session's last entry.
+    socket: u64,
+    keys: Vec<SessionKey>,
+    /// It was typing before, so that an end of typing is significant.
+    was_typing: bool,
+    asked: Instant,
+    /// The server is shutting down and delivers nothing any more.
+    is_abandoned: bool,
+    egress: Arc<dyn Egress>,
+    confirmation: Order,
+}
+
+impl Stopping {
+    fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+}
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        if self.is_abandoned {
+            return;
+        }
+        let mut state = self.connections.state.lock();
+        state.stopping.retain(|(entry, _)| *entry != self.entry);
+        if let Some(live) = state.live() {
+            live.look();
+        }
+    }
+}
+
+impl Relay {
+    /// Decides whether an event becomes an interrupt, before it is stored.
+    pub(crate) fn as_stop(&self, to: &RouteTo, on: &Identity, entrant: &Entrant) -> Option<Stopping> {
+        let source = &entrant.event.source;
+        let is_stop =
+            entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();
+        let chat = source.chat_id.as_ref().filter(|_| is_stop)?;
+        let connections = self.0.connections.get(&to.instance).map(|connections| Arc::clone(&connections))?;
+        let (now, moment) = (self.0.timepiece.instant(), self.0.timepiece.now());
+        let mut state = connections.state.lock();
+        // A repeated stop waits behind the first one as text, and will find nothing to stop.
+        if state.stopping.len() >= PENDING || state.stopping.iter().any(|(_, stopped)| stopped == chat) {
+            return None;
+        }
+        let typing = state.turns.typing(chat, now);
+        let is_open = state.turns.is_open(chat, now);
+        // Without a record of the session, the socket that is typing in the chat has it.
+        let socket = state.turns.took(chat, session_of(source)).or(typing)?;
+        let seat = state.seat(socket)?;
+        let was_typing = typing == Some(socket);
+        let honoured = entrant.stop == StopRule::Interrupt || seat.proof == Proof::Client;
+        if !(was_typing || honoured && is_open) {
+            return None;
+        }
+        let egress = Arc::clone(&seat.egress);
+        let entry = EntryId::mint(moment.millis());
+        state.stopping.push((entry.clone(), chat.clone()));
+        drop(state);
+        let metadata = Metadata { thread_id: source.thread_id.clone(), ..Metadata::default() };
+        Some(Stopping {
+            entry,
+            is_kept: true,
+            socket,
+            keys: session_key::plausible(source),
+            was_typing,
+            asked: now,
+            is_abandoned: false,
+            egress,
+            confirmation: Order {
+                id: ActionId::mint(moment.millis()),
+                tenant: to.tenant.clone(),
+                instance: to.instance.clone(),
+                on: on.clone(),
+                ends_turn: true,
+                stream_cursor: String::new(),
+                action: Action::Send {
+                    chat_id: chat.clone(),
+                    content: STOPPED.to_owned(),
+                    reply_to: entrant.event.message_id.clone(),
+                    metadata,
+                },
+                deadline: now + HONOURED_WITHIN + self.0.config.answer_within.0,
+            },
+            connections,
+        })
+    }
+
+    /// Sends the interrupt of a stop whose entry did not fit into the inbox: a full inbox must not keep people from
+    /// stopping the agent.
+    pub(crate) fn interrupt_unkept(&self, mut stopping: Stopping) {
+        stopping.is_kept = false;
+        self.interrupt_turn(stopping);
+    }
+
+    /// Sends the interrupt, after its entry was stored, and starts a task that checks its effect.
+    pub(crate) fn interrupt_turn(&self, mut stopping: Stopping) {
+        let Some(chat_id) = stopping.confirmation.action.chat_id().cloned() else { return };
+        {
+            let mut state = stopping.connections.state.lock();
+            let Some(seat) = state.seat(stopping.socket) else { return };
+            for key in &stopping.keys {
+                let frame =
+                    ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat_id.clone() };
+                if !seat.send_now(frame.line()) {
+                    return;
+                }
+            }
+        }
+        let (relay, until) = (self.clone(), self.0.timepiece.instant() + HONOURED_WITHIN);
+        self.0.tasks.spawn(async move {
+            tokio::select! {
+                // The entry stays in the inbox and is delivered as text after the restart.
+                () = relay.0.closing.cancelled() => stopping.abandon(),
+                () = relay.0.timepiece.sleep_until(until) => relay.conclude(stopping).await,
+            }
+        });
+    }
+
+    /// Checks the effect of the interrupt. If it worked, acknowledges the entry; otherwise the text is delivered.
+    async fn conclude(&self, stopping: Stopping) {
+        let Some(chat) = stopping.confirmation.action.chat_id() else { return };
+        let (entry, connections) = (&stopping.entry, &stopping.connections);
+        let confirms = {
+            let mut state = connections.state.lock();
+            // Without a working connection there is no typing, although the turn may go on.
+            let arrived = state.seat(stopping.socket).and_then(|seat| seat.stops_arrived);
+            if arrived < Some(stopping.asked) || state.turns.goes_on(chat, self.0.timepiece.instant()) {
+                return;
+            }
+            state.turns.interrupted(chat);
+            if stopping.is_kept {
+                state.served(entry.clone());
+            }
+            // A turn that ended with its answer meanwhile was not stopped.
+            stopping.was_typing && !state.turns.answered_since(chat, stopping.asked)
+        };
+        let taken = Acknowledgement { entry: entry.clone(), handed: self.0.timepiece.now(), place: None };
+        if stopping.is_kept
+            && let Err(fault) = self.acknowledge(connections, vec![taken]).await
+        {
+            tracing::error!(%fault, entry.id = %entry, "could not record that a stop was honoured");
+            connections.state.lock().has_served(entry);
+            return;
+        }
+        let (egress, confirmation) = (Arc::clone(&stopping.egress), stopping.confirmation.clone());
+        drop(stopping);
+        if confirms && !egress.carry(confirmation).await.outcome.success {
+            tracing::warn!("could not tell a person that the agent has stopped");
+        }
+    }
+}
+
+/// Whether a stored event is exactly a stop.
+pub(crate) fn is_stop(event: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Kept<'a> {
+        #[serde(borrow)]
+        text: Cow<'a, str>,
+    }
+    serde_json::from_slice::<Kept<'_>>(event).is_ok_and(|kept| kept.text == STOP)
+}
+
+impl State {
+    /// Whether this entry is a stop that is being tried as an interrupt.
+    pub fn is_stopping(&self, entry: &EntryId) -> bool {
+        self.stopping.iter().any(|(stopping, _)| stopping == entry)
+    }
+
+    /// Records an honoured stop, so that its entry is not also delivered, wherever it is queued.
+    fn served(&mut self, entry: EntryId) {
+        if self.served.len() >= PENDING {
+            self.served.pop_front();
+        }
+        self.served.push_back(entry);
+    }
+
+    /// Whether this entry was honoured as an interrupt. The record is removed by the first call.
+    pub fn has_served(&mut self, entry: &EntryId) -> bool {
+        let at = self.served.iter().position(|served| served == entry);
+        at.is_some_and(|at| self.served.remove(at).is_some())
+    }
+}
