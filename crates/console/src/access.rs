@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use ledger::{AccessRule, Decision, Identity, Pairing, Subject};
+use ledger::{AccessRule, Decision, BotRef, Pairing, Subject};
 use posthouse_wire::{BotId, Platform, UserId};
 use serde::{Deserialize, Serialize};
 
@@ -179,13 +179,13 @@ fn read_subject(text: &str) -> Result<Subject, Problem> {
 
 impl Parts {
     /// A bot whose senders the operator admits.
-    async fn closable(&self, platform: &str, bot: &str) -> Result<Identity, Problem> {
+    async fn closable(&self, platform: &str, bot: &str) -> Result<BotRef, Problem> {
         let record = self.bot(platform, bot).await?;
         if self.is_built_in(&record.platform) {
             let detail =
                 format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
             return Err(Problem::conflict("built_in", detail));
         }
-        Ok(Identity { platform: record.platform, bot: record.id })
+        Ok(BotRef { platform: record.platform, bot: record.id })
     }
 }

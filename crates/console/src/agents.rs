@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::{Generation, HoldBack, Identity, Instance, Tenant, Unread};
+use ledger::{Generation, HoldBack, BotRef, Instance, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
 use relay::{Enrolment, NotEnrolled};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -172,7 +172,7 @@ impl Parts {
     }
 
     /// The bots whose routes lead to this agent, without the built-in ones.
-    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<Identity>, Problem> {
+    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<BotRef>, Problem> {
         let mut bots = self.relay.roster().identities(of).await?;
         bots.retain(|identity| !self.is_built_in(&identity.platform));
         Ok(bots)
@@ -205,7 +205,7 @@ impl Parts {
             unread_bytes: unread.bytes,
             bots: bots
                 .into_iter()
-                .map(|Identity { platform, bot }| ShownIdentity { platform, id: bot })
+                .map(|BotRef { platform, bot }| ShownIdentity { platform, id: bot })
                 .collect(),
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
@@ -219,10 +219,10 @@ impl Parts {
 }
 
 /// `PLATFORM:ID`.
-pub(crate) fn identity(text: &str) -> Result<Identity, Problem> {
+pub(crate) fn identity(text: &str) -> Result<BotRef, Problem> {
     match text.split_once(':') {
         Some((platform, bot)) if !platform.is_empty() && !bot.is_empty() => {
-            Ok(Identity { platform: platform.into(), bot: bot.into() })
+            Ok(BotRef { platform: platform.into(), bot: bot.into() })
         }
         _ => Err(Problem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
     }

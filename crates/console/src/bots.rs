@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use edge::{BotDraft, NotKept};
-use ledger::{Bot, Discriminator, Identity, PrincipalPolicy, Removed, Route};
+use ledger::{Bot, Discriminator, BotRef, PrincipalPolicy, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -85,7 +85,7 @@ pub(crate) struct ShownBot {
 
 impl Parts {
     async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, Problem> {
-        let identity = Identity { platform: record.platform, bot: record.id };
+        let identity = BotRef { platform: record.platform, bot: record.id };
         let open = self.edge.bots().find(&identity).await?;
         let mut secrets: Vec<String> =
             open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
@@ -253,7 +253,7 @@ pub(crate) async fn change(
         let detail = format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
         return Err(Problem::conflict("built_in", detail));
     }
-    let identity = Identity { platform: record.platform, bot: record.id };
+    let identity = BotRef { platform: record.platform, bot: record.id };
     console.edge.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
     let record = console.bot(&platform, &bot).await?;
     let routes = console.relay.roster().routes().await?;
@@ -277,7 +277,7 @@ pub(crate) async fn remove(
         let detail = format!("bots of platform `{platform}` are removed with their agents");
         return Err(Problem::conflict("built_in", detail));
     }
-    let identity = Identity { platform: record.platform, bot: record.id };
+    let identity = BotRef { platform: record.platform, bot: record.id };
     match console.edge.release_bot(&identity).await? {
         Removed::Gone | Removed::Absent => {
             Ok(Json(RemovedBot { platform: identity.platform, id: identity.bot }))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use ledger::{Created, Discriminator, Identity, Instance, Removed, Route};
+use ledger::{Created, Discriminator, BotRef, Instance, Removed, Route};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,7 @@ pub(crate) async fn create(
     };
     match console.relay.roster().create_route(route.clone()).await? {
         Created::Made => {
-            let on = Identity { platform: route.platform.clone(), bot: route.bot.clone() };
+            let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
             console.relay.bot_changed(&on);
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
             Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
@@ -142,7 +142,7 @@ pub(crate) async fn remove(
         let detail = format!("routes of platform `{platform}` are removed with their agents");
         return Err(Problem::conflict("built_in", detail));
     }
-    let on = Identity { platform: platform.clone(), bot: bot.clone() };
+    let on = BotRef { platform: platform.clone(), bot: bot.clone() };
     match console.relay.remove_route(&on, &discriminator).await? {
         Removed::Gone => Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() })),
         Removed::Absent | Removed::InUse => Err(Problem::absent(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{
-    AccessRule, Consulted, Decision, Identity, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
+    AccessRule, Consulted, Decision, BotRef, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
 };
 use moka::sync::Cache;
 use posthouse_time::{Instant, Timepiece};
@@ -50,14 +50,14 @@ pub struct Access {
     /// Strangers who are ignored until this time.
     asked: Cache<AskedKey, Instant>,
     /// Bots for which the log recently got a warning about too many waiting strangers.
-    full: Cache<Identity, ()>,
+    full: Cache<BotRef, ()>,
 }
 
 /// A sender, with the bot's version at the time of the lookup.
-type Key = (u64, Identity, Option<UserId>, Option<ChatId>, Option<ChatId>);
+type Key = (u64, BotRef, Option<UserId>, Option<ChatId>, Option<ChatId>);
 
 /// A sender who asks to be admitted, with the bot's version at that time.
-type AskedKey = (u64, Identity, Subject);
+type AskedKey = (u64, BotRef, Subject);
 
 /// The stored decisions about a sender.
 #[derive(Clone, Copy)]
@@ -122,7 +122,7 @@ impl Access {
     /// Decides whether a message from this source is admitted. `is_routed`: a route names its chat or scope.
     pub(crate) async fn judge(
         &self,
-        on: &Identity,
+        on: &BotRef,
         source: &Source,
         is_routed: bool,
     ) -> Result<Verdict, Fault> {
@@ -140,7 +140,7 @@ impl Access {
         Ok(Verdict::Stranger(self.pair(version, on, source).await?))
     }
 
-    async fn standing(&self, version: u64, on: &Identity, source: &Source) -> Result<SenderDecisions, Fault> {
+    async fn standing(&self, version: u64, on: &BotRef, source: &Source) -> Result<SenderDecisions, Fault> {
         let Source { user_id, chat_id, parent_chat_id, .. } = source;
         let key: Key = (version, on.clone(), user_id.clone(), chat_id.clone(), parent_chat_id.clone());
         if let Some(standing) = self.known.get(&key).or_else(|| self.unknown.get(&key)) {
@@ -167,7 +167,7 @@ impl Access {
 
     /// Stores the pairing request of a stranger and returns its code. A code is returned once: not again while it is
     /// valid. If this bot has just answered somebody else, the stranger has to send one more message.
-    async fn pair(&self, version: u64, on: &Identity, source: &Source) -> Result<Option<PairingCode>, Fault> {
+    async fn pair(&self, version: u64, on: &BotRef, source: &Source) -> Result<Option<PairingCode>, Fault> {
         let user = source.user_id.clone().filter(|_| is_direct(source)).map(Subject::User);
         let Some(subject) = user.or_else(|| source.chat_id.clone().map(Subject::Chat)) else {
             return Ok(None);
@@ -222,7 +222,7 @@ impl Access {
     }
 
     /// Stores a decision; it applies from the sender's next message on. False if there is no such bot.
-    pub async fn decide(&self, on: &Identity, about: &Subject, decision: Decision) -> Result<bool, Fault> {
+    pub async fn decide(&self, on: &BotRef, about: &Subject, decision: Decision) -> Result<bool, Fault> {
         let decided = self.records.decide(on, about, decision).await?;
         self.relay.bot_changed(on);
         Ok(decided)
@@ -232,7 +232,7 @@ impl Access {
     /// if the code is not pending.
     pub async fn decide_by_code(
         &self,
-        on: &Identity,
+        on: &BotRef,
         code: &str,
         decision: Decision,
     ) -> Result<Option<AccessRule>, Fault> {
@@ -243,25 +243,25 @@ impl Access {
     }
 
     /// Deletes the decision about a sender. From their next message on they are unknown again.
-    pub async fn forget(&self, on: &Identity, about: &Subject) -> Result<bool, Fault> {
+    pub async fn forget(&self, on: &BotRef, about: &Subject) -> Result<bool, Fault> {
         let known = self.records.forget(on, about).await?;
         self.relay.bot_changed(on);
         Ok(known)
     }
 
     /// Opens a bot to everybody, or closes it again. False if there is no such bot.
-    pub async fn set_policy(&self, on: &Identity, policy: PrincipalPolicy) -> Result<bool, Fault> {
+    pub async fn set_policy(&self, on: &BotRef, policy: PrincipalPolicy) -> Result<bool, Fault> {
         let known = self.records.set_policy(on, policy).await?;
         self.relay.bot_changed(on);
         Ok(known)
     }
 
-    pub async fn rules(&self, on: Option<&Identity>) -> Result<Vec<AccessRule>, Fault> {
+    pub async fn rules(&self, on: Option<&BotRef>) -> Result<Vec<AccessRule>, Fault> {
         Ok(self.records.rules(on).await?)
     }
 
     /// Requests whose code is still valid.
-    pub async fn pairings(&self, on: Option<&Identity>) -> Result<Vec<Pairing>, Fault> {
+    pub async fn pairings(&self, on: Option<&BotRef>) -> Result<Vec<Pairing>, Fault> {
         Ok(self.records.pairings(on).await?)
     }
 }

@@ -1,6 +1,6 @@
 //! Creation and removal of bots.
 
-use ledger::{Created, Identity, PrincipalPolicy, Removed};
+use ledger::{Created, BotRef, PrincipalPolicy, Removed};
 use posthouse_wire::id::is_bot_id;
 use posthouse_wire::{BotId, Platform as PlatformName, Secret};
 use serde_json::{Map, Value};
@@ -92,7 +92,7 @@ impl Edge {
     }
 
     /// Removes a bot with its secrets and routes, and its webhook at the platform.
-    pub async fn release_bot(&self, identity: &Identity) -> Result<Removed, Fault> {
+    pub async fn release_bot(&self, identity: &BotRef) -> Result<Removed, Fault> {
         if let (Some(bot), Some(platform)) =
             (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
             && let Err(trouble) = platform.register(&bot, None).await

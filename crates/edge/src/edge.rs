@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Identity, Roster};
+use ledger::{BotRef, Roster};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use relay::{Relay, RosterChange};
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub timepiece: Timepiece,
     pub public_url: String,
     /// Bots whose event source is running, with the token that stops it.
-    fetching: Mutex<HashMap<Identity, CancellationToken>>,
+    fetching: Mutex<HashMap<BotRef, CancellationToken>>,
     closing: CancellationToken,
 }
 
@@ -135,7 +135,7 @@ impl Edge {
         reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
     }
 
-    async fn follow_bot(&self, identity: &Identity) -> Result<(), Fault> {
+    async fn follow_bot(&self, identity: &BotRef) -> Result<(), Fault> {
         match self.0.bots.open_again(identity).await? {
             Some(bot) => self.start(bot).await,
             None => self.stop(identity),
@@ -146,7 +146,7 @@ impl Edge {
     async fn follow_roster(&self) -> Result<(), Fault> {
         self.0.bots.forget_all();
         let bots = self.0.bots.all().await?;
-        let left: Vec<Identity> = bots.iter().map(|bot| bot.identity()).collect();
+        let left: Vec<BotRef> = bots.iter().map(|bot| bot.identity()).collect();
         self.0.fetching.lock().retain(|identity, source| {
             let stays = left.contains(identity);
             if !stays {
@@ -181,7 +181,7 @@ impl Edge {
     }
 
     /// Stops the event source of a bot, if it has one.
-    pub(crate) fn stop(&self, bot: &Identity) {
+    pub(crate) fn stop(&self, bot: &BotRef) {
         if let Some(source) = self.0.fetching.lock().remove(bot) {
             source.cancel();
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Full, Identity, RouteTo};
+use ledger::{Full, BotRef, RouteTo};
 use posthouse_wire::{ChatId, EntryId, ThreadId, session_key};
 use relay::{Admission, Bearings, Entrant, Relay};
 use vault::{Captured, Vault};
@@ -161,7 +161,7 @@ impl Intake {
         &self,
         platform: &Arc<dyn Platform>,
         bot: &Arc<Bot>,
-        on: &Identity,
+        on: &BotRef,
         arrival: Arrival,
     ) -> Result<Option<Admitting>, Fault> {
         let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
@@ -246,7 +246,7 @@ impl Intake {
     async fn keep(
         &self,
         platform: &'static str,
-        on: &Identity,
+        on: &BotRef,
         route: &RouteTo,
         entrant: Entrant,
         capabilities: Vec<Captured>,

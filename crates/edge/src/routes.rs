@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
-use ledger::Identity;
+use ledger::BotRef;
 use relay::RequestControl;
 use serde_json::Map;
 use vault::Credentials;
@@ -41,7 +41,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
     // Split by hand, because the extractors of method and headers would copy them.
     let (parts, body) = request.into_parts();
     // The path selects one bot and so the secret to check, never a tenant.
-    let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
+    let identity = BotRef { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
     let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -108,7 +108,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
 }
 
 /// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
-fn nobody(platform: &dyn Platform, identity: &Identity) -> Result<Bot, Fault> {
+fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<Bot, Fault> {
     let mut credentials = Credentials::default();
     for need in platform.needs() {
         credentials.insert(need.name, vault::random_hex(32)?);

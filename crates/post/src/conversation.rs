@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
-use ledger::{Exchange, ExchangeState, Identity, NewReply, ReplyKind};
+use ledger::{Exchange, ExchangeState, BotRef, NewReply, ReplyKind};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{
     Action, ChatId, ChatInfo, CorrelationId, Descriptor, EntryId, InstanceId, MessageId, Outcome,
@@ -30,8 +30,8 @@ const ADVERTISED_LENGTH: u32 = 32_000;
 const OPS: [&str; 3] = ["send", "typing", "get_chat_info"];
 
 /// The identity of programs towards agents.
-pub(crate) fn identity() -> Identity {
-    Identity { platform: PLATFORM.into(), bot: BOT.into() }
+pub(crate) fn identity() -> BotRef {
+    BotRef { platform: PLATFORM.into(), bot: BOT.into() }
 }
 
 /// The name of the conversation for a session or a sender.
@@ -72,7 +72,7 @@ fn hashed(of: &str, plain: &str) -> String {
 
 #[async_trait]
 impl Egress for Post {
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
         (*of == identity()).then(|| {
             let mut descriptor = Descriptor::new(PLATFORM, "Programs");
             descriptor.max_message_length = ADVERTISED_LENGTH;
@@ -82,16 +82,16 @@ impl Egress for Post {
         })
     }
 
-    fn is_built_in(&self, identity: &Identity) -> bool {
+    fn is_built_in(&self, identity: &BotRef) -> bool {
         identity.platform == PLATFORM
     }
 
-    fn everyones(&self) -> Option<Identity> {
+    fn everyones(&self) -> Option<BotRef> {
         Some(identity())
     }
 
     /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.
-    fn may_repeat(&self, identity: &Identity) -> bool {
+    fn may_repeat(&self, identity: &BotRef) -> bool {
         self.is_built_in(identity)
     }
 

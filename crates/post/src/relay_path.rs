@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::{Identity, Instance, NewReceipt, Opening, RouteTo, Verb};
+use ledger::{BotRef, Instance, NewReceipt, Opening, RouteTo, Verb};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
@@ -82,7 +82,7 @@ impl RelayPath {
             stop: StopRule::Text,
         };
         let route = RouteTo { tenant: self.tenant.clone(), instance: to.id.clone() };
-        let on: Identity = identity();
+        let on: BotRef = identity();
         match self.relay.admit(&route, &on, entrant).await? {
             Admission::Kept(entry) => Ok(StoredEntry { entry, known: false }),
             Admission::Known(entry) => Ok(StoredEntry { entry, known: true }),

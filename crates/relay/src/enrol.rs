@@ -1,7 +1,7 @@
 //! Creating and removing tenants and agents; rotating and revoking their credentials.
 
 use bus::Word;
-use ledger::{AgentCreated, Created, Generation, Identity, Instance, NewAgent, Owner, Removed, Tenant};
+use ledger::{AgentCreated, Created, Generation, BotRef, Instance, NewAgent, Owner, Removed, Tenant};
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::{EndedCredentials, HttpDraft, Login, WhichCredentials};
@@ -17,7 +17,7 @@ pub struct Enrolment {
     /// The only URL its cron jobs may call back.
     pub callback_url: Option<String>,
     /// Owned bots to assign to it.
-    pub bots: Vec<Identity>,
+    pub bots: Vec<BotRef>,
     /// Built-in platforms, on which every agent has a conversation.
     pub built_in: Vec<Platform>,
     /// Whether it also gets a client credential and a login, for the HTTP APIs.
@@ -31,7 +31,7 @@ pub struct Enrolled {
     pub instance: Instance,
     pub gateway: GatewayId,
     pub secret: Secret,
-    pub bots: Vec<Identity>,
+    pub bots: Vec<BotRef>,
     /// `None` unless requested.
     pub http: Option<HttpSecrets>,
 }
@@ -76,7 +76,7 @@ pub enum NotEnrolled {
     #[error("{0}")]
     BadCallbackUrl(String),
     #[error("bot {platform}:{bot}: {why}", platform = .0.platform, bot = .0.bot, why = .1)]
-    BadBot(Identity, &'static str),
+    BadBot(BotRef, &'static str),
 }
 
 impl Relay {
@@ -125,8 +125,8 @@ impl Relay {
             false => None,
         };
         let named =
-            |platform: &Platform| Identity { platform: platform.clone(), bot: instance.id.as_str().into() };
-        let built_in: Vec<Identity> = wanted.built_in.iter().map(named).collect();
+            |platform: &Platform| BotRef { platform: platform.clone(), bot: instance.id.as_str().into() };
+        let built_in: Vec<BotRef> = wanted.built_in.iter().map(named).collect();
         // One commit, so that a crash here leaves a complete agent or none.
         let created = self.0.roster.create_agent(NewAgent {
             instance: instance.clone(),

@@ -1,7 +1,7 @@
 //! Inbox: storing events until the agent acknowledges them, dead letters, recall.
 
 use bytes::Bytes;
-use ledger::{Acknowledgement, Append, Appended, Entry, Identity, InboxLimits, RouteTo, Sighting};
+use ledger::{Acknowledgement, Append, Appended, Entry, BotRef, InboxLimits, RouteTo, Sighting};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
 use crate::agent_connections::AgentConnections;
@@ -10,7 +10,7 @@ use crate::{Fault, Relay};
 
 impl Relay {
     /// Admits and stores an event. When this resolves, the entry survives a power loss.
-    pub async fn admit(&self, to: &RouteTo, on: &Identity, entrant: Entrant) -> Result<Admission, Fault> {
+    pub async fn admit(&self, to: &RouteTo, on: &BotRef, entrant: Entrant) -> Result<Admission, Fault> {
         if let Some(reason) = entrant.refusal() {
             return Ok(Admission::Refused(reason));
         }
@@ -129,7 +129,7 @@ impl Relay {
 
 /// Cheap hash of a conversation. A collision costs a stale sighting for a minute. The bot's version is part of it,
 /// because the record of a conversation is deleted with its route.
-fn fingerprint(version: u64, on: &Identity, event: &Event) -> u64 {
+fn fingerprint(version: u64, on: &BotRef, event: &Event) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let source = &event.source;
     let mut hasher = DefaultHasher::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bus::{Bus, Heard, Word};
 use dashmap::DashMap;
 use errand::Errand;
-use ledger::{Discriminator, Identity, Inbox, Outbox, Roster, Traces};
+use ledger::{Discriminator, BotRef, Inbox, Outbox, Roster, Traces};
 use moka::sync::Cache;
 use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, GatewayId, InstanceId, TenantId};
@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     pub timepiece: Timepiece,
     pub metrics: Arc<Metrics>,
     pub connections: DashMap<InstanceId, Arc<AgentConnections>>,
-    pub routes: Cache<(u64, Identity, Vec<Discriminator>), Routed>,
+    pub routes: Cache<(u64, BotRef, Vec<Discriminator>), Routed>,
     /// Conversations recorded recently, with a fingerprint of the identity they were last seen under.
     pub sighted: Cache<(InstanceId, ChatId), u64>,
     pub refusals: Refusals,
@@ -150,7 +150,7 @@ impl Relay {
     fn heard(&self, word: Word) {
         match word {
             Word::BotChanged { platform, bot } => {
-                self.forget(RosterChange::Bot(Identity { platform: platform.into(), bot: bot.into() }));
+                self.forget(RosterChange::Bot(BotRef { platform: platform.into(), bot: bot.into() }));
             }
             Word::TenantChanged { tenant } => self.forget(RosterChange::Tenant(tenant.into())),
             Word::RosterChanged => self.forget(RosterChange::Anything),
@@ -201,7 +201,7 @@ impl Relay {
     }
 
     /// Announces that a bot, its routes, or the list of people who may write to it was changed.
-    pub fn bot_changed(&self, on: &Identity) {
+    pub fn bot_changed(&self, on: &BotRef) {
         self.forget(RosterChange::Bot(on.clone()));
         self.0.bus.tell(Word::BotChanged { platform: on.platform.to_string(), bot: on.bot.to_string() });
     }
@@ -235,7 +235,7 @@ impl Relay {
 
     /// Version of a bot, its routes, and the list of people who may write to it. A cache uses the version from before
     /// the read as part of its key, so that an entry is not found after a change.
-    pub fn bot_version(&self, on: &Identity) -> u64 {
+    pub fn bot_version(&self, on: &BotRef) -> u64 {
         self.0.roster_versions.of_bot(on)
     }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_wire::TenantId;
 use tokio::sync::broadcast;
 
@@ -19,7 +19,7 @@ const WAITING: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RosterChange {
     /// A bot, its routes, or the list of people who may write to it.
-    Bot(Identity),
+    Bot(BotRef),
     /// A tenant: its agents, connectors, aliases or permissions.
     Tenant(TenantId),
     /// Unknown. It may concern everything.
@@ -31,7 +31,7 @@ pub(crate) struct RosterVersions {
     count: AtomicU64,
     /// Everything cached before this change is stale.
     floor: AtomicU64,
-    bots: DashMap<Identity, u64>,
+    bots: DashMap<BotRef, u64>,
     tenants: DashMap<TenantId, u64>,
     changes: broadcast::Sender<RosterChange>,
 }
@@ -71,7 +71,7 @@ impl RosterVersions {
         self.tenants.retain(|_, last| *last > version);
     }
 
-    pub fn of_bot(&self, on: &Identity) -> u64 {
+    pub fn of_bot(&self, on: &BotRef) -> u64 {
         let known = self.bots.get(on).map_or(0, |version| *version);
         known.max(self.floor.load(Ordering::SeqCst))
     }
@@ -104,8 +104,8 @@ impl RosterWatch {
 mod tests {
     use super::*;
 
-    fn bot(id: &str) -> Identity {
-        Identity { platform: "pigeon".into(), bot: id.into() }
+    fn bot(id: &str) -> BotRef {
+        BotRef { platform: "pigeon".into(), bot: id.into() }
     }
 
     #[test]

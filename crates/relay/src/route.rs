@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ledger::{Discriminator, Identity, Removed, RouteTo};
+use ledger::{Discriminator, BotRef, Removed, RouteTo};
 use posthouse_wire::{InstanceId, Source};
 
 use crate::{Fault, Relay};
@@ -69,7 +69,7 @@ impl Relay {
     /// waiting entries are ended again.
     pub async fn end_if_unrouted(
         &self,
-        on: &Identity,
+        on: &BotRef,
         to: &InstanceId,
         removals_before: u64,
     ) -> Result<(), Fault> {
@@ -83,12 +83,12 @@ impl Relay {
     }
 
     /// Returns the agent for an event of this bot. `None` when there is no route for it.
-    pub async fn route(&self, on: &Identity, bearings: Bearings<'_>) -> Result<Option<RouteTo>, Fault> {
+    pub async fn route(&self, on: &BotRef, bearings: Bearings<'_>) -> Result<Option<RouteTo>, Fault> {
         Ok(self.find_route(on, bearings).await?.map(|routed| routed.to))
     }
 
     /// Same as [`Relay::route`], with the kind of route.
-    pub async fn find_route(&self, on: &Identity, bearings: Bearings<'_>) -> Result<Option<Routed>, Fault> {
+    pub async fn find_route(&self, on: &BotRef, bearings: Bearings<'_>) -> Result<Option<Routed>, Fault> {
         // The bot's version before the read is part of the cache key, so that an entry from before a change cannot
         // be found after it.
         let version = self.bot_version(on);
@@ -117,7 +117,7 @@ impl Relay {
     /// Removes a route with immediate effect. From now on its agent's actions as this bot are declined, unless another
     /// route leads there. Entries that waited for the agent by this route alone are not delivered any more. Actions
     /// that have begun go on.
-    pub async fn remove_route(&self, on: &Identity, which: &Discriminator) -> Result<Removed, Fault> {
+    pub async fn remove_route(&self, on: &BotRef, which: &Discriminator) -> Result<Removed, Fault> {
         let _removing = self.0.route_removals.begin();
         let owner = self.0.roster.route(on, std::slice::from_ref(which)).await?;
         let removed = self.0.roster.remove_route(&on.platform, &on.bot, which).await?;
@@ -129,7 +129,7 @@ impl Relay {
     }
 
     /// Removes a bot with its secrets and routes. The effect is that of [`Relay::remove_route`] for every agent of it.
-    pub async fn remove_bot(&self, on: &Identity) -> Result<Removed, Fault> {
+    pub async fn remove_bot(&self, on: &BotRef) -> Result<Removed, Fault> {
         let _removing = self.0.route_removals.begin();
         let routes = self.0.roster.routes().await?;
         let removed = self.0.roster.remove_bot(&on.platform, &on.bot).await?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::frame::Lines;
 use posthouse_wire::{Action, FromGateway, ToGateway};
@@ -64,7 +64,7 @@ struct Seated {
     /// The role that this task last saw. The state in `agent_connections` is authoritative.
     role: Role,
     /// The identities it sent a hello for. The first is its default.
-    advertised: Vec<Identity>,
+    advertised: Vec<BotRef>,
     delivery: Delivery,
 }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Acknowledgement, Identity, RouteTo};
+use ledger::{Acknowledgement, BotRef, RouteTo};
 use posthouse_time::Instant;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_key};
@@ -69,7 +69,7 @@ impl Drop for Stopping {
 
 impl Relay {
     /// Decides whether an event becomes an interrupt, before it is stored.
-    pub(crate) fn as_stop(&self, to: &RouteTo, on: &Identity, entrant: &Entrant) -> Option<Stopping> {
+    pub(crate) fn as_stop(&self, to: &RouteTo, on: &BotRef, entrant: &Entrant) -> Option<Stopping> {
         let source = &entrant.event.source;
         let is_stop =
             entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();

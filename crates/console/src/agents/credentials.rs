@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::{Identity, Instance, Tenant};
+use ledger::{BotRef, Instance, Tenant};
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 use relay::{EndedCredentials, WhichCredentials};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ impl Credential {
         instance: &Instance,
         gateway: &GatewayId,
         secret: &Secret,
-        bots: &[Identity],
+        bots: &[BotRef],
     ) -> Self {
         let env = env::env(&console.public_url, gateway, secret, bots);
         Self {

@@ -66,7 +66,7 @@ async fn making_an_agent_is_one_commit() {
     let wanted = Enrolment {
         tenant: "acme".to_owned(),
         name: "heron".to_owned(),
-        bots: vec![ledger::Identity { platform: "pigeon".into(), bot: "7001".into() }],
+        bots: vec![ledger::BotRef { platform: "pigeon".into(), bot: "7001".into() }],
         built_in: vec!["web".into()],
         with_http_credentials: true,
         ..Enrolment::default()

@@ -33,7 +33,7 @@ async fn open_exchanges_of_another_tenant_are_not_woken_by_a_roster_that_changes
     }
     for round in 0..10 {
         town.relay.tenant_changed(&crow.tenant);
-        town.relay.bot_changed(&ledger::Identity { platform: "pigeon".into(), bot: "7002".into() });
+        town.relay.bot_changed(&ledger::BotRef { platform: "pigeon".into(), bot: "7002".into() });
         assert_eq!(settles().await, quiet, "round {round}");
     }
     // Its own tenant's change does wake it.

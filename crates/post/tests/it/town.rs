@@ -15,7 +15,7 @@ use http::{Request, StatusCode};
 use ledger::{Ledger, Location};
 use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{
-    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+    Declined, BotRef, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
 };
 use posthouse_time::{Span, Timepiece};
 use posthouse_wire::action::Metadata;
@@ -311,7 +311,7 @@ impl Enrolled {
 
     async fn sits_and(&self, takes: bool) -> Seated {
         let settings = Settings::new(&self.town.url, self.gateway.clone(), self.secret.clone())
-            .fronting([Identity::new("post", "post")]);
+            .fronting([BotRef::new("post", "post")]);
         let line = WebSocketTransport::new(settings).unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
         let takes = watch::Sender::new(takes);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Extension;
 use bus::Bus;
 use errand::Errand;
-use ledger::{Bot, Created, Discriminator, Identity, Ledger, Location, Route};
+use ledger::{Bot, Created, Discriminator, BotRef, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
 use relay::{Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay, StopRule};
@@ -44,7 +44,7 @@ pub struct Agent {
     pub gateway: GatewayId,
     pub secret: Secret,
     /// The bots it fronts, the first being what it says hello for by default.
-    pub bots: Vec<Identity>,
+    pub bots: Vec<BotRef>,
 }
 
 pub fn seconds(count: u64) -> Duration {
@@ -55,8 +55,8 @@ pub fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-pub fn bot(platform: &str, id: &str) -> Identity {
-    Identity { platform: platform.into(), bot: id.into() }
+pub fn bot(platform: &str, id: &str) -> BotRef {
+    BotRef { platform: platform.into(), bot: id.into() }
 }
 
 /// Waits until something has become true.
@@ -70,7 +70,7 @@ pub async fn eventually(mut is_so: impl FnMut() -> bool) {
 }
 
 /// A message in a direct conversation.
-pub fn message(on: &Identity, chat: &str, text: &str) -> Event {
+pub fn message(on: &BotRef, chat: &str, text: &str) -> Event {
     Event {
         text: text.to_owned(),
         source: Source {
@@ -148,7 +148,7 @@ impl House {
         }
     }
 
-    pub async fn has_bot(&self, on: &Identity, shared: bool) {
+    pub async fn has_bot(&self, on: &BotRef, shared: bool) {
         let bot = Bot {
             platform: on.platform.clone(),
             id: on.bot.clone(),
@@ -160,7 +160,7 @@ impl House {
         self.ledger.roster().create_bot(bot).await.unwrap();
     }
 
-    pub async fn routes(&self, on: &Identity, discriminator: Discriminator, to: &Agent) {
+    pub async fn routes(&self, on: &BotRef, discriminator: Discriminator, to: &Agent) {
         let route = Route {
             platform: on.platform.clone(),
             bot: on.bot.clone(),
@@ -173,7 +173,7 @@ impl House {
     }
 
     /// An agent that owns these bots.
-    pub async fn enrol(&self, tenant: &str, name: &str, bots: &[Identity]) -> Agent {
+    pub async fn enrol(&self, tenant: &str, name: &str, bots: &[BotRef]) -> Agent {
         for bot in bots {
             self.has_bot(bot, false).await;
         }
@@ -205,7 +205,7 @@ impl House {
     }
 
     /// Brings an event to a bot; nothing when it is nobody's or was not let in.
-    pub async fn brings(&self, on: &Identity, event: Event, path: Option<&str>) -> Option<EntryId> {
+    pub async fn brings(&self, on: &BotRef, event: Event, path: Option<&str>) -> Option<EntryId> {
         let bearings = Bearings { source: &event.source, path };
         let to = self.relay.route(on, bearings).await.unwrap()?;
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
@@ -228,7 +228,7 @@ impl House {
     }
 
     /// Somebody says something to a bot in a direct conversation.
-    pub async fn says(&self, on: &Identity, chat: &str, text: &str) -> EntryId {
+    pub async fn says(&self, on: &BotRef, chat: &str, text: &str) -> EntryId {
         self.brings(on, message(on, chat, text), None).await.expect("the message is somebody's")
     }
 

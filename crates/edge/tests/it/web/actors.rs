@@ -15,7 +15,7 @@ use edge::{Bot, Edge};
 use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
-use ledger::{Acknowledgement, Audit, Identity, Inbox, Invitations, Ledger, Location, Rooms, Seq};
+use ledger::{Acknowledgement, Audit, BotRef, Inbox, Invitations, Ledger, Location, Rooms, Seq};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, Event, InstanceId, InvitationId, Outcome, Secret, TenantId};
@@ -342,7 +342,7 @@ impl Heron<'_> {
     }
 
     pub async fn repeats(&self, id: ActionId, action: Action) -> Outcome {
-        let identity = Identity { platform: web::NAME.into(), bot: self.instance.as_str().into() };
+        let identity = BotRef { platform: web::NAME.into(), bot: self.instance.as_str().into() };
         let bot = Bot {
             platform: identity.platform.clone(),
             id: identity.bot.clone(),
