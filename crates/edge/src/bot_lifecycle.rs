@@ -1,6 +1,6 @@
 //! Creation and removal of bots.
 
-use ledger::{Created, BotRef, PrincipalPolicy, Removed};
+use ledger::{BotRef, Created, PrincipalPolicy, Removed};
 use posthouse_wire::id::is_bot_id;
 use posthouse_wire::{BotId, Platform as PlatformName, Secret};
 use serde_json::{Map, Value};
@@ -87,7 +87,7 @@ impl Edge {
         if self.0.roster.create_bot_with_secrets(record, secrets).await? != Created::Made {
             return Ok(Err(NotKept::Taken(bot.platform.to_string(), bot.id.to_string())));
         }
-        self.0.relay.bot_changed(&bot.identity());
+        self.0.identity.roster.bot_changed(&bot.bot_ref());
         Ok(Ok(bot))
     }
 

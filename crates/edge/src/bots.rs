@@ -23,7 +23,7 @@ pub struct Bot {
 }
 
 impl Bot {
-    pub fn identity(&self) -> BotRef {
+    pub fn bot_ref(&self) -> BotRef {
         BotRef { platform: self.platform.clone(), bot: self.id.clone() }
     }
 

@@ -80,7 +80,7 @@ impl Notices {
             // No agent requested it.
             tenant: TenantId::new(""),
             instance: InstanceId::new(""),
-            on: bot.identity(),
+            on: bot.bot_ref(),
             action: Action::Send {
                 chat_id: chat,
                 content: text,

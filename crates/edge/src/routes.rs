@@ -15,7 +15,7 @@ use serde_json::Map;
 use vault::Credentials;
 
 use crate::bots::Bot;
-use crate::intake::Admitted;
+use crate::intake::DeliveryResult;
 use crate::platform::{Head, HeadProof, Platform, Raw};
 use crate::{Edge, Fault};
 
@@ -84,7 +84,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
         received: edge.0.timepiece.now(),
     };
     match edge.intake().receive(&platform, &bot, raw).await {
-        Ok(Admitted::Taken { entries, reply }) => {
+        Ok(DeliveryResult::Taken { entries, reply }) => {
             let mut response = Response::new(Body::from(reply.body));
             *response.status_mut() = reply.status;
             if let Some(content_type) = reply.content_type {
@@ -98,7 +98,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
             }
             response
         }
-        Ok(Admitted::Refused(refusal)) => refusal.status.into_response(),
+        Ok(DeliveryResult::Refused(refusal)) => refusal.status.into_response(),
         Err(fault) => {
             // Not stored, so not acknowledged: the platform delivers it again.
             tracing::error!(%fault, platform = platform.name(), "could not store a delivery");

@@ -94,7 +94,7 @@ impl Web {
 }
 
 /// The web bot of an agent. Every agent has one; its id is the agent's id.
-fn identity(of: &InstanceId) -> BotRef {
+fn bot_ref(of: &InstanceId) -> BotRef {
     BotRef { platform: NAME.into(), bot: of.as_str().into() }
 }
 
@@ -125,7 +125,7 @@ impl Platform for Web {
         &[]
     }
 
-    fn decides_access(&self) -> bool {
+    fn needs_invitation(&self) -> bool {
         true
     }
 

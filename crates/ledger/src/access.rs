@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, UserId};
 
-use crate::{Fault, BotRef};
+use crate::{BotRef, Fault};
 
 /// Policy that decides which authors a bot listens to (relay contract section 18). There is no `owner-only`
 /// yet: it needs bound owners.

@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
 };
 
-use crate::{Fault, BotRef, NewReceipt};
+use crate::{BotRef, Fault, NewReceipt};
 
 /// Position of an entry in its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
-use ledger::{Exchange, ExchangeState, BotRef, NewReply, ReplyKind};
+use ledger::{BotRef, Exchange, ExchangeState, NewReply, ReplyKind};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{
     Action, ChatId, ChatInfo, CorrelationId, Descriptor, EntryId, InstanceId, MessageId, Outcome,
@@ -29,8 +29,8 @@ const ADVERTISED_LENGTH: u32 = 32_000;
 /// The advertised operations. `edit` is accepted too, but not advertised.
 const OPS: [&str; 3] = ["send", "typing", "get_chat_info"];
 
-/// The identity of programs towards agents.
-pub(crate) fn identity() -> BotRef {
+/// The bot as which programs speak to agents.
+pub(crate) fn bot_ref() -> BotRef {
     BotRef { platform: PLATFORM.into(), bot: BOT.into() }
 }
 
@@ -73,7 +73,7 @@ fn hashed(of: &str, plain: &str) -> String {
 #[async_trait]
 impl Egress for Post {
     async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
-        (*of == identity()).then(|| {
+        (*of == bot_ref()).then(|| {
             let mut descriptor = Descriptor::new(PLATFORM, "Programs");
             descriptor.max_message_length = ADVERTISED_LENGTH;
             descriptor.markdown_dialect = "markdown".to_owned();
@@ -87,7 +87,7 @@ impl Egress for Post {
     }
 
     fn everyones(&self) -> Option<BotRef> {
-        Some(identity())
+        Some(bot_ref())
     }
 
     /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.

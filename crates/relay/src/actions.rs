@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use identity::GatewayOwner;
 use ledger::{Begun, BotRef, Request};
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
 use posthouse_wire::session_key::UNKNOWN_PLATFORM;
 use posthouse_wire::{Action, ActionId, ChatId, Outcome, Platform, SessionKey, ToGateway};
-use vault::Holder;
 
 use crate::agent_connections::AgentConnections;
 use crate::egress::{Carried, Egress, Order};
@@ -68,7 +68,7 @@ impl Towards {
 pub(crate) struct Asking<'a> {
     pub socket: u64,
     pub connections: &'a Arc<AgentConnections>,
-    pub holder: &'a Holder,
+    pub holder: &'a GatewayOwner,
     pub advertised: &'a [BotRef],
     /// The gateway version that its hellos proved.
     pub proof: Proof,
@@ -79,7 +79,7 @@ pub(crate) struct Asking<'a> {
 
 /// One request with its sender.
 struct ActionRequest {
-    holder: Holder,
+    holder: GatewayOwner,
     advertised: Vec<BotRef>,
     egress: Arc<dyn Egress>,
     outbound: Outbound,

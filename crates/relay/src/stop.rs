@@ -15,9 +15,9 @@ use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_k
 use serde::Deserialize;
 
 use crate::Relay;
+use crate::admission::{Entrant, StopRule};
 use crate::agent_connections::{AgentConnections, State};
 use crate::egress::{Egress, Order};
-use crate::gate::{Entrant, StopRule};
 use crate::generation::Proof;
 use crate::turns::session_of;
 

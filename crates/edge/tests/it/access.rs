@@ -9,7 +9,7 @@ use edge::platform::{
     Verified, once,
 };
 use edge::{Bot, Intake};
-use ledger::{Decision, Discriminator, BotRef, PrincipalPolicy, Subject};
+use ledger::{BotRef, Decision, Discriminator, PrincipalPolicy, Subject};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, Descriptor, Event, Outcome, Source, session_key};
 use relay::{Carried, Order, StopRule};
@@ -145,7 +145,7 @@ impl Scene {
     }
 
     pub fn on(&self) -> BotRef {
-        self.bot.identity()
+        self.bot.bot_ref()
     }
 
     fn arrival(&self, source: Source) -> Arrival {
@@ -163,7 +163,7 @@ impl Scene {
 
     async fn takes(&self, reading: Reading) -> bool {
         let platform: Arc<dyn Platform> = self.pigeon.clone();
-        let taken = self.house.intake().take(&platform, &self.bot, reading).await.unwrap();
+        let taken = self.house.intake().take(&platform, &self.bot, reading, None).await.unwrap();
         // Notices are sent in tasks of their own.
         for _ in 0..50 {
             tokio::task::yield_now().await;

@@ -9,7 +9,7 @@ use super::Sqlite;
 use crate::access::{
     Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
 };
-use crate::{Fault, BotRef};
+use crate::{BotRef, Fault};
 
 const RULE: &str = "SELECT platform, bot, kind, value, allowed, name, decided FROM access_rules";
 /// A pairing that has ended by ledger time reads as expired long ago.
@@ -186,12 +186,7 @@ impl Access for Sqlite {
 
 /// Moves decisions to the new id of a chat. A decision about the new id stays and wins. True when a decision
 /// moved.
-pub(super) fn move_chat(
-    db: &Connection,
-    on: &BotRef,
-    from: &ChatId,
-    to: &ChatId,
-) -> rusqlite::Result<bool> {
+pub(super) fn move_chat(db: &Connection, on: &BotRef, from: &ChatId, to: &ChatId) -> rusqlite::Result<bool> {
     let key = [on.platform.as_str(), on.bot.as_str(), from.as_str(), to.as_str()];
     let mut moved = 0;
     for table in ["access_rules", "access_pairings"] {

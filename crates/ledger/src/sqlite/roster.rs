@@ -15,7 +15,7 @@ use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
 use super::{Sqlite, access, arms, receipts, tokens, vault};
 use crate::roster::{
-    AgentCreated, Bot, Created, Discriminator, Generation, HoldBack, BotRef, Instance, NewAgent, Removed,
+    AgentCreated, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance, NewAgent, Removed,
     Roster, Route, RouteTo, Tenant,
 };
 use crate::{Fault, Owner, Sealed};

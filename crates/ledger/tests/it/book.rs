@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::{
-    Acknowledgement, Append, Appended, Bot, Created, Discriminator, ExpiringHash, Generation, BotRef,
+    Acknowledgement, Append, Appended, Bot, BotRef, Created, Discriminator, ExpiringHash, Generation,
     InboxLimits, Instance, Invitation, Ledger, Location, Route, Sealed, Seq, Sighting, Tenant,
 };
 use posthouse_time::{Moment, Timepiece};

@@ -1,6 +1,6 @@
 //! The handshake (contract section 7): one hello per identity, one descriptor per accepted hello.
 
-use ledger::{Generation, HoldBack, BotRef, Instance};
+use ledger::{BotRef, Generation, HoldBack, Instance};
 use posthouse_wire::ToGateway;
 use posthouse_wire::frame::Hello;
 
@@ -95,7 +95,7 @@ impl Socket {
     /// The agent, with the operator's settings for this socket's credential. `None` when the agent was deleted or the
     /// credential was revoked.
     async fn still_good(&mut self) -> Result<Option<(Instance, Generation, HoldBack)>, Fault> {
-        let held = self.relay.0.keyring.of(&self.holder.instance).await?;
+        let held = self.relay.0.identity.accounts.gateways(&self.holder.instance).await?;
         let ours = held.iter().find(|(gateway, ..)| *gateway == self.holder.gateway);
         if ours.is_none_or(|(_, _, revoked)| revoked.is_some()) {
             return Ok(None);

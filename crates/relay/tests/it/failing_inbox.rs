@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Fault, BotRef, Inbox, Seq, Setback, Unread,
+    Acknowledgement, Append, Appended, BotRef, DeadLetter, Entry, Fault, Inbox, Seq, Setback, Unread,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, InstanceId};

@@ -1,7 +1,8 @@
 //! The handshake (section 7).
 
-use ledger::{Discriminator, Generation, BotRef};
-use relay::{Enrolment, Proof};
+use identity::Enrolment;
+use ledger::{BotRef, Discriminator, Generation};
+use relay::Proof;
 use serde_json::json;
 
 use crate::gateway::Gateway;

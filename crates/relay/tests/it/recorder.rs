@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use ledger::{Begun, Fault, BotRef, Outbox, Request};
+use ledger::{Begun, BotRef, Fault, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
 use relay::{Carried, Egress, Order};

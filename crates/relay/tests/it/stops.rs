@@ -1,7 +1,8 @@
 //! A person's `/stop` (section 13): an interrupt where the agent honours it, else text.
 
+use identity::Enrolment;
 use ledger::BotRef;
-use relay::{Config, Enrolment};
+use relay::Config;
 use serde_json::{Value, json};
 
 use crate::gateway::{End, Gateway};

@@ -1,6 +1,6 @@
 //! Removed routes: the agent can no longer act as that bot or get its entries (section 11.3).
 
-use ledger::{Discriminator, BotRef};
+use ledger::{BotRef, Discriminator};
 use posthouse_wire::EntryId;
 use serde_json::{Value, json};
 

@@ -4,14 +4,9 @@ use posthouse_wire::{ChatId, InstanceId, SessionKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::{identity, route_to};
-use crate::roster::{Discriminator, BotRef};
+use crate::roster::{BotRef, Discriminator};
 
-pub(super) fn move_chat(
-    db: &Connection,
-    on: &BotRef,
-    from: &ChatId,
-    to: &ChatId,
-) -> rusqlite::Result<bool> {
+pub(super) fn move_chat(db: &Connection, on: &BotRef, from: &ChatId, to: &ChatId) -> rusqlite::Result<bool> {
     let moved = db.execute(
         "UPDATE OR IGNORE routes SET value = ?4 WHERE platform = ?1 AND bot = ?2 AND kind = 'chat' AND value = ?3",
         [on.platform.as_str(), on.bot.as_str(), from.as_str(), to.as_str()],

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rows::made;
 use super::{tokens, vault};
 use crate::roster::{
-    AgentCreated, Bot, Created, Discriminator, HttpCredentials, BotRef, Instance, NewAgent, Route,
+    AgentCreated, Bot, BotRef, Created, Discriminator, HttpCredentials, Instance, NewAgent, Route,
 };
 use crate::{Owner, PrincipalPolicy};
 

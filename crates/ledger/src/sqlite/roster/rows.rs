@@ -4,7 +4,7 @@ use posthouse_time::Moment;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::roster::{
-    Bot, Created, Discriminator, Generation, BotRef, Instance, Removed, Route, RouteTo, Tenant,
+    Bot, BotRef, Created, Discriminator, Generation, Instance, Removed, Route, RouteTo, Tenant,
 };
 
 pub(super) fn made(rows: usize) -> Created {

@@ -5,7 +5,7 @@ use posthouse_wire::{ChatId, Event, InstanceId, ScopeId, Source};
 use rusqlite::{Connection, params};
 
 use super::rows::{removed, route_to};
-use crate::roster::{Discriminator, BotRef, Removed};
+use crate::roster::{BotRef, Discriminator, Removed};
 
 pub(super) fn remove_route(
     db: &Connection,
@@ -49,11 +49,7 @@ pub(super) fn end_unrouted(
     end_waiting(db, on, &Discriminator::Any, instance, &left, now).map(|ended| ended > 0)
 }
 
-fn routes_left(
-    db: &Connection,
-    on: &BotRef,
-    instance: &InstanceId,
-) -> rusqlite::Result<Vec<Discriminator>> {
+fn routes_left(db: &Connection, on: &BotRef, instance: &InstanceId) -> rusqlite::Result<Vec<Discriminator>> {
     let mut find = db.prepare_cached(
         "SELECT kind, value FROM routes INDEXED BY routes_instance
          WHERE instance = ?1 AND platform = ?2 AND bot = ?3",
