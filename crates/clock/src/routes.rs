@@ -11,10 +11,10 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_kit::{RequestControl, read_body};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{BadField, Cancel, Listing, Provision};
 use posthouse_wire::{InstanceId, JobId};
-use relay::RequestControl;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -205,12 +205,9 @@ async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
 
 /// Reads the whole body of a request.
 pub(crate) async fn taken(body: Body) -> Result<Bytes, Response> {
-    match axum::body::to_bytes(body, LARGEST).await {
-        Ok(body) => Ok(body),
-        Err(_) => {
-            Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB"))
-        }
-    }
+    read_body(body, LARGEST).await.map_err(|_| {
+        refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB")
+    })
 }
 
 /// Authenticates the calling agent and applies its limits. The request also counts as a sign of life.
@@ -237,7 +234,7 @@ async fn admitted(clock: &Clock, head: &Parts) -> Result<Instance, Response> {
         Err(fault) => return Err(unavailable(&fault)),
     };
     let principal = format!("agent:{}", instance.id);
-    if let Err(full) = RequestControl::proven(&head.extensions, &principal, Some(&instance.tenant)) {
+    if let Err(full) = RequestControl::proven(&head.extensions, &principal, Some(instance.tenant.as_str())) {
         return Err(later(
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &full.to_string()),
             5,

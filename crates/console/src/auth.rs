@@ -6,11 +6,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::Extensions;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http_kit::{ClientAddress, OverLimit, RequestControl};
 use posthouse_wire::Secret;
-use relay::{Caller, OverLimit, Relay, RequestControl};
+use relay::Relay;
 use subtle::ConstantTimeEq;
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 /// The stored admin token: only its hash.
@@ -62,16 +63,16 @@ impl AdminDoor {
     pub async fn admit(&self, head: &HeaderMap, extensions: &Extensions) -> Result<(), Response> {
         if self.token.admits_request(head) {
             return RequestControl::proven(extensions, "admin", None)
-                .map_err(|OverLimit| Problem::TOO_MANY.into_response());
+                .map_err(|OverLimit| AdminProblem::TOO_MANY.into_response());
         }
         // A request without a token is not a guess.
         if !head.contains_key(AUTHORIZATION) {
             return Err(unauthorized());
         }
-        let address = extensions.get::<Caller>().map(|caller| caller.0);
+        let address = extensions.get::<ClientAddress>().map(|caller| caller.0);
         // Refusals without a check are not logged: the previous log lines are enough.
         if !self.relay.slow_down(address, "admin_refused").await {
-            let mut response = Problem::TOO_MANY.into_response();
+            let mut response = AdminProblem::TOO_MANY.into_response();
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
             return Err(response);
         }
@@ -93,7 +94,7 @@ pub(crate) async fn admit(State(console): State<Console>, request: Request, next
 
 /// The answer without a valid token, the same at every path that needs it.
 fn unauthorized() -> Response {
-    let mut response = Problem::UNAUTHORIZED.into_response();
+    let mut response = AdminProblem::UNAUTHORIZED.into_response();
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }

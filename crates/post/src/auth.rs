@@ -39,7 +39,7 @@ impl Post {
     pub(crate) async fn caller(
         &self,
         headers: &HeaderMap,
-        address: Option<relay::Caller>,
+        address: Option<http_kit::ClientAddress>,
     ) -> Result<Caller, Refusal> {
         let Program { client, tenant, instance } = match self.0.relay.program(headers, address).await? {
             Presented::Known(program) => program,

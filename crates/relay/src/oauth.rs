@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::extract::rejection::FormRejection;
-use axum::extract::{DefaultBodyLimit, Extension, Form, State};
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -16,11 +15,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
+use http_kit::{BoundedForm, ClientAddress, UnreadBody, UnreadForm};
 use posthouse_wire::Secret;
 use serde_json::{Value, json};
 use vault::{BOOTSTRAP_CLIENT, Login, Refreshed};
 
-use crate::auth::{Caller, authorization};
+use crate::auth::authorization;
 use crate::metrics::Why;
 use crate::{Fault, Relay};
 
@@ -33,14 +33,13 @@ const REFRESH_TOKEN: &str = "x-nous-refresh-token";
 /// Scope of a login. Because it lacks the vendor's scope, a stock agent does not take the login for a model API key.
 pub const LOGIN_SCOPE: &str = "cron";
 
-type Fields = Result<Form<Vec<(String, String)>>, FormRejection>;
+type Fields = Result<BoundedForm<LARGEST_BODY>, UnreadForm>;
 
 /// Routes of both endpoints.
 pub(crate) fn routes(relay: &Relay) -> Router {
     Router::new()
         .route("/oauth/token", post(exchange))
         .route("/api/oauth/token", post(refresh))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(relay.clone())
 }
 
@@ -64,7 +63,7 @@ enum TokenError {
 
 async fn exchange(
     State(relay): State<Relay>,
-    caller: Option<Extension<Caller>>,
+    caller: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
     fields: Fields,
 ) -> Result<Response, TokenError> {
@@ -77,7 +76,7 @@ async fn exchange(
 
 async fn refresh(
     State(relay): State<Relay>,
-    caller: Option<Extension<Caller>>,
+    caller: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
     fields: Fields,
 ) -> Result<Response, TokenError> {
@@ -204,8 +203,8 @@ struct TokenForm(HashMap<String, Secret>);
 
 impl TokenForm {
     fn read(fields: Fields) -> Result<Self, TokenError> {
-        let Form(fields) = fields.map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => TokenError::TooLarge,
+        let BoundedForm(fields) = fields.map_err(|unread| match unread {
+            UnreadForm::Body(UnreadBody::TooLarge { .. }) => TokenError::TooLarge,
             _ => TokenError::Malformed("the body must be an application/x-www-form-urlencoded form"),
         })?;
         if fields.len() > MOST_FIELDS {

@@ -1,11 +1,12 @@
 //! Authentication of programs at the HTTP APIs, by access token or client credential.
 
 use http::HeaderMap;
+use http_kit::ClientAddress;
 use ledger::Owner;
 use posthouse_wire::{ClientId, InstanceId, TenantId};
 use vault::{Bearer, Client};
 
-use crate::auth::{Caller, authorization, bearer};
+use crate::auth::{authorization, bearer};
 use crate::oauth::basic;
 use crate::{Fault, Relay};
 
@@ -32,7 +33,11 @@ pub enum Presented {
 impl Relay {
     /// Identifies a program by its bearer access token, or by a client credential as HTTP Basic, for programs that can
     /// only send a fixed header. Guessing gets slower and then stops, as at the token endpoints.
-    pub async fn program(&self, headers: &HeaderMap, caller: Option<Caller>) -> Result<Presented, Fault> {
+    pub async fn program(
+        &self,
+        headers: &HeaderMap,
+        caller: Option<ClientAddress>,
+    ) -> Result<Presented, Fault> {
         let known = if let Some(token) = bearer(headers) {
             match self.0.keyring.bearer(token).await? {
                 Some(bearer) => self.program_of(bearer).await?,

@@ -7,13 +7,14 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
+use http_kit::{ClientAddress, RequestControl};
 use posthouse_time::Timepiece;
 
-use crate::auth::{Caller, Verdict};
+use crate::auth::Verdict;
 use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
 use crate::seats::UNAUTHORIZED;
-use crate::{Egress, FinalReply, MessageMeter, Relay, RequestControl, oauth, socket};
+use crate::{Egress, FinalReply, MessageMeter, Relay, oauth, socket};
 
 /// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
 /// that is merely too long is still read, and gets an error result (contract section 4).
@@ -38,7 +39,7 @@ pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
 
 async fn dial(
     State(door): State<Door>,
-    caller: Option<Extension<Caller>>,
+    caller: Option<Extension<ClientAddress>>,
     final_reply: Option<Extension<FinalReply>>,
     control: Option<Extension<RequestControl>>,
     meter: Option<Extension<MessageMeter>>,
@@ -70,7 +71,9 @@ async fn dial(
     match verdict {
         Verdict::Welcome(holder) => {
             let principal = format!("agent:{}", holder.instance);
-            if control.is_some_and(|control| control.allows(&principal, Some(&holder.tenant)).is_err()) {
+            if control
+                .is_some_and(|control| control.allows(&principal, Some(holder.tenant.as_str())).is_err())
+            {
                 return no_room(&door, final_reply, upgrade);
             }
             let Door { relay, egress } = door;

@@ -11,11 +11,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{Method, request};
+use http_kit::RequestControl;
 use ledger::Invitation;
-use relay::RequestControl;
 
 use super::invitations::fingerprint;
-use super::problem::Problem;
+use super::problem::ChatProblem;
 use super::routes::Chat;
 use super::session::cookie;
 use super::{NAME, page};
@@ -35,7 +35,7 @@ pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(reason) => {
             chat.metrics.refused(NAME, reason);
-            Problem::NOT_FOUND.into_response()
+            ChatProblem::NOT_FOUND.into_response()
         }
     };
     page::with_headers(response)
@@ -50,17 +50,18 @@ pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: 
     match invitation {
         Ok(Some(invitation)) => {
             let principal = format!("invitation:{}", invitation.id);
-            if RequestControl::proven(request.extensions(), &principal, Some(&invitation.tenant)).is_err() {
-                return Problem::TOO_MANY_STREAMS.into_response();
+            let tenant = Some(invitation.tenant.as_str());
+            if RequestControl::proven(request.extensions(), &principal, tenant).is_err() {
+                return ChatProblem::TOO_MANY_STREAMS.into_response();
             }
             request.extensions_mut().insert(Visitor(Arc::new(invitation)));
             next.run(request).await
         }
         Ok(None) => {
             chat.metrics.refused(NAME, "not_invited");
-            Problem::NOT_INVITED.into_response()
+            ChatProblem::NOT_INVITED.into_response()
         }
-        Err(fault) => Problem::from(fault).into_response(),
+        Err(fault) => ChatProblem::from(fault).into_response(),
     }
 }
 

@@ -8,7 +8,7 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, unfit};
-use super::problem::Problem;
+use super::problem;
 use super::query::{Asked, page};
 use super::{Answer, Door};
 use crate::requests::Listed;
@@ -33,7 +33,7 @@ pub(crate) async fn show(
         Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
             Ok(Json(listed(&door.post.agent(&by, &name).await?)).into_response())
         }
-        _ => Err(Problem::absent()),
+        _ => Err(problem::absent()),
     }
 }
 

@@ -21,7 +21,7 @@ use posthouse_time::{Span, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, InstanceId, MessageId, Outcome, Secret, SessionKey, TenantId};
 use prometheus_client::registry::Registry;
-use relay::{Caller, Enrolment, Relay};
+use relay::{Enrolment, Relay};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -155,7 +155,7 @@ impl Town {
         });
         let doors = relay::routes(&relay, Arc::new(post.clone()))
             .merge(post::routes(&post))
-            .layer(Extension(Caller(here)));
+            .layer(Extension(http_kit::ClientAddress(here)));
         let served = doors.clone();
         let running = [
             tokio::spawn(async move { axum::serve(listener, served).await.unwrap() }),

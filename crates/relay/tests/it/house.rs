@@ -12,7 +12,7 @@ use errand::Errand;
 use ledger::{Bot, Created, Discriminator, Identity, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
-use relay::{Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay, StopRule};
+use relay::{Bearings, Config, Enrolment, Entrant, Parts, Relay, StopRule};
 use vault::{Keys, Vault};
 
 use crate::failing_inbox::FailingInbox;
@@ -120,7 +120,7 @@ impl House {
         });
         let egress = Arc::new(Recorder::new(clock.clone()));
         let here = IpAddr::from([127, 0, 0, 1]);
-        let door = relay::routes(&relay, egress.clone()).layer(Extension(Caller(here)));
+        let door = relay::routes(&relay, egress.clone()).layer(Extension(http_kit::ClientAddress(here)));
         let listener = tokio::net::TcpListener::bind((here, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, door).await });

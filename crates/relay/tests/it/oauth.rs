@@ -17,7 +17,7 @@ use ledger::{
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
-use relay::{BOOTSTRAP_CLIENT, Caller, Config, Login, Parts, Relay};
+use relay::{BOOTSTRAP_CLIENT, Config, Login, Parts, Relay};
 use serde_json::Value;
 use tower::ServiceExt;
 use vault::{Keys, Vault};
@@ -31,7 +31,8 @@ fn doors(house: &House) -> Router {
 }
 
 fn door_of(house: &House, relay: &Relay) -> Router {
-    relay::routes(relay, house.egress.clone()).layer(Extension(Caller(IpAddr::from([127, 0, 0, 1]))))
+    relay::routes(relay, house.egress.clone())
+        .layer(Extension(http_kit::ClientAddress(IpAddr::from([127, 0, 0, 1]))))
 }
 
 async fn asks(doors: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, Value) {

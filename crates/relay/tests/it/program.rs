@@ -6,9 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http_kit::ClientAddress;
 use ledger::Owner;
 use posthouse_wire::{ClientId, Secret, TenantId};
-use relay::{Caller, Presented, Program};
+use relay::{Presented, Program};
 
 use crate::house::{Agent, House, seconds};
 
@@ -16,8 +17,8 @@ fn headers(value: &str) -> HeaderMap {
     HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())])
 }
 
-fn here() -> Option<Caller> {
-    Some(Caller(IpAddr::from([127, 0, 0, 1])))
+fn here() -> Option<ClientAddress> {
+    Some(ClientAddress(IpAddr::from([127, 0, 0, 1])))
 }
 
 async fn presents(house: &House, value: &str) -> Presented {
@@ -170,7 +171,7 @@ async fn whoever_guesses_is_slowed_down_and_then_barred_while_the_rightful_pass(
     for value in [bearer(&token), basic(id.as_str(), secret.expose())] {
         assert!(matches!(presents(&house, &value).await, Presented::Known(_)));
     }
-    let elsewhere = Some(Caller(IpAddr::from([127, 0, 0, 2])));
+    let elsewhere = Some(ClientAddress(IpAddr::from([127, 0, 0, 2])));
     let guess = house.relay.program(&headers("Bearer pht_x"), elsewhere).await.unwrap();
     assert_eq!(guess, Presented::Refused, "elsewhere nobody has guessed yet");
     let none = house.relay.program(&HeaderMap::new(), here()).await.unwrap();

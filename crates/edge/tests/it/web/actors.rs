@@ -15,11 +15,12 @@ use edge::{Bot, Edge};
 use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
+use http_kit::{ClientAddress, RequestControl};
 use ledger::{Acknowledgement, Audit, Identity, Inbox, Invitations, Ledger, Location, Rooms, Seq};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, Event, InstanceId, InvitationId, Outcome, Secret, TenantId};
-use relay::{Caller, Enrolment, NotEnrolled, Order, Relay, RequestControl};
+use relay::{Enrolment, NotEnrolled, Order, Relay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -275,7 +276,7 @@ impl House {
             request = request.header(*name, value);
         }
         let mut request = request.body(body).unwrap();
-        request.extensions_mut().insert(Caller(from.ip));
+        request.extensions_mut().insert(ClientAddress(from.ip));
         if let Some(control) = &from.control {
             request.extensions_mut().insert(control.clone());
         }
