@@ -10,7 +10,7 @@ use ledger::{
     Tenant,
 };
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 
 const CALLERS: usize = 64;
@@ -120,7 +120,7 @@ async fn arm(
                 next_us: fire_at.due_us(),
                 fire_at,
                 callback: Some("https://agent.example".to_owned()),
-                proof: Proof::PortalJwt,
+                proof: FireProof::PortalJwt,
                 policy: Policy::default(),
                 then: Vec::new(),
             };

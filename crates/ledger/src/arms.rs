@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::cron::{ArmedJob, FireAt, Policy, Proof};
+use posthouse_wire::cron::{ArmedJob, FireAt, FireProof, Policy};
 use posthouse_wire::{InstanceId, JobId, ScheduleId, TenantId};
 
 use crate::Fault;
@@ -32,7 +32,7 @@ pub struct NewArm {
     /// None: the fire goes over the agent's socket.
     pub callback: Option<String>,
     pub dedup: String,
-    pub proof: Proof,
+    pub proof: FireProof,
     pub policy: Policy,
     /// Later fire times, as far as the agent knows them.
     pub then: Vec<FireAt>,
@@ -66,7 +66,7 @@ pub struct Arm {
     pub fire_at: FireAt,
     pub callback: Option<String>,
     pub dedup: String,
-    pub proof: Proof,
+    pub proof: FireProof,
     pub policy: Policy,
     pub then: Vec<FireAt>,
     pub state: ArmState,

@@ -3,7 +3,7 @@
 use ledger::Verb;
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
-use posthouse_wire::delivery::{Origin, Payload, TriggerKind, WakeOpts, When, is_dispatch_id};
+use posthouse_wire::delivery::{Payload, PayloadOrigin, TriggerKind, WakeOpts, When, is_dispatch_id};
 
 use crate::address::Address;
 use crate::directory::DeliveryPath;
@@ -50,7 +50,7 @@ impl Post {
         let now = self.0.timepiece.now();
         let dispatch = checked_id(Some(payload.meta.dispatch_id.clone()), now)?;
         if by.agent.is_some() {
-            payload.meta.origin = Origin {
+            payload.meta.origin = PayloadOrigin {
                 skill_name: by.name().to_owned(),
                 entry_skill_name: None,
                 trigger_kind: TriggerKind::Agent,

@@ -6,7 +6,7 @@ use ledger::{Asked, Exchange, ExchangeState, NewExchange, ReceiptKey};
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{
-    Cause, DeliveryFailed, DeliveryReceipt, Kind, Payload, Response, is_dispatch_id,
+    Cause, DeliveryFailed, DeliveryReceipt, Payload, PayloadKind, Response, is_dispatch_id,
 };
 
 use crate::connector::{AgentConnector, Question, Replied, Undone};
@@ -140,7 +140,7 @@ impl Post {
         let sending = Sending::by(by, from, fresh_id(now).into(), now);
         let new = self.question(by, &path, &message, &correlation, &sending, now + timeout);
         let meta = sending.meta(by, trigger_kind, event_type, Some(correlation.clone()));
-        let item = Item::Ask { payload: Payload { kind: Kind::Augment, text: message, meta } };
+        let item = Item::Ask { payload: Payload { kind: PayloadKind::Augment, text: message, meta } };
         let promised = self.promised(&path, &sending, &item);
         let accepted = promised.accepted;
         let turn = self.0.turns.turn(&by.tenant).await;

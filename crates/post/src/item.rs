@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use ledger::{Digest, NewReceipt, Opening, Receipt, Verb};
 use posthouse_time::Moment;
-use posthouse_wire::delivery::{Meta, Origin, Payload, TriggerKind, WakeOpts};
+use posthouse_wire::delivery::{Meta, Payload, PayloadOrigin, TriggerKind, WakeOpts};
 use posthouse_wire::{ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +158,7 @@ impl Sending {
         Meta {
             dispatch_id: self.dispatch.clone(),
             sent_at: self.sent_at.millis(),
-            origin: Origin {
+            origin: PayloadOrigin {
                 skill_name: self.from.clone(),
                 entry_skill_name: None,
                 trigger_kind: by.trigger(trigger_kind),

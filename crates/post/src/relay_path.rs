@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ledger::{Identity, Instance, NewReceipt, Opening, RouteTo, Verb};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
+use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Meta, PayloadKind, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay, StopRule};
 
@@ -32,7 +32,7 @@ struct InboxMessage<'a> {
     pub chat: ChatId,
     pub text: &'a str,
     /// `None` for a wake, which has no envelope.
-    pub envelope: Option<(Kind, &'a Meta)>,
+    pub envelope: Option<(PayloadKind, &'a Meta)>,
     pub expects_reply: bool,
 }
 
@@ -98,7 +98,7 @@ impl RelayPath {
         let InboxMessage { sender, chat, text, envelope, expects_reply } = letter;
         let (kind, word) = match envelope {
             Some((kind, _)) => (*kind, kind.word()),
-            None => (Kind::Augment, "wake"),
+            None => (PayloadKind::Augment, "wake"),
         };
         let preamble = self.preamble_for(text, word, sender);
         let mut event = Event {

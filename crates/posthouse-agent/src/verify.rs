@@ -20,7 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use http::{HeaderMap, header};
 use posthouse_time::Timepiece;
-use posthouse_wire::cron::{FireAt, Proof};
+use posthouse_wire::cron::{FireAt, FireProof};
 use posthouse_wire::{JobId, ScheduleId};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ pub trait FireVerifier: Send + Sync {
 /// A genuine fire, with the content of its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    pub proof: Proof,
+    pub proof: FireProof,
     pub schedule: Option<ScheduleId>,
     /// The id of this one attempt.
     pub attempt: Option<String>,
@@ -65,7 +65,7 @@ impl Verified {
 
     fn by_token(claims: Claims) -> Self {
         Self {
-            proof: Proof::PortalJwt,
+            proof: FireProof::PortalJwt,
             schedule: claims.text("schedule_id").map(ScheduleId::from),
             attempt: claims.text("jti").map(str::to_owned),
             job: claims.get("job_id").cloned(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use bus::{Bus, Heard, Word};
+use bus::{Bus, BusEvent, Word};
 use dashmap::DashMap;
 use errand::Errand;
 use ledger::{Discriminator, Identity, Inbox, Outbox, Roster, Traces};
@@ -126,10 +126,10 @@ impl Relay {
             tokio::select! {
                 () = self.0.closing.cancelled() => break,
                 heard = words.hear() => match heard {
-                    Heard::Word(word) => self.heard(word),
+                    BusEvent::Word(word) => self.heard(word),
                     // Any notification may have been missed, so all cached data may be stale.
-                    Heard::Missed => self.catch_up_with_roster(),
-                    Heard::Silence => break,
+                    BusEvent::Missed => self.catch_up_with_roster(),
+                    BusEvent::Silence => break,
                 },
             }
         }

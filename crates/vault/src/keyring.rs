@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ledger::{GatewayRecord, Sealed, Tokens, VaultRecords};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::token::{self, Verdict};
+use posthouse_wire::token::{self, TokenVerdict};
 use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
 
 use crate::Fault;
@@ -95,9 +95,9 @@ impl Keyring {
         };
         let holder = Holder { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
         Ok(match verdict {
-            Verdict::Good(_) => Standing::Good(holder),
-            Verdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },
-            Verdict::Refused => Standing::Refused,
+            TokenVerdict::Good(_) => Standing::Good(holder),
+            TokenVerdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },
+            TokenVerdict::Refused => Standing::Refused,
         })
     }
 

@@ -16,7 +16,7 @@ use ledger::{Append, InboxLimits, Ledger, Location};
 use post::requests::{Notified, Notify};
 use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::Kind;
+use posthouse_wire::delivery::PayloadKind;
 use posthouse_wire::{EntryId, Event, InstanceId, Secret, TenantId};
 use relay::Relay;
 use serde_json::{Value, json};
@@ -210,7 +210,7 @@ impl House {
         let wish = Notify {
             agent: agent.to_owned(),
             message: message.to_owned(),
-            kind: Kind::Augment,
+            kind: PayloadKind::Augment,
             event_type: None,
             correlation_id: None,
             connectors: None,

@@ -10,7 +10,7 @@ use crate::house::House;
 async fn the_operator_sees_why_a_fire_failed() {
     let (house, heron) = House::settled().await;
     let instance = InstanceId::from(heron["instance_id"].as_str().unwrap());
-    let private = errand::Fault::from(errand::Refusal::Address([10, 0, 0, 7].into())).to_string();
+    let private = errand::Fault::from(errand::UrlRefusal::Address([10, 0, 0, 7].into())).to_string();
     let unresolved = errand::Fault::Unresolved.to_string();
     let fire_at = FireAt::from_micros(0);
     for (job, error) in [("inside", &private), ("nowhere", &unresolved)] {

@@ -9,7 +9,7 @@ mod wish;
 use std::time::Duration;
 
 use ledger::{ArmKey, Armed, Attempt, Due, Fate, NewArm, Settled, Successor};
-use posthouse_wire::cron::{FireAt, Policy, Proof};
+use posthouse_wire::cron::{FireAt, FireProof, Policy};
 use posthouse_wire::{InstanceId, ScheduleId};
 
 use crate::book::{Book, START};
@@ -33,7 +33,7 @@ fn wish(instance: &InstanceId, seconds: i64) -> NewArm {
         next_us: fire_at.due_us(),
         fire_at,
         callback: Some("https://heron.example".to_owned()),
-        proof: Proof::PortalJwt,
+        proof: FireProof::PortalJwt,
         policy: Policy::default(),
         then: Vec::new(),
     }

@@ -9,7 +9,7 @@ use post::connector::memory::Memory;
 use post::connector::settings::{self, BadSettings, Tools};
 use post::connector::{AgentConnector, Emission, Undone};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{Cause, DeliveryFailed, Kind, Payload, WakeOpts};
+use posthouse_wire::delivery::{Cause, DeliveryFailed, Payload, PayloadKind, WakeOpts};
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::{Value, json};
 use vault::{Keys, Vault, WebhookSigner};
@@ -79,7 +79,7 @@ impl Bench {
 }
 
 /// A payload with this text.
-pub fn payload(kind: Kind, dispatch: &str, text: &str) -> Payload {
+pub fn payload(kind: PayloadKind, dispatch: &str, text: &str) -> Payload {
     let meta = json!({"dispatch_id": dispatch, "sent_at": NOW - 5, "origin": {"skill_name": "probe", "trigger_kind": "cron"}});
     Payload { kind, text: text.to_owned(), meta: serde_json::from_value(meta).unwrap() }
 }

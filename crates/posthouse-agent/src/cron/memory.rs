@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 use posthouse_wire::JobId;
-use posthouse_wire::cron::{FireAt, Listing, Provision};
+use posthouse_wire::cron::{ArmList, FireAt, Provision};
 
 use super::arm_request::Arm;
 use crate::jobs::{Missed, Overlap, Policy};
@@ -42,7 +42,7 @@ impl Memory {
     }
 
     /// Adds the arms of the portal's list. Arms that this process made are known better and stay.
-    pub(super) fn learn(&mut self, listing: Listing) {
+    pub(super) fn learn(&mut self, listing: ArmList) {
         for arm in listing.armed {
             let heard = Armed { text: arm.fire_at, then: VecDeque::new(), policy: None };
             self.armed.entry(arm.job_id).or_insert(heard);

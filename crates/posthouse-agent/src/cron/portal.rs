@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::StatusCode;
 use posthouse_time::Timepiece;
-use posthouse_wire::cron::{ArmedJob, Listing, Provision, Provisioned};
+use posthouse_wire::cron::{ArmList, ArmedJob, Provision, Provisioned};
 use posthouse_wire::{JobId, ScheduleId};
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
@@ -91,12 +91,12 @@ impl Portal {
     }
 
     /// All arms that have not fired yet.
-    pub async fn list(&self) -> Result<Listing, Refusal> {
+    pub async fn list(&self) -> Result<ArmList, Refusal> {
         let body = self.call(|client, base| client.get(format!("{base}/list"))).await?;
         let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let Value::Array(rows) = answer["armed"].take() else { return Ok(Listing::default()) };
+        let Value::Array(rows) = answer["armed"].take() else { return Ok(ArmList::default()) };
         let armed = rows.into_iter().filter_map(|row| serde_json::from_value::<ArmedJob>(row).ok());
-        Ok(Listing { armed: armed.collect() })
+        Ok(ArmList { armed: armed.collect() })
     }
 
     /// Calls with the current token, and once more with a new one if the portal no longer accepts it.

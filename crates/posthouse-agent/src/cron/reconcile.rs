@@ -7,7 +7,7 @@ use futures_util::stream;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use posthouse_wire::JobId;
-use posthouse_wire::cron::{Proof, Provision};
+use posthouse_wire::cron::{FireProof, Provision};
 
 use super::arm_request::{Arm, ArmRequest, arm_request};
 use super::{Chronos, Cron, Refusal};
@@ -95,7 +95,7 @@ fn to_say(cron: &Cron, chronos: &Chronos, requests: Vec<(JobId, ArmRequest)>) ->
         if memory.is_moving(&job) {
             continue;
         }
-        let keyless = chronos.proof == Proof::PerJobKey && !chronos.keys.holds(&job);
+        let keyless = chronos.proof == FireProof::PerJobKey && !chronos.keys.holds(&job);
         if keyless || memory.lacks(&job, &arm, cron.now()) {
             arms.push((job, arm));
         }

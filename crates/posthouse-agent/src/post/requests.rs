@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use posthouse_wire::delivery::{Kind, TriggerKind, WakeOpts};
+use posthouse_wire::delivery::{PayloadKind, TriggerKind, WakeOpts};
 use posthouse_wire::{CorrelationId, DispatchId};
 use serde::{Serialize, Serializer};
 
@@ -18,7 +18,7 @@ pub struct Notify {
     /// `agent` delivers, `agent@session` wakes.
     pub agent: String,
     pub message: String,
-    pub kind: Kind,
+    pub kind: PayloadKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ impl Notify {
         Self {
             agent: agent.into(),
             message: message.into(),
-            kind: Kind::Augment,
+            kind: PayloadKind::Augment,
             event_type: None,
             correlation_id: None,
             connectors: None,

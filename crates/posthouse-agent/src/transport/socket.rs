@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
-use posthouse_wire::frame::{Hello, Lines, in_messages};
+use posthouse_wire::frame::{Hello, LineAssembler, in_messages};
 use posthouse_wire::{FromGateway, ToGateway};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -177,7 +177,7 @@ async fn read<S>(line: &Connection, stream: &mut S, pulse: &Pulse) -> End
 where
     S: Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
 {
-    let mut lines = Lines::new(LONGEST_READ);
+    let mut lines = LineAssembler::new(LONGEST_READ);
     let mut frames = Vec::new();
     while let Some(message) = stream.next().await {
         pulse.heard.store(true, Ordering::Relaxed);

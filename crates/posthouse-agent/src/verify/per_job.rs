@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use http::HeaderMap;
 use posthouse_time::Timepiece;
-use posthouse_wire::cron::{CRON_KEY, FireBody, Proof, Stamp, cron_key_message};
+use posthouse_wire::cron::{CRON_KEY, FireBody, FireProof, Stamp, cron_key_message};
 use posthouse_wire::{JobId, Secret};
 
 use super::{FireVerifier, Verified};
@@ -49,7 +49,7 @@ impl<K: JobKeys> FireVerifier for PerJobKey<K> {
         let vouched = stamp.vouched([&key], &message, self.timepiece.now().seconds());
         vouched.filter(|_| known)?;
         Some(Verified {
-            proof: Proof::PerJobKey,
+            proof: FireProof::PerJobKey,
             schedule: None,
             attempt: None,
             job: Some(body.job_id.as_str().into()),

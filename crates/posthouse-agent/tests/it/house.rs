@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{SinkExt, StreamExt};
-use posthouse_agent::wire::frame::{Hello, Lines, Outbound};
+use posthouse_agent::wire::frame::{Hello, LineAssembler, Outbound};
 use posthouse_agent::wire::{
     ChatId, Descriptor, EntryId, Event, FromGateway, Secret, SessionKey, Source, ToGateway,
 };
@@ -65,7 +65,14 @@ impl House {
             Ok(response)
         };
         let socket = soon(tokio_tungstenite::accept_hdr_async(tcp, look)).await.unwrap();
-        Seat { socket, path, bearer, lines: Lines::new(16 << 20), heard: VecDeque::new(), sizes: Vec::new() }
+        Seat {
+            socket,
+            path,
+            bearer,
+            lines: LineAssembler::new(16 << 20),
+            heard: VecDeque::new(),
+            sizes: Vec::new(),
+        }
     }
 
     /// An agent connects and is accepted.
@@ -100,7 +107,7 @@ pub struct Seat {
     pub socket: WebSocketStream<TcpStream>,
     pub path: String,
     pub bearer: String,
-    lines: Lines,
+    lines: LineAssembler,
     heard: VecDeque<FromGateway>,
     /// The size of every message received.
     pub sizes: Vec<usize>,

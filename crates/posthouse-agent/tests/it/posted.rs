@@ -1,7 +1,7 @@
 //! Messages and questions of programs, and the agent's answers.
 
 use posthouse_agent::wire::action::Metadata;
-use posthouse_agent::wire::delivery::{Kind, Posted};
+use posthouse_agent::wire::delivery::{PayloadKind, Posted};
 use posthouse_agent::wire::{Action, Descriptor, Event, Outcome};
 use posthouse_agent::{Agent, Conversation, MemoryConnector, Message, Turn, sample};
 use tokio::sync::{mpsc, oneshot};
@@ -37,12 +37,12 @@ async fn posted_a_text_is_read_as_the_program_wrote_it_with_its_envelope_beside(
         let told = told.clone();
         async move { Ok(told.send(message)?) }
     });
-    let entry = soon(house.notify("nightly build", Kind::Template, "/status\nof all")).await.unwrap();
+    let entry = soon(house.notify("nightly build", PayloadKind::Template, "/status\nof all")).await.unwrap();
     let message = soon(tells.recv()).await.unwrap();
     assert_eq!((message.text(), message.author()), ("/status\nof all", Some("nightly build")));
     assert!(message.event.text.starts_with("[posthouse template from nightly build]\n\n"));
     let posted = message.posted().unwrap();
-    assert_eq!((posted.kind, posted.expects_reply), (Kind::Template, false));
+    assert_eq!((posted.kind, posted.expects_reply), (PayloadKind::Template, false));
     assert_eq!(posted.meta.as_ref().unwrap().origin.skill_name, "nightly build");
     assert_eq!(message.event.source.chat_id.as_ref().unwrap(), "post-nightly-build");
     assert_eq!(
@@ -65,8 +65,12 @@ async fn posted_a_persons_message_has_no_envelope_and_keeps_its_text() {
     let message = soon(tells.recv()).await.unwrap();
     assert_eq!((message.text(), message.posted()), (text, None));
     // A preamble that the text does not begin with removes nothing.
-    let posted =
-        Posted { kind: Kind::Augment, meta: None, expects_reply: false, preamble: Some("[other]".into()) };
+    let posted = Posted {
+        kind: PayloadKind::Augment,
+        meta: None,
+        expects_reply: false,
+        preamble: Some("[other]".into()),
+    };
     soon(house.deliver(Event { post: Some(Box::new(posted)), ..said })).await.unwrap();
     assert_eq!(soon(tells.recv()).await.unwrap().text(), text);
 }
@@ -122,7 +126,7 @@ async fn posted_an_answer_to_what_is_no_question_is_a_reply() {
         conversation.answer("noted, and more than twenty letters of it").await?;
         Ok(())
     });
-    soon(house.notify("ci", Kind::Augment, "it is through")).await.unwrap();
+    soon(house.notify("ci", PayloadKind::Augment, "it is through")).await.unwrap();
     for first in [true, false] {
         let carried = soon(house.next_action()).await;
         assert_eq!(carried.answers(), None);
@@ -138,7 +142,7 @@ async fn posted_a_question_without_an_id_cannot_be_answered_and_is_replied_to() 
         conversation.answer("yes").await?;
         Ok(())
     });
-    let posted = Posted { kind: Kind::Augment, meta: None, expects_reply: true, preamble: None };
+    let posted = Posted { kind: PayloadKind::Augment, meta: None, expects_reply: true, preamble: None };
     let event = Event {
         text: "well?".to_owned(),
         source: source("post", "post-x-1"),
@@ -184,7 +188,7 @@ async fn posted_in_a_place_that_nobody_described_nothing_is_edited_and_another_p
         conversation.say("done").await?;
         Ok(())
     });
-    soon(house.notify("ci", Kind::Augment, "it is through")).await.unwrap();
+    soon(house.notify("ci", PayloadKind::Augment, "it is through")).await.unwrap();
     let said = [soon(house.next_action()).await, soon(house.next_action()).await];
     assert!(said.iter().all(|carried| carried.action.op() == "send"), "{said:?}");
     assert_eq!(
@@ -200,7 +204,7 @@ async fn posted_the_sample_agent_answers_a_program_in_one_piece_whether_it_asks_
     let question = soon(house.ask("ci", "are you there?")).await.unwrap();
     let answer = soon(house.answer(&question)).await;
     assert!(answer.starts_with("Hello ci! You said: “are you there?”."), "{answer}");
-    soon(house.notify("nightly", Kind::Augment, "it is through")).await.unwrap();
+    soon(house.notify("nightly", PayloadKind::Augment, "it is through")).await.unwrap();
     let said = [soon(house.next_action()).await, soon(house.next_action()).await];
     assert!(said.iter().all(|carried| carried.action.op() == "send"), "{said:?}");
     assert!(said[1].content().unwrap().starts_with("Hello nightly! You said: “it is through”."), "{said:?}");

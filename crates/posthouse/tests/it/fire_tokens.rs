@@ -7,7 +7,7 @@ use ledger::{Ledger, Location};
 use posthouse_agent::verify::{Expected, FireVerifier, KeySet, PerJobKey, PortalJwt, judge};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{
-    CRON_KEY, FireAt, FireBody, FireClaims, PURPOSE, Policy, Proof, Stamp, audience, cron_key_message,
+    CRON_KEY, FireAt, FireBody, FireClaims, FireProof, PURPOSE, Policy, Stamp, audience, cron_key_message,
 };
 use posthouse_wire::{InstanceId, JobId, Secret};
 use rustls::pki_types::pem::PemObject;
@@ -123,7 +123,7 @@ async fn a_per_job_key_of_the_house_vouches_to_the_agent_that_was_given_it() {
     let message = cron_key_message(&job, &fire_at);
     let stamp = |key: &Secret| Stamp::make(key, clock.now().seconds(), &message).header();
     let good = with(CRON_KEY, &stamp(&signer.cron_key(&heron(), &job)));
-    assert_eq!(verifier.verify(&good, &body()).await.unwrap().proof, Proof::PerJobKey);
+    assert_eq!(verifier.verify(&good, &body()).await.unwrap().proof, FireProof::PerJobKey);
     let other = with(CRON_KEY, &stamp(&signer.cron_key(&"inst_otter".into(), &job)));
     assert!(verifier.verify(&other, &body()).await.is_none());
 }

@@ -1,7 +1,7 @@
 //! Requests of an agent about a job: arm it or cancel it.
 
 use posthouse_time::Moment;
-use posthouse_wire::cron::Proof;
+use posthouse_wire::cron::FireProof;
 use posthouse_wire::{InstanceId, JobId};
 use rusqlite::{Connection, params};
 
@@ -44,7 +44,7 @@ fn refresh(db: &Connection, key: ArmKey, new: &NewArm) -> rusqlite::Result<()> {
     .execute(params![
         key.0,
         new.callback,
-        new.proof == Proof::PerJobKey,
+        new.proof == FireProof::PerJobKey,
         policy_text(&new.policy),
         later_text(&new.then),
     ])

@@ -2,7 +2,7 @@
 
 use posthouse_time::Moment;
 use posthouse_wire::JobId;
-use posthouse_wire::cron::{FireAt, Policy, Proof};
+use posthouse_wire::cron::{FireAt, FireProof, Policy};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -41,7 +41,7 @@ pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
         next_us: not_early(attempts, next_us, fire_at_read.due_us()),
         fire_at: fire_at_read,
         callback: row.get(6)?,
-        proof: if row.get(8)? { Proof::PerJobKey } else { Proof::PortalJwt },
+        proof: if row.get(8)? { FireProof::PerJobKey } else { FireProof::PortalJwt },
         policy: policy_read(row.get(9)?),
         then: later_read(row.get(10)?),
         state: row.get(11)?,
@@ -179,7 +179,7 @@ pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Re
         new.fire_at.text(),
         unusual(&new.dedup, new.job.as_str(), new.fire_at.text()),
         new.callback,
-        new.proof == Proof::PerJobKey,
+        new.proof == FireProof::PerJobKey,
         now.millis(),
         policy_text(&new.policy),
         later_text(&new.then),

@@ -1,5 +1,5 @@
 use ledger::{ArmState, Armed, Due, Fate, Fault, NewArm};
-use posthouse_wire::cron::{FireAt, Missed, Overlap, Policy, Proof};
+use posthouse_wire::cron::{FireAt, FireProof, Missed, Overlap, Policy};
 use posthouse_wire::{InstanceId, JobId};
 
 use super::{HOUSE, QUOTA, about, at, delivered, ended, followed_by, postponed, refused, wish};
@@ -11,7 +11,7 @@ stories! {
         let new = NewArm {
             callback: None,
             dedup: "whatever the agent likes".to_owned(),
-            proof: Proof::PerJobKey,
+            proof: FireProof::PerJobKey,
             policy: Policy { missed: Missed::All, window: Some(60), overlap: Overlap::Queue, jitter: 5 },
             then: vec![FireAt::from_micros(at(120)), FireAt::from_micros(at(180))],
             next_us: at(60) + 4_321,
@@ -71,7 +71,7 @@ stories! {
         let key = book.arms(wish(&heron, 60)).await;
         let moved = NewArm {
             callback: Some("https://elsewhere.example".to_owned()),
-            proof: Proof::PerJobKey,
+            proof: FireProof::PerJobKey,
             policy: Policy { jitter: 3, ..Policy::default() },
             then: vec![FireAt::from_micros(at(120))],
             next_us: at(61),
@@ -84,7 +84,7 @@ stories! {
         assert_eq!(book.due().await, [key]);
         book.wishes(wish(&heron, 60)).await;
         let arm = book.pending(&heron).await;
-        assert_eq!((arm.proof, arm.policy, arm.then.len()), (Proof::PortalJwt, Policy::default(), 0));
+        assert_eq!((arm.proof, arm.policy, arm.then.len()), (FireProof::PortalJwt, Policy::default(), 0));
     }
 
     async fn a_repeat_while_it_is_under_way_leaves_it_under_way(book) {

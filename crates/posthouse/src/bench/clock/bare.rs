@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::post;
 use bytes::Bytes;
-use errand::{Call, Errand};
+use errand::{Errand, OutgoingCall};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::header::CONTENT_TYPE;
 use posthouse_time::Timepiece;
@@ -90,7 +90,7 @@ async fn made() -> anyhow::Result<Duration> {
         let token = http::HeaderValue::from_str(&format!("Bearer ey{}", "x".repeat(600)))?;
         let calls = stream::iter(0..MADE).map(|at| {
             let body = format!("{{\"job_id\":\"{}\",\"fire_at\":\"2026-01-01T00:00:00+00:00\"}}", job(at));
-            let call = Call::post(url.clone(), body)
+            let call = OutgoingCall::post(url.clone(), body)
                 .header(CONTENT_TYPE, http::HeaderValue::from_static("application/json"))
                 .header(http::header::AUTHORIZATION, token.clone());
             errand.run(call)

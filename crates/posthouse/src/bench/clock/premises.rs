@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use ledger::{Armed, Generation, Instance, Ledger, Location, NewArm, Owner, Roster, Tenant};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use posthouse_wire::{InstanceId, JobId, ScheduleId, Secret, TenantId};
 use vault::{Keyring, Keys, Vault};
 
@@ -95,7 +95,7 @@ impl Premises {
             job,
             fire_at,
             callback: Some(wish.callback),
-            proof: Proof::PortalJwt,
+            proof: FireProof::PortalJwt,
             policy: Policy::default(),
             then: Vec::new(),
         }
