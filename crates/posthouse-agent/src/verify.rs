@@ -34,12 +34,12 @@ pub use portal::PortalJwt;
 #[async_trait]
 pub trait FireVerifier: Send + Sync {
     /// The verified content of the proof for these headers and this body. `None` for any wrong proof.
-    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified>;
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire>;
 }
 
 /// A genuine fire, with the content of its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedFire {
     pub proof: FireProof,
     pub schedule: Option<ScheduleId>,
     /// The id of this one attempt.
@@ -48,7 +48,7 @@ pub struct Verified {
     fire_at: Option<Value>,
 }
 
-impl Verified {
+impl VerifiedFire {
     /// Whether the proof is for this fire. A verifier has already checked every body that it could parse. A
     /// caller with a more tolerant parser checks again.
     pub fn is_for(&self, job: &JobId, fire_at: Option<&FireAt>) -> bool {

@@ -4,10 +4,10 @@ use posthouse_wire::delivery::{Meta, PayloadKind, PayloadOrigin, Posted, Trigger
 use posthouse_wire::{Action, CorrelationId, DispatchId, EntryId, Event, MessageId, Source};
 use serde_json::Map;
 
-use super::{Carried, MemoryConnector};
+use super::{MemoryConnector, RequestedAction};
 use crate::Declined;
 
-impl Carried {
+impl RequestedAction {
     /// Id of the question that this action answers, if it is an answer.
     pub fn answers(&self) -> Option<&CorrelationId> {
         match &self.action {
@@ -51,7 +51,7 @@ impl MemoryConnector {
     /// answer.
     pub async fn answer(&self, question: &CorrelationId) -> String {
         self.eventually(|record| {
-            let answer = record.carried.iter().find(|carried| carried.answers() == Some(question))?;
+            let answer = record.actions.iter().find(|action| action.answers() == Some(question))?;
             answer.content().map(str::to_owned)
         })
         .await

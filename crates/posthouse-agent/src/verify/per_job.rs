@@ -6,7 +6,7 @@ use posthouse_time::Timepiece;
 use posthouse_wire::cron::{CRON_KEY, FireBody, FireProof, Stamp, cron_key_message};
 use posthouse_wire::{JobId, Secret};
 
-use super::{FireVerifier, Verified};
+use super::{FireVerifier, VerifiedFire};
 
 /// Storage of the keys that the portal returned.
 #[async_trait]
@@ -37,7 +37,7 @@ impl<K: JobKeys> PerJobKey<K> {
 
 #[async_trait]
 impl<K: JobKeys> FireVerifier for PerJobKey<K> {
-    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified> {
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire> {
         let stamp = Stamp::read(headers.get(CRON_KEY)?.to_str().ok()?)?;
         // The body is parsed first, because it names the key. Without a time nothing was signed.
         let body: FireBody = serde_json::from_slice(body).ok()?;
@@ -48,7 +48,7 @@ impl<K: JobKeys> FireVerifier for PerJobKey<K> {
         let message = cron_key_message(&body.job_id, &fire_at);
         let vouched = stamp.vouched([&key], &message, self.timepiece.now().seconds());
         vouched.filter(|_| known)?;
-        Some(Verified {
+        Some(VerifiedFire {
             proof: FireProof::PerJobKey,
             schedule: None,
             attempt: None,

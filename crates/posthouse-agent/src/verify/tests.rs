@@ -293,7 +293,7 @@ proptest! {
         let keys = KeySet::read(Mint::set(&[&mint]).as_bytes()).unwrap();
         let token = mint.token(NOW, json!({ name: value.clone() }));
         if let Some(claims) = judge(&token, AUDIENCE, &keys, Some(ISSUER), NOW) {
-            let _ = Verified::by_token(claims).bound_to(&body);
+            let _ = VerifiedFire::by_token(claims).bound_to(&body);
         }
         let mut header = json!({ "alg": "ES256", "kid": "a" });
         header[at] = value;

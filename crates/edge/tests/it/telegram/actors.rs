@@ -40,7 +40,7 @@ pub fn bot(settings: serde_json::Value) -> Bot {
 }
 
 pub struct Scene {
-    pub stand_in: played::Telegram,
+    pub stand_in: played::TelegramStandIn,
     pub telegram: Telegram,
     pub bot: Bot,
     pub clock: Timepiece,
@@ -52,8 +52,8 @@ pub async fn open(clock: Timepiece) -> Scene {
 }
 
 pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
-    let bots = vec![played::Bot::new(TOKEN, "posty_bot").unwrap()];
-    let stand_in = played::Telegram::start(played::Settings { bots, ..settings }).await.unwrap();
+    let bots = vec![played::StandInBot::new(TOKEN, "posty_bot").unwrap()];
+    let stand_in = played::TelegramStandIn::start(played::Settings { bots, ..settings }).await.unwrap();
     for chat in [5, 6] {
         stand_in.inject(played::Injection::text(chat, "hello")).unwrap();
     }

@@ -8,7 +8,7 @@ use edge::platform::{Platform, Settled};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::json;
-use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
+use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 use tokio::sync::mpsc;
 
 use super::actors::{LONG, Scene, WEBHOOK_SECRET, open};
@@ -82,7 +82,7 @@ async fn a_refused_webhook_is_told_in_telegrams_words() {
 #[tokio::test]
 async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
     let Scene { stand_in, telegram, bot, .. } = open(Timepiece::wall()).await;
-    stand_in.fault(Fault::new(Trouble::ServerError { status: 500 }).on("answerCallbackQuery"));
+    stand_in.fault(Fault::new(FaultKind::ServerError { status: 500 }).on("answerCallbackQuery"));
     for (id, answered) in [("canary-1", 0), ("canary-2", 1)] {
         let pressed = stand_in
             .inject(Injection::update(json!({"callback_query": {"id": id, "from": {"id": 5}, "data": "yes",
@@ -95,7 +95,7 @@ async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
         };
         let mut reading = telegram.normalize(&bot, verified).unwrap();
         telegram.acknowledge_interaction(&bot, reading.interaction_acks.pop().unwrap()).await;
-        let answers = Filter { kinds: vec![Kind::CallbackAnswered], ..Filter::default() };
+        let answers = Filter { kinds: vec![RowKind::CallbackAnswered], ..Filter::default() };
         assert_eq!(stand_in.transcript(&answers).len(), answered);
     }
 }
