@@ -8,7 +8,7 @@ use serde_json::json;
 use stand_ins::telegram::{Settings, StandInBot, serve};
 
 use super::output::Output;
-use crate::house::termination;
+use crate::wiring::termination;
 
 #[derive(Subcommand)]
 pub enum Command {

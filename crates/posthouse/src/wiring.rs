@@ -37,7 +37,7 @@ use crate::{doors, server};
 
 /// Options of `serve`.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ServeOptions {
     /// Print one line with the URL when the server is ready.
     pub announce: bool,
 }
@@ -50,7 +50,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(9);
 const PRUNE_EVERY: Duration = Duration::from_secs(30);
 
 /// A running server.
-pub struct House {
+pub struct RunningServer {
     pub relay: Relay,
     pub edge: Edge,
     pub web: Arc<Web>,
@@ -64,17 +64,17 @@ pub struct House {
 }
 
 /// Serves until SIGINT or SIGTERM.
-pub async fn serve(config: Config, options: Options) -> anyhow::Result<()> {
-    let house = House::open(config).await?;
+pub async fn serve(config: Config, options: ServeOptions) -> anyhow::Result<()> {
+    let server = RunningServer::open(config).await?;
     if options.announce {
-        println!("posthouse is ready at {}", house.url);
+        println!("posthouse is ready at {}", server.url);
     }
     termination().await?;
-    house.close().await;
+    server.close().await;
     Ok(())
 }
 
-impl House {
+impl RunningServer {
     pub async fn open(config: Config) -> anyhow::Result<Self> {
         let timepiece = Timepiece::wall();
         let folder = config.storage_dir().to_owned();
@@ -149,7 +149,7 @@ impl House {
         });
 
         let stop = CancellationToken::new();
-        let health = Health::new(&ledger);
+        let health = ServerHealth::new(&ledger);
         let mut metrics = Registry::default();
         relay.metrics().register(&mut metrics);
         edge.metrics().register(&mut metrics);
@@ -348,12 +348,12 @@ async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) ->
 
 /// Health of the server, with the reason if it is not ready.
 #[derive(Clone)]
-pub struct Health {
+pub struct ServerHealth {
     ledger: Arc<dyn ledger::House>,
     fallen: Arc<Mutex<Vec<(&'static str, String)>>>,
 }
 
-impl Health {
+impl ServerHealth {
     fn new(ledger: &Ledger) -> Self {
         Self { ledger: ledger.house(), fallen: Arc::default() }
     }
@@ -401,15 +401,15 @@ impl Health {
 
 /// Creates a server folder: configuration, vault key and admin token. They survive power loss once this
 /// returns. If it fails, it leaves nothing behind.
-pub async fn init(dir: &Path) -> anyhow::Result<Made> {
+pub async fn init(dir: &Path) -> anyhow::Result<CreatedFiles> {
     init_on(dir, &SystemDisk).await
 }
 
-async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<Made> {
+async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<CreatedFiles> {
     if dir.join("posthouse.toml").exists() {
         bail!("{} is already a server folder", dir.display());
     }
-    let mut made = Made::default();
+    let mut made = CreatedFiles::default();
     match fill(dir, disk, &mut made).await {
         Ok(()) => Ok(made),
         Err(error) => {
@@ -421,12 +421,12 @@ async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<Made> {
 
 /// The files that [`init`] itself created. Another process may be running `init` in the same folder.
 #[derive(Default)]
-pub struct Made {
+pub struct CreatedFiles {
     files: Vec<PathBuf>,
     folder: Option<PathBuf>,
 }
 
-impl Made {
+impl CreatedFiles {
     /// Removes the files, and the folder if it is empty then.
     pub fn remove(self) {
         for file in self.files {
@@ -447,7 +447,7 @@ impl Made {
 /// Files that a running server creates besides those of `init`.
 const OPENED: [&str; 5] = ["ledger.db", "ledger.db-wal", "ledger.db-shm", "house.lock", "house.url"];
 
-async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut Made) -> anyhow::Result<()> {
+async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut CreatedFiles) -> anyhow::Result<()> {
     if key_files::create_folder_durably(dir, disk)? {
         made.folder = Some(dir.to_owned());
     }
