@@ -39,14 +39,14 @@ const LONGEST_NAME: usize = 64;
 
 /// Decides whether senders are admitted. Clones share their caches.
 #[derive(Clone)]
-pub struct Access {
+pub struct AccessControl {
     records: Arc<dyn ledger::Access>,
     relay: Relay,
     timepiece: Timepiece,
     notices: Notices,
     /// Senders with a stored decision. They have a cache of their own, so that many strangers cannot evict them.
-    known: Cache<Key, SenderDecisions>,
-    unknown: Cache<Key, SenderDecisions>,
+    known: Cache<SenderKey, SenderDecisions>,
+    unknown: Cache<SenderKey, SenderDecisions>,
     /// Strangers who are ignored until this time.
     asked: Cache<AskedKey, Instant>,
     /// Bots for which the log recently got a warning about too many waiting strangers.
@@ -54,7 +54,7 @@ pub struct Access {
 }
 
 /// A sender, with the bot's version at the time of the lookup.
-type Key = (u64, Identity, Option<UserId>, Option<ChatId>, Option<ChatId>);
+type SenderKey = (u64, Identity, Option<UserId>, Option<ChatId>, Option<ChatId>);
 
 /// A sender who asks to be admitted, with the bot's version at that time.
 type AskedKey = (u64, Identity, Subject);
@@ -70,7 +70,7 @@ struct SenderDecisions {
 
 /// The decision about a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AccessDecision {
     Admitted,
     /// Not admitted. The code, if any, must be sent to them once.
     Stranger(Option<PairingCode>),
@@ -99,7 +99,7 @@ impl PairingCode {
     }
 }
 
-impl Access {
+impl AccessControl {
     pub(crate) fn new(
         records: Arc<dyn ledger::Access>,
         relay: Relay,
@@ -125,26 +125,31 @@ impl Access {
         on: &Identity,
         source: &Source,
         is_routed: bool,
-    ) -> Result<Verdict, Fault> {
+    ) -> Result<AccessDecision, Fault> {
         // The version is read before the ledger, so that a change in between makes the cached result unreachable.
         let version = self.relay.bot_version(on);
-        let standing = self.standing(version, on, source).await?;
-        if standing.denied {
-            return Ok(Verdict::Denied);
+        let decisions = self.decisions(version, on, source).await?;
+        if decisions.denied {
+            return Ok(AccessDecision::Denied);
         }
         // A group is admitted only as a whole, because everybody in it reads the answers to one member.
-        let admitted = standing.chat_allowed || (is_direct(source) && standing.user_allowed);
-        if admitted || is_routed || standing.policy.is_open() {
-            return Ok(Verdict::Admitted);
+        let admitted = decisions.chat_allowed || (is_direct(source) && decisions.user_allowed);
+        if admitted || is_routed || decisions.policy.is_open() {
+            return Ok(AccessDecision::Admitted);
         }
-        Ok(Verdict::Stranger(self.pair(version, on, source).await?))
+        Ok(AccessDecision::Stranger(self.pair(version, on, source).await?))
     }
 
-    async fn standing(&self, version: u64, on: &Identity, source: &Source) -> Result<SenderDecisions, Fault> {
+    async fn decisions(
+        &self,
+        version: u64,
+        on: &Identity,
+        source: &Source,
+    ) -> Result<SenderDecisions, Fault> {
         let Source { user_id, chat_id, parent_chat_id, .. } = source;
-        let key: Key = (version, on.clone(), user_id.clone(), chat_id.clone(), parent_chat_id.clone());
-        if let Some(standing) = self.known.get(&key).or_else(|| self.unknown.get(&key)) {
-            return Ok(standing);
+        let key: SenderKey = (version, on.clone(), user_id.clone(), chat_id.clone(), parent_chat_id.clone());
+        if let Some(decisions) = self.known.get(&key).or_else(|| self.unknown.get(&key)) {
+            return Ok(decisions);
         }
         let user = user_id.clone().map(Subject::User);
         let chats = [chat_id, parent_chat_id].into_iter().flatten().cloned().map(Subject::Chat);
@@ -154,15 +159,15 @@ impl Access {
             let mut about = subjects.iter().zip(&decisions);
             about.any(|(subject, decision)| subject.kind() == kind && *decision == Some(wanted))
         };
-        let standing = SenderDecisions {
+        let sender = SenderDecisions {
             policy,
             denied: decisions.contains(&Some(Decision::Denied)),
             user_allowed: decided(Decision::Allowed, "user"),
             chat_allowed: decided(Decision::Allowed, "chat"),
         };
         let is_known = decisions.iter().any(Option::is_some);
-        if is_known { &self.known } else { &self.unknown }.insert(key, standing);
-        Ok(standing)
+        if is_known { &self.known } else { &self.unknown }.insert(key, sender);
+        Ok(sender)
     }
 
     /// Stores the pairing request of a stranger and returns its code. A code is returned once: not again while it is

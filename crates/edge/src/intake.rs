@@ -8,11 +8,13 @@ use relay::{Admission, Bearings, Entrant, Relay};
 use vault::{Captured, Vault};
 
 use crate::Fault;
-use crate::access::{Access, PairingCode, Verdict};
-use crate::bots::Bot;
+use crate::access::{AccessControl, AccessDecision, PairingCode};
+use crate::bots::OpenedBot;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
-use crate::platform::{Arrival, Head, HeadProof, Moved, Platform, Raw, Reading, Refusal, Reply};
+use crate::platform::{
+    Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
+};
 
 /// Notice to a sender whose message was not stored because the inbox is full.
 const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
@@ -22,14 +24,14 @@ const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delive
 pub struct Intake {
     vault: Vault,
     relay: Relay,
-    access: Access,
+    access: AccessControl,
     notices: Notices,
     metrics: Arc<Metrics>,
 }
 
 /// The result for the arrivals of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct IntakeResult {
     /// The entries of the arrivals that are turns, whether stored now or earlier.
     pub entries: Vec<EntryId>,
     /// Set if at least one arrival was not stored because there was no room for it.
@@ -42,9 +44,9 @@ pub enum Admitted {
     /// Every turn in it is stored; these are the ids of the entries.
     Taken {
         entries: Vec<EntryId>,
-        reply: Reply,
+        reply: PlatformResponse,
     },
-    Refused(Refusal),
+    Refused(WebhookRefusal),
 }
 
 /// An admitted arrival.
@@ -58,7 +60,7 @@ impl Intake {
     pub(crate) fn new(
         vault: Vault,
         relay: Relay,
-        access: Access,
+        access: AccessControl,
         notices: Notices,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -69,9 +71,9 @@ impl Intake {
     pub(crate) fn judge_head(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Bot,
-        head: &Head<'_>,
-    ) -> Result<HeadProof, Refusal> {
+        bot: &OpenedBot,
+        head: &RequestHead<'_>,
+    ) -> Result<HeadProof, WebhookRefusal> {
         platform
             .verify_head(bot, head)
             .inspect_err(|refusal| self.metrics.refused(platform.name(), refusal.reason))
@@ -81,7 +83,7 @@ impl Intake {
     pub async fn receive(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         raw: Raw,
     ) -> Result<Admitted, Fault> {
         // The signature covers the unparsed bytes, so nothing is parsed before it is checked.
@@ -104,9 +106,9 @@ impl Intake {
     pub async fn take(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         reading: Reading,
-    ) -> Result<Taken, Fault> {
+    ) -> Result<IntakeResult, Fault> {
         for reason in &reading.ignored {
             self.metrics.ignored(platform.name(), reason);
         }
@@ -131,18 +133,18 @@ impl Intake {
                 self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        let mut taken = Taken::default();
+        let mut result = IntakeResult::default();
         for Admitting { route, entrant, capabilities } in admitted {
             let source = &entrant.event.source;
             let to = may_answer(&entrant).then(|| (source.chat_id.clone(), source.thread_id.clone()));
             match self.keep(platform.name(), &on, &route, entrant, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
                     self.relay.end_if_unrouted(&on, &route.instance, removals).await?;
-                    taken.entries.push(entry);
+                    result.entries.push(entry);
                 }
                 ArrivalResult::Nothing => {}
                 ArrivalResult::Full(full) => {
-                    taken.full = Some(full);
+                    result.full = Some(full);
                     if let Some((Some(chat), thread)) = to
                         && !platform.answers_senders_itself()
                         && self.notices.may_tell(&on, &chat)
@@ -152,7 +154,7 @@ impl Intake {
                 }
             }
         }
-        Ok(taken)
+        Ok(result)
     }
 
     /// Returns the arrival if it is a turn for an agent, from a sender who may write to it. This is decided before
@@ -160,7 +162,7 @@ impl Intake {
     async fn admitted(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         on: &Identity,
         arrival: Arrival,
     ) -> Result<Option<Admitting>, Fault> {
@@ -193,9 +195,9 @@ impl Intake {
         if !platform.decides_access() {
             let names_place = routed.as_ref().is_some_and(|routed| routed.names_place);
             match self.access.judge(on, &entrant.event.source, names_place).await? {
-                Verdict::Admitted => {}
-                Verdict::Denied => return ignored("denied"),
-                Verdict::Stranger(code) => {
+                AccessDecision::Admitted => {}
+                AccessDecision::Denied => return ignored("denied"),
+                AccessDecision::Stranger(code) => {
                     let source = &entrant.event.source;
                     if let (Some(code), Some(chat)) = (code, &source.chat_id)
                         && may_answer(&entrant)
@@ -216,7 +218,7 @@ impl Intake {
     fn answer(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -229,7 +231,7 @@ impl Intake {
     fn tell_code(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         code: PairingCode,

@@ -22,12 +22,12 @@ pub mod split;
 pub mod telegram;
 pub mod web;
 
-pub use access::Access;
+pub use access::AccessControl;
 pub use bot_lifecycle::{BotDraft, NotKept};
-pub use bots::{Bot, Bots};
+pub use bots::{Bots, OpenedBot};
 pub use config::Config;
 pub use edge::{Edge, Parts};
 pub use fault::Fault;
-pub use intake::{Admitted, Intake, Taken};
+pub use intake::{Admitted, Intake, IntakeResult};
 pub use metrics::Metrics;
 pub use routes::routes;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use edge::web::{self, NewInvitation, Person};
+use edge::web::{self, NewInvitation, PersonName};
 use ledger::Tenant;
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
 use posthouse_wire::{Platform, TenantId};
@@ -86,7 +86,7 @@ async fn tenant(relay: &Relay) -> anyhow::Result<Tenant> {
 
 /// The person who runs `up` owns its tenant.
 fn starter(tenant: &Tenant) -> anyhow::Result<NewInvitation> {
-    let person = Person::read("owner").context("the name is not valid")?;
+    let person = PersonName::read("owner").context("the name is not valid")?;
     Ok(NewInvitation { tenant: tenant.id.clone(), agents: None, person, owner: true })
 }
 

@@ -27,7 +27,7 @@ use prometheus_client::registry::Registry;
 use relay::Relay;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::config::Config;
 use crate::egress_router::EgressRouter;
@@ -87,7 +87,7 @@ impl RunningServer {
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        let keys = Keys::read(&key)?;
+        let keys = MasterKeys::read(&key)?;
         let vault =
             Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
         let admin = match ledger.house().fact(ADMIN).await? {
@@ -186,7 +186,7 @@ impl RunningServer {
             }),
         ];
         if config.platforms.web.serves_page() {
-            planes.push(web::routes(web::Chat {
+            planes.push(web::routes(web::ChatPage {
                 web: Arc::clone(&web),
                 intake: edge.intake().clone(),
                 bots: edge.bots().clone(),
@@ -453,7 +453,7 @@ async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut CreatedFiles) -> 
     }
     let token = Secret::new(format!("pha_{}", vault::random_hex(32)?.expose()));
     // First, because only one process can create it: the second one fails here.
-    made.write(dir.join("vault.key"), Keys::generate()?.expose(), disk)?;
+    made.write(dir.join("vault.key"), MasterKeys::generate()?.expose(), disk)?;
     made.write(dir.join("admin.token"), &format!("{}\n", token.expose()), disk)?;
     let opened =
         OPENED.map(|name| dir.join(name)).into_iter().filter(|path| !path.exists()).collect::<Vec<_>>();

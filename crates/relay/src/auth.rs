@@ -12,7 +12,7 @@ use moka::sync::Cache;
 use posthouse_time::Instant;
 use posthouse_wire::GatewayId;
 use posthouse_wire::token;
-use vault::{Holder, Standing};
+use vault::{CredentialCheck, Holder};
 
 use crate::{Fault, Relay};
 
@@ -132,13 +132,13 @@ impl Relay {
         let presented = bearer(headers).unwrap_or_default();
         let leeway = i64::try_from(self.0.config.token_leeway.0.as_secs()).unwrap_or(i64::MAX);
         let reason = match self.0.keyring.judge(presented).await? {
-            Standing::Good(holder) => return Ok(Verdict::Welcome(holder)),
+            CredentialCheck::Good(holder) => return Ok(Verdict::Welcome(holder)),
             // A laptop that slept between making the token and connecting must not disable itself permanently.
-            Standing::Expired { holder, late_seconds } if late_seconds <= leeway => {
+            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= leeway => {
                 return Ok(Verdict::Welcome(holder));
             }
-            Standing::Expired { .. } => "expired",
-            Standing::Refused => "unauthorized",
+            CredentialCheck::Expired { .. } => "expired",
+            CredentialCheck::Refused => "unauthorized",
         };
         // Counted only after the check: many agents may share one address, and one must not lock out the others.
         Ok(match self.0.refusals.pause(token::claimed_gateway(presented), address, now) {

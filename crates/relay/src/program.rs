@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use ledger::Owner;
 use posthouse_wire::{ClientId, InstanceId, TenantId};
-use vault::{Bearer, Client};
+use vault::{Bearer, ClientOwner};
 
 use crate::auth::{Caller, authorization, bearer};
 use crate::oauth::basic;
@@ -42,7 +42,7 @@ impl Relay {
             authorization(headers).and_then(|header| header.to_str().ok()).and_then(basic)
         {
             let found = self.0.keyring.client(&client, secret.expose()).await?;
-            found.map(|Client { client, tenant, instance }| Program { client, tenant, instance })
+            found.map(|ClientOwner { client, tenant, instance }| Program { client, tenant, instance })
         } else {
             // A request without a credential is not a guess, so it is not counted.
             return Ok(Presented::Refused);

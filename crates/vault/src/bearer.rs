@@ -44,7 +44,7 @@ struct Remembered {
 
 /// Owner whose tokens were revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Whose {
+pub(crate) enum RevokedOwner {
     Tenant(TenantId),
     Client(ClientId),
     Login(LoginId),
@@ -56,14 +56,14 @@ struct Revocations {
     count: AtomicU64,
     /// Cache entries read before this revocation are invalid for every owner.
     floor: AtomicU64,
-    last: DashMap<Whose, u64>,
+    last: DashMap<RevokedOwner, u64>,
 }
 
 /// Maximum number of owners whose last revocation is kept. Beyond it, a revocation invalidates all entries.
 const MOST: usize = 100_000;
 
 impl Revocations {
-    fn note(&self, whose: Option<Whose>) {
+    fn note(&self, whose: Option<RevokedOwner>) {
         let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         match whose {
             Some(whose) if self.last.len() < MOST => drop(self.last.insert(whose, number)),
@@ -79,10 +79,10 @@ impl Revocations {
     }
 
     fn since(&self, read_after: u64, bearer: &Bearer) -> bool {
-        let after = |whose: Whose| self.last.get(&whose).is_some_and(|last| *last > read_after);
-        after(Whose::Tenant(bearer.tenant.clone()))
-            || after(Whose::Client(bearer.client.clone()))
-            || bearer.login.clone().is_some_and(|login| after(Whose::Login(login)))
+        let after = |whose: RevokedOwner| self.last.get(&whose).is_some_and(|last| *last > read_after);
+        after(RevokedOwner::Tenant(bearer.tenant.clone()))
+            || after(RevokedOwner::Client(bearer.client.clone()))
+            || bearer.login.clone().is_some_and(|login| after(RevokedOwner::Login(login)))
             || self.floor.load(Ordering::SeqCst) > read_after
     }
 }
@@ -100,7 +100,7 @@ impl Bearers {
     }
 
     /// Invalidates the cached tokens of one owner.
-    pub fn forget(&self, whose: Whose) {
+    pub fn forget(&self, whose: RevokedOwner) {
         self.revocations.note(Some(whose));
     }
 
@@ -131,7 +131,7 @@ impl Keyring {
 
     /// Invalidates the cached tokens of a tenant after other code ended them, for example by deleting their agent.
     pub fn forget_bearers_of(&self, tenant: &TenantId) {
-        self.bearers.forget(Whose::Tenant(tenant.clone()));
+        self.bearers.forget(RevokedOwner::Tenant(tenant.clone()));
     }
 
     /// Invalidates all cached tokens after other code may have ended any of them.
@@ -155,7 +155,7 @@ mod tests {
             login: None,
             expires: Moment::default(),
         };
-        revocations.note(Some(Whose::Client(bearer.client.clone())));
+        revocations.note(Some(RevokedOwner::Client(bearer.client.clone())));
         revocations.raise_floor(everybody);
         assert!(revocations.since(everybody, &bearer), "what was read between the two is not believed");
         assert!(!revocations.since(everybody + 1, &bearer));

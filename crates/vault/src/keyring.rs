@@ -10,7 +10,7 @@ use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
 
 use crate::Fault;
 use crate::bearer::Bearers;
-use crate::seal::{Keys, random_hex};
+use crate::seal::{MasterKeys, random_hex};
 
 /// Time for which a rotated secret stays valid beside its successor.
 pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
@@ -23,7 +23,7 @@ pub struct Keyring {
     pub(crate) bearers: Bearers,
     /// Lifetime of an access token.
     pub(crate) access: Duration,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<MasterKeys>,
     pub(crate) timepiece: Timepiece,
 }
 
@@ -37,7 +37,7 @@ pub struct Holder {
 
 /// Result of checking a presented token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CredentialCheck {
     Good(Holder),
     /// The signature is valid, but the token expired `late_seconds` ago.
     Expired {
@@ -79,7 +79,7 @@ impl Keyring {
 
     /// Checks an upgrade token. An unknown gateway costs the same work as a known one, so that response times
     /// reveal nothing.
-    pub async fn judge(&self, token: &str) -> Result<Standing, Fault> {
+    pub async fn judge(&self, token: &str) -> Result<CredentialCheck, Fault> {
         let now = self.timepiece.now();
         let record = match token::claimed_gateway(token) {
             Some(gateway) => self.records.gateway(&gateway).await?,
@@ -91,13 +91,13 @@ impl Keyring {
         };
         let verdict = token::verify(token, secrets.iter(), now.seconds());
         let Some(record) = record.filter(|record| record.revoked.is_none()) else {
-            return Ok(Standing::Refused);
+            return Ok(CredentialCheck::Refused);
         };
         let holder = Holder { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
         Ok(match verdict {
-            TokenVerdict::Good(_) => Standing::Good(holder),
-            TokenVerdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },
-            TokenVerdict::Refused => Standing::Refused,
+            TokenVerdict::Good(_) => CredentialCheck::Good(holder),
+            TokenVerdict::Expired { late_seconds, .. } => CredentialCheck::Expired { holder, late_seconds },
+            TokenVerdict::Refused => CredentialCheck::Refused,
         })
     }
 

@@ -28,12 +28,12 @@ pub use bearer::Bearer;
 pub use capability::{Captured, Granted, Redemption};
 pub use credential::Credentials;
 pub use fault::Fault;
-pub use keyring::{Holder, Keyring, Standing};
+pub use keyring::{CredentialCheck, Holder, Keyring};
 pub use ledger::{ClientRecord, EndedCredentials, LoginRecord, Owner, WhichCredentials};
-pub use seal::{Keys, random_hex};
-pub use signer::{Algorithm, Jwks, KeyStanding, SchedulerStanding, Signer};
-pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, Client, HttpDraft, Login, Refreshed, SHORTEST_ACCESS};
-pub use webhook_signer::{Held, WebhookSigner};
+pub use seal::{MasterKeys, random_hex};
+pub use signer::{Algorithm, Jwks, SchedulerSecretStatus, Signer, SigningKeyStatus};
+pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, ClientOwner, HttpDraft, Login, Refreshed, SHORTEST_ACCESS};
+pub use webhook_signer::{SecretPresence, WebhookSigner};
 
 /// The whole vault: credentials of bots and captured capabilities.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub struct Vault {
     records: Arc<dyn VaultRecords>,
     tokens: Arc<dyn Tokens>,
     bearers: Bearers,
-    keys: Arc<Keys>,
+    keys: Arc<MasterKeys>,
     timepiece: Timepiece,
 }
 
@@ -51,7 +51,7 @@ const PROOF: &str = "vault.proof";
 impl Vault {
     /// Opens the vault. A key that does not fit the sealed values is refused here, not at the first message.
     pub async fn unlock(
-        keys: Keys,
+        keys: MasterKeys,
         records: Arc<dyn VaultRecords>,
         tokens: Arc<dyn Tokens>,
         house: &dyn House,

@@ -15,7 +15,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 
 use crate::Fault;
-use crate::bearer::Whose;
+use crate::bearer::RevokedOwner;
 use crate::keyring::{Keyring, OVERLAP};
 use crate::seal::random_hex;
 
@@ -36,7 +36,7 @@ const LAPSE: Duration = Duration::from_secs(24 * 3600);
 
 /// Owner of a client credential, according to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientOwner {
     pub client: ClientId,
     pub tenant: TenantId,
     /// `None` for a tenant's own client.
@@ -115,7 +115,7 @@ impl Keyring {
     /// Revokes a client and its access tokens at once. Returns false when there is none.
     pub async fn revoke_client(&self, client: &ClientId) -> Result<bool, Fault> {
         let known = self.tokens.revoke_client(client, self.timepiece.now()).await?;
-        self.bearers.forget(Whose::Client(client.clone()));
+        self.bearers.forget(RevokedOwner::Client(client.clone()));
         Ok(known)
     }
 
@@ -126,9 +126,13 @@ impl Keyring {
 
     /// Returns the owner of a client credential. The lookup uses the secret's hash, so that an existing client id
     /// takes the same time as an unknown one.
-    pub async fn client(&self, client: &str, secret: &str) -> Result<Option<Client>, Fault> {
+    pub async fn client(&self, client: &str, secret: &str) -> Result<Option<ClientOwner>, Fault> {
         let found = self.tokens.client(&client.into(), hash(secret), self.timepiece.now()).await?;
-        Ok(found.map(|ClientRecord { client, tenant, instance, .. }| Client { client, tenant, instance }))
+        Ok(found.map(|ClientRecord { client, tenant, instance, .. }| ClientOwner {
+            client,
+            tenant,
+            instance,
+        }))
     }
 
     /// Issues an access token for a client. Returns `None` when it was revoked meanwhile.
@@ -156,7 +160,7 @@ impl Keyring {
         let made = self.tokens.log_in(&login, &BOOTSTRAP_CLIENT.into(), instance, pair, now).await?;
         // The id of the earlier login, which has ended, is not known here.
         if let Some(record) = &made {
-            self.bearers.forget(Whose::Tenant(record.tenant.clone()));
+            self.bearers.forget(RevokedOwner::Tenant(record.tenant.clone()));
         }
         Ok(made.map(|record| login_of(record, access, refresh_token)))
     }
@@ -164,7 +168,7 @@ impl Keyring {
     /// Ends a login and all its tokens at once. Returns false when there is none.
     pub async fn log_out(&self, login: &LoginId) -> Result<bool, Fault> {
         let known = self.tokens.log_out(login).await?;
-        self.bearers.forget(Whose::Login(login.clone()));
+        self.bearers.forget(RevokedOwner::Login(login.clone()));
         Ok(known)
     }
 
@@ -208,7 +212,7 @@ impl Keyring {
     async fn forget_bearers_of_agent(&self, of: &InstanceId) {
         let gateways = self.records.gateways(of).await.unwrap_or_default();
         match gateways.first() {
-            Some(record) => self.bearers.forget(Whose::Tenant(record.tenant.clone())),
+            Some(record) => self.bearers.forget(RevokedOwner::Tenant(record.tenant.clone())),
             None => self.bearers.forget_all(),
         }
     }

@@ -16,7 +16,7 @@ use posthouse_wire::{InstanceId, Secret};
 use relay::{Enrolment, Relay};
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Keys, Owner, Signer, Vault};
+use vault::{MasterKeys, Owner, Signer, Vault};
 
 use crate::agent::Callback;
 
@@ -92,7 +92,7 @@ impl Town {
     ) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
             .await
             .unwrap();

@@ -21,7 +21,7 @@ use posthouse_wire::{EntryId, Event, InstanceId, Secret, TenantId};
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Algorithm, Keys, Vault};
+use vault::{Algorithm, MasterKeys, Vault};
 
 use crate::pigeon::{self, Pigeon};
 
@@ -47,7 +47,7 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, timepiece.clone()).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone())
             .await
             .unwrap();

@@ -16,7 +16,7 @@ use relay::RequestControl;
 
 use super::invitations::fingerprint;
 use super::problem::Problem;
-use super::routes::Chat;
+use super::routes::ChatPage;
 use super::session::cookie;
 use super::{NAME, page};
 
@@ -25,7 +25,7 @@ use super::{NAME, page};
 pub(super) struct Visitor(pub(super) Arc<Invitation>);
 
 /// Middleware of every route of the page: refuses requests of other sites, and sets the headers of every response.
-pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next: Next) -> Response {
+pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let asked = match called_by(&parts) {
         Some(host) => asked_by_our_page(&parts, &host, origin_of(&chat.public_url).as_deref()),
@@ -42,7 +42,7 @@ pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next
 }
 
 /// Middleware of every route that needs a session.
-pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(State(chat): State<ChatPage>, mut request: Request, next: Next) -> Response {
     let invitation = match cookie(request.headers(), &chat.cookie_name()) {
         Some(session) => chat.web.invitations.session(&fingerprint(session)).await,
         None => Ok(None),

@@ -64,7 +64,7 @@ impl Web {
             return Ok(Outcome::failed("message text is empty"));
         }
         let _lock = self.locks.lock(&room.id).await;
-        self.turns.said(&room.id, is_answer, self.timepiece.instant());
+        self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
         for (number, text) in (1..).zip(chunks) {
             let line = Line {
                 message: part(&first, number),

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Web;
-use super::hub::{Heard, LineMark, News, Watch};
+use super::hub::{MessageMark, News, NextNews, Watch};
 use super::streams::OpenStream;
 
 /// Length of the history, in messages and in bytes of text.
@@ -107,12 +107,12 @@ fn changed(line: &Line) -> Moment {
     line.edited.map_or(line.said, |edited| edited.max(line.said))
 }
 
-/// A person's message whose acknowledgement is awaited. `taken` is the time of the acknowledgement.
+/// A person's message whose acknowledgement is awaited. `acknowledged` is the time of the acknowledgement.
 struct Awaited {
     message: MessageId,
     entry: EntryId,
     is_stop: bool,
-    taken: Option<Moment>,
+    acknowledged: Option<Moment>,
 }
 
 /// The stream of one page for one room.
@@ -166,7 +166,7 @@ impl Watcher {
                     None => future::pending().await,
                 }
             };
-            let heard = tokio::select! {
+            let next = tokio::select! {
                 () = self.closing.cancelled() => return None,
                 () = self.open.ended.cancelled() => return None,
                 () = turn_over => continue,
@@ -174,11 +174,11 @@ impl Watcher {
                     self.acknowledged(awaited).await.ok()?;
                     continue;
                 }
-                heard = self.live.next() => heard,
+                next = self.live.next() => next,
             };
-            match heard {
-                Heard::News(news) => return Some(self.shown(&news)),
-                Heard::Behind => self.look_back().await.ok()?,
+            match next {
+                NextNews::News(news) => return Some(self.shown(&news)),
+                NextNews::Behind => self.look_back().await.ok()?,
             }
         }
     }
@@ -217,16 +217,16 @@ impl Watcher {
     fn wait_for(&self, message: MessageId, entry: EntryId, is_stop: bool) {
         let relay = self.relay.clone();
         let wait = async move {
-            let taken = relay.acknowledged_at(&entry, WAIT).await.unwrap_or(None);
-            Awaited { message, entry, is_stop, taken }
+            let acknowledged = relay.acknowledged_at(&entry, WAIT).await.unwrap_or(None);
+            Awaited { message, entry, is_stop, acknowledged }
         };
         self.awaited.push(wait.boxed());
     }
 
     /// Handles the end of a wait: the agent has acknowledged the message, or still has not.
     async fn acknowledged(&mut self, awaited: Awaited) -> Result<(), ledger::Fault> {
-        let Awaited { message, entry, is_stop, taken } = awaited;
-        let Some(taken) = taken else {
+        let Awaited { message, entry, is_stop, acknowledged } = awaited;
+        let Some(acknowledged) = acknowledged else {
             self.wait_for(message, entry, is_stop);
             return Ok(());
         };
@@ -241,7 +241,7 @@ impl Watcher {
             } else if self.unanswered.as_ref() == Some(&message)
                 && self.web.is_unanswered(&self.room, &message).await?
             {
-                let ago = u64::try_from(now.millis() - taken.millis()).unwrap_or(0);
+                let ago = u64::try_from(now.millis() - acknowledged.millis()).unwrap_or(0);
                 self.web.turns.begin(&self.room, Duration::from_millis(ago), instant);
             }
             let data = json!({ "message_id": message }).to_string();
@@ -287,7 +287,7 @@ impl Web {
             name: "line",
             data,
             at,
-            line: Some(LineMark {
+            line: Some(MessageMark {
                 message: line.message,
                 by_agent: line.by_agent,
                 is_stop: !line.by_agent && line.text == STOP,

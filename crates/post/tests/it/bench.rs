@@ -12,7 +12,7 @@ use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{Cause, DeliveryFailed, Payload, PayloadKind, WakeOpts};
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::{Value, json};
-use vault::{Keys, Vault, WebhookSigner};
+use vault::{MasterKeys, Vault, WebhookSigner};
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// When everything here happens, in ms: the second of the recorded runs.
@@ -31,7 +31,7 @@ impl Bench {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_millis(NOW));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
             .await
             .unwrap();

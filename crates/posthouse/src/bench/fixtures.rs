@@ -9,7 +9,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use ledger::{Bot, Created, Discriminator, Generation, Instance, Ledger, Location, Roster, Route, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, Platform, Secret, TenantId};
-use vault::{Credentials, Keyring, Keys, Vault};
+use vault::{Credentials, Keyring, MasterKeys, Vault};
 
 /// The platform that delivers; what its bots answer goes nowhere.
 pub const PLATFORM: &str = "telegram";
@@ -100,7 +100,7 @@ impl ServerFixture {
         crate::wiring::init(&folder).await?;
         let timepiece = Timepiece::wall();
         let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
-        let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+        let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
         let vault =
             Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
         let writer = ServerFixtureWriter {

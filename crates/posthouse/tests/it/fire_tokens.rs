@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use vault::{Algorithm, Keys, Signer, Vault};
+use vault::{Algorithm, MasterKeys, Signer, Vault};
 
 use crate::talk::provide_crypto;
 
@@ -25,7 +25,7 @@ const FIRE_AT: &str = "2026-06-18T12:34:56.123456+00:00";
 /// The signer of a house that stands in memory.
 async fn signer(clock: &Timepiece) -> Signer {
     let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
-    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+    let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
     let house = ledger.house();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, clock.clone());
     vault.await.unwrap().signer(Algorithm::Es256).await.unwrap()

@@ -13,7 +13,7 @@ use ledger::{Bot, Created, Discriminator, Identity, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
 use relay::{Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay, StopRule};
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::failing_inbox::FailingInbox;
 use crate::gateway::Gateway;
@@ -101,7 +101,7 @@ impl House {
     pub async fn build(place: Location, config: Config, clock: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
             .await
             .unwrap();

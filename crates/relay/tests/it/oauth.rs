@@ -20,7 +20,7 @@ use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
 use relay::{BOOTSTRAP_CLIENT, Caller, Config, Login, Parts, Relay};
 use serde_json::Value;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::house::{Agent, House, seconds};
 
@@ -364,7 +364,7 @@ async fn an_agents_tokens_end_with_it_at_once() {
 #[tokio::test]
 async fn trouble_with_the_ledger_is_passing_and_says_so() {
     let house = House::open().await;
-    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+    let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
     let other = ledger::Ledger::open(ledger::Location::Memory, house.clock.clone()).await.unwrap();
     let vault = Vault::unlock(keys, other.vault(), Arc::new(Broken), &*other.house(), house.clock.clone())
         .await

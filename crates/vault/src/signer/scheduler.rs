@@ -16,7 +16,7 @@ const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
 /// A scheduler secret as shown to an operator, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SchedulerStanding {
+pub struct SchedulerSecretStatus {
     pub name: String,
     pub created: Moment,
     /// `None` for the newest secret.
@@ -41,23 +41,23 @@ impl Signer {
     }
 
     /// The valid secrets, newest first, without their values.
-    pub async fn scheduler_secrets(&self) -> Result<Vec<SchedulerStanding>, Fault> {
+    pub async fn scheduler_secrets(&self) -> Result<Vec<SchedulerSecretStatus>, Fault> {
         self.refresh().await?;
-        let keep = self.0.keep.read();
-        let standings = keep.scheduler.iter().rev().map(|outside| SchedulerStanding {
+        let loaded = self.0.loaded.read();
+        let statuses = loaded.scheduler.iter().rev().map(|outside| SchedulerSecretStatus {
             name: outside.record.name.clone(),
             created: outside.record.created,
             good_until: outside.record.ends,
         });
-        Ok(standings.collect())
+        Ok(statuses.collect())
     }
 
     /// Checks the signature of a scheduler over `message`. Returns the digest if it is valid. The caller must remember
     /// digests to refuse replays.
     pub fn vouches(&self, stamp: &Stamp, message: &[u8]) -> Option<[u8; 32]> {
         let now = self.0.timepiece.now();
-        let keep = self.0.keep.read();
-        let good = keep.scheduler.iter().filter(|outside| outside.is_good(&self.0.timepiece));
+        let loaded = self.0.loaded.read();
+        let good = loaded.scheduler.iter().filter(|outside| outside.is_good(&self.0.timepiece));
         stamp.vouched(good.map(|outside| &outside.secret), message, now.seconds())
     }
 }

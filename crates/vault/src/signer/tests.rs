@@ -10,7 +10,7 @@ use ledger::{HouseKeyKind, Ledger, Location};
 use posthouse_time::{Moment, Timepiece};
 
 use super::{Algorithm, context};
-use crate::{Keys, Vault};
+use crate::{MasterKeys, Vault};
 
 #[tokio::test]
 async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
@@ -18,7 +18,7 @@ async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let house = folder.path().join("house");
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
     let ledger = Ledger::open(Location::Folder(house.clone()), clock.clone()).await.unwrap();
-    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+    let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock).await.unwrap();
     let signer = vault.signer(Algorithm::Es256).await.unwrap();
     let kid = signer.rotate(None, false).await.unwrap().kid;

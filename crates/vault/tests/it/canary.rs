@@ -4,14 +4,14 @@ use std::path::Path;
 
 use ledger::{Location, Uses};
 use posthouse_wire::Secret;
-use vault::Keys;
+use vault::MasterKeys;
 
 use crate::safe::{Safe, credentials};
 
 #[tokio::test]
 async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let (keys, successor) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (keys, successor) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let house = folder.path().join("house");
     let safe = Safe::open_at(Location::Folder(house.clone()), &keys).await;
     let heron = safe.enrols("acme", "heron").await;

@@ -6,7 +6,7 @@ use posthouse_wire::Secret;
 use posthouse_wire::cron::Stamp;
 use serde_json::{Value, json};
 use std::time::Duration;
-use vault::{Algorithm, Fault, Keys, Signer};
+use vault::{Algorithm, Fault, MasterKeys, Signer};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -145,7 +145,7 @@ async fn two_who_begin_together_go_on_with_the_same_keys() {
 
 #[tokio::test]
 async fn keys_outlive_the_house_and_move_under_a_new_vault_key() {
-    let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(Location::Memory, &old).await;
     let before = signer(&safe).await;
     let outside = before.rotate_scheduler_secret().await.unwrap();

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use posthouse_wire::{ClientId, InstanceId, Secret};
-use vault::{AccessGrant, BOOTSTRAP_CLIENT, Bearer, Client, Keyring, Login, Owner, Refreshed};
+use vault::{AccessGrant, BOOTSTRAP_CLIENT, Bearer, ClientOwner, Keyring, Login, Owner, Refreshed};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -64,7 +64,7 @@ async fn a_client_stands_for_its_owner_and_its_token_for_the_client() {
     assert_eq!(id, format!("agent:{heron}").as_str());
     assert!(secret.expose().len() >= 64 && secret.expose().starts_with("phs_"));
     let found = keyring.client(id.as_str(), secret.expose()).await.unwrap().unwrap();
-    let expected = Client { client: id.clone(), tenant: "ten_acme".into(), instance: Some(heron) };
+    let expected = ClientOwner { client: id.clone(), tenant: "ten_acme".into(), instance: Some(heron) };
     assert_eq!(found, expected);
     let grant = access(&keyring, &id).await;
     assert_eq!(grant.expires_in, hours(1));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use edge::Bot;
+use edge::OpenedBot;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
 use ledger::Identity;
@@ -26,11 +26,11 @@ pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {
     Telegram::new(api_base, clock)
 }
 
-pub fn bot(settings: serde_json::Value) -> Bot {
+pub fn bot(settings: serde_json::Value) -> OpenedBot {
     let mut credentials = Credentials::default();
     credentials.insert("token", Secret::new(TOKEN));
     credentials.insert("webhook_secret", Secret::new(WEBHOOK_SECRET));
-    Bot {
+    OpenedBot {
         platform: "telegram".into(),
         id: "42".into(),
         shared: false,
@@ -42,7 +42,7 @@ pub fn bot(settings: serde_json::Value) -> Bot {
 pub struct Scene {
     pub stand_in: played::TelegramStandIn,
     pub telegram: Telegram,
-    pub bot: Bot,
+    pub bot: OpenedBot,
     pub clock: Timepiece,
 }
 

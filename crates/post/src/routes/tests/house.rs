@@ -14,7 +14,7 @@ use posthouse_wire::{InstanceId, Secret};
 use relay::{Enrolment, Relay};
 use serde_json::Value;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::{Config, Parts, Post, routes};
 
@@ -38,7 +38,7 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let (tokens, house) = (ledger.tokens(), ledger.house());
         let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());

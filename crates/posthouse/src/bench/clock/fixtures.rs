@@ -10,7 +10,7 @@ use ledger::{Armed, Generation, Instance, Ledger, Location, NewArm, Owner, Roste
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use posthouse_wire::{InstanceId, JobId, ScheduleId, Secret, TenantId};
-use vault::{Keyring, Keys, Vault};
+use vault::{Keyring, MasterKeys, Vault};
 
 use super::super::fixtures::{BenchFolder, made};
 
@@ -55,7 +55,7 @@ impl ClockFixture {
         crate::wiring::init(&folder).await?;
         let timepiece = Timepiece::wall();
         let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
-        let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+        let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
         let (house, now) = (ledger.house(), timepiece.now());
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
         let tenant = TenantId::mint(now.millis());

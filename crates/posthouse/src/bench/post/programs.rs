@@ -5,7 +5,7 @@ use anyhow::{Context, ensure};
 use ledger::{Ledger, Location, Owner, ReceiptFilter, ReceiptState};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use super::super::fixtures::{ServerFixture, busy_chat};
 use super::super::load::Posters;
@@ -19,7 +19,7 @@ const PAGE: u32 = 10_000;
 pub async fn passes(fixture: &ServerFixture) -> anyhow::Result<Vec<Secret>> {
     let timepiece = Timepiece::wall();
     let ledger = Ledger::open(Location::Folder(fixture.folder.clone()), timepiece.clone()).await?;
-    let keys = Keys::read(&Secret::new(std::fs::read_to_string(fixture.folder.join("vault.key"))?))?;
+    let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(fixture.folder.join("vault.key"))?))?;
     let house = ledger.house();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
     let keyring = vault.keyring();

@@ -9,12 +9,12 @@ use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{InstanceId, JobId, Secret};
 use serde_json::json;
 
-use super::pair::Pair;
-use super::{Algorithm, Jwks, KeyStanding, context};
+use super::pair::SigningKeyPair;
+use super::{Algorithm, Jwks, SigningKeyStatus, context};
 use crate::Fault;
-use crate::seal::Keys;
+use crate::seal::MasterKeys;
 
-pub(super) struct Keep {
+pub(super) struct LoadedKeys {
     /// Oldest first.
     signing: Vec<Signing>,
     master: hmac::Key,
@@ -25,7 +25,7 @@ pub(super) struct Keep {
 struct Signing {
     record: HouseKey,
     algorithm: Algorithm,
-    pair: Arc<Pair>,
+    pair: Arc<SigningKeyPair>,
 }
 
 /// A secret with which an external scheduler signs.
@@ -50,10 +50,10 @@ struct Published {
     until: Option<Moment>,
 }
 
-impl Keep {
+impl LoadedKeys {
     pub(super) async fn read(
         records: &dyn VaultRecords,
-        keys: &Keys,
+        keys: &MasterKeys,
         timepiece: &Timepiece,
     ) -> Result<Self, Fault> {
         let now = timepiece.now();
@@ -61,7 +61,7 @@ impl Keep {
         let mut signing = Vec::new();
         for record in living(records, HouseKeyKind::Signing, now).await? {
             let algorithm: Algorithm = record.algorithm.parse().map_err(|_| Fault::Broken)?;
-            let pair = Arc::new(Pair::read(algorithm, &record.name, &open(&record)?)?);
+            let pair = Arc::new(SigningKeyPair::read(algorithm, &record.name, &open(&record)?)?);
             signing.push(Signing { record, algorithm, pair });
         }
         let master = living(records, HouseKeyKind::CronMaster, now).await?;
@@ -73,12 +73,12 @@ impl Keep {
             let ends_at = record.ends.map(|end| timepiece.instant() + end.since(now));
             scheduler.push(Outside { record, secret, ends_at });
         }
-        let mut keep = Self { signing, master, scheduler, published: Published::default() };
-        keep.publish(now);
-        Ok(keep)
+        let mut loaded = Self { signing, master, scheduler, published: Published::default() };
+        loaded.publish(now);
+        Ok(loaded)
     }
 
-    pub(super) fn in_force(&self, now: Moment) -> Option<Arc<Pair>> {
+    pub(super) fn in_force(&self, now: Moment) -> Option<Arc<SigningKeyPair>> {
         self.signing_at(now).map(|key| Arc::clone(&key.pair))
     }
 
@@ -107,11 +107,11 @@ impl Keep {
         jwks
     }
 
-    pub(super) fn standings(&self, now: Moment) -> Vec<KeyStanding> {
+    pub(super) fn statuses(&self, now: Moment) -> Vec<SigningKeyStatus> {
         let in_force = self.signing_at(now).map(|key| &key.record.name);
         let newest_first = self.signing.iter().rev();
         newest_first
-            .map(|key| KeyStanding {
+            .map(|key| SigningKeyStatus {
                 kid: key.record.name.clone(),
                 algorithm: key.algorithm,
                 created: key.record.created,
