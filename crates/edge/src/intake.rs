@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ledger::{Full, Identity, RouteTo};
+use ledger::{Identity, LimitReached, RouteTo};
 use posthouse_wire::{ChatId, EntryId, ThreadId, session_key};
 use relay::{Admission, Bearings, Entrant, Relay};
 use vault::{Captured, Vault};
@@ -35,7 +35,7 @@ pub struct IntakeResult {
     /// The entries of the arrivals that are turns, whether stored now or earlier.
     pub entries: Vec<EntryId>,
     /// Set if at least one arrival was not stored because there was no room for it.
-    pub full: Option<Full>,
+    pub full: Option<LimitReached>,
 }
 
 /// The result of a delivery.
@@ -294,5 +294,5 @@ fn may_answer(entrant: &Entrant) -> bool {
 enum ArrivalResult {
     Entry(EntryId),
     Nothing,
-    Full(Full),
+    Full(LimitReached),
 }

@@ -1,6 +1,6 @@
 //! `notify` and `deliver`: messages to an agent by every connector that knows it.
 
-use ledger::Verb;
+use ledger::DispatchVerb;
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{Payload, PayloadOrigin, TriggerKind, WakeOpts, When, is_dispatch_id};
@@ -105,7 +105,7 @@ impl Post {
                 outcome => outcome,
             };
             let connector = path.name().to_owned();
-            dispatched.push(Dispatched { connector, outcome, wakes: item.verb() == Verb::Wake });
+            dispatched.push(Dispatched { connector, outcome, wakes: item.verb() == DispatchVerb::Wake });
         }
         Ok(dispatched)
     }

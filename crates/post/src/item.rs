@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
-use ledger::{Digest, NewReceipt, Opening, Receipt, Verb};
+use ledger::{Digest, DispatchVerb, NewReceipt, Opening, Receipt};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Meta, Payload, PayloadOrigin, TriggerKind, WakeOpts};
 use posthouse_wire::{ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
@@ -36,11 +36,11 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    pub fn verb(&self) -> Verb {
+    pub fn verb(&self) -> DispatchVerb {
         match self {
-            Item::Deliver { .. } => Verb::Deliver,
-            Item::Wake { .. } => Verb::Wake,
-            Item::Ask { .. } => Verb::Exchange,
+            Item::Deliver { .. } => DispatchVerb::Deliver,
+            Item::Wake { .. } => DispatchVerb::Wake,
+            Item::Ask { .. } => DispatchVerb::Exchange,
         }
     }
 

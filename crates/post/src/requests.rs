@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, Reply};
+use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, StoredReply};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
     AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, When,
@@ -126,7 +126,7 @@ pub enum Exchanged {
 #[derive(Clone, Debug)]
 pub struct ReceiptWithReplies {
     pub receipt: Receipt,
-    pub replies: Vec<Reply>,
+    pub replies: Vec<StoredReply>,
 }
 
 /// Filter and page of a list of receipts.

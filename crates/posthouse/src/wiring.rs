@@ -89,8 +89,8 @@ impl RunningServer {
         }
         let keys = MasterKeys::read(&key)?;
         let vault =
-            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
-        let admin = match ledger.house().fact(ADMIN).await? {
+            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone()).await?;
+        let admin = match ledger.facts().fact(ADMIN).await? {
             Some(hash) => AdminToken::from_hash(hash),
             None => bail!("{} has no admin token: create the folder with `posthouse init`", folder.display()),
         };
@@ -328,17 +328,17 @@ fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<
 
 /// Backup function for the admin API.
 fn backup(ledger: &Ledger) -> console::Backup {
-    let house = ledger.house();
+    let facts = ledger.facts();
     Arc::new(move |to| {
-        let house = Arc::clone(&house);
-        Box::pin(async move { house.backup(&to).await.map_err(|fault| fault.to_string()) })
+        let facts = Arc::clone(&facts);
+        Box::pin(async move { facts.backup(&to).await.map_err(|fault| fault.to_string()) })
     })
 }
 
 async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) -> Result<(), String> {
-    let house = ledger.house();
+    let facts = ledger.facts();
     loop {
-        while house.prune().await.map_err(|fault| fault.to_string())? {}
+        while facts.prune().await.map_err(|fault| fault.to_string())? {}
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = timepiece.after(PRUNE_EVERY) => {}
@@ -349,13 +349,13 @@ async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) ->
 /// Health of the server, with the reason if it is not ready.
 #[derive(Clone)]
 pub struct ServerHealth {
-    ledger: Arc<dyn ledger::House>,
+    ledger: Arc<dyn ledger::ServerFacts>,
     fallen: Arc<Mutex<Vec<(&'static str, String)>>>,
 }
 
 impl ServerHealth {
     fn new(ledger: &Ledger) -> Self {
-        Self { ledger: ledger.house(), fallen: Arc::default() }
+        Self { ledger: ledger.facts(), fallen: Arc::default() }
     }
 
     pub async fn check(&self) -> Result<(), String> {
@@ -459,7 +459,7 @@ async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut CreatedFiles) -> 
         OPENED.map(|name| dir.join(name)).into_iter().filter(|path| !path.exists()).collect::<Vec<_>>();
     let ledger = Ledger::open(Location::Folder(dir.to_owned()), Timepiece::wall()).await?;
     made.files.extend(opened);
-    ledger.house().set_fact(ADMIN, &AdminToken::hash(&token)).await?;
+    ledger.facts().set_fact(ADMIN, &AdminToken::hash(&token)).await?;
     drop(ledger);
     // Last, so that a folder that contains it is complete.
     made.write(dir.join("posthouse.toml"), crate::config::FRESH, disk)

@@ -1,7 +1,7 @@
 //! Creating and removing tenants and agents; rotating and revoking their credentials.
 
 use bus::Word;
-use ledger::{AgentCreated, Created, Generation, Identity, Instance, NewAgent, Owner, Removed, Tenant};
+use ledger::{AgentCreated, AgentToCreate, Created, Generation, Identity, Instance, Owner, Removed, Tenant};
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::{EndedCredentials, HttpDraft, Login, WhichCredentials};
@@ -128,7 +128,7 @@ impl Relay {
             |platform: &Platform| Identity { platform: platform.clone(), bot: instance.id.as_str().into() };
         let built_in: Vec<Identity> = wanted.built_in.iter().map(named).collect();
         // One commit, so that a crash here leaves a complete agent or none.
-        let created = self.0.roster.create_agent(NewAgent {
+        let created = self.0.roster.create_agent(AgentToCreate {
             instance: instance.clone(),
             bots: wanted.bots.clone(),
             built_in: wanted.built_in,

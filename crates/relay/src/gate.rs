@@ -1,6 +1,6 @@
 //! Gate: whether an incoming event is for the agent.
 
-use ledger::{Full, NewReceipt, Sender};
+use ledger::{LimitReached, NewReceipt, Sender};
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, Event};
 
@@ -44,7 +44,7 @@ pub enum Admission {
     /// The same event came before. This is its first entry.
     Known(EntryId),
     /// The inbox has no room for it. Nothing was stored, and the same event may be sent again.
-    Full(Full),
+    Full(LimitReached),
     /// Not for this agent. The reason is a metric label.
     Refused(&'static str),
 }

@@ -19,7 +19,7 @@ mod webhook_signer;
 
 use std::sync::Arc;
 
-use ledger::{House, Tokens, VaultRecords};
+use ledger::{ServerFacts, Tokens, VaultRecords};
 use posthouse_time::Timepiece;
 
 use bearer::Bearers;
@@ -54,16 +54,16 @@ impl Vault {
         keys: MasterKeys,
         records: Arc<dyn VaultRecords>,
         tokens: Arc<dyn Tokens>,
-        house: &dyn House,
+        facts: &dyn ServerFacts,
         timepiece: Timepiece,
     ) -> Result<Self, Fault> {
-        let proof = house.fact(PROOF).await?;
+        let proof = facts.fact(PROOF).await?;
         let proved = proof.map(|proof| keys.check_proof(&proof)).transpose()?;
         let vault = Self { records, tokens, bearers: Bearers::new(), keys: Arc::new(keys), timepiece };
         vault.reseal().await?;
         // The proof comes last, and also when nothing was resealed: from here on the operator may remove older keys.
         if proved.as_deref() != Some(vault.keys.current_id()) {
-            house.set_fact(PROOF, &vault.keys.proof()?).await?;
+            facts.set_fact(PROOF, &vault.keys.proof()?).await?;
         }
         Ok(vault)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ledger::{HouseKey, HouseKeyKind, VaultRecords};
+use ledger::{ServerKey, ServerKeyKind, VaultRecords};
 use parking_lot::RwLock;
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DispatchId, InstanceId, JobId, Secret, TenantId};
@@ -74,12 +74,12 @@ impl Vault {
     /// [`Signer::rotate`], so a changed `algorithm` takes effect at the next rotation.
     pub async fn signer(&self, algorithm: Algorithm) -> Result<Signer, Fault> {
         let (records, keys, now) = (&*self.records, &self.keys, self.timepiece.now());
-        if records.house_keys(HouseKeyKind::Signing).await?.is_empty() {
-            records.begin_house_keys(new_pair(keys, algorithm, now, now).await?).await?;
+        if records.server_keys(ServerKeyKind::Signing).await?.is_empty() {
+            records.begin_server_keys(new_pair(keys, algorithm, now, now).await?).await?;
         }
-        if records.house_keys(HouseKeyKind::CronMaster).await?.is_empty() {
-            let master = new_secret(keys, HouseKeyKind::CronMaster, now, &random_hex(32)?)?;
-            records.begin_house_keys(master).await?;
+        if records.server_keys(ServerKeyKind::CronMaster).await?.is_empty() {
+            let master = new_secret(keys, ServerKeyKind::CronMaster, now, &random_hex(32)?)?;
+            records.begin_server_keys(master).await?;
         }
         let loaded = RwLock::new(LoadedKeys::read(records, keys, &self.timepiece).await?);
         let (records, keys, timepiece) =
@@ -119,7 +119,7 @@ impl Signer {
         let signs_from = if at_once { now } else { now + PUBLISHED_BEFORE };
         let key = new_pair(&self.0.keys, algorithm.unwrap_or(self.0.algorithm), now, signs_from).await?;
         let kid = key.name.clone();
-        self.0.records.succeed_house_key(key, signs_from + PUBLISHED_AFTER).await?;
+        self.0.records.succeed_server_key(key, signs_from + PUBLISHED_AFTER).await?;
         let stored = self.keys().await?.into_iter().find(|key| key.kid == kid);
         stored.ok_or(Fault::Unsigned("the new key was deleted meanwhile"))
     }
@@ -156,31 +156,31 @@ async fn new_pair(
     algorithm: Algorithm,
     now: Moment,
     signs_from: Moment,
-) -> Result<HouseKey, Fault> {
+) -> Result<ServerKey, Fault> {
     let plain = pair::fresh(algorithm).await?;
-    let key = new_key(keys, HouseKeyKind::Signing, algorithm.name(), now, &plain)?;
-    Ok(HouseKey { starts: signs_from, ..key })
+    let key = new_key(keys, ServerKeyKind::Signing, algorithm.name(), now, &plain)?;
+    Ok(ServerKey { starts: signs_from, ..key })
 }
 
 fn new_secret(
     keys: &MasterKeys,
-    kind: HouseKeyKind,
+    kind: ServerKeyKind,
     now: Moment,
     secret: &Secret,
-) -> Result<HouseKey, Fault> {
+) -> Result<ServerKey, Fault> {
     new_key(keys, kind, "HS256", now, secret.expose().as_bytes())
 }
 
 fn new_key(
     keys: &MasterKeys,
-    kind: HouseKeyKind,
+    kind: ServerKeyKind,
     algorithm: &str,
     now: Moment,
     plain: &[u8],
-) -> Result<HouseKey, Fault> {
+) -> Result<ServerKey, Fault> {
     let name = random_hex(8)?.expose().to_owned();
     let sealed = keys.seal(&context(kind, &name), plain)?;
-    Ok(HouseKey {
+    Ok(ServerKey {
         kind,
         name,
         algorithm: algorithm.to_owned(),
@@ -191,7 +191,7 @@ fn new_key(
     })
 }
 
-fn context(kind: HouseKeyKind, name: &str) -> String {
+fn context(kind: ServerKeyKind, name: &str) -> String {
     format!("house/{}/{name}", kind.word())
 }
 

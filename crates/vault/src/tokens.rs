@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use ledger::{
-    ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
-    RenewedCredentials, TokenHash, WhichCredentials,
+    ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, TokenPair, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
@@ -250,9 +250,9 @@ impl Keyring {
         Ok(AccessGrant { access_token: random("pht_")?, expires, expires_in: lifetime })
     }
 
-    fn pair(&self) -> Result<(AccessGrant, Secret, Pair), Fault> {
+    fn pair(&self) -> Result<(AccessGrant, Secret, TokenPair), Fault> {
         let (access, refresh_token) = (self.access_grant(self.access)?, random("phr_")?);
-        let pair = Pair {
+        let pair = TokenPair {
             access: hash(access.access_token.expose()),
             access_expires: access.expires,
             refresh: hash(refresh_token.expose()),

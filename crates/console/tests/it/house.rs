@@ -48,7 +48,7 @@ impl House {
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, timepiece.clone()).await.unwrap();
         let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone())
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone())
             .await
             .unwrap();
         let errand = Errand::new(errand::Config::default());

@@ -1,6 +1,6 @@
 //! Jobs of agents, as the operator sees them.
 
-use ledger::Attempt;
+use ledger::FireAttempt;
 use posthouse_wire::InstanceId;
 use posthouse_wire::cron::FireAt;
 
@@ -14,7 +14,7 @@ async fn the_operator_sees_why_a_fire_failed() {
     let unresolved = errand::Fault::Unresolved.to_string();
     let fire_at = FireAt::from_micros(0);
     for (job, error) in [("inside", &private), ("nowhere", &unresolved)] {
-        let attempt = Attempt { error: Some(error.clone()), ..Attempt::default() };
+        let attempt = FireAttempt { error: Some(error.clone()), ..FireAttempt::default() };
         let now = house.timepiece.now();
         house.ledger.arms().note_fire(&instance, &job.into(), &fire_at, attempt, now).await.unwrap();
     }

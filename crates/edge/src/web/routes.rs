@@ -10,7 +10,7 @@ use axum::{Json, Router, middleware};
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use ledger::{Audit, Deed, Full, Line, Room};
+use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
 use relay::{Caller, Relay, STOP};
@@ -251,16 +251,16 @@ async fn speak(
     let mut result = chat.intake.take(&platform, &bot, reading).await?;
     let entry = match (result.entries.pop(), result.full) {
         (Some(entry), _) => entry,
-        (None, Some(Full::Tenant)) => return Err(Problem::STORAGE_FULL),
+        (None, Some(LimitReached::Tenant)) => return Err(Problem::STORAGE_FULL),
         (None, Some(_)) => return Err(Problem::INBOX_FULL),
         (None, None) => return Err(Problem::NOT_TAKEN),
     };
-    let line = Line {
+    let line = RoomMessage {
         message: message.clone(),
         by_agent: false,
         text,
         reply_to: None,
-        said: received,
+        sent: received,
         edited: None,
         entry: Some(entry.clone()),
         delivered: None,

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, future};
-use ledger::Line;
+use ledger::RoomMessage;
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, EntryId, MessageId, TenantId};
 use relay::{Relay, STOP};
@@ -55,7 +55,7 @@ pub(super) async fn history(
     tenant: &TenantId,
 ) -> Result<Vec<Value>, ledger::Fault> {
     let start = web.rooms.place_before_latest(room, HISTORY, HISTORY_BYTES).await?;
-    let lines = web.rooms.lines_after(room, start, None, HISTORY_BYTES).await?;
+    let lines = web.rooms.messages_after(room, start, None, HISTORY_BYTES).await?;
     let mut shown = Vec::with_capacity(lines.len());
     for (_, line) in &lines {
         shown.push(web.shown(tenant.as_str(), line).await);
@@ -103,8 +103,8 @@ pub(super) async fn watch(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-fn changed(line: &Line) -> Moment {
-    line.edited.map_or(line.said, |edited| edited.max(line.said))
+fn changed(line: &RoomMessage) -> Moment {
+    line.edited.map_or(line.sent, |edited| edited.max(line.sent))
 }
 
 /// A person's message whose acknowledgement is awaited. `acknowledged` is the time of the acknowledgement.
@@ -122,7 +122,7 @@ struct Watcher {
     room: ChatId,
     live: Watch,
     /// Messages that were read from the ledger and not sent yet.
-    past: VecDeque<(i64, Line)>,
+    past: VecDeque<(i64, RoomMessage)>,
     /// The place after which to read on; `None` if the page has caught up.
     next_page: Option<i64>,
     /// Only messages that changed since then are read.
@@ -191,7 +191,7 @@ impl Watcher {
     }
 
     async fn read_on(&mut self, after: i64) -> Result<(), ledger::Fault> {
-        self.past = self.web.rooms.lines_after(&self.room, after, self.since, PAGE_BYTES).await?.into();
+        self.past = self.web.rooms.messages_after(&self.room, after, self.since, PAGE_BYTES).await?.into();
         self.next_page = self.past.back().map(|(place, _)| *place);
         Ok(())
     }
@@ -259,13 +259,13 @@ impl Web {
     /// Whether the agent has not written anything after this message, according to the ledger.
     async fn is_unanswered(&self, room: &ChatId, message: &MessageId) -> Result<bool, ledger::Fault> {
         let start = self.rooms.place_before_latest(room, LATEST, PAGE_BYTES).await?;
-        let latest = self.rooms.lines_after(room, start, None, PAGE_BYTES).await?;
+        let latest = self.rooms.messages_after(room, start, None, PAGE_BYTES).await?;
         let after = latest.iter().rev().take_while(|(_, line)| line.message != *message);
         Ok(!after.into_iter().any(|(_, line)| line.by_agent))
     }
 
     /// A message as JSON for the page. Text of an agent is also rendered to HTML.
-    pub(super) async fn shown(&self, whose: &str, line: &Line) -> Value {
+    pub(super) async fn shown(&self, whose: &str, line: &RoomMessage) -> Value {
         let html = if line.by_agent { self.renderer.html(whose, &line.text).await } else { None };
         json!({
             "message_id": line.message,
@@ -273,13 +273,13 @@ impl Web {
             "text": line.text,
             "html": html,
             "reply_to": line.reply_to,
-            "said": line.said.millis(),
+            "said": line.sent.millis(),
             "edited": line.edited.map(Moment::millis),
             "delivered": line.entry.as_ref().map(|_| line.delivered.is_some()),
         })
     }
 
-    pub(super) async fn news_of(&self, whose: &str, line: Line) -> News {
+    pub(super) async fn news_of(&self, whose: &str, line: RoomMessage) -> News {
         let data = self.shown(whose, &line).await.to_string();
         let at = Some(changed(&line));
         let awaits = line.entry.filter(|_| line.delivered.is_none());

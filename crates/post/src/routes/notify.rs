@@ -170,7 +170,7 @@ fn error_kind(refused: &Refused) -> &'static str {
         Refused::Malformed { .. } | Refused::ExchangeAddress => "invalid_request",
         Refused::TooLong { .. } => "too_long",
         Refused::CorrelationInUse => "correlation_in_use",
-        Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => "quota_exceeded",
+        Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => "quota_exceeded",
         Refused::InboxFull(_) => "inbox_full",
         Refused::Absent => "not_found",
         Refused::TimedOut { .. } => "timeout",

@@ -32,7 +32,7 @@ impl Bench {
         let time = Timepiece::wound(Moment::from_millis(NOW));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
         let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), time.clone())
             .await
             .unwrap();
         let (id, tenant) = (ConnectorId::new("con_1"), TenantId::new("ten_1"));

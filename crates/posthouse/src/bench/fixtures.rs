@@ -102,7 +102,7 @@ impl ServerFixture {
         let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
         let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
         let vault =
-            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
+            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone()).await?;
         let writer = ServerFixtureWriter {
             roster: ledger.roster(),
             keyring: vault.keyring(),

@@ -26,8 +26,8 @@ const FIRE_AT: &str = "2026-06-18T12:34:56.123456+00:00";
 async fn signer(clock: &Timepiece) -> Signer {
     let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
     let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
-    let house = ledger.house();
-    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, clock.clone());
+    let facts = ledger.facts();
+    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, clock.clone());
     vault.await.unwrap().signer(Algorithm::Es256).await.unwrap()
 }
 

@@ -12,8 +12,8 @@ use bus::Bus;
 use errand::Errand;
 use http::{Request, StatusCode};
 use ledger::{
-    AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
-    RenewedCredentials, TokenHash, Tokens, WhichCredentials,
+    AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
@@ -366,7 +366,7 @@ async fn trouble_with_the_ledger_is_passing_and_says_so() {
     let house = House::open().await;
     let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
     let other = ledger::Ledger::open(ledger::Location::Memory, house.clock.clone()).await.unwrap();
-    let vault = Vault::unlock(keys, other.vault(), Arc::new(Broken), &*other.house(), house.clock.clone())
+    let vault = Vault::unlock(keys, other.vault(), Arc::new(Broken), &*other.facts(), house.clock.clone())
         .await
         .unwrap();
     let relay = Relay::new(Parts {
@@ -412,7 +412,7 @@ broken! {
     async fn revoke_client(&self, client: &ClientId, now: Moment) -> bool;
     async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> bool;
     async fn grant_operator(&self, tenant: &TenantId, access: TokenHash, expires: Moment) -> bool;
-    async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: Pair, now: Moment) -> Option<LoginRecord>;
+    async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: TokenPair, now: Moment) -> Option<LoginRecord>;
     async fn logins(&self, of: Option<&TenantId>) -> Vec<LoginRecord>;
     async fn log_out(&self, login: &LoginId) -> bool;
     async fn refresh(&self, request: RefreshRequest) -> Renewal;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::{digest, hmac};
 use bytes::Bytes;
-use ledger::{HouseKey, HouseKeyKind, VaultRecords};
+use ledger::{ServerKey, ServerKeyKind, VaultRecords};
 use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{InstanceId, JobId, Secret};
 use serde_json::json;
@@ -23,14 +23,14 @@ pub(super) struct LoadedKeys {
 }
 
 struct Signing {
-    record: HouseKey,
+    record: ServerKey,
     algorithm: Algorithm,
     pair: Arc<SigningKeyPair>,
 }
 
 /// A secret with which an external scheduler signs.
 pub(super) struct Outside {
-    pub(super) record: HouseKey,
+    pub(super) record: ServerKey,
     pub(super) secret: Secret,
     /// The same end on the monotonic clock, in case the wall clock is set back.
     ends_at: Option<Instant>,
@@ -57,18 +57,18 @@ impl LoadedKeys {
         timepiece: &Timepiece,
     ) -> Result<Self, Fault> {
         let now = timepiece.now();
-        let open = |record: &HouseKey| keys.open(&context(record.kind, &record.name), &record.sealed);
+        let open = |record: &ServerKey| keys.open(&context(record.kind, &record.name), &record.sealed);
         let mut signing = Vec::new();
-        for record in living(records, HouseKeyKind::Signing, now).await? {
+        for record in living(records, ServerKeyKind::Signing, now).await? {
             let algorithm: Algorithm = record.algorithm.parse().map_err(|_| Fault::Broken)?;
             let pair = Arc::new(SigningKeyPair::read(algorithm, &record.name, &open(&record)?)?);
             signing.push(Signing { record, algorithm, pair });
         }
-        let master = living(records, HouseKeyKind::CronMaster, now).await?;
+        let master = living(records, ServerKeyKind::CronMaster, now).await?;
         let master = master.first().ok_or(Fault::Unsigned("there is no master key"))?;
         let master = hmac::Key::new(hmac::HMAC_SHA256, &open(master)?);
         let mut scheduler = Vec::new();
-        for record in living(records, HouseKeyKind::Scheduler, now).await? {
+        for record in living(records, ServerKeyKind::Scheduler, now).await? {
             let secret = keys.open_text(&context(record.kind, &record.name), &record.sealed)?;
             let ends_at = record.ends.map(|end| timepiece.instant() + end.since(now));
             scheduler.push(Outside { record, secret, ends_at });
@@ -140,12 +140,16 @@ impl LoadedKeys {
 
 /// Keys that have not ended. Ended keys are also deleted from the records, once they have ended by ledger time.
 /// Nothing is written when there are none.
-async fn living(records: &dyn VaultRecords, kind: HouseKeyKind, now: Moment) -> Result<Vec<HouseKey>, Fault> {
-    let mut keys = records.house_keys(kind).await?;
+async fn living(
+    records: &dyn VaultRecords,
+    kind: ServerKeyKind,
+    now: Moment,
+) -> Result<Vec<ServerKey>, Fault> {
+    let mut keys = records.server_keys(kind).await?;
     let all = keys.len();
     keys.retain(|key| key.ends.is_none_or(|end| end > now));
     if keys.len() < all {
-        records.forget_house_keys(kind).await?;
+        records.forget_server_keys(kind).await?;
     }
     Ok(keys)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::HouseKeyKind;
+use ledger::ServerKeyKind;
 use posthouse_time::Moment;
 use posthouse_wire::Secret;
 use posthouse_wire::cron::Stamp;
@@ -27,15 +27,15 @@ impl Signer {
     /// Issues a new secret; older ones stay valid for a day. The secret is returned only here.
     pub async fn rotate_scheduler_secret(&self) -> Result<Secret, Fault> {
         let (now, secret) = (self.0.timepiece.now(), random_hex(32)?);
-        let key = new_secret(&self.0.keys, HouseKeyKind::Scheduler, now, &secret)?;
-        self.0.records.succeed_house_key(key, now + OVERLAP).await?;
+        let key = new_secret(&self.0.keys, ServerKeyKind::Scheduler, now, &secret)?;
+        self.0.records.succeed_server_key(key, now + OVERLAP).await?;
         self.refresh().await?;
         Ok(secret)
     }
 
     /// Ends every secret now, so that every external call is refused. Returns false when there was none.
     pub async fn revoke_scheduler_secrets(&self) -> Result<bool, Fault> {
-        let ended = self.0.records.end_house_keys(HouseKeyKind::Scheduler, self.0.timepiece.now()).await?;
+        let ended = self.0.records.end_server_keys(ServerKeyKind::Scheduler, self.0.timepiece.now()).await?;
         self.refresh().await?;
         Ok(ended)
     }

@@ -50,7 +50,7 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
         canaries.push(key.expose().trim().split_once(':').unwrap().1.to_owned());
     }
     let backup = folder.path().join("backup.db");
-    safe.ledger.house().backup(&backup).await.unwrap();
+    safe.ledger.facts().backup(&backup).await.unwrap();
 
     // The search does find what is there: names are no secret.
     assert!(lies_in(&std::fs::read(&backup).unwrap(), "webhook_secret"));

@@ -84,7 +84,7 @@ pub async fn webhook_signer(vault: &Vault) -> WebhookSigner {
 }
 
 async fn unlock(ledger: &Ledger, clock: &Timepiece, keys: &Secret) -> Result<Vault, Fault> {
-    Vault::unlock(MasterKeys::read(keys)?, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+    Vault::unlock(MasterKeys::read(keys)?, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
         .await
 }
 

@@ -249,7 +249,7 @@ async fn a_login_is_found_by_its_tenant_and_refreshes_without_end() {
         assert!(stranger.is_none());
         safe.winds(hours(1000));
         assert!(bearer(&keyring, &login.access.access_token).await.is_none());
-        safe.ledger.house().prune().await.unwrap();
+        safe.ledger.facts().prune().await.unwrap();
         login = refreshes(&keyring, &login.refresh_token).await;
         assert_eq!(login.login, first);
     }

@@ -90,7 +90,7 @@ impl House {
         };
         roster.create_route(route).await.unwrap();
         let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
         let relay = relay::Relay::new(relay::Parts {

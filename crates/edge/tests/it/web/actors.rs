@@ -153,7 +153,7 @@ impl House {
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
         let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
         let relay = Relay::new(relay::Parts {
@@ -310,7 +310,7 @@ impl House {
 
     /// Author and text of everything in the room.
     pub async fn reads(&self, room: &str) -> Vec<(String, String)> {
-        let lines = self.rooms().lines_after(&room.into(), 0, None, usize::MAX).await.unwrap();
+        let lines = self.rooms().messages_after(&room.into(), 0, None, usize::MAX).await.unwrap();
         let author = |by_agent| if by_agent { "agent" } else { "person" }.to_owned();
         lines.into_iter().map(|(_, line)| (author(line.by_agent), line.text)).collect()
     }

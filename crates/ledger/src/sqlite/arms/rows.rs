@@ -71,7 +71,7 @@ pub(super) fn micros(moment: Moment) -> i64 {
 const A_STEP_US: u64 = 1_000_000;
 
 /// The columns of a job's pending arm that decide about its next state.
-pub(super) struct Standing {
+pub(super) struct PendingArm {
     pub key: ArmKey,
     /// An alarm has no instance and no history.
     pub is_alarm: bool,
@@ -88,7 +88,7 @@ pub(super) struct Standing {
     retry_at: Option<Moment>,
 }
 
-impl Standing {
+impl PendingArm {
     pub fn of_job(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner,
@@ -190,7 +190,7 @@ pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Re
 /// Arms a job's next known time in place of its pending arm, with the other fields of that arm.
 pub(super) fn succeed(
     db: &Connection,
-    before: &Standing,
+    before: &PendingArm,
     next: &Successor,
     now: Moment,
 ) -> rusqlite::Result<Due> {

@@ -39,8 +39,8 @@ impl House {
         let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
         let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
-        let (tokens, house) = (ledger.tokens(), ledger.house());
-        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
+        let (tokens, facts) = (ledger.tokens(), ledger.facts());
+        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*facts, time.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let public_url = "https://post.example".to_owned();
         let relay = Relay::new(relay::Parts {

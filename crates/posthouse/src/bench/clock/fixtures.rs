@@ -56,8 +56,8 @@ impl ClockFixture {
         let timepiece = Timepiece::wall();
         let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
         let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
-        let (house, now) = (ledger.house(), timepiece.now());
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
+        let (facts, now) = (ledger.facts(), timepiece.now());
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, timepiece).await?;
         let tenant = TenantId::mint(now.millis());
         let record = Tenant { id: tenant.clone(), name: "bench".to_owned(), created: now };
         made(ledger.roster().create_tenant(record).await?)?;
@@ -65,7 +65,7 @@ impl ClockFixture {
         let agents = stream::iter(0..agents).map(|at| writer.agent(at)).buffered(AT_ONCE);
         let agents = agents.try_collect().await?;
         // The ledger can be opened by the server only after the last handle is dropped.
-        drop((writer, vault, house, ledger));
+        drop((writer, vault, facts, ledger));
         Ok(Self { folder, agents })
     }
 

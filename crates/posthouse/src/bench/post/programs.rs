@@ -20,8 +20,8 @@ pub async fn passes(fixture: &ServerFixture) -> anyhow::Result<Vec<Secret>> {
     let timepiece = Timepiece::wall();
     let ledger = Ledger::open(Location::Folder(fixture.folder.clone()), timepiece.clone()).await?;
     let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(fixture.folder.join("vault.key"))?))?;
-    let house = ledger.house();
-    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
+    let facts = ledger.facts();
+    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, timepiece).await?;
     let keyring = vault.keyring();
     let mut passes = Vec::with_capacity(fixture.busy.len());
     for agent in &fixture.busy {
@@ -31,7 +31,7 @@ pub async fn passes(fixture: &ServerFixture) -> anyhow::Result<Vec<Secret>> {
         passes.push(grant.context("a fresh client was refused a token")?.access_token);
     }
     // The ledger can be opened by the server only after the last handle is dropped.
-    drop((keyring, vault, house, ledger));
+    drop((keyring, vault, facts, ledger));
     Ok(passes)
 }
 
