@@ -5,6 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{Method, StatusCode};
+use identity::ClientAddress;
 use ledger::Deed;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +80,7 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
     }
     let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let operation = format!("{} {asked}", request.method());
-    let caller = request.extensions().get::<relay::Caller>().map(|relay::Caller(address)| *address);
+    let caller = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     // In a separate task, so that the change is recorded even if the operator disconnects.
     let done = tokio::spawn(async move {
         let answer = next.run(request).await;

@@ -99,7 +99,19 @@ impl From<ledger::Fault> for Problem {
 
 impl From<relay::Fault> for Problem {
     fn from(fault: relay::Fault) -> Self {
-        Problem::fault(&fault, matches!(fault, relay::Fault::Ledger(ledger::Fault::Full)))
+        match fault {
+            relay::Fault::Ledger(fault) => fault.into(),
+            relay::Fault::Identity(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<identity::Fault> for Problem {
+    fn from(fault: identity::Fault) -> Self {
+        match fault {
+            identity::Fault::Ledger(fault) => fault.into(),
+            identity::Fault::Vault(fault) => Problem::fault(&fault, false),
+        }
     }
 }
 
@@ -107,7 +119,8 @@ impl From<clock::Fault> for Problem {
     fn from(fault: clock::Fault) -> Self {
         match fault {
             clock::Fault::Ledger(fault) => fault.into(),
-            clock::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            clock::Fault::Identity(fault) => fault.into(),
+            clock::Fault::Vault(fault) => Problem::fault(&fault, false),
         }
     }
 }
@@ -117,7 +130,8 @@ impl From<edge::Fault> for Problem {
         match fault {
             edge::Fault::Ledger(fault) => fault.into(),
             edge::Fault::Relay(fault) => fault.into(),
-            edge::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            edge::Fault::Identity(fault) => fault.into(),
+            edge::Fault::Vault(fault) => Problem::fault(&fault, false),
         }
     }
 }
@@ -126,7 +140,8 @@ impl From<post::Fault> for Problem {
     fn from(fault: post::Fault) -> Self {
         match fault {
             post::Fault::Ledger(fault) => fault.into(),
-            post::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            post::Fault::Vault(fault) => Problem::fault(&fault, false),
+            post::Fault::Identity(fault) => fault.into(),
             post::Fault::Relay(fault) => fault.into(),
             post::Fault::Clock(fault) => fault.into(),
         }

@@ -46,8 +46,8 @@ pub use receipts::{
 };
 pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
 pub use roster::{
-    AgentCreated, AgentToCreate, Bot, Created, Discriminator, Generation, HoldBack, HttpCredentials,
-    Identity, Instance, Removed, Roster, Route, RouteTo, Tenant,
+    AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
+    Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
 pub use server_facts::ServerFacts;
 pub use sqlite::{Ledger, Location};

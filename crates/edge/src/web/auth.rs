@@ -11,10 +11,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{Method, request};
+use identity::{Authentication, Principal};
 use ledger::Invitation;
 use relay::RequestControl;
 
-use super::invitations::fingerprint;
 use super::problem::Problem;
 use super::routes::ChatPage;
 use super::session::cookie;
@@ -23,6 +23,12 @@ use super::{NAME, page};
 /// The invitation that a request is authenticated by.
 #[derive(Clone, Debug)]
 pub(super) struct Visitor(pub(super) Arc<Invitation>);
+
+impl Visitor {
+    pub fn principal(&self) -> Principal {
+        Principal::Person(Arc::clone(&self.0))
+    }
+}
 
 /// Middleware of every route of the page: refuses requests of other sites, and sets the headers of every response.
 pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, next: Next) -> Response {
@@ -43,20 +49,18 @@ pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, 
 
 /// Middleware of every route that needs a session.
 pub(super) async fn admit(State(chat): State<ChatPage>, mut request: Request, next: Next) -> Response {
-    let invitation = match cookie(request.headers(), &chat.cookie_name()) {
-        Some(session) => chat.web.invitations.session(&fingerprint(session)).await,
-        None => Ok(None),
-    };
-    match invitation {
-        Ok(Some(invitation)) => {
-            let principal = format!("invitation:{}", invitation.id);
-            if RequestControl::proven(request.extensions(), &principal, Some(&invitation.tenant)).is_err() {
+    let session = cookie(request.headers(), &chat.cookie_name());
+    match chat.identity.authenticator.person(session).await {
+        Ok(Authentication::Known(Principal::Person(invitation))) => {
+            let principal = Principal::Person(Arc::clone(&invitation));
+            let (counted_as, tenant) = (principal.limit_key(), principal.tenant());
+            if RequestControl::proven(request.extensions(), &counted_as, tenant).is_err() {
                 return Problem::TOO_MANY_STREAMS.into_response();
             }
-            request.extensions_mut().insert(Visitor(Arc::new(invitation)));
+            request.extensions_mut().insert(Visitor(invitation));
             next.run(request).await
         }
-        Ok(None) => {
+        Ok(_) => {
             chat.metrics.refused(NAME, "not_invited");
             Problem::NOT_INVITED.into_response()
         }

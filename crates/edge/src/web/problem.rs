@@ -115,3 +115,9 @@ impl From<ledger::Fault> for Problem {
         Fault::from(fault).into()
     }
 }
+
+impl From<identity::Fault> for Problem {
+    fn from(fault: identity::Fault) -> Self {
+        Fault::from(fault).into()
+    }
+}

@@ -10,10 +10,11 @@ use axum::{Json, Router, middleware};
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
+use identity::{ClientAddress, Identity};
 use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
-use relay::{Caller, Relay, STOP};
+use relay::{Relay, STOP};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use super::enrol::{Enrol, EnrolRefused};
 use super::invitations::fingerprint;
 use super::person::source;
 use super::problem::Problem;
-use super::{LIMIT, Web, identity, page, session, stream};
+use super::{LIMIT, Web, bot_ref, page, session, stream};
 use crate::bots::Bots;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
@@ -46,6 +47,7 @@ pub struct ChatPage {
     pub intake: Intake,
     pub bots: Bots,
     pub relay: Relay,
+    pub identity: Identity,
     pub enrol: Arc<dyn Enrol>,
     pub audit: Arc<dyn Audit>,
     pub metrics: Arc<Metrics>,
@@ -100,7 +102,7 @@ async fn front(State(chat): State<ChatPage>) -> Response {
 
 /// Lists the agents this visitor can talk to, and names the visitor.
 async fn agents(State(chat): State<ChatPage>, Extension(Visitor(invited)): Extension<Visitor>) -> PageResult {
-    let mut here = chat.relay.roster().instances(Some(&invited.tenant)).await?;
+    let mut here = chat.identity.roster.records().instances(Some(&invited.tenant)).await?;
     here.retain(|agent| invited.covers(&agent.tenant, &agent.id));
     here.truncate(AGENTS);
     let agents: Vec<Value> = here
@@ -124,7 +126,7 @@ struct Named {
 async fn connect(
     State(chat): State<ChatPage>,
     Extension(Visitor(invited)): Extension<Visitor>,
-    caller: Option<Extension<Caller>>,
+    address: Option<Extension<ClientAddress>>,
     body: Body,
 ) -> Result<Response, Problem> {
     if !invited.owner {
@@ -135,7 +137,7 @@ async fn connect(
     if !id::is_name(&name) || name.starts_with("inst_") {
         return Err(UNFIT_NAME);
     }
-    let caller = caller.map(|Extension(Caller(address))| address);
+    let caller = address.map(|Extension(ClientAddress(address))| address);
     // A task of its own, so that the audit record is stored even if the browser disconnects.
     let done = tokio::spawn(async move {
         let made = match chat.enrol.enrol(&invited.tenant, &name).await {
@@ -178,7 +180,7 @@ async fn enter(
     body: Body,
 ) -> PageResult {
     let Entering { agent } = read(body)?;
-    let agent = chat.relay.roster().instance(&agent).await?.ok_or(Problem::NOT_FOUND)?;
+    let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(Problem::NOT_FOUND)?;
     if !invited.covers(&agent.tenant, &agent.id) {
         return Err(Problem::NOT_FOUND);
     }
@@ -238,7 +240,7 @@ async fn speak(
         return Err(Problem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
     let room = open(&chat, &visitor, &room.into()).await?;
-    let Some(bot) = chat.bots.find(&identity(&room.instance)).await? else { return Err(Problem::NOT_FOUND) };
+    let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else { return Err(Problem::NOT_FOUND) };
     let platform: Arc<dyn Platform> = chat.web.clone();
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
@@ -248,7 +250,7 @@ async fn speak(
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
     let _lock = chat.web.locks.lock(&room.id).await;
-    let mut result = chat.intake.take(&platform, &bot, reading).await?;
+    let mut result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
     let entry = match (result.entries.pop(), result.full) {
         (Some(entry), _) => entry,
         (None, Some(LimitReached::Tenant)) => return Err(Problem::STORAGE_FULL),

@@ -128,7 +128,7 @@ impl PeerConnection {
 
     /// From now on, counts against the network of this address. False if it has no room left.
     pub fn counts_against(&self, address: IpAddr) -> bool {
-        self.moves_to(Holder::Address(relay::network(address)))
+        self.moves_to(Holder::Address(identity::network(address)))
     }
 
     pub fn is_at_capacity(&self) -> bool {

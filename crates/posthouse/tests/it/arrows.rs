@@ -19,14 +19,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("posthouse-agent", &["posthouse-wire", "posthouse-time"]),
     ("ledger", &["posthouse-wire", "posthouse-time"]),
     ("vault", &["ledger", "posthouse-wire", "posthouse-time"]),
-    ("relay", &["bus", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
-    ("edge", &["relay", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
-    ("clock", &["relay", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
-    ("post", &["relay", "clock", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
+    ("identity", &["bus", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
+    ("relay", &["identity", "bus", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
+    ("edge", &["identity", "relay", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
+    ("clock", &["identity", "relay", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"]),
+    (
+        "post",
+        &["identity", "relay", "clock", "vault", "errand", "ledger", "posthouse-wire", "posthouse-time"],
+    ),
     ("workshop", &["skill", "post", "clock", "ledger", "posthouse-wire", "posthouse-time"]),
     (
         "console",
-        &["relay", "edge", "clock", "post", "workshop", "ledger", "posthouse-wire", "posthouse-time"],
+        &[
+            "identity",
+            "relay",
+            "edge",
+            "clock",
+            "post",
+            "workshop",
+            "ledger",
+            "posthouse-wire",
+            "posthouse-time",
+        ],
     ),
 ];
 
