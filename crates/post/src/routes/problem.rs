@@ -194,7 +194,7 @@ mod tests {
     fn a_refusal_that_passes_says_when_to_come_back() {
         for (problem, seconds) in [
             (Problem::from(Refused::OverQuota("too many questions")), Some("60")),
-            (Refused::InboxFull(ledger::Full::Inbox).into(), Some("60")),
+            (Refused::InboxFull(ledger::LimitReached::Inbox).into(), Some("60")),
             (Refusal::Barred.into(), Some("60")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)).into(), Some("5")),
             (Refused::Absent.into(), None),
