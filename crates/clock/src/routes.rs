@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_kit::{RequestControl, read_body};
+use http_kit::{RequestControl, ShuttingDown, completed, read_body};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{BadField, Cancel, Listing, Provision};
 use posthouse_wire::{InstanceId, JobId};
@@ -46,14 +46,8 @@ pub fn routes(clock: &Clock) -> Router {
 /// Runs a request to its end even if the client hangs up. Otherwise it could end between a commit and the steps
 /// that must follow it, and an arm that is stored but not in the heap would never fire.
 async fn to_the_end(State(clock): State<Clock>, request: Request, next: Next) -> Response {
-    match clock.0.tasks.spawn(next.run(request)).await {
-        Ok(response) => response,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The task is never cancelled, so the runtime itself is shutting down.
-            Err(_) => unavailable(&Fault::from(ledger::Fault::Closed)),
-        },
-    }
+    let response = completed(clock.0.tasks.spawn(next.run(request))).await;
+    response.unwrap_or_else(|ShuttingDown| unavailable(&Fault::from(ledger::Fault::Closed)))
 }
 
 async fn provision(State(clock): State<Clock>, request: Request) -> Response {

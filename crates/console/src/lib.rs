@@ -22,7 +22,6 @@ mod inbox;
 mod invites;
 mod jobs;
 mod keys;
-mod listing;
 mod messages;
 mod problem;
 mod receipts;

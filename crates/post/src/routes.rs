@@ -22,7 +22,7 @@ use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use http_kit::{Problem, RequestControl, read_body};
+use http_kit::{Problem, RequestControl, ShuttingDown, completed, read_body};
 
 use self::fields::Fields;
 use crate::conversation::LONGEST_TEXT;
@@ -120,13 +120,9 @@ impl Door {
         R: Into<Problem> + Send + 'static,
         F: Future<Output = Result<T, R>> + Send + 'static,
     {
-        match self.post.0.tasks.spawn(work(self.post.clone())).await {
+        match completed(self.post.0.tasks.spawn(work(self.post.clone()))).await {
             Ok(done) => done.map_err(Into::into),
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The task is never cancelled, so the runtime is shutting down.
-                Err(_) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
-            },
+            Err(ShuttingDown) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use http_kit::{BoundedBody, ClientAddress, UnreadBody};
+use http_kit::{BoundedBody, ClientAddress, ShuttingDown, UnreadBody, completed};
 use ledger::{Audit, Deed, Full, Line, Room};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
@@ -153,7 +153,8 @@ async fn connect(
         chat.audit.note(deed).await?;
         made
     });
-    let enrolled_agent = done.await.map_err(|_| ChatProblem::BROKEN)??;
+    let made = completed(done).await.map_err(|ShuttingDown| ledger::Fault::Closed)?;
+    let enrolled_agent = made?;
     tracing::info!(instance.id = %enrolled_agent.instance, "an agent was created on the web chat page");
     Ok((StatusCode::CREATED, Json(enrolled_agent.shown())).into_response())
 }
