@@ -10,8 +10,14 @@ use tokio::sync::broadcast;
 pub enum Word {
     /// A bot, its routes, or the list of people who may write to it was changed.
     BotChanged { platform: String, bot: String },
-    /// Agents, connectors, aliases or permissions of a tenant were changed.
+    /// Agents, connectors, aliases, permissions or access tokens of a tenant were changed.
     TenantChanged { tenant: String },
+    /// The settings of an agent were changed, or it was removed.
+    AgentChanged { instance: String },
+    /// A client credential was revoked.
+    ClientEnded { client: String },
+    /// A login has ended.
+    LoginEnded { login: String },
     /// Anything in the roster may have changed. Cached data may be stale.
     RosterChanged,
     /// A gateway credential was revoked. Its sockets must close.

@@ -201,7 +201,7 @@ impl Clock {
     /// Calls the wake URL of an agent that is not running, once per series of attempts. The answer does not
     /// matter, so the call runs in the background. Returns false if the agent has no wake URL.
     async fn poke(&self, arm: &Arm, occasion: &'static str) -> bool {
-        match self.0.relay.roster().instance(&arm.instance).await {
+        match self.0.identity.roster.records().instance(&arm.instance).await {
             Ok(Some(instance)) if instance.wake_url.is_some() => {
                 self.poke_soon(&arm.instance, occasion);
                 true

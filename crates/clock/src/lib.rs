@@ -13,7 +13,6 @@
 
 mod alarm;
 mod arm;
-mod auth;
 mod callback;
 mod cancelled_during_claim;
 mod clock;

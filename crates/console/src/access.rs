@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use http_kit::Page;
-use ledger::{AccessRule, Decision, Identity, Pairing, Subject};
+use ledger::{AccessRule, BotRef, Decision, Pairing, Subject};
 use posthouse_wire::{BotId, Platform, UserId};
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub(crate) async fn list(
         (None, None) => None,
         _ => return Err(AdminProblem::malformed("`platform` and `bot` must be given together")),
     };
-    let access = console.edge.access();
+    let access = console.identity.gate.access();
     let mut all: Vec<ShownAccess> =
         access.pairings(on.as_ref()).await?.into_iter().map(shown_pairing).collect();
     all.extend(access.rules(on.as_ref()).await?.into_iter().map(shown_rule));
@@ -118,7 +118,7 @@ pub(crate) async fn decide(
         Verb::Allow => Decision::Allowed,
         Verb::Deny => Decision::Denied,
     };
-    let access = console.edge.access();
+    let access = console.identity.gate.access();
     let rule = match (new.code, new.subject) {
         (Some(code), None) => access.decide_by_code(&on, &code, decision).await?.ok_or_else(|| {
             let detail =
@@ -163,7 +163,7 @@ pub(crate) async fn remove(
 ) -> Result<Json<Forgotten>, AdminProblem> {
     let on = console.closable(&platform, &bot).await?;
     let subject = read_subject(&one.subject)?;
-    if !console.edge.access().forget(&on, &subject).await? {
+    if !console.identity.gate.access().forget(&on, &subject).await? {
         let detail = format!("there is no decision and no request of {subject} for {platform}:{bot}");
         return Err(AdminProblem::absent("no_such_subject", detail));
     }
@@ -179,13 +179,13 @@ fn read_subject(text: &str) -> Result<Subject, AdminProblem> {
 
 impl Parts {
     /// A bot whose senders the operator admits.
-    async fn closable(&self, platform: &str, bot: &str) -> Result<Identity, AdminProblem> {
+    async fn closable(&self, platform: &str, bot: &str) -> Result<BotRef, AdminProblem> {
         let record = self.bot(platform, bot).await?;
         if self.is_built_in(&record.platform) {
             let detail =
                 format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
             return Err(AdminProblem::conflict("built_in", detail));
         }
-        Ok(Identity { platform: record.platform, bot: record.id })
+        Ok(BotRef { platform: record.platform, bot: record.id })
     }
 }

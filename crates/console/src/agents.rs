@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
-use ledger::{Generation, HoldBack, Identity, Instance, Tenant, Unread};
+use identity::{Enrolment, NotEnrolled};
+use ledger::{BotRef, Generation, HoldBack, Instance, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
-use relay::{Enrolment, NotEnrolled};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::agents::connections::ShownConnection;
@@ -143,7 +143,7 @@ impl Parts {
         name_or_id: &str,
         tenant: Option<&str>,
     ) -> Result<(Tenant, Instance), AdminProblem> {
-        let roster = self.relay.roster();
+        let roster = self.identity.roster.records();
         let absent = || AdminProblem::absent("no_such_agent", format!("there is no agent `{name_or_id}`"));
         let tenant = match tenant {
             Some(tenant) => Some(self.tenant(tenant).await?),
@@ -172,8 +172,8 @@ impl Parts {
     }
 
     /// The bots whose routes lead to this agent, without the built-in ones.
-    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<Identity>, AdminProblem> {
-        let mut bots = self.relay.roster().identities(of).await?;
+    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<BotRef>, AdminProblem> {
+        let mut bots = self.identity.roster.records().identities(of).await?;
         bots.retain(|identity| !self.is_built_in(&identity.platform));
         Ok(bots)
     }
@@ -188,7 +188,7 @@ impl Parts {
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
         let cron = self.cron(&instance);
-        let cursor = self.relay.roster().stream_cursor(&instance.id).await?;
+        let cursor = self.identity.roster.records().stream_cursor(&instance.id).await?;
         Ok(ShownAgent {
             cron,
             stream_cursor: cursor.unwrap_or_else(|| relay::STOCK_CURSOR.to_owned()),
@@ -205,13 +205,13 @@ impl Parts {
             unread_bytes: unread.bytes,
             bots: bots
                 .into_iter()
-                .map(|Identity { platform, bot }| ShownIdentity { platform, id: bot })
+                .map(|BotRef { platform, bot }| ShownIdentity { platform, id: bot })
                 .collect(),
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
-            hold_back: self.relay.roster().hold_back(&instance.id).await?.as_str(),
+            hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -219,10 +219,10 @@ impl Parts {
 }
 
 /// `PLATFORM:ID`.
-pub(crate) fn identity(text: &str) -> Result<Identity, AdminProblem> {
+pub(crate) fn identity(text: &str) -> Result<BotRef, AdminProblem> {
     match text.split_once(':') {
         Some((platform, bot)) if !platform.is_empty() && !bot.is_empty() => {
-            Ok(Identity { platform: platform.into(), bot: bot.into() })
+            Ok(BotRef { platform: platform.into(), bot: bot.into() })
         }
         _ => Err(AdminProblem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
     }
@@ -232,14 +232,14 @@ pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Page<ShownAgent>>, AdminProblem> {
-    let roster = console.relay.roster();
+    let roster = console.identity.roster.records();
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let instances = roster.instances(only.as_ref()).await?;
     // Names contain no slash, so keys are unique.
     let key = |instance: &Instance| format!("{}/{}", name_of(&instance.tenant), instance.name);
     let page = Page::of_sorted(instances, key, which.after.as_deref(), PAGE.clamp(which.limit));
-    let unread: HashMap<InstanceId, Unread> = console.relay.inbox().backlogs().await?.into_iter().collect();
+    let unread: HashMap<InstanceId, Unread> = console.inbox.backlogs().await?.into_iter().collect();
     let mut items = Vec::with_capacity(page.items.len());
     for instance in page.items {
         let unread = unread.get(&instance.id).copied().unwrap_or_default();
@@ -266,7 +266,7 @@ pub(crate) async fn create(
         built_in: console.built_in.clone(),
         with_http_credentials: true,
     };
-    let enrolled = console.relay.enrol(wanted).await?.map_err(not_enrolled)?;
+    let enrolled = console.identity.accounts.enrol(wanted).await?.map_err(not_enrolled)?;
     let credential = Credential::new(
         &console,
         &enrolled.tenant,
@@ -300,7 +300,7 @@ pub(crate) async fn show(
     QueryParams(inside): QueryParams<Inside>,
 ) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
-    let unread = console.relay.inbox().size(&instance.id).await?;
+    let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }
 
@@ -312,10 +312,18 @@ pub(crate) async fn change(
 ) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {
-        (console.wake_url)(url).map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
+        console
+            .identity
+            .accounts
+            .check_wake_url(url)
+            .map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
     }
     if let Some(Some(url)) = &change.callback_url {
-        console.relay.check_callback(url).map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
+        console
+            .identity
+            .accounts
+            .check_callback(url)
+            .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
     if let Some(hold_back) = hold_back {
@@ -323,7 +331,7 @@ pub(crate) async fn change(
     }
     if let Some(generation) = generation {
         let gateway = change.gateway_id.as_ref();
-        if !console.relay.roster().pin_generation(&instance.id, gateway, generation).await? {
+        if !console.identity.roster.records().pin_generation(&instance.id, gateway, generation).await? {
             let detail = format!("agent `{}` has no such gateway credential", instance.name);
             return Err(AdminProblem::absent("no_such_gateway", detail));
         }
@@ -332,19 +340,19 @@ pub(crate) async fn change(
         }
     }
     if let Some(wake_url) = change.wake_url {
-        console.relay.roster().set_wake_url(&instance.id, wake_url.as_deref()).await?;
-        console.relay.tenant_changed(&tenant.id);
+        console.identity.roster.records().set_wake_url(&instance.id, wake_url.as_deref()).await?;
+        console.identity.roster.agent_changed(&instance.id);
         instance.wake_url = wake_url;
     }
     if let Some(callback_url) = change.callback_url {
-        console.relay.roster().set_callback_url(&instance.id, callback_url.as_deref()).await?;
-        console.relay.tenant_changed(&tenant.id);
+        console.identity.roster.records().set_callback_url(&instance.id, callback_url.as_deref()).await?;
+        console.identity.roster.agent_changed(&instance.id);
         instance.callback_url = callback_url;
     }
     if let Some(cursor) = change.stream_cursor {
-        console.relay.roster().set_stream_cursor(&instance.id, cursor.as_deref()).await?;
+        console.identity.roster.records().set_stream_cursor(&instance.id, cursor.as_deref()).await?;
     }
-    let unread = console.relay.inbox().size(&instance.id).await?;
+    let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }
 
@@ -361,6 +369,6 @@ pub(crate) async fn remove(
     QueryParams(inside): QueryParams<Inside>,
 ) -> Result<Json<RemovedAgent>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
-    console.relay.remove_agent(&instance.id).await?;
+    console.identity.accounts.remove_agent(&instance.id).await?;
     Ok(Json(RemovedAgent { tenant: tenant.name, name: instance.name, instance_id: instance.id }))
 }

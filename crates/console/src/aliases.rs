@@ -78,7 +78,7 @@ pub(crate) async fn create(
         let detail = format!("the agent of an alias must have 1 to {LONGEST} bytes");
         return Err(AdminProblem::unfit("bad_agent", detail));
     }
-    if console.relay.roster().instance_named(&tenant.id, &name).await?.is_some() {
+    if console.identity.roster.records().instance_named(&tenant.id, &name).await?.is_some() {
         let detail = format!("tenant `{}` has an agent `{name}`: choose another alias", tenant.name);
         return Err(AdminProblem::conflict("taken", detail));
     }

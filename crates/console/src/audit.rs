@@ -76,7 +76,7 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
     }
     let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let operation = format!("{} {asked}", request.method());
-    let caller = request.extensions().get().map(|ClientAddress(address)| *address);
+    let caller = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     // In a separate task, so that the change is recorded even if the operator disconnects.
     let done = tokio::spawn(async move {
         let answer = next.run(request).await;

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use edge::{BotDraft, NotKept};
 use http_kit::Page;
-use ledger::{Bot, Discriminator, Identity, PrincipalPolicy, Removed, Route};
+use ledger::{Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -85,7 +85,7 @@ pub(crate) struct ShownBot {
 
 impl Parts {
     async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, AdminProblem> {
-        let identity = Identity { platform: record.platform, bot: record.id };
+        let identity = BotRef { platform: record.platform, bot: record.id };
         let open = self.edge.bots().find(&identity).await?;
         let mut secrets: Vec<String> =
             open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
@@ -113,7 +113,7 @@ impl Parts {
     }
 
     pub(crate) async fn bot(&self, platform: &str, bot: &str) -> Result<Bot, AdminProblem> {
-        let found = self.relay.roster().bot(&platform.into(), &bot.into()).await?;
+        let found = self.identity.roster.records().bot(&platform.into(), &bot.into()).await?;
         found.ok_or_else(|| AdminProblem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")))
     }
 }
@@ -122,14 +122,14 @@ pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Page<ShownBot>>, AdminProblem> {
-    let mut bots = console.relay.roster().bots().await?;
+    let mut bots = console.identity.roster.records().bots().await?;
     bots.retain(|bot| match &which.platform {
         Some(platform) => bot.platform == *platform,
         None => !console.is_built_in(&bot.platform),
     });
     let key = |bot: &Bot| format!("{}:{}", bot.platform, bot.id);
     let page = Page::of_sorted(bots, key, which.after.as_deref(), PAGE.clamp(which.limit));
-    let routes = console.relay.roster().routes().await?;
+    let routes = console.identity.roster.records().routes().await?;
     let mut items = Vec::with_capacity(page.items.len());
     for bot in page.items {
         items.push(console.shown_bot(bot, &routes).await?);
@@ -232,7 +232,7 @@ pub(crate) async fn show(
     Path((platform, bot)): Path<(String, String)>,
 ) -> Result<Json<ShownBot>, AdminProblem> {
     let record = console.bot(&platform, &bot).await?;
-    let routes = console.relay.roster().routes().await?;
+    let routes = console.identity.roster.records().routes().await?;
     Ok(Json(console.shown_bot(record, &routes).await?))
 }
 
@@ -253,10 +253,10 @@ pub(crate) async fn change(
         let detail = format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
         return Err(AdminProblem::conflict("built_in", detail));
     }
-    let identity = Identity { platform: record.platform, bot: record.id };
-    console.edge.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
+    let identity = BotRef { platform: record.platform, bot: record.id };
+    console.identity.gate.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
     let record = console.bot(&platform, &bot).await?;
-    let routes = console.relay.roster().routes().await?;
+    let routes = console.identity.roster.records().routes().await?;
     let state = if change.open { "open to all" } else { "closed to unknown senders" };
     let about = About::new(format!("{platform}:{bot} is {state}"));
     Ok((Extension(about), Json(console.shown_bot(record, &routes).await?)))
@@ -277,7 +277,7 @@ pub(crate) async fn remove(
         let detail = format!("bots of platform `{platform}` are removed with their agents");
         return Err(AdminProblem::conflict("built_in", detail));
     }
-    let identity = Identity { platform: record.platform, bot: record.id };
+    let identity = BotRef { platform: record.platform, bot: record.id };
     match console.edge.release_bot(&identity).await? {
         Removed::Gone | Removed::Absent => {
             Ok(Json(RemovedBot { platform: identity.platform, id: identity.bot }))

@@ -90,9 +90,8 @@ pub(crate) async fn list(
         None => None,
     };
     let names = Names::read(&console, only.as_ref()).await?;
-    let fault = relay::Fault::from;
-    let clients = console.relay.keyring().clients(only.as_ref()).await.map_err(fault)?;
-    let logins = console.relay.keyring().logins(only.as_ref()).await.map_err(fault)?;
+    let clients = console.identity.accounts.clients(only.as_ref()).await?;
+    let logins = console.identity.accounts.logins(only.as_ref()).await?;
     let told = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
     let clients = clients.into_iter().map(|client| ShownClient {
         id: client.client.to_string(),
@@ -162,15 +161,15 @@ pub(crate) async fn remove(
     Path(id): Path<String>,
 ) -> Result<Json<Ended>, AdminProblem> {
     let known = match id.starts_with("log_") {
-        true => console.relay.log_out(&id.as_str().into()).await?,
-        false => console.relay.revoke_client(&id.as_str().into()).await?,
+        true => console.identity.accounts.log_out(&id.as_str().into()).await?,
+        false => console.identity.accounts.revoke_client(&id.as_str().into()).await?,
     };
     if known { Ok(Json(Ended { id })) } else { Err(absent(&id)) }
 }
 
 impl Parts {
     async fn client(&self, owner: Owner) -> Result<What, AdminProblem> {
-        let made = self.relay.create_client(&owner).await?;
+        let made = self.identity.accounts.create_client(&owner).await?;
         // It can have been removed since it was looked up.
         let (client_id, secret) = made.ok_or_else(|| absent(owner.client().as_str()))?;
         let token_url = format!("{}/oauth/token", self.public_url);
@@ -178,7 +177,7 @@ impl Parts {
     }
 
     async fn login(&self, instance: &Instance) -> Result<What, AdminProblem> {
-        let login = self.relay.log_in(&instance.id).await?;
+        let login = self.identity.accounts.log_in(&instance.id).await?;
         let login = login.ok_or_else(|| absent(instance.id.as_str()))?;
         Ok(What::Login {
             auth: self.auth(&login),
@@ -197,7 +196,7 @@ struct Names {
 
 impl Names {
     async fn read(console: &Parts, only: Option<&TenantId>) -> Result<Self, AdminProblem> {
-        let roster = console.relay.roster();
+        let roster = console.identity.roster.records();
         let tenants = roster.tenants().await?;
         let instances = roster.instances(only).await?;
         Ok(Self {

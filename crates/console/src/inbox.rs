@@ -51,7 +51,7 @@ impl Parts {
             let (tenant, instance) = self.agent(agent, which.tenant.as_deref()).await?;
             return Ok(HashMap::from([(instance.id, (tenant.name, instance.name))]));
         }
-        let roster = self.relay.roster();
+        let roster = self.identity.roster.records();
         let only = match &which.tenant {
             Some(tenant) => Some(self.tenant(tenant).await?.id),
             None => None,
@@ -73,8 +73,8 @@ pub(crate) async fn sizes(
 ) -> Result<Json<Page<Size>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
-        (Some(_), Some(id)) => vec![(id.clone(), console.relay.inbox().size(id).await?)],
-        _ => console.relay.inbox().backlogs().await?,
+        (Some(_), Some(id)) => vec![(id.clone(), console.inbox.size(id).await?)],
+        _ => console.inbox.backlogs().await?,
     };
     let sized = |(instance_id, unread): (InstanceId, Unread)| {
         let (tenant, agent) = names.get(&instance_id)?.clone();
@@ -93,7 +93,7 @@ pub(crate) async fn dead_letters(
     let names = console.asked_for(&which).await?;
     let only = which.agent.as_ref().and_then(|_| names.keys().next());
     let at_most = u16::try_from(PAGE.largest).unwrap_or(u16::MAX);
-    let letters = console.relay.inbox().dead_letters(only, at_most).await?;
+    let letters = console.inbox.dead_letters(only, at_most).await?;
     let shown = letters.into_iter().filter_map(|letter| {
         let (tenant, agent) = names.get(&letter.instance)?.clone();
         Some(ShownDeadLetter {

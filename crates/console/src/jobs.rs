@@ -74,7 +74,7 @@ struct Names {
 
 impl Names {
     async fn shown(&mut self, console: &Parts, arm: Arm) -> Result<ShownJob, AdminProblem> {
-        let roster = console.relay.roster();
+        let roster = console.identity.roster.records();
         if !self.agents.contains_key(&arm.instance) {
             let found = roster.instance(&arm.instance).await?;
             self.agents.insert(arm.instance.clone(), found.map_or_else(String::new, |agent| agent.name));

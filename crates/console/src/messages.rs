@@ -62,7 +62,7 @@ const BORDERS: usize = 8;
 
 impl Parts {
     async fn by_id(&self, id: &str) -> Result<Option<Story>, AdminProblem> {
-        let traces = self.relay.traces();
+        let traces = &self.traces;
         match id.get(..4) {
             Some("ent_") => Ok(traces.entry(&EntryId::from(id)).await?),
             Some("act_") => Ok(traces.action(&ActionId::from(id)).await?),
@@ -76,7 +76,7 @@ impl Parts {
         let Some((platform, rest)) = text.split_once(':') else { return Ok(Vec::new()) };
         for (at, _) in rest.rmatch_indices(':').take(BORDERS) {
             let (chat, message) = (rest[..at].into(), rest[at + 1..].into());
-            let stories = self.relay.traces().message(&platform.into(), &chat, &message).await?;
+            let stories = self.traces.message(&platform.into(), &chat, &message).await?;
             if !stories.is_empty() {
                 return Ok(stories);
             }
@@ -94,7 +94,7 @@ pub(crate) async fn trace(
         stories = console.by_message(&id).await?;
         // Programs choose dispatch ids, and one may look like the id of a message: then both are shown.
         if is_dispatch_id(&id) {
-            stories.extend(console.relay.traces().dispatch(&DispatchId::from(id.as_str())).await?);
+            stories.extend(console.traces.dispatch(&DispatchId::from(id.as_str())).await?);
         }
     }
     if stories.is_empty() {

@@ -77,7 +77,19 @@ impl From<ledger::Fault> for AdminProblem {
 
 impl From<relay::Fault> for AdminProblem {
     fn from(fault: relay::Fault) -> Self {
-        AdminProblem::fault(&fault, matches!(fault, relay::Fault::Ledger(ledger::Fault::Full)))
+        match fault {
+            relay::Fault::Ledger(fault) => fault.into(),
+            relay::Fault::Identity(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<identity::Fault> for AdminProblem {
+    fn from(fault: identity::Fault) -> Self {
+        match fault {
+            identity::Fault::Ledger(fault) => fault.into(),
+            identity::Fault::Vault(fault) => AdminProblem::fault(&fault, false),
+        }
     }
 }
 
@@ -85,7 +97,8 @@ impl From<clock::Fault> for AdminProblem {
     fn from(fault: clock::Fault) -> Self {
         match fault {
             clock::Fault::Ledger(fault) => fault.into(),
-            clock::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            clock::Fault::Identity(fault) => fault.into(),
+            clock::Fault::Vault(fault) => AdminProblem::fault(&fault, false),
         }
     }
 }
@@ -95,7 +108,8 @@ impl From<edge::Fault> for AdminProblem {
         match fault {
             edge::Fault::Ledger(fault) => fault.into(),
             edge::Fault::Relay(fault) => fault.into(),
-            edge::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            edge::Fault::Identity(fault) => fault.into(),
+            edge::Fault::Vault(fault) => AdminProblem::fault(&fault, false),
         }
     }
 }
@@ -104,7 +118,8 @@ impl From<post::Fault> for AdminProblem {
     fn from(fault: post::Fault) -> Self {
         match fault {
             post::Fault::Ledger(fault) => fault.into(),
-            post::Fault::Vault(fault) => relay::Fault::from(fault).into(),
+            post::Fault::Vault(fault) => AdminProblem::fault(&fault, false),
+            post::Fault::Identity(fault) => fault.into(),
             post::Fault::Relay(fault) => fault.into(),
             post::Fault::Clock(fault) => fault.into(),
         }

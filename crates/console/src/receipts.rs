@@ -38,7 +38,7 @@ impl Names {
     pub async fn told(&mut self, console: &Parts, told: &ReceiptWithReplies) -> Result<Value, AdminProblem> {
         let of = &told.receipt.tenant;
         if !self.0.contains_key(of) {
-            let found = console.relay.roster().tenant(of.as_str()).await?;
+            let found = console.identity.roster.records().tenant(of.as_str()).await?;
             self.0.insert(of.clone(), found.map_or_else(String::new, |tenant| tenant.name));
         }
         let mut shown = post::told(told);

@@ -10,7 +10,8 @@ use axum::{Router, middleware};
 use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
-use ledger::{Audit, Invitations, Usage};
+use identity::Identity;
+use ledger::{Audit, Inbox, Invitations, Traces, Usage};
 use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
@@ -26,9 +27,6 @@ use crate::{
 pub type Backup =
     Arc<dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
-/// Checks whether a wake URL may be called; the error is a text for the operator.
-pub type WakeUrlCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
-
 /// The chat page, for invitations.
 #[derive(Clone)]
 pub struct Guests {
@@ -39,7 +37,10 @@ pub struct Guests {
 /// Dependencies of the admin API.
 #[derive(Clone)]
 pub struct Parts {
+    pub identity: Identity,
     pub relay: Relay,
+    pub inbox: Arc<dyn Inbox>,
+    pub traces: Arc<dyn Traces>,
     pub edge: Edge,
     pub clock: Clock,
     pub post: Post,
@@ -53,7 +54,6 @@ pub struct Parts {
     /// None if the chat page is switched off.
     pub guests: Option<Guests>,
     pub timepiece: Timepiece,
-    pub wake_url: WakeUrlCheck,
     pub backup: Backup,
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use http_kit::Page;
-use ledger::{Created, Discriminator, Identity, Instance, Removed, Route};
+use ledger::{BotRef, Created, Discriminator, Instance, Removed, Route};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Page<ShownRoute>>, AdminProblem> {
-    let roster = console.relay.roster();
+    let roster = console.identity.roster.records();
     let mut routes = roster.routes().await?;
     routes.retain(|route| match &which.platform {
         Some(platform) => route.platform == *platform,
@@ -108,10 +108,10 @@ pub(crate) async fn create(
         instance: instance.id,
         created: console.timepiece.now(),
     };
-    match console.relay.roster().create_route(route.clone()).await? {
+    match console.identity.roster.records().create_route(route.clone()).await? {
         Created::Made => {
-            let on = Identity { platform: route.platform.clone(), bot: route.bot.clone() };
-            console.relay.bot_changed(&on);
+            let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
+            console.identity.roster.bot_changed(&on);
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
             Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
         }
@@ -142,7 +142,7 @@ pub(crate) async fn remove(
         let detail = format!("routes of platform `{platform}` are removed with their agents");
         return Err(AdminProblem::conflict("built_in", detail));
     }
-    let on = Identity { platform: platform.clone(), bot: bot.clone() };
+    let on = BotRef { platform: platform.clone(), bot: bot.clone() };
     match console.relay.remove_route(&on, &discriminator).await? {
         Removed::Gone => Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() })),
         Removed::Absent | Removed::InUse => Err(AdminProblem::absent(

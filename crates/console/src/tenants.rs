@@ -115,7 +115,7 @@ fn no_tenant(name_or_id: &str) -> AdminProblem {
 impl Parts {
     /// Finds a tenant by name or id.
     pub(crate) async fn tenant(&self, name_or_id: &str) -> Result<Tenant, AdminProblem> {
-        let found = self.relay.roster().tenant(name_or_id).await?;
+        let found = self.identity.roster.records().tenant(name_or_id).await?;
         found.ok_or_else(|| no_tenant(name_or_id))
     }
 
@@ -130,13 +130,13 @@ impl Parts {
                 let id = tenant.id.clone();
                 (vec![tenant], Some(id))
             }
-            None => (self.relay.roster().tenants().await?, None),
+            None => (self.identity.roster.records().tenants().await?, None),
         };
         Ok((tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect(), only))
     }
 
     async fn tenant_with_agents(&self, tenant: &Tenant) -> Result<TenantWithAgents, AdminProblem> {
-        let agents = self.relay.roster().instances(Some(&tenant.id)).await?.len();
+        let agents = self.identity.roster.records().instances(Some(&tenant.id)).await?.len();
         let peer_post = match self.post.connectors().peers_may_write(&tenant.id).await? {
             true => PeerPost::All,
             false => PeerPost::None,
@@ -157,7 +157,7 @@ pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Page<ShownTenant>>, AdminProblem> {
-    let tenants = console.relay.roster().tenants().await?;
+    let tenants = console.identity.roster.records().tenants().await?;
     let page = Page::of_sorted(
         tenants,
         |tenant| tenant.name.clone(),
@@ -171,7 +171,7 @@ pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewTenant>,
 ) -> Result<Made<ShownTenant>, AdminProblem> {
-    let created = console.relay.create_tenant(&new.name).await?;
+    let created = console.identity.accounts.create_tenant(&new.name).await?;
     match created.map_err(|refusal| AdminProblem::unfit("bad_name", refusal.to_string()))? {
         Some(tenant) => Ok(made(tenant.name.clone(), shown(&tenant))),
         None => Err(AdminProblem::conflict("taken", format!("there is already a tenant `{}`", new.name))),
@@ -218,7 +218,7 @@ pub(crate) async fn token(
     JsonBody(NothingMore {}): JsonBody<NothingMore>,
 ) -> Result<Json<OperatorAccess>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    let granted = console.relay.keyring().operator_access(&tenant.id).await.map_err(relay::Fault::from)?;
+    let granted = console.identity.accounts.operator_access(&tenant.id).await?;
     // It can have been removed since it was looked up.
     let granted = granted.ok_or_else(|| no_tenant(&tenant.name))?;
     Ok(Json(OperatorAccess {
@@ -235,11 +235,8 @@ pub(crate) async fn remove(
     Path(tenant): Path<String>,
 ) -> Result<Json<ShownTenant>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    match console.relay.roster().remove_tenant(&tenant.id).await? {
-        Removed::Gone | Removed::Absent => {
-            console.relay.tenant_changed(&tenant.id);
-            Ok(Json(shown(&tenant)))
-        }
+    match console.identity.accounts.remove_tenant(&tenant.id).await? {
+        Removed::Gone | Removed::Absent => Ok(Json(shown(&tenant))),
         Removed::InUse => Err(AdminProblem::conflict(
             "in_use",
             format!("tenant `{}` still has agents: remove them first", tenant.name),

@@ -1,6 +1,6 @@
 //! Creation and removal of bots.
 
-use ledger::{Created, Identity, PrincipalPolicy, Removed};
+use ledger::{BotRef, Created, PrincipalPolicy, Removed};
 use posthouse_wire::id::is_bot_id;
 use posthouse_wire::{BotId, Platform as PlatformName, Secret};
 use serde_json::{Map, Value};
@@ -87,12 +87,12 @@ impl Edge {
         if self.0.roster.create_bot_with_secrets(record, secrets).await? != Created::Made {
             return Ok(Err(NotKept::Taken(bot.platform.to_string(), bot.id.to_string())));
         }
-        self.0.relay.bot_changed(&bot.identity());
+        self.0.identity.roster.bot_changed(&bot.bot_ref());
         Ok(Ok(bot))
     }
 
     /// Removes a bot with its secrets and routes, and its webhook at the platform.
-    pub async fn release_bot(&self, identity: &Identity) -> Result<Removed, Fault> {
+    pub async fn release_bot(&self, identity: &BotRef) -> Result<Removed, Fault> {
         if let (Some(bot), Some(platform)) =
             (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
             && let Err(trouble) = platform.register(&bot, None).await

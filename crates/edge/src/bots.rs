@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use ledger::{Identity, Roster};
+use ledger::{BotRef, Roster};
 use posthouse_wire::{BotId, Platform as PlatformName};
 use serde_json::{Map, Value};
 use vault::{Credentials, Vault};
@@ -23,8 +23,8 @@ pub struct Bot {
 }
 
 impl Bot {
-    pub fn identity(&self) -> Identity {
-        Identity { platform: self.platform.clone(), bot: self.id.clone() }
+    pub fn bot_ref(&self) -> BotRef {
+        BotRef { platform: self.platform.clone(), bot: self.id.clone() }
     }
 
     /// A text setting; `None` if absent or empty.
@@ -39,7 +39,7 @@ impl Bot {
 pub struct Bots {
     roster: Arc<dyn Roster>,
     vault: Vault,
-    open: Arc<DashMap<Identity, Arc<Bot>>>,
+    open: Arc<DashMap<BotRef, Arc<Bot>>>,
     /// Counts every removal from the cache.
     forgotten: Arc<AtomicU64>,
 }
@@ -49,7 +49,7 @@ impl Bots {
         Self { roster, vault, open: Arc::default(), forgotten: Arc::default() }
     }
 
-    pub async fn find(&self, identity: &Identity) -> Result<Option<Arc<Bot>>, Fault> {
+    pub async fn find(&self, identity: &BotRef) -> Result<Option<Arc<Bot>>, Fault> {
         if let Some(bot) = self.open.get(identity) {
             return Ok(Some(Arc::clone(&bot)));
         }
@@ -73,7 +73,7 @@ impl Bots {
     }
 
     /// Drops a bot from the cache and opens it again. `None` if it no longer exists.
-    pub(crate) async fn open_again(&self, identity: &Identity) -> Result<Option<Arc<Bot>>, Fault> {
+    pub(crate) async fn open_again(&self, identity: &BotRef) -> Result<Option<Arc<Bot>>, Fault> {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.open.remove(identity);
         self.find(identity).await

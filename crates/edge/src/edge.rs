@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Identity, Roster};
+use identity::{Identity, RosterChange};
+use ledger::{BotRef, Roster};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
-use relay::{Relay, RosterChange};
+use relay::Relay;
 use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
 use crate::Fault;
-use crate::access::Access;
 use crate::bots::{Bot, Bots};
 use crate::intake::Intake;
 use crate::metrics::Metrics;
@@ -25,8 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// The parts the edge is built from. No other plane gets the vault.
 pub struct Parts {
-    pub roster: Arc<dyn Roster>,
-    pub access: Arc<dyn ledger::Access>,
+    pub identity: Identity,
     pub vault: Vault,
     pub relay: Relay,
     pub timepiece: Timepiece,
@@ -42,16 +41,16 @@ pub struct Edge(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub platforms: HashMap<&'static str, Arc<dyn Platform>>,
     pub bots: Bots,
+    pub identity: Identity,
     pub roster: Arc<dyn Roster>,
     pub vault: Vault,
     pub relay: Relay,
     pub intake: Intake,
-    pub access: Access,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
     pub public_url: String,
     /// Bots whose event source is running, with the token that stops it.
-    fetching: Mutex<HashMap<Identity, CancellationToken>>,
+    fetching: Mutex<HashMap<BotRef, CancellationToken>>,
     closing: CancellationToken,
 }
 
@@ -59,19 +58,19 @@ impl Edge {
     pub fn new(parts: Parts) -> Self {
         let metrics = Arc::<Metrics>::default();
         let notices = Notices::new(parts.timepiece.clone());
-        let access = Access::new(parts.access, parts.relay.clone(), parts.timepiece.clone(), notices.clone());
+        let roster = Arc::clone(parts.identity.roster.records());
         Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
-            bots: Bots::new(Arc::clone(&parts.roster), parts.vault.clone()),
+            bots: Bots::new(Arc::clone(&roster), parts.vault.clone()),
             intake: Intake::new(
                 parts.vault.clone(),
                 parts.relay.clone(),
-                access.clone(),
+                parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
             ),
-            access,
-            roster: parts.roster,
+            roster,
+            identity: parts.identity,
             vault: parts.vault,
             relay: parts.relay,
             metrics,
@@ -84,7 +83,7 @@ impl Edge {
 
     /// Starts the event source of every bot and follows changes of the roster, until [`Edge::close`].
     pub async fn run(&self) -> Result<(), Fault> {
-        let mut roster = self.0.relay.watch_roster();
+        let mut roster = self.0.identity.roster.watch();
         for bot in self.0.bots.all().await? {
             self.start(bot).await;
         }
@@ -93,7 +92,12 @@ impl Edge {
                 () = self.0.closing.cancelled() => return Ok(()),
                 changed = roster.changed() => match changed {
                     Some(RosterChange::Bot(identity)) => self.follow_bot(&identity).await?,
-                    Some(RosterChange::Tenant(_)) => {}
+                    Some(
+                        RosterChange::Tenant(_)
+                        | RosterChange::Agent(_)
+                        | RosterChange::Client(_)
+                        | RosterChange::Login(_),
+                    ) => {}
                     Some(RosterChange::Anything) => self.follow_roster().await?,
                     None => return Ok(()),
                 },
@@ -118,11 +122,6 @@ impl Edge {
         &self.0.intake
     }
 
-    /// Access control: the senders that may write to each bot.
-    pub fn access(&self) -> &Access {
-        &self.0.access
-    }
-
     pub fn platform(&self, name: &str) -> Option<&Arc<dyn Platform>> {
         self.0.platforms.get(name)
     }
@@ -135,7 +134,7 @@ impl Edge {
         reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
     }
 
-    async fn follow_bot(&self, identity: &Identity) -> Result<(), Fault> {
+    async fn follow_bot(&self, identity: &BotRef) -> Result<(), Fault> {
         match self.0.bots.open_again(identity).await? {
             Some(bot) => self.start(bot).await,
             None => self.stop(identity),
@@ -146,7 +145,7 @@ impl Edge {
     async fn follow_roster(&self) -> Result<(), Fault> {
         self.0.bots.forget_all();
         let bots = self.0.bots.all().await?;
-        let left: Vec<Identity> = bots.iter().map(|bot| bot.identity()).collect();
+        let left: Vec<BotRef> = bots.iter().map(|bot| bot.bot_ref()).collect();
         self.0.fetching.lock().retain(|identity, source| {
             let stays = left.contains(identity);
             if !stays {
@@ -164,10 +163,10 @@ impl Edge {
     async fn start(&self, bot: Arc<Bot>) {
         let Some(platform) = self.platform(bot.platform.as_str()).cloned() else { return };
         let stop = self.0.closing.child_token();
-        if self.0.fetching.lock().contains_key(&bot.identity()) {
+        if self.0.fetching.lock().contains_key(&bot.bot_ref()) {
             return;
         }
-        self.0.fetching.lock().insert(bot.identity(), stop.clone());
+        self.0.fetching.lock().insert(bot.bot_ref(), stop.clone());
         let (edge, intake) = (self.clone(), self.0.intake.clone());
         self.0.relay.tasks().spawn(async move {
             let settled = tokio::select! {
@@ -181,7 +180,7 @@ impl Edge {
     }
 
     /// Stops the event source of a bot, if it has one.
-    pub(crate) fn stop(&self, bot: &Identity) {
+    pub(crate) fn stop(&self, bot: &BotRef) {
         if let Some(source) = self.0.fetching.lock().remove(bot) {
             source.cancel();
         }

@@ -181,8 +181,9 @@ pub trait Platform: Send + Sync {
         false
     }
 
-    /// Whether the platform itself decides who may write, so that `access` is not asked.
-    fn decides_access(&self) -> bool {
+    /// Whether only invited people may write. Other platforms do not say who their people are, so that the bot's own
+    /// list of senders decides.
+    fn needs_invitation(&self) -> bool {
         false
     }
 

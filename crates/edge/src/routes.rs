@@ -10,12 +10,12 @@ use axum::routing::any;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use http_kit::{RequestControl, read_body};
-use ledger::Identity;
+use ledger::BotRef;
 use serde_json::Map;
 use vault::Credentials;
 
 use crate::bots::Bot;
-use crate::intake::Admitted;
+use crate::intake::DeliveryResult;
 use crate::platform::{Head, HeadProof, Platform, Raw};
 use crate::{Edge, Fault};
 
@@ -41,7 +41,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
     // Split by hand, because the extractors of method and headers would copy them.
     let (parts, body) = request.into_parts();
     // The path selects one bot and so the secret to check, never a tenant.
-    let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
+    let identity = BotRef { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
     let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -84,7 +84,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
         received: edge.0.timepiece.now(),
     };
     match edge.intake().receive(&platform, &bot, raw).await {
-        Ok(Admitted::Taken { entries, reply }) => {
+        Ok(DeliveryResult::Taken { entries, reply }) => {
             let mut response = Response::new(Body::from(reply.body));
             *response.status_mut() = reply.status;
             if let Some(content_type) = reply.content_type {
@@ -98,7 +98,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
             }
             response
         }
-        Ok(Admitted::Refused(refusal)) => refusal.status.into_response(),
+        Ok(DeliveryResult::Refused(refusal)) => refusal.status.into_response(),
         Err(fault) => {
             // Not stored, so not acknowledged: the platform delivers it again.
             tracing::error!(%fault, platform = platform.name(), "could not store a delivery");
@@ -108,7 +108,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
 }
 
 /// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
-fn nobody(platform: &dyn Platform, identity: &Identity) -> Result<Bot, Fault> {
+fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<Bot, Fault> {
     let mut credentials = Credentials::default();
     for need in platform.needs() {
         credentials.insert(need.name, vault::random_hex(32)?);

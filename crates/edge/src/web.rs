@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use ledger::{Identity, Invitation, Invitations, Room, Rooms};
+use ledger::{BotRef, Invitation, Invitations, Room, Rooms};
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{Action, ChatId, Descriptor, InstanceId};
@@ -94,8 +94,8 @@ impl Web {
 }
 
 /// The web bot of an agent. Every agent has one; its id is the agent's id.
-fn identity(of: &InstanceId) -> Identity {
-    Identity { platform: NAME.into(), bot: of.as_str().into() }
+fn bot_ref(of: &InstanceId) -> BotRef {
+    BotRef { platform: NAME.into(), bot: of.as_str().into() }
 }
 
 #[async_trait]
@@ -125,7 +125,7 @@ impl Platform for Web {
         &[]
     }
 
-    fn decides_access(&self) -> bool {
+    fn needs_invitation(&self) -> bool {
         true
     }
 

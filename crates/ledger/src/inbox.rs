@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
 };
 
-use crate::{Fault, Identity, NewReceipt};
+use crate::{BotRef, Fault, NewReceipt};
 
 /// Position of an entry in its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,7 +165,7 @@ pub trait Inbox: Send + Sync {
     /// limits are checked in the same transaction, so an inbox never exceeds them.
     async fn append(&self, append: Append) -> Result<Appended, Fault>;
     /// The entry that an append under this key would return as known.
-    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault>;
+    async fn known(&self, on: &BotRef, dedup: &DedupKey) -> Result<Option<EntryId>, Fault>;
     /// Oldest first, after `after`. Entries stay until acknowledged.
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault>;
     /// The amount of unread entries, read from memory.

@@ -47,7 +47,7 @@ pub use receipts::{
 };
 pub use rooms::{Line, ROOM_BYTES, Room, Rooms};
 pub use roster::{
-    AgentCreated, Bot, Created, Discriminator, Generation, HoldBack, HttpCredentials, Identity, Instance,
+    AgentCreated, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials, Instance,
     NewAgent, Removed, Roster, Route, RouteTo, Tenant,
 };
 pub use sqlite::{Ledger, Location};

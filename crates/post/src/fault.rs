@@ -11,6 +11,8 @@ pub enum Fault {
     #[error(transparent)]
     Vault(#[from] vault::Fault),
     #[error(transparent)]
+    Identity(#[from] identity::Fault),
+    #[error(transparent)]
     Relay(#[from] relay::Fault),
     #[error(transparent)]
     Clock(#[from] clock::Fault),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::RosterChange;
 use ledger::{Answered, Exchange, ExchangeState, Outgoing, Verb};
 use posthouse_time::Moment;
 use posthouse_wire::{CorrelationId, TenantId};
-use relay::RosterChange;
 
 use crate::dispatch::{Attempt, Begun, FULL_PAUSE, LEASE};
 use crate::tenant_rounds::TenantRounds;
@@ -59,7 +59,7 @@ impl Post {
 
     /// Wakes waiting callers after roster changes: removing an agent or connector also ends its questions.
     async fn keep_watching(&self) {
-        let mut roster = self.0.relay.watch_roster();
+        let mut roster = self.0.identity.roster.watch();
         loop {
             let changed = tokio::select! {
                 () = self.0.closing.cancelled() => return,
@@ -67,7 +67,12 @@ impl Post {
             };
             match changed {
                 Some(RosterChange::Tenant(tenant)) => self.0.waiting.tell_tenant(&tenant),
-                Some(RosterChange::Bot(_)) => {}
+                Some(
+                    RosterChange::Agent(_)
+                    | RosterChange::Bot(_)
+                    | RosterChange::Client(_)
+                    | RosterChange::Login(_),
+                ) => {}
                 Some(RosterChange::Anything) => self.0.waiting.tell_all(),
                 None => return,
             }

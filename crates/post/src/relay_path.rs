@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use ledger::{Identity, Instance, NewReceipt, Opening, RouteTo, Verb};
+use identity::Gate;
+use ledger::{Instance, NewReceipt, Opening, Verb};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay, StopRule};
 
-use crate::conversation::{self, identity};
+use crate::conversation;
 use crate::directory::DeliveryPath;
 use crate::item::{Item, Sending};
 use crate::requests::Handed;
@@ -75,21 +76,20 @@ impl RelayPath {
             // Repeats are recognized by the receipt.
             dedup: id.as_str().into(),
             id: Some(id),
-            addressed: true,
             references: Vec::new(),
             accepted: now,
             receipt: Some(Box::new(receipt)),
             stop: StopRule::Text,
         };
-        let route = RouteTo { tenant: self.tenant.clone(), instance: to.id.clone() };
-        let on: Identity = identity();
-        match self.relay.admit(&route, &on, entrant).await? {
+        let admitted = Gate::admit_program(&self.tenant, to, conversation::bot_ref());
+        let admitted = admitted.ok_or(Refused::Absent)?;
+        match self.relay.admit(&admitted, entrant).await? {
             Admission::Kept(entry) => Ok(StoredEntry { entry, known: false }),
             Admission::Known(entry) => Ok(StoredEntry { entry, known: true }),
             Admission::Full(full) => Err(Refused::InboxFull(full)),
-            Admission::Refused(why) => {
-                // Our own events are always valid, so this is a fault of ours.
-                Err(ledger::Fault::Storage(format!("our own event was refused: {why}")).into())
+            // Our own events are always valid, so this is a fault of ours.
+            Admission::Undeliverable => {
+                Err(ledger::Fault::Storage("our own event is not deliverable".to_owned()).into())
             }
         }
     }

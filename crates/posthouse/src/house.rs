@@ -12,12 +12,13 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use bus::Bus;
 use clock::Clock;
-use console::{AdminDoor, AdminToken};
+use console::AdminDoor;
 use edge::Edge;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
 use edge::web::{self, Web};
 use errand::Errand;
+use identity::{AdminToken, Identity};
 use ledger::{Ledger, Location};
 use parking_lot::Mutex;
 use post::Post;
@@ -51,7 +52,8 @@ const PRUNE_EVERY: Duration = Duration::from_secs(30);
 
 /// A running server.
 pub struct House {
-    pub relay: Relay,
+    pub identity: Identity,
+    relay: Relay,
     pub edge: Edge,
     pub web: Arc<Web>,
     clock: Clock,
@@ -101,24 +103,29 @@ impl House {
 
         let bus = Bus::local();
         let errand = Errand::new(config.errand());
+        let identity = Identity::new(identity::Parts {
+            admin,
+            access_token: config.relay.access_token.0,
+            token_leeway: config.relay.token_leeway.0,
+            ..identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone())
+        });
         let relay = Relay::new(relay::Parts {
             config: config.relay.clone(),
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
+            identity: identity.clone(),
             bus,
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
-        let admin = AdminDoor::new(admin, relay.clone());
+        let admin = AdminDoor::new(identity.authenticator.clone());
         let signer = vault.signer(config.clock.signing).await?;
         let clock = Clock::new(clock::Parts {
             config: config.clock.clone(),
             arms: ledger.arms(),
             signer: signer.clone(),
             relay: relay.clone(),
+            identity: identity.clone(),
             errand: errand.clone(),
             issuer: url.clone(),
             timepiece: timepiece.clone(),
@@ -130,6 +137,7 @@ impl House {
             connectors: ledger.connectors(),
             usage: ledger.usage(),
             relay: relay.clone(),
+            identity: identity.clone(),
             clock: clock.clone(),
             webhook_signer: vault.webhook_signer(&signer),
             errand: errand.clone(),
@@ -139,8 +147,7 @@ impl House {
         post.take_over().await?;
         let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), timepiece.clone()));
         let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            access: ledger.access(),
+            identity: identity.clone(),
             vault,
             relay: relay.clone(),
             timepiece: timepiece.clone(),
@@ -151,11 +158,13 @@ impl House {
         let stop = CancellationToken::new();
         let health = Health::new(&ledger);
         let mut metrics = Registry::default();
+        identity.metrics().register(&mut metrics);
         relay.metrics().register(&mut metrics);
         edge.metrics().register(&mut metrics);
         clock.metrics().register(&mut metrics);
         post.metrics().register(&mut metrics);
         let mut planes = vec![
+            identity.routes(),
             relay::routes(
                 &relay,
                 Arc::new(EgressRouter { edge: edge.clone(), post: post.clone(), usage: ledger.usage() }),
@@ -164,7 +173,10 @@ impl House {
             clock::routes(&clock),
             post::routes(&post),
             console::routes(console::Parts {
+                identity: identity.clone(),
                 relay: relay.clone(),
+                inbox: ledger.inbox(),
+                traces: ledger.traces(),
                 edge: edge.clone(),
                 clock: clock.clone(),
                 post: post.clone(),
@@ -179,9 +191,6 @@ impl House {
                     .serves_page()
                     .then(|| console::Guests { web: Arc::clone(&web), invitations: ledger.invitations() }),
                 timepiece: timepiece.clone(),
-                wake_url: Arc::new(move |url| {
-                    errand.check(url).map(drop).map_err(|refusal| refusal.to_string())
-                }),
                 backup: backup(&ledger),
             }),
         ];
@@ -191,7 +200,8 @@ impl House {
                 intake: edge.intake().clone(),
                 bots: edge.bots().clone(),
                 relay: relay.clone(),
-                enrol: Arc::new(WebEnrolment { relay: relay.clone(), url: url.clone() }),
+                identity: identity.clone(),
+                enrol: Arc::new(WebEnrolment { accounts: identity.accounts.clone(), url: url.clone() }),
                 audit: ledger.audit(),
                 metrics: Arc::clone(edge.metrics()),
                 public_url: url.as_str().into(),
@@ -228,6 +238,13 @@ impl House {
         };
         let serving = tokio::spawn(server::serve(listener, doors, settings, stop.clone()));
 
+        health.keep_up("identity", &stop, {
+            let identity = identity.clone();
+            move || {
+                let identity = identity.clone();
+                async move { identity.run().await.map_err(|fault| fault.to_string()) }
+            }
+        });
         health.keep_up("relay", &stop, {
             let relay = relay.clone();
             move || {
@@ -264,7 +281,7 @@ impl House {
         let url_file = folder.join("house.url");
         write_url(&url_file, &config.local_url(address))?;
         tracing::info!(listen = %address, dir = %folder.display(), "the server is ready at {url}");
-        Ok(Self { relay, edge, web, clock, post, url, stop, serving, ledger, url_file })
+        Ok(Self { identity, relay, edge, web, clock, post, url, stop, serving, ledger, url_file })
     }
 
     /// Stops accepting, drains (acknowledgements first), and closes every socket with 1012.
@@ -277,6 +294,7 @@ impl House {
             self.post.close().await;
             self.clock.close().await;
             self.relay.close().await;
+            self.identity.close();
             let _ = self.serving.await;
         };
         if tokio::time::timeout(CLOSE_WITHIN, closing).await.is_err() {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use edge::web::{self, NewInvitation, Person};
+use identity::{Enrolment, Identity};
 use ledger::Tenant;
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
 use posthouse_wire::{Platform, TenantId};
-use relay::{Enrolment, Relay};
 
 use crate::config::Config;
 use crate::house::{self, House};
@@ -44,8 +44,8 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
             return Err(error);
         }
     };
-    let tenant = tenant(&house.relay).await?;
-    let line = sample_line(&house.relay, &tenant.id, &house.url).await?;
+    let tenant = tenant(&house.identity).await?;
+    let sample_agent = sample_connection(&house.identity, &tenant.id, &house.url).await?;
     let secret = house.web.invite_starter(starter(&tenant)?).await?;
 
     println!("posthouse is ready at {}", house.url);
@@ -66,7 +66,10 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     let sample = tokio::spawn({
         let stop = stop.clone();
         async move {
-            Agent::builder(line).on_message(posthouse_agent::sample::answer).run(stop.cancelled_owned()).await
+            Agent::builder(sample_agent)
+                .on_message(posthouse_agent::sample::answer)
+                .run(stop.cancelled_owned())
+                .await
         }
     });
     house::termination().await?;
@@ -79,9 +82,9 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
 }
 
 /// The tenant of everything that `up` creates.
-async fn tenant(relay: &Relay) -> anyhow::Result<Tenant> {
-    relay.create_tenant(TENANT).await??;
-    relay.roster().tenant(TENANT).await?.context("the new tenant is missing")
+async fn tenant(identity: &Identity) -> anyhow::Result<Tenant> {
+    identity.accounts.create_tenant(TENANT).await??;
+    identity.roster.records().tenant(TENANT).await?.context("the new tenant is missing")
 }
 
 /// The person who runs `up` owns its tenant.
@@ -92,10 +95,15 @@ fn starter(tenant: &Tenant) -> anyhow::Result<NewInvitation> {
 
 /// Connection of the sample agent. The agent is created at the first start. Its secret is replaced at every
 /// start, because the server cannot read the old one.
-async fn sample_line(relay: &Relay, tenant: &TenantId, url: &str) -> anyhow::Result<WebSocketTransport> {
-    let (gateway, secret) = match relay.roster().instance_named(tenant, SAMPLE).await? {
+async fn sample_connection(
+    identity: &Identity,
+    tenant: &TenantId,
+    url: &str,
+) -> anyhow::Result<WebSocketTransport> {
+    let Identity { accounts, roster, .. } = identity;
+    let (gateway, secret) = match roster.records().instance_named(tenant, SAMPLE).await? {
         None => {
-            let enrolled = relay
+            let enrolled = accounts
                 .enrol(Enrolment {
                     tenant: TENANT.to_owned(),
                     name: SAMPLE.to_owned(),
@@ -106,11 +114,12 @@ async fn sample_line(relay: &Relay, tenant: &TenantId, url: &str) -> anyhow::Res
             (enrolled.gateway, enrolled.secret)
         }
         Some(instance) => {
-            let held = relay.keyring().of(&instance.id).await?;
+            let held = accounts.gateways(&instance.id).await?;
             let good = held.into_iter().find(|(_, _, revoked)| revoked.is_none());
             let (gateway, ..) =
                 good.context("the sample agent's credential was revoked: remove the agent first")?;
-            let secret = relay.rotate(&gateway, &instance.id).await?.context("the credential was revoked")?;
+            let secret =
+                accounts.rotate(&gateway, &instance.id).await?.context("the credential was revoked")?;
             (gateway, secret)
         }
     };

@@ -29,7 +29,6 @@ pub struct Metrics {
     entries_refused: Family<Why, Counter>,
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
-    pub(crate) tokens: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -66,11 +65,6 @@ impl Metrics {
             self.actions.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
-        registry.register(
-            "posthouse_relay_tokens",
-            "Credentials exchanged for tokens, by result",
-            self.tokens.clone(),
-        );
     }
 
     pub(crate) fn entries_refused(&self, full: Full) {

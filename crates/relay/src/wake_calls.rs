@@ -97,16 +97,6 @@ impl WakeCalls {
         Self { errand, sleepers: Mutex::default(), changed: Notify::new(), calls: Mutex::new(calls) }
     }
 
-    /// Checks a wake URL. The error text says why it will never be called.
-    pub fn check(&self, url: &str) -> Result<(), String> {
-        self.errand.check(url).map(drop).map_err(|refusal| format!("wake URL: {refusal}"))
-    }
-
-    /// Checks a callback URL. The error text says why it will never be called.
-    pub fn check_callback(&self, url: &str) -> Result<(), String> {
-        self.errand.check_base(url).map(drop).map_err(|refusal| format!("callback URL: {refusal}"))
-    }
-
     /// Records that a disconnected agent has an unread message. It runs on the ledger's thread and must not block.
     pub fn note(&self, instance: &InstanceId) {
         let mut sleepers = self.sleepers.lock();

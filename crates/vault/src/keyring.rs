@@ -9,7 +9,6 @@ use posthouse_wire::token::{self, Verdict};
 use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
 
 use crate::Fault;
-use crate::bearer::Bearers;
 use crate::seal::{Keys, random_hex};
 
 /// Time for which a rotated secret stays valid beside its successor.
@@ -20,7 +19,6 @@ pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 pub struct Keyring {
     pub(crate) records: Arc<dyn VaultRecords>,
     pub(crate) tokens: Arc<dyn Tokens>,
-    pub(crate) bearers: Bearers,
     /// Lifetime of an access token.
     pub(crate) access: Duration,
     pub(crate) keys: Arc<Keys>,
@@ -29,7 +27,7 @@ pub struct Keyring {
 
 /// Owner of a credential, according to the ledger and not to the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct GatewayOwner {
     pub gateway: GatewayId,
     pub instance: InstanceId,
     pub tenant: TenantId,
@@ -38,10 +36,10 @@ pub struct Holder {
 /// Result of checking a presented token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    Good(Holder),
+    Good(GatewayOwner),
     /// The signature is valid, but the token expired `late_seconds` ago.
     Expired {
-        holder: Holder,
+        holder: GatewayOwner,
         late_seconds: i64,
     },
     /// Unknown, revoked or wrong. One variant on purpose, so that callers cannot reveal which.
@@ -93,7 +91,8 @@ impl Keyring {
         let Some(record) = record.filter(|record| record.revoked.is_none()) else {
             return Ok(Standing::Refused);
         };
-        let holder = Holder { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
+        let holder =
+            GatewayOwner { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
         Ok(match verdict {
             Verdict::Good(_) => Standing::Good(holder),
             Verdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },

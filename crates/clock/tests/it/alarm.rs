@@ -69,10 +69,10 @@ impl FireTarget for Gong {
 
 impl Town {
     async fn tenant(&self, name: &str) -> TenantId {
-        if let Some(tenant) = self.relay.create_tenant(name).await.unwrap().unwrap() {
+        if let Some(tenant) = self.identity.accounts.create_tenant(name).await.unwrap().unwrap() {
             return tenant.id;
         }
-        self.relay.roster().tenant(name).await.unwrap().unwrap().id
+        self.identity.roster.records().tenant(name).await.unwrap().unwrap().id
     }
 
     async fn sets(&self, tenant: &TenantId, job: &str, after: Duration) {
@@ -311,7 +311,7 @@ async fn alarms_go_with_their_tenant() {
     let gong = Gong::hung_in(&town);
     let acme = town.tenant("acme").await;
     town.sets(&acme, "r1", seconds(10)).await;
-    town.relay.roster().remove_tenant(&acme).await.unwrap();
+    town.identity.roster.records().remove_tenant(&acme).await.unwrap();
     town.time.wind(seconds(60));
     town.settles().await;
     assert_eq!(gong.times(), 0);

@@ -23,7 +23,7 @@ async fn heard(town: &Town, token: &str) -> (u16, String) {
 async fn a_bootstrap_login_stands_for_its_instance_as_a_client_does() {
     let town = Town::open().await;
     let heron = town.agent("acme", "heron").await;
-    let login = town.relay.keyring().log_in(&heron.instance).await.unwrap().unwrap();
+    let login = town.identity.accounts.log_in(&heron.instance).await.unwrap().unwrap();
     let by_login = Agent { token: login.access.access_token, ..heron.clone() };
     by_login.arms("job", &town.at(seconds(10))).await;
     assert_eq!(heron.lists().await.len(), 1);
@@ -42,7 +42,7 @@ async fn what_is_no_good_token_is_401_whatever_is_wrong_with_it() {
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     // Revocation and expiry take effect at once.
     let client = Owner::Instance(heron.instance.clone()).client();
-    assert!(town.relay.keyring().revoke_client(&client).await.unwrap());
+    assert!(town.identity.accounts.revoke_client(&client).await.unwrap());
     assert_eq!(heard(&town, heron.token.expose()).await, (401, "invalid_token".to_owned()));
     let wren = town.agent("bolt", "wren").await;
     town.time.wind(seconds(24 * 3600));
@@ -53,8 +53,8 @@ async fn what_is_no_good_token_is_401_whatever_is_wrong_with_it() {
 async fn a_credential_that_is_no_agents_is_told_so_for_good() {
     let town = Town::open().await;
     let heron = town.agent("acme", "heron").await;
-    let tenant = town.relay.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
-    let keyring = town.relay.keyring();
+    let tenant = town.identity.roster.records().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let keyring = &town.identity.accounts;
     let (client, _) = keyring.create_client(&Owner::Tenant(tenant)).await.unwrap().unwrap();
     let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
     assert_eq!(heard(&town, token.expose()).await, (403, "invalid_client".to_owned()));
@@ -64,8 +64,8 @@ async fn a_credential_that_is_no_agents_is_told_so_for_good() {
 async fn the_operator_acts_for_a_tenant_but_is_none_of_its_agents() {
     let town = Town::open().await;
     let heron = town.agent("acme", "heron").await;
-    let tenant = town.relay.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
-    let grant = town.relay.keyring().operator_access(&tenant).await.unwrap().unwrap();
+    let tenant = town.identity.roster.records().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let grant = town.identity.accounts.operator_access(&tenant).await.unwrap().unwrap();
     let operator = Agent { token: grant.access_token, ..heron.clone() };
     assert_eq!(heard(&town, operator.token.expose()).await, (403, "invalid_client".to_owned()));
     let (status, _) = operator.posts("provision", heron.wish("job", &town.at(seconds(10)))).await;
@@ -80,7 +80,7 @@ async fn an_agent_that_was_removed_is_not_called_and_may_not_ask() {
     let town = Town::open().await;
     let heron = town.agent("acme", "heron").await;
     heron.arms("job", &town.at(seconds(10))).await;
-    town.relay.remove_agent(&heron.instance).await.unwrap();
+    town.identity.accounts.remove_agent(&heron.instance).await.unwrap();
     let (status, _) = heard(&town, heron.token.expose()).await;
     assert!(status == 401 || status == 403, "{status}");
     town.time.wind(seconds(3600));
@@ -109,7 +109,7 @@ async fn a_pinned_callback_binds_the_very_next_request() {
         let (town, instance) = (&town, heron.instance.clone());
         async move {
             town.ledger.roster().set_callback_url(&instance, url).await.unwrap();
-            town.relay.roster_changed();
+            town.identity.roster.anything_changed();
         }
     };
     pinned(Some("https://elsewhere.example")).await;

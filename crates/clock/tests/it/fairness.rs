@@ -33,8 +33,8 @@ impl FireTarget for SlowTarget {
 }
 
 async fn tenant(town: &Town, name: &str) -> TenantId {
-    town.relay.create_tenant(name).await.unwrap().unwrap();
-    town.relay.roster().tenant(name).await.unwrap().unwrap().id
+    town.identity.accounts.create_tenant(name).await.unwrap().unwrap();
+    town.identity.roster.records().tenant(name).await.unwrap().unwrap().id
 }
 
 #[tokio::test]

@@ -224,7 +224,7 @@ async fn after_a_day_of_failures_the_arm_is_dead_visible_and_back_with_a_sign_of
     town.settles().await;
     assert_eq!(shut.fires().len(), attempts, "the dead are left alone");
     // Any request is a sign of life. (The agent's old token has expired by now.)
-    let login = town.relay.keyring().log_in(&heron.instance).await.unwrap().unwrap();
+    let login = town.identity.accounts.log_in(&heron.instance).await.unwrap().unwrap();
     let heron = crate::town::Agent { token: login.access.access_token, ..heron };
     assert_eq!(heron.lists().await.len(), 1);
     town.time.wind(Duration::from_millis(200));

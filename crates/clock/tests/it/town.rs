@@ -9,11 +9,12 @@ use bus::Bus;
 use clock::{Clock, Config, Parts};
 use errand::Errand;
 use http::{Request, StatusCode};
+use identity::{Enrolment, Identity};
 use ledger::{Ledger, Location};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{InstanceId, Secret};
-use relay::{Enrolment, Relay};
+use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use vault::{Keys, Owner, Signer, Vault};
@@ -28,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct Town {
     pub clock: Clock,
+    pub identity: Identity,
     pub relay: Relay,
     pub ledger: Ledger,
     pub signer: Signer,
@@ -97,14 +99,20 @@ impl Town {
             .await
             .unwrap();
         let errand = errand();
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand.clone(),
+            time.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand.clone(),
             timepiece: time.clone(),
         });
@@ -114,6 +122,7 @@ impl Town {
             arms: ledger.arms(),
             signer: signer.clone(),
             relay: relay.clone(),
+            identity: identity.clone(),
             errand,
             issuer: ISSUER.to_owned(),
             timepiece: time.clone(),
@@ -123,7 +132,7 @@ impl Town {
             let clock = clock.clone();
             async move { clock.run().await }
         });
-        Self { clock, relay, ledger, signer, time, callback }
+        Self { clock, identity, relay, ledger, signer, time, callback }
     }
 
     pub async fn agent(&self, tenant: &str, name: &str) -> Agent {
@@ -131,11 +140,11 @@ impl Town {
     }
 
     pub async fn enrol(&self, tenant: &str, name: &str, wake_url: Option<String>) -> Agent {
-        self.relay.create_tenant(tenant).await.unwrap().unwrap();
+        self.identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         let wanted =
             Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), wake_url, ..Enrolment::default() };
-        let instance = self.relay.enrol(wanted).await.unwrap().unwrap().instance.id;
-        let keyring = self.relay.keyring();
+        let instance = self.identity.accounts.enrol(wanted).await.unwrap().unwrap().instance.id;
+        let keyring = &self.identity.accounts;
         let (client, _) = keyring.create_client(&Owner::Instance(instance.clone())).await.unwrap().unwrap();
         let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
         Agent { town: self.clone(), instance, token }

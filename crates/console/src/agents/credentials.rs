@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::{Identity, Instance, Tenant};
+use identity::{EndedCredentials, WhichCredentials};
+use ledger::{BotRef, Instance, Tenant};
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
-use relay::{EndedCredentials, WhichCredentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ impl Credential {
         instance: &Instance,
         gateway: &GatewayId,
         secret: &Secret,
-        bots: &[Identity],
+        bots: &[BotRef],
     ) -> Self {
         let env = env::env(&console.public_url, gateway, secret, bots);
         Self {
@@ -97,7 +97,7 @@ pub(crate) struct Revoked {
 impl Parts {
     /// The credentials of an agent that were not revoked.
     pub(crate) async fn good_gateways(&self, of: &InstanceId) -> Result<Vec<GatewayId>, AdminProblem> {
-        let held = self.relay.keyring().of(of).await.map_err(relay::Fault::from)?;
+        let held = self.identity.accounts.gateways(of).await?;
         Ok(held.into_iter().filter(|(_, _, revoked)| revoked.is_none()).map(|(id, ..)| id).collect())
     }
 
@@ -139,13 +139,14 @@ pub(crate) async fn rotate(
     let revoked = || AdminProblem::conflict("revoked", "the credential was revoked at the same time");
     let bots = console.real_bots(&instance.id).await?;
     if wanted.all {
-        let (secret, http) = console.relay.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
+        let (secret, http) =
+            console.identity.accounts.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
         let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
         return Ok(Json(credential.with_papers(&console, console.issued_credentials(&instance, &http))));
     }
-    let secret = console.relay.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
+    let secret = console.identity.accounts.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
     let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
-    let logins = console.relay.keyring().logins(Some(&tenant.id)).await.map_err(relay::Fault::from)?;
+    let logins = console.identity.accounts.logins(Some(&tenant.id)).await?;
     let has_login = logins.iter().any(|login| login.instance == instance.id);
     Ok(Json(if has_login { credential.with_portal(&console) } else { credential }))
 }
@@ -171,7 +172,7 @@ pub(crate) async fn revoke(
             ));
         }
     };
-    let ended = console.relay.revoke(&instance.id, which).await?;
+    let ended = console.identity.accounts.revoke(&instance.id, which).await?;
     if ended.is_empty() {
         let detail = format!("agent `{}` has no such valid credential", instance.name);
         return Err(AdminProblem::absent("no_such_credential", detail));

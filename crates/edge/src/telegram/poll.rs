@@ -98,7 +98,7 @@ async fn keep(
         let verified = Verified { body, rest: String::new(), received };
         match platform.normalize(bot, verified) {
             Ok(reading) => {
-                if let Err(fault) = intake.take(&platform, bot, reading).await {
+                if let Err(fault) = intake.take(&platform, bot, reading, None).await {
                     tracing::error!(bot.id = %bot.id, update.id = head.update_id, "could not store an update: {fault}");
                     return Err(Broken);
                 }

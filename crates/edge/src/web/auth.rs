@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{Method, request};
 use http_kit::RequestControl;
+use identity::{Authentication, Principal};
 use ledger::Invitation;
 
-use super::invitations::fingerprint;
 use super::problem::ChatProblem;
 use super::routes::Chat;
 use super::session::cookie;
@@ -23,6 +23,12 @@ use super::{NAME, page};
 /// The invitation that a request is authenticated by.
 #[derive(Clone, Debug)]
 pub(super) struct Visitor(pub(super) Arc<Invitation>);
+
+impl Visitor {
+    pub fn principal(&self) -> Principal {
+        Principal::Person(Arc::clone(&self.0))
+    }
+}
 
 /// Middleware of every route of the page: refuses requests of other sites, and sets the headers of every response.
 pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next: Next) -> Response {
@@ -43,21 +49,19 @@ pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next
 
 /// Middleware of every route that needs a session.
 pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: Next) -> Response {
-    let invitation = match cookie(request.headers(), &chat.cookie_name()) {
-        Some(session) => chat.web.invitations.session(&fingerprint(session)).await,
-        None => Ok(None),
-    };
-    match invitation {
-        Ok(Some(invitation)) => {
-            let principal = format!("invitation:{}", invitation.id);
-            let tenant = Some(invitation.tenant.as_str());
-            if RequestControl::proven(request.extensions(), &principal, tenant).is_err() {
+    let session = cookie(request.headers(), &chat.cookie_name());
+    match chat.identity.authenticator.person(session).await {
+        Ok(Authentication::Known(Principal::Person(invitation))) => {
+            let principal = Principal::Person(Arc::clone(&invitation));
+            let (counted_as, tenant) =
+                (principal.limit_key(), principal.tenant().map(|tenant| tenant.as_str()));
+            if RequestControl::proven(request.extensions(), &counted_as, tenant).is_err() {
                 return ChatProblem::TOO_MANY_STREAMS.into_response();
             }
-            request.extensions_mut().insert(Visitor(Arc::new(invitation)));
+            request.extensions_mut().insert(Visitor(invitation));
             next.run(request).await
         }
-        Ok(None) => {
+        Ok(_) => {
             chat.metrics.refused(NAME, "not_invited");
             ChatProblem::NOT_INVITED.into_response()
         }

@@ -105,3 +105,9 @@ impl From<ledger::Fault> for ChatProblem {
         Fault::from(fault).into()
     }
 }
+
+impl From<identity::Fault> for ChatProblem {
+    fn from(fault: identity::Fault) -> Self {
+        Fault::from(fault).into()
+    }
+}

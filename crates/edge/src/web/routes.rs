@@ -9,6 +9,7 @@ use axum::{Json, Router, middleware};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use http_kit::{BoundedBody, ClientAddress, ShuttingDown, UnreadBody, completed};
+use identity::Identity;
 use ledger::{Audit, Deed, Full, Line, Room};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
@@ -23,7 +24,7 @@ use super::enrol::{Enrol, EnrolRefused};
 use super::invitations::fingerprint;
 use super::person::source;
 use super::problem::ChatProblem;
-use super::{LIMIT, Web, identity, page, session, stream};
+use super::{LIMIT, Web, bot_ref, page, session, stream};
 use crate::bots::Bots;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
@@ -42,6 +43,7 @@ pub struct Chat {
     pub intake: Intake,
     pub bots: Bots,
     pub relay: Relay,
+    pub identity: Identity,
     pub enrol: Arc<dyn Enrol>,
     pub audit: Arc<dyn Audit>,
     pub metrics: Arc<Metrics>,
@@ -95,7 +97,7 @@ async fn front(State(chat): State<Chat>) -> Response {
 
 /// Lists the agents this visitor can talk to, and names the visitor.
 async fn agents(State(chat): State<Chat>, Extension(Visitor(invited)): Extension<Visitor>) -> Answer {
-    let mut here = chat.relay.roster().instances(Some(&invited.tenant)).await?;
+    let mut here = chat.identity.roster.records().instances(Some(&invited.tenant)).await?;
     here.retain(|agent| invited.covers(&agent.tenant, &agent.id));
     here.truncate(AGENTS);
     let agents: Vec<Value> = here
@@ -119,7 +121,7 @@ struct Named {
 async fn connect(
     State(chat): State<Chat>,
     Extension(Visitor(invited)): Extension<Visitor>,
-    caller: Option<Extension<ClientAddress>>,
+    address: Option<Extension<ClientAddress>>,
     body: Body,
 ) -> Result<Response, ChatProblem> {
     if !invited.owner {
@@ -130,7 +132,7 @@ async fn connect(
     if !id::is_name(&name) || name.starts_with("inst_") {
         return Err(UNFIT_NAME);
     }
-    let caller = caller.map(|Extension(ClientAddress(address))| address);
+    let caller = address.map(|Extension(ClientAddress(address))| address);
     // A task of its own, so that the audit record is stored even if the browser disconnects.
     let done = tokio::spawn(async move {
         let made = match chat.enrol.enrol(&invited.tenant, &name).await {
@@ -174,7 +176,7 @@ async fn enter(
     body: Body,
 ) -> Answer {
     let Entering { agent } = read(body)?;
-    let agent = chat.relay.roster().instance(&agent).await?.ok_or(ChatProblem::NOT_FOUND)?;
+    let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if !invited.covers(&agent.tenant, &agent.id) {
         return Err(ChatProblem::NOT_FOUND);
     }
@@ -234,7 +236,7 @@ async fn speak(
         return Err(ChatProblem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
     let room = open(&chat, &visitor, &room.into()).await?;
-    let Some(bot) = chat.bots.find(&identity(&room.instance)).await? else {
+    let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else {
         return Err(ChatProblem::NOT_FOUND);
     };
     let platform: Arc<dyn Platform> = chat.web.clone();
@@ -246,7 +248,7 @@ async fn speak(
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
     let _lock = chat.web.locks.lock(&room.id).await;
-    let mut taken = chat.intake.take(&platform, &bot, reading).await?;
+    let mut taken = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
     let entry = match (taken.entries.pop(), taken.full) {
         (Some(entry), _) => entry,
         (None, Some(Full::Tenant)) => return Err(ChatProblem::STORAGE_FULL),

@@ -9,7 +9,7 @@ use edge::platform::{
     Verified, once,
 };
 use edge::{Bot, Intake};
-use ledger::{Decision, Discriminator, Identity, PrincipalPolicy, Subject};
+use ledger::{BotRef, Decision, Discriminator, PrincipalPolicy, Subject};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, Descriptor, Event, Outcome, Source, session_key};
 use relay::{Carried, Order, StopRule};
@@ -144,8 +144,8 @@ impl Scene {
         Scene::open(false, Discriminator::Any).await
     }
 
-    pub fn on(&self) -> Identity {
-        self.bot.identity()
+    pub fn on(&self) -> BotRef {
+        self.bot.bot_ref()
     }
 
     fn arrival(&self, source: Source) -> Arrival {
@@ -163,7 +163,7 @@ impl Scene {
 
     async fn takes(&self, reading: Reading) -> bool {
         let platform: Arc<dyn Platform> = self.pigeon.clone();
-        let taken = self.house.intake().take(&platform, &self.bot, reading).await.unwrap();
+        let taken = self.house.intake().take(&platform, &self.bot, reading, None).await.unwrap();
         // Notices are sent in tasks of their own.
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -307,7 +307,7 @@ async fn a_bot_that_is_declared_open_lets_everybody_in_but_the_denied() {
 #[tokio::test]
 async fn a_person_admitted_at_one_bot_is_a_stranger_at_another() {
     let scene = Scene::owned().await;
-    let other = Identity { bot: "7002".into(), ..scene.on() };
+    let other = BotRef { bot: "7002".into(), ..scene.on() };
     let record = ledger::Bot {
         platform: other.platform.clone(),
         id: other.bot.clone(),

@@ -17,7 +17,7 @@ use crate::inbox::{
     Acknowledgement, Append, Appended, DeadLetter, Entry, Full, Inbox, LOST, POISONED, Seq, Setback,
     Sighting, Unread,
 };
-use crate::roster::Identity;
+use crate::roster::BotRef;
 
 #[async_trait]
 impl Inbox for Sqlite {
@@ -101,7 +101,7 @@ impl Inbox for Sqlite {
         Ok(appended)
     }
 
-    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
+    async fn known(&self, on: &BotRef, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
         let (on, dedup) = (on.clone(), dedup.clone());
         self.read(move |db| known(db, &on.platform, &on.bot, &dedup).optional()).await
     }

@@ -10,19 +10,18 @@ async fn brings(house: &House, heron: &Agent, chat: &str, text: &str) -> Admissi
     let mut event = message(on, chat, text);
     // A person of its own in each chat.
     event.source.user_id = Some(chat.into());
-    let bearings = relay::Bearings { source: &event.source, path: None };
-    let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+    let bearings = identity::Bearings { source: &event.source, path: None };
+    let admitted = house.admitted(on, bearings).await.unwrap();
     let entrant = Entrant {
         event,
         id: None,
         dedup: format!("{chat}/{text}").into(),
-        addressed: false,
         references: Vec::new(),
         accepted: house.clock.now(),
         receipt: None,
         stop: StopRule::Text,
     };
-    house.relay.admit(&to, on, entrant).await.unwrap()
+    house.relay.admit(&admitted, entrant).await.unwrap()
 }
 
 #[tokio::test]

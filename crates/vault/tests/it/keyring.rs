@@ -1,6 +1,6 @@
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, Secret, token};
-use vault::{Holder, Standing};
+use vault::{GatewayOwner, Standing};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -18,7 +18,7 @@ async fn an_issued_secret_opens_the_door_for_its_holder() {
     let heron = safe.enrols("acme", "heron").await;
     let secret = safe.vault.keyring().issue(&"gw".into(), &heron).await.unwrap().unwrap();
     assert_eq!(secret.expose().len(), 64);
-    let holder = Holder { gateway: "gw".into(), instance: heron, tenant: "ten_acme".into() };
+    let holder = GatewayOwner { gateway: "gw".into(), instance: heron, tenant: "ten_acme".into() };
     assert_eq!(standing(&safe, &minted("gw", &secret, safe.clock.now())).await, Standing::Good(holder));
 }
 

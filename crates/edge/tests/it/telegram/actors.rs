@@ -5,7 +5,7 @@ use std::time::Duration;
 use edge::Bot;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, Outcome, Secret};
@@ -69,7 +69,7 @@ impl Scene {
             id: "act_1".into(),
             tenant: "ten_1".into(),
             instance: "inst_1".into(),
-            on: Identity { platform: "telegram".into(), bot: "42".into() },
+            on: BotRef { platform: "telegram".into(), bot: "42".into() },
             action,
             stream_cursor: String::new(),
             deadline: self.clock.instant() + Duration::from_secs(25),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use edge::platform::Platform;
 use edge::{Bot, Edge, Intake};
+use identity::Identity;
 use ledger::{Discriminator, Generation, Instance, Ledger, Location, PrincipalPolicy, Route, Seq, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Event, InstanceId};
@@ -14,6 +15,7 @@ pub struct House {
     pub ledger: Ledger,
     pub vault: Vault,
     pub agent: InstanceId,
+    pub identity: Identity,
     pub relay: relay::Relay,
     edge: Edge,
 }
@@ -93,27 +95,32 @@ impl House {
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
             .await
             .unwrap();
+        let bus = bus::Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand::Errand::new(errand::Config::default()),
+            clock.clone(),
+        ));
         let relay = relay::Relay::new(relay::Parts {
             config,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: bus::Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand::Errand::new(errand::Config::default()),
             timepiece: clock.clone(),
         });
         let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            access: ledger.access(),
+            identity: identity.clone(),
             vault: vault.clone(),
             relay: relay.clone(),
             timepiece: clock.clone(),
             platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
-        House { ledger, vault, agent, relay, edge }
+        House { ledger, vault, agent, identity, relay, edge }
     }
 
     pub fn intake(&self) -> Intake {
@@ -121,8 +128,8 @@ impl House {
     }
 
     /// Access control of the bots.
-    pub fn access(&self) -> &edge::Access {
-        self.edge.access()
+    pub fn access(&self) -> &identity::SenderAccess {
+        self.identity.gate.access()
     }
 
     pub async fn texts(&self) -> Vec<String> {

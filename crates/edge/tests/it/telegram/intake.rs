@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use edge::platform::{Arrival, Platform, Raw, Reading, Verified, once};
-use edge::{Admitted, Bot};
+use edge::{Bot, DeliveryResult};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use ledger::{Discriminator, Seq};
 use posthouse_time::Timepiece;
@@ -40,7 +40,7 @@ impl Intake {
     /// Number of entries that the update became.
     async fn takes(&self, update: Value) -> usize {
         let reading = self.reads(&update);
-        self.house.intake().take(&self.platform, &self.bot, reading).await.unwrap().entries.len()
+        self.house.intake().take(&self.platform, &self.bot, reading, None).await.unwrap().entries.len()
     }
 }
 
@@ -82,7 +82,7 @@ async fn a_repeat_fills_up_no_capability_that_was_used() {
     let mut taken = Vec::new();
     for granted in [true, false] {
         let reading = Reading { arrivals: vec![told()], ..Reading::default() };
-        taken.push(intake.house.intake().take(&intake.platform, &intake.bot, reading).await.unwrap());
+        taken.push(intake.house.intake().take(&intake.platform, &intake.bot, reading, None).await.unwrap());
         let (tenant, kind) = ("ten_1".into(), KIND.into());
         let redeemed = intake.house.vault.redeem(&tenant, &intake.house.agent, &key, &kind).await.unwrap();
         assert_eq!(matches!(redeemed, Redemption::Granted(_)), granted);
@@ -129,11 +129,11 @@ async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() 
     let (intake, bot) = (house.intake(), Arc::new(scene.bot.clone()));
     let takes =
         async |update, chat| match intake.receive(&platform, &bot, delivered(update, chat)).await.unwrap() {
-            Admitted::Taken { entries, reply } => {
+            DeliveryResult::Taken { entries, reply } => {
                 assert_eq!(reply.status, StatusCode::OK, "the bot goes on");
                 entries.len()
             }
-            Admitted::Refused(refusal) => panic!("{refusal:?}"),
+            DeliveryResult::Refused(refusal) => panic!("{refusal:?}"),
         };
     let told = async |chat, times| {
         let waiting = async {

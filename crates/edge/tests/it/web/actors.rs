@@ -16,11 +16,12 @@ use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_kit::{ClientAddress, RequestControl};
-use ledger::{Acknowledgement, Audit, Identity, Inbox, Invitations, Ledger, Location, Rooms, Seq};
+use identity::{Accounts, Enrolment, Identity, NotEnrolled};
+use ledger::{Acknowledgement, Audit, BotRef, Inbox, Invitations, Ledger, Location, Rooms, Seq};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, Event, InstanceId, InvitationId, Outcome, Secret, TenantId};
-use relay::{Enrolment, NotEnrolled, Order, Relay};
+use relay::{Order, Relay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -38,13 +39,13 @@ pub struct House {
     pub clock: Timepiece,
     pub closing: CancellationToken,
     ledger: Ledger,
-    relay: Relay,
+    identity: Identity,
     doors: Router,
     /// Pages of people who signed in, by name.
     people: Mutex<HashMap<String, From>>,
 }
 
-struct WebEnrolment(Relay);
+struct WebEnrolment(Accounts);
 
 #[async_trait]
 impl Enrol for WebEnrolment {
@@ -61,11 +62,11 @@ impl Enrol for WebEnrolment {
     }
 }
 
-async fn enrol(relay: &Relay, tenant: &str, name: &str) -> Result<InstanceId, NotEnrolled> {
+async fn enrol(accounts: &Accounts, tenant: &str, name: &str) -> Result<InstanceId, NotEnrolled> {
     let built_in = vec![web::NAME.into()];
     let wanted =
         Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), built_in, ..Enrolment::default() };
-    relay.enrol(wanted).await.unwrap().map(|enrolled| enrolled.instance.id)
+    accounts.enrol(wanted).await.unwrap().map(|enrolled| enrolled.instance.id)
 }
 
 /// The response to a request.
@@ -157,21 +158,26 @@ impl House {
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
             .await
             .unwrap();
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            Errand::new(errand::Config::loopback()),
+            clock.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: Errand::new(errand::Config::loopback()),
             timepiece: clock.clone(),
         });
         let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), clock.clone()));
         let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            access: ledger.access(),
+            identity: identity.clone(),
             vault,
             relay: relay.clone(),
             timepiece: clock.clone(),
@@ -184,16 +190,17 @@ impl House {
             intake: edge.intake().clone(),
             bots: edge.bots().clone(),
             relay: relay.clone(),
-            enrol: Arc::new(WebEnrolment(relay.clone())),
+            identity: identity.clone(),
+            enrol: Arc::new(WebEnrolment(identity.accounts.clone())),
             audit: ledger.audit(),
             metrics: edge.metrics().clone(),
             public_url: public_url.into(),
             closing: closing.clone(),
         });
         for tenant in ["acme", "umbrella"] {
-            relay.create_tenant(tenant).await.unwrap().unwrap();
+            identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         }
-        Self { web, clock, closing, ledger, relay, doors, people: Mutex::default() }
+        Self { web, clock, closing, ledger, identity, doors, people: Mutex::default() }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {
@@ -201,15 +208,15 @@ impl House {
     }
 
     pub async fn enrol_for(&self, tenant: &str, name: &str) -> Heron<'_> {
-        Heron { instance: enrol(&self.relay, tenant, name).await.unwrap(), house: self }
+        Heron { instance: enrol(&self.identity.accounts, tenant, name).await.unwrap(), house: self }
     }
 
     pub async fn removes(&self, agent: &InstanceId) {
-        self.relay.remove_agent(agent).await.unwrap();
+        self.identity.accounts.remove_agent(agent).await.unwrap();
     }
 
     pub async fn tenant(&self, name: &str) -> TenantId {
-        self.relay.roster().tenant(name).await.unwrap().unwrap().id
+        self.identity.roster.records().tenant(name).await.unwrap().unwrap().id
     }
 
     /// Invites somebody to every agent of acme.
@@ -343,7 +350,7 @@ impl Heron<'_> {
     }
 
     pub async fn repeats(&self, id: ActionId, action: Action) -> Outcome {
-        let identity = Identity { platform: web::NAME.into(), bot: self.instance.as_str().into() };
+        let identity = BotRef { platform: web::NAME.into(), bot: self.instance.as_str().into() };
         let bot = Bot {
             platform: identity.platform.clone(),
             id: identity.bot.clone(),

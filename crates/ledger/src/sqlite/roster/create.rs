@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rows::made;
 use super::{tokens, vault};
 use crate::roster::{
-    AgentCreated, Bot, Created, Discriminator, HttpCredentials, Identity, Instance, NewAgent, Route,
+    AgentCreated, Bot, BotRef, Created, Discriminator, HttpCredentials, Instance, NewAgent, Route,
 };
 use crate::{Owner, PrincipalPolicy};
 
@@ -26,7 +26,7 @@ pub(super) fn agent(db: &Connection, new: &NewAgent) -> rusqlite::Result<AgentCr
     }
     let (id, created) = (&new.instance.id, new.instance.created);
     let own_bots =
-        new.built_in.iter().map(|platform| Identity { platform: platform.clone(), bot: id.as_str().into() });
+        new.built_in.iter().map(|platform| BotRef { platform: platform.clone(), bot: id.as_str().into() });
     for identity in own_bots.clone() {
         bot(
             db,
@@ -64,7 +64,7 @@ pub(super) fn agent(db: &Connection, new: &NewAgent) -> rusqlite::Result<AgentCr
 }
 
 /// The reason why this bot cannot belong to a new agent, if there is one.
-fn why_not_owned(db: &Connection, identity: &Identity) -> rusqlite::Result<Option<&'static str>> {
+fn why_not_owned(db: &Connection, identity: &BotRef) -> rusqlite::Result<Option<&'static str>> {
     let key = [identity.platform.as_str(), identity.bot.as_str()];
     let shared: Option<bool> = db
         .query_row("SELECT shared FROM bots WHERE platform = ?1 AND id = ?2", key, |row| row.get(0))

@@ -79,7 +79,7 @@ stories! {
 
     async fn an_entry_with_a_receipt_takes_no_part_in_other_peoples_dedup_keys(book) {
         kept(&book, word(&book, "d1", "hello")).await;
-        let post = ledger::Identity { platform: "post".into(), bot: "post".into() };
+        let post = ledger::BotRef { platform: "post".into(), bot: "post".into() };
         assert_eq!(book.ledger.inbox().known(&post, &"d1".into()).await.unwrap(), None);
         let plain = Append { receipt: None, ..letter(&book, word(&book, "d1", "hello")) };
         book.keeps_letter(plain).await;

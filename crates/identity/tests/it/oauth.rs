@@ -8,31 +8,23 @@ use axum::body::Body;
 use axum::{Extension, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bus::Bus;
-use errand::Errand;
 use http::{Request, StatusCode};
+use identity::{AgentCredential, BOOTSTRAP_CLIENT, Login, Principal};
 use ledger::{
     AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, Tokens, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
-use relay::{BOOTSTRAP_CLIENT, Config, Login, Parts, Relay};
 use serde_json::Value;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
 
-use crate::house::{Agent, House, seconds};
+use crate::fixtures::{TestAgent, TestServer, seconds};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-fn doors(house: &House) -> Router {
-    door_of(house, &house.relay)
-}
-
-fn door_of(house: &House, relay: &Relay) -> Router {
-    relay::routes(relay, house.egress.clone())
-        .layer(Extension(http_kit::ClientAddress(IpAddr::from([127, 0, 0, 1]))))
+fn doors(server: &TestServer) -> Router {
+    server.identity.routes().layer(Extension(http_kit::ClientAddress(IpAddr::from([127, 0, 0, 1]))))
 }
 
 async fn asks(doors: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, Value) {
@@ -58,13 +50,13 @@ async fn refused(doors: &Router, path: &str, headers: &[(&str, &str)], body: &st
     (status.as_u16(), answer["error"].as_str().unwrap().to_owned())
 }
 
-async fn client(agent: &Agent) -> (ClientId, Secret) {
+async fn client(agent: &TestAgent) -> (ClientId, Secret) {
     let owner = Owner::Instance(agent.instance.clone());
-    agent.house.relay.create_client(&owner).await.unwrap().unwrap()
+    agent.server.identity.accounts.create_client(&owner).await.unwrap().unwrap()
 }
 
-async fn login(agent: &Agent) -> Login {
-    agent.house.relay.log_in(&agent.instance).await.unwrap().unwrap()
+async fn login(agent: &TestAgent) -> Login {
+    agent.server.identity.accounts.log_in(&agent.instance).await.unwrap().unwrap()
 }
 
 fn form(client: &ClientId, secret: &str) -> String {
@@ -78,10 +70,10 @@ async fn refreshes(doors: &Router, token: &str) -> (StatusCode, Value) {
 
 #[tokio::test]
 async fn a_client_exchanges_its_secret_for_access_by_form_or_by_http_basic() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let (id, secret) = client(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{}", secret.expose())));
     let whole = form(&id, secret.expose());
     let scoped = format!("{whole}&scope=relay");
@@ -99,23 +91,20 @@ async fn a_client_exchanges_its_secret_for_access_by_form_or_by_http_basic() {
         assert_eq!(status, StatusCode::OK, "{body}");
         assert_eq!((&granted["token_type"], &granted["expires_in"]), (&"Bearer".into(), &3600.into()));
         let token = granted["access_token"].as_str().unwrap();
-        let bearer = house.relay.keyring().bearer(token).await.unwrap().unwrap();
-        assert_eq!((bearer.client, bearer.tenant), (id.clone(), heron_tenant(&house, &heron).await));
+        let expected =
+            Principal::Agent { agent: heron.record().await, by: AgentCredential::Client(id.clone()) };
+        assert_eq!(server.owner_of(token).await, Some(expected));
     }
-}
-
-async fn heron_tenant(house: &House, agent: &Agent) -> TenantId {
-    house.ledger.roster().instance(&agent.instance).await.unwrap().unwrap().tenant
 }
 
 #[tokio::test]
 async fn whoever_is_no_client_hears_one_answer() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let crow = house.enrol("rival", "crow", &[]).await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let crow = server.enrol("rival", "crow", &[]).await;
     let (id, secret) = client(&heron).await;
     let (others, _) = client(&crow).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let nobody = (401, "invalid_client".to_owned());
     let basic = format!("Basic {}", STANDARD.encode("x:y"));
     for (headers, body) in [
@@ -129,16 +118,16 @@ async fn whoever_is_no_client_hears_one_answer() {
     ] {
         assert_eq!(refused(&doors, "/oauth/token", &headers, &body).await, nobody, "{body}");
     }
-    house.relay.revoke_client(&id).await.unwrap();
+    server.identity.accounts.revoke_client(&id).await.unwrap();
     assert_eq!(refused(&doors, "/oauth/token", &[], &form(&id, secret.expose())).await, nobody);
 }
 
 #[tokio::test]
 async fn a_form_that_cannot_be_read_is_refused_in_the_words_of_the_rfc() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let (id, secret) = client(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let good = form(&id, secret.expose());
     let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{}", secret.expose())));
     let long = format!("{good}&scope={}", "x".repeat(17_000));
@@ -166,22 +155,22 @@ async fn a_form_that_cannot_be_read_is_refused_in_the_words_of_the_rfc() {
 
 #[tokio::test]
 async fn a_stock_agent_refreshes_its_login_and_both_tokens_change() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let login = login(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let (status, answer) = refreshes(&doors, login.refresh_token.expose()).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!((&answer["token_type"], &answer["expires_in"]), (&"Bearer".into(), &3600.into()));
     let (access, refresh) =
         (answer["access_token"].as_str().unwrap(), answer["refresh_token"].as_str().unwrap());
     assert_ne!(refresh, login.refresh_token.expose());
-    let bearer = house.relay.keyring().bearer(access).await.unwrap().unwrap();
-    assert_eq!(bearer.login, Some(login.login.clone()));
-    house.winds(seconds(60));
+    let by = AgentCredential::Login(login.login.clone());
+    assert_eq!(server.owner_of(access).await, Some(Principal::Agent { agent: heron.record().await, by }));
+    server.winds(seconds(60));
     let (raced, _) = refreshes(&doors, login.refresh_token.expose()).await;
     assert_eq!(raced, StatusCode::OK, "another process of the agent was a little late");
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     let (status, next) = refreshes(&doors, refresh).await;
     assert_eq!(status, StatusCode::OK);
     let (status, reused) = refreshes(&doors, login.refresh_token.expose()).await;
@@ -192,10 +181,10 @@ async fn a_stock_agent_refreshes_its_login_and_both_tokens_change() {
 
 #[tokio::test]
 async fn a_stock_agent_is_told_to_give_up_only_when_nothing_could_help() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let login = login(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let path = "/api/oauth/token";
     let token = ("x-nous-refresh-token", login.refresh_token.expose());
     let ours = format!("grant_type=refresh_token&client_id={BOOTSTRAP_CLIENT}");
@@ -220,17 +209,17 @@ async fn a_stock_agent_is_told_to_give_up_only_when_nothing_could_help() {
         assert_eq!((status, code.as_str()), expected, "{body}");
     }
     assert_eq!(refreshes(&doors, login.refresh_token.expose()).await.0, StatusCode::OK);
-    house.relay.remove_agent(&heron.instance).await.unwrap();
+    server.identity.accounts.remove_agent(&heron.instance).await.unwrap();
     let (status, ended) = refreshes(&doors, login.refresh_token.expose()).await;
     assert_eq!((status.as_u16(), &ended["error"]), (400, &"invalid_grant".into()));
 }
 
 #[tokio::test]
 async fn a_further_fork_at_eight_lines_hears_503_and_never_a_final_word() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let login = login(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let mut successors = Vec::new();
     for _ in 0..10 {
         let (status, answer) = refreshes(&doors, login.refresh_token.expose()).await;
@@ -240,7 +229,7 @@ async fn a_further_fork_at_eight_lines_hears_503_and_never_a_final_word() {
     for (line, successor) in successors[..8].iter().enumerate() {
         assert_eq!(refreshes(&doors, successor).await.0, StatusCode::OK, "line {line}");
     }
-    let listed = house.relay.keyring().logins(None).await.unwrap();
+    let listed = server.identity.accounts.logins(None).await.unwrap();
     assert_eq!((listed[0].lines, listed[0].addresses.as_slice()), (8, &["127.0.0.1".to_owned()][..]));
     for successor in &successors[8..] {
         for _ in 0..2 {
@@ -266,11 +255,11 @@ async fn a_further_fork_at_eight_lines_hears_503_and_never_a_final_word() {
 
 #[tokio::test]
 async fn whoever_guesses_is_slowed_down_and_then_turned_away_while_the_rightful_pass() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let (id, secret) = client(&heron).await;
     let login = login(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let wrong = form(&id, "phs_wrong");
     let mut guesses = tokio::task::JoinSet::new();
     for _ in 0..150 {
@@ -291,16 +280,16 @@ async fn whoever_guesses_is_slowed_down_and_then_turned_away_while_the_rightful_
     assert_eq!((status.as_u16(), &answer["error"]), (429, &"slow_down".into()), "this is not final");
     assert_eq!(asks(&doors, "/oauth/token", &[], &form(&id, secret.expose())).await.0, StatusCode::OK);
     assert_eq!(refreshes(&doors, login.refresh_token.expose()).await.0, StatusCode::OK);
-    house.winds(seconds(61));
+    server.winds(seconds(61));
     assert_eq!(refused(&doors, "/oauth/token", &[], &wrong).await.0, 401);
 }
 
 #[tokio::test]
 async fn a_form_of_thousands_of_fields_is_refused_unread() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let (id, secret) = client(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let good = form(&id, secret.expose());
     let with = |more: usize| (0..more).fold(good.clone(), |form, number| format!("{form}&f{number}=1"));
     assert_eq!(asks(&doors, "/oauth/token", &[], &with(61)).await.0, StatusCode::OK);
@@ -324,8 +313,8 @@ async fn every_refusal_at_the_token_doors_counts_against_the_address() {
         ("/api/oauth/token", vec![], "grant_type=refresh_token&client_id=hermes-cli"),
         ("/api/oauth/token", vec![], ours.as_str()),
     ] {
-        let house = House::open().await;
-        let doors = doors(&house);
+        let server = TestServer::open().await;
+        let doors = doors(&server);
         let mut asking = tokio::task::JoinSet::new();
         for _ in 0..150 {
             let (doors, body) = (doors.clone(), body.to_owned());
@@ -351,37 +340,22 @@ async fn every_refusal_at_the_token_doors_counts_against_the_address() {
 
 #[tokio::test]
 async fn an_agents_tokens_end_with_it_at_once() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let (id, secret) = client(&heron).await;
-    let doors = doors(&house);
+    let doors = doors(&server);
     let (_, granted) = asks(&doors, "/oauth/token", &[], &form(&id, secret.expose())).await;
     let token = granted["access_token"].as_str().unwrap();
-    assert!(house.relay.keyring().bearer(token).await.unwrap().is_some());
-    house.relay.remove_agent(&heron.instance).await.unwrap();
-    assert!(house.relay.keyring().bearer(token).await.unwrap().is_none());
+    assert!(server.owner_of(token).await.is_some());
+    server.identity.accounts.remove_agent(&heron.instance).await.unwrap();
+    assert!(server.owner_of(token).await.is_none());
 }
 
 #[tokio::test]
 async fn trouble_with_the_ledger_is_passing_and_says_so() {
-    let house = House::open().await;
-    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-    let other = ledger::Ledger::open(ledger::Location::Memory, house.clock.clone()).await.unwrap();
-    let vault = Vault::unlock(keys, other.vault(), Arc::new(Broken), &*other.house(), house.clock.clone())
-        .await
-        .unwrap();
-    let relay = Relay::new(Parts {
-        config: Config::default(),
-        inbox: other.inbox(),
-        outbox: other.outbox(),
-        roster: other.roster(),
-        traces: other.traces(),
-        keyring: vault.keyring(),
-        bus: Bus::local(),
-        errand: Errand::new(errand::Config::loopback()),
-        timepiece: house.clock.clone(),
-    });
-    let doors = door_of(&house, &relay);
+    let server = TestServer::open().await;
+    let broken = TestServer::over(server.ledger.clone(), Arc::new(Broken), server.clock.clone()).await;
+    let doors = doors(&broken);
     let (status, answer) = refreshes(&doors, "phr_good").await;
     assert_eq!((status.as_u16(), &answer["error"]), (503, &"temporarily_unavailable".into()));
     let body = form(&"agent:inst_1".into(), "phs_good");

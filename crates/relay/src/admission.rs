@@ -1,10 +1,10 @@
-//! Gate: whether an incoming event is for the agent.
+//! Incoming events that the gate has admitted, and the result of storing one.
 
 use ledger::{Full, NewReceipt, Sender};
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, Event};
 
-/// An incoming event with its metadata, before it is admitted.
+/// An incoming event with its metadata, before it is stored.
 #[derive(Clone)]
 pub struct Entrant {
     pub event: Event,
@@ -12,8 +12,6 @@ pub struct Entrant {
     pub id: Option<EntryId>,
     /// Key by which the platform's repetition of the same event is recognized.
     pub dedup: DedupKey,
-    /// Addressed to the bot. In a group, only addressed events are turns.
-    pub addressed: bool,
     /// The platform's references to the attachments. Stored beside the event and never given to agents.
     pub references: Vec<String>,
     /// Time of receipt.
@@ -37,7 +35,7 @@ pub enum StopRule {
     Interrupt,
 }
 
-/// Result of admitting an event.
+/// Result of storing an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     Kept(EntryId),
@@ -45,8 +43,8 @@ pub enum Admission {
     Known(EntryId),
     /// The inbox has no room for it. Nothing was stored, and the same event may be sent again.
     Full(Full),
-    /// Not for this agent. The reason is a metric label.
-    Refused(&'static str),
+    /// It would crash a stock agent's reader, so it must not get into its inbox.
+    Undeliverable,
 }
 
 impl Admission {
@@ -54,14 +52,9 @@ impl Admission {
     pub fn entry(&self) -> Option<&EntryId> {
         match self {
             Admission::Kept(entry) | Admission::Known(entry) => Some(entry),
-            Admission::Full(_) | Admission::Refused(_) => None,
+            Admission::Full(_) | Admission::Undeliverable => None,
         }
     }
-}
-
-/// Chat types with several people, where an event is a turn only when it is addressed to the bot.
-fn is_crowd(chat_type: &str) -> bool {
-    matches!(chat_type, "group" | "thread" | "forum" | "room")
 }
 
 impl Entrant {
@@ -71,44 +64,5 @@ impl Entrant {
             Some(receipt) => Some(Sender::Program(receipt.sender.clone())),
             None => self.event.source.user_id.as_ref().map(|user| Sender::Person(user.to_string())),
         }
-    }
-
-    /// The reason for refusing it, if it is refused.
-    pub fn refusal(&self) -> Option<&'static str> {
-        refusal(&self.event, self.addressed)
-    }
-}
-
-fn refusal(event: &Event, addressed: bool) -> Option<&'static str> {
-    if is_crowd(&event.source.chat_type) && !addressed {
-        return Some("not_addressed");
-    }
-    // An event that would crash a stock agent's reader must not get into its inbox.
-    event.deliverable().err().map(|_| "undeliverable")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(chat_type: &str) -> Event {
-        let mut event = Event::default();
-        event.source.platform = "telegram".into();
-        event.source.chat_id = Some("5".into());
-        event.source.chat_type = chat_type.to_owned();
-        event
-    }
-
-    #[test]
-    fn in_a_group_an_event_is_a_turn_when_addressed_and_elsewhere_always() {
-        assert_eq!(refusal(&event("group"), false), Some("not_addressed"));
-        assert_eq!(refusal(&event("group"), true), None);
-        assert_eq!(refusal(&event("dm"), false), None);
-        assert_eq!(refusal(&event("channel"), false), None);
-    }
-
-    #[test]
-    fn what_would_kill_a_stock_reader_is_refused() {
-        assert_eq!(refusal(&event(""), true), Some("undeliverable"));
     }
 }

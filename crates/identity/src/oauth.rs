@@ -5,24 +5,24 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use http_kit::{BoundedForm, ClientAddress, UnreadBody, UnreadForm};
+use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::{Value, json};
-use vault::{BOOTSTRAP_CLIENT, Login, Refreshed};
+use vault::{BOOTSTRAP_CLIENT, Keyring, Login, Refreshed};
 
-use crate::auth::authorization;
-use crate::metrics::Why;
-use crate::{Fault, Relay};
+use crate::authorization::{authorization, basic};
+use crate::refresh_log::RefreshLog;
+use crate::{Metrics, Throttle};
 
 /// Largest request body in bytes.
 const LARGEST_BODY: usize = 16 * 1024;
@@ -33,14 +33,24 @@ const REFRESH_TOKEN: &str = "x-nous-refresh-token";
 /// Scope of a login. Because it lacks the vendor's scope, a stock agent does not take the login for a model API key.
 pub const LOGIN_SCOPE: &str = "cron";
 
-type Fields = Result<BoundedForm<LARGEST_BODY>, UnreadForm>;
+type FormFields = Result<BoundedForm<LARGEST_BODY>, UnreadForm>;
+
+/// State of both endpoints.
+#[derive(Clone)]
+pub(crate) struct TokenEndpoints {
+    keyring: Keyring,
+    throttle: Throttle,
+    metrics: Arc<Metrics>,
+    refresh_log: Arc<RefreshLog>,
+    timepiece: Timepiece,
+}
 
 /// Routes of both endpoints.
-pub(crate) fn routes(relay: &Relay) -> Router {
+pub(crate) fn routes(endpoints: TokenEndpoints) -> Router {
     Router::new()
         .route("/oauth/token", post(exchange))
         .route("/api/oauth/token", post(refresh))
-        .with_state(relay.clone())
+        .with_state(endpoints)
 }
 
 /// Error responses of the token endpoints. A stock agent deletes its credentials on `invalid_grant` and
@@ -62,43 +72,47 @@ enum TokenError {
 }
 
 async fn exchange(
-    State(relay): State<Relay>,
-    caller: Option<Extension<ClientAddress>>,
+    State(endpoints): State<TokenEndpoints>,
+    address: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
-    fields: Fields,
+    fields: FormFields,
 ) -> Result<Response, TokenError> {
-    let address = caller.map(|Extension(caller)| caller.0);
-    match relay.exchange_client(&headers, fields).await {
+    let address = address.map(|Extension(ClientAddress(address))| address);
+    match endpoints.exchange_client(&headers, fields).await {
         Ok(answer) => Ok(answer),
-        Err(refusal) => Err(relay.turned_away(address, refusal).await),
+        Err(refusal) => Err(endpoints.turned_away(address, refusal).await),
     }
 }
 
 async fn refresh(
-    State(relay): State<Relay>,
-    caller: Option<Extension<ClientAddress>>,
+    State(endpoints): State<TokenEndpoints>,
+    address: Option<Extension<ClientAddress>>,
     headers: HeaderMap,
-    fields: Fields,
+    fields: FormFields,
 ) -> Result<Response, TokenError> {
-    let address = caller.map(|Extension(caller)| caller.0);
-    match relay.exchange_refresh_token(&headers, fields, address).await {
+    let address = address.map(|Extension(ClientAddress(address))| address);
+    match endpoints.exchange_refresh_token(&headers, fields, address).await {
         Ok(answer) => Ok(answer),
-        Err(refusal) => Err(relay.turned_away(address, refusal).await),
+        Err(refusal) => Err(endpoints.turned_away(address, refusal).await),
     }
 }
 
-impl Relay {
-    async fn exchange_client(&self, headers: &HeaderMap, fields: Fields) -> Result<Response, TokenError> {
+impl TokenEndpoints {
+    pub fn new(keyring: Keyring, throttle: Throttle, metrics: Arc<Metrics>, timepiece: Timepiece) -> Self {
+        Self { keyring, throttle, metrics, refresh_log: Arc::default(), timepiece }
+    }
+
+    async fn exchange_client(&self, headers: &HeaderMap, fields: FormFields) -> Result<Response, TokenError> {
         let form = TokenForm::read(fields)?;
         let (client, secret) = form.credential(headers)?;
         form.grant_type("client_credentials")?;
-        let keyring = &self.0.keyring;
+        let keyring = &self.keyring;
         let granted = match keyring.client(&client, secret.expose()).await.map_err(unavailable)? {
             Some(client) => keyring.grant_access(&client.client).await.map_err(unavailable)?,
             None => None,
         };
         let grant = granted.ok_or(TokenError::WrongClient)?;
-        self.count_token("granted");
+        self.metrics.count_token("granted");
         Ok(answer(json!({
             "access_token": grant.access_token.expose(),
             "token_type": "Bearer",
@@ -109,7 +123,7 @@ impl Relay {
     async fn exchange_refresh_token(
         &self,
         headers: &HeaderMap,
-        fields: Fields,
+        fields: FormFields,
         address: Option<IpAddr>,
     ) -> Result<Response, TokenError> {
         let form = TokenForm::read(fields)?;
@@ -122,7 +136,7 @@ impl Relay {
         let presented = headers.get(REFRESH_TOKEN).and_then(|value| value.to_str().ok());
         let presented = presented
             .ok_or(TokenError::Malformed("send the refresh token in the header x-nous-refresh-token"))?;
-        match self.0.keyring.refresh(presented, client, address).await.map_err(unavailable)? {
+        match self.keyring.refresh(presented, client, address).await.map_err(unavailable)? {
             Refreshed::Granted(login) => Ok(self.refreshed(&login)),
             Refreshed::Forked(login, record) => {
                 tracing::warn!(
@@ -139,7 +153,7 @@ impl Relay {
                 Ok(self.refreshed(&login))
             }
             Refreshed::Full(record) => {
-                if self.0.refresh_log.is_due(&record.login, self.0.timepiece.instant()) {
+                if self.refresh_log.is_due(&record.login, self.timepiece.instant()) {
                     tracing::warn!(
                         login.id = %record.login,
                         instance.id = %record.instance,
@@ -162,7 +176,7 @@ impl Relay {
     }
 
     fn refreshed(&self, login: &Login) -> Response {
-        self.count_token("granted");
+        self.metrics.count_token("granted");
         answer(json!({
             "access_token": login.access.access_token.expose(),
             "refresh_token": login.refresh_token.expose(),
@@ -181,20 +195,7 @@ impl Relay {
             TokenError::PutOff => "put_off",
             _ => "refused",
         };
-        if self.slow_down(address, why).await { refusal } else { TokenError::Barred }
-    }
-
-    /// Counts one more refusal of this address and waits for the resulting delay. Returns false, without delay, when
-    /// there were too many.
-    pub async fn slow_down(&self, address: Option<IpAddr>, why: &'static str) -> bool {
-        let pause = self.0.refusals.pause(None, address, self.0.timepiece.instant());
-        self.count_token(if pause.is_some() { why } else { "barred" });
-        self.0.timepiece.after(pause.unwrap_or_default()).await;
-        pause.is_some()
-    }
-
-    fn count_token(&self, why: &'static str) {
-        self.0.metrics.tokens.get_or_create(&Why { why }).inc();
+        if self.throttle.slow_down(address, why).await { refusal } else { TokenError::Barred }
     }
 }
 
@@ -202,7 +203,7 @@ impl Relay {
 struct TokenForm(HashMap<String, Secret>);
 
 impl TokenForm {
-    fn read(fields: Fields) -> Result<Self, TokenError> {
+    fn read(fields: FormFields) -> Result<Self, TokenError> {
         let BoundedForm(fields) = fields.map_err(|unread| match unread {
             UnreadForm::Body(UnreadBody::TooLarge { .. }) => TokenError::TooLarge,
             _ => TokenError::Malformed("the body must be an application/x-www-form-urlencoded form"),
@@ -257,20 +258,7 @@ impl TokenForm {
     }
 }
 
-/// The client id and secret of a Basic header. Client ids contain a colon, secrets do not. Clients that follow the RFC
-/// strictly encode that colon as `%3A`.
-pub(crate) fn basic(header: &str) -> Option<(String, Secret)> {
-    let (scheme, encoded) = header.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let text = Secret::new(String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?);
-    let (client, secret) = text.expose().rsplit_once(':')?;
-    Some((client.replace("%3A", ":").replace("%3a", ":"), Secret::new(secret)))
-}
-
 fn unavailable(fault: vault::Fault) -> TokenError {
-    let fault = Fault::from(fault);
     tracing::error!(%fault, "could not exchange a credential");
     TokenError::Unavailable
 }
@@ -322,22 +310,5 @@ impl IntoResponse for TokenError {
             response.headers_mut().insert(RETRY_AFTER, LATER.as_secs().into());
         }
         response
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_proves_itself_by_http_basic_however_its_colon_is_written() {
-        for client in ["agent:inst_1", "agent%3Ainst_1", "agent%3ainst_1"] {
-            let header = format!("Basic {}", STANDARD.encode(format!("{client}:phs_1")));
-            let (client, secret) = basic(&header).unwrap();
-            assert_eq!((client.as_str(), secret.expose()), ("agent:inst_1", "phs_1"));
-        }
-        for wrong in ["Basic", "Basic !", "Bearer YTpi", "Basic YWI=", ""] {
-            assert!(basic(wrong).is_none(), "{wrong}");
-        }
     }
 }
