@@ -31,4 +31,4 @@ mod tenants;
 
 pub use auth::AdminDoor;
 pub use env::{Env, env};
-pub use routes::{Backup, Guests, OPERATIONS, Operation, Parts, routes};
+pub use routes::{Backup, Guests, OPENAPI, OPERATIONS, Parts, routes};
