@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_kit::{Endpoint, Operation, RequestControl, ShuttingDown, completed, operations, read_body, router};
+use http_kit::{Endpoint, Operation, ShuttingDown, completed, operations, read_body, router};
 use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{BadField, Cancel, Listing, Provision};
@@ -227,8 +227,7 @@ async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response
     let Principal::Agent { agent, .. } = &principal else {
         return Err(unauthenticated(CredentialRefusal::NotAnAgent));
     };
-    let tenant = principal.tenant().map(|tenant| tenant.as_str());
-    if let Err(full) = RequestControl::proven(&head.extensions, &principal.limit_key(), tenant) {
+    if let Err(full) = principal.within_limits(&head.extensions) {
         return Err(later(
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &full.to_string()),
             5,

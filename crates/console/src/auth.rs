@@ -5,7 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::Extensions;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use http_kit::{ClientAddress, OverLimit, RequestControl};
+use http_kit::{ClientAddress, OverLimit};
 use identity::{Authentication, Authenticator};
 
 use crate::problem::AdminProblem;
@@ -24,11 +24,9 @@ impl AdminDoor {
     pub async fn admit(&self, head: &HeaderMap, extensions: &Extensions) -> Result<(), Response> {
         let address = extensions.get::<ClientAddress>().map(|ClientAddress(address)| *address);
         match self.0.operator(head, address).await {
-            Authentication::Known(principal) => {
-                let tenant = principal.tenant().map(|tenant| tenant.as_str());
-                RequestControl::proven(extensions, &principal.limit_key(), tenant)
-                    .map_err(|OverLimit| AdminProblem::TOO_MANY.into_response())
-            }
+            Authentication::Known(principal) => principal
+                .within_limits(extensions)
+                .map_err(|OverLimit| AdminProblem::TOO_MANY.into_response()),
             Authentication::Refused(_) => Err(unauthorized()),
             Authentication::Barred => {
                 let mut response = AdminProblem::TOO_MANY.into_response();

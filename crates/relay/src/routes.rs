@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use http_kit::{ClientAddress, Endpoint, Operation, RequestControl, operations, router};
 use identity::{Authentication, CredentialRefusal};
 use posthouse_time::Timepiece;
+use posthouse_wire::TenantId;
 
 use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
@@ -76,9 +77,9 @@ async fn dial(
     let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
     match authentication {
         Authentication::Known(principal) => {
-            let tenant = principal.tenant().map(|tenant| tenant.as_str());
-            let allowed =
-                control.is_none_or(|control| control.allows(&principal.limit_key(), tenant).is_ok());
+            let allowed = control.is_none_or(|control| {
+                control.allows(&principal.limit_key(), principal.tenant().map(TenantId::as_str)).is_ok()
+            });
             let Some(holder) = principal.gateway().filter(|_| allowed) else {
                 return no_room(&door, final_reply, upgrade);
             };

@@ -11,7 +11,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{Method, request};
-use http_kit::RequestControl;
 use identity::{Authentication, Principal};
 use ledger::Invitation;
 
@@ -53,9 +52,7 @@ pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: 
     match chat.identity.authenticator.person(session).await {
         Ok(Authentication::Known(Principal::Person(invitation))) => {
             let principal = Principal::Person(Arc::clone(&invitation));
-            let (counted_as, tenant) =
-                (principal.limit_key(), principal.tenant().map(|tenant| tenant.as_str()));
-            if RequestControl::proven(request.extensions(), &counted_as, tenant).is_err() {
+            if principal.within_limits(request.extensions()).is_err() {
                 return ChatProblem::TOO_MANY_STREAMS.into_response();
             }
             request.extensions_mut().insert(Visitor(invitation));

@@ -3,9 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
-use http::HeaderValue;
 use http::header::{COOKIE, SET_COOKIE};
+use http::{HeaderMap, HeaderValue};
 use posthouse_wire::Secret;
 use serde::Deserialize;
 use serde_json::json;

@@ -82,7 +82,7 @@ async fn answer_in_time(url: &str) -> Answer {
             other => return other.unwrap(),
         }
     }
-    errand.run(Call::get(url).timeout(Duration::from_secs(20))).await.unwrap()
+    errand.run(Call::get(url).timeout(Duration::from_secs(60))).await.unwrap()
 }
 
 #[tokio::test]

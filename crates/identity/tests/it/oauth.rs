@@ -9,6 +9,7 @@ use axum::{Extension, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{Request, StatusCode};
+use http_kit::ClientAddress;
 use identity::{AgentCredential, BOOTSTRAP_CLIENT, Login, Principal};
 use ledger::{
     AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
@@ -24,7 +25,7 @@ use crate::fixtures::{TestAgent, TestServer, seconds};
 const FORM: &str = "application/x-www-form-urlencoded";
 
 fn doors(server: &TestServer) -> Router {
-    server.identity.routes().layer(Extension(http_kit::ClientAddress(IpAddr::from([127, 0, 0, 1]))))
+    server.identity.routes().layer(Extension(ClientAddress(IpAddr::from([127, 0, 0, 1]))))
 }
 
 async fn asks(doors: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, Value) {

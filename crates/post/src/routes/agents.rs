@@ -8,9 +8,8 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, unfit};
-use super::problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::requests::Listed;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {

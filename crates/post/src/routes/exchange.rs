@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
 use super::notify::trigger;
-use super::problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::exchange::is_recorded_id;
 use crate::requests::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT};
 

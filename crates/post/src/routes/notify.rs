@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
-use super::problem;
-use super::{Answer, Door, envelope};
+use super::{Answer, Door, envelope, problem};
 use crate::requests::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
 use crate::{Caller, Refused};
 

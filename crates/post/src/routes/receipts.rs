@@ -12,9 +12,8 @@ use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::problem;
 use super::query::Asked;
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::receipt::handed;
 use crate::requests::{Handed, Listing, ReceiptWithReplies};
 

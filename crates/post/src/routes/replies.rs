@@ -5,8 +5,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 
-use super::problem;
-use super::{Answer, Door, taken};
+use super::{Answer, Door, problem, taken};
 
 /// The largest length of a token. Real tokens are shorter.
 const LONGEST_TOKEN: usize = 128;
