@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_kit::read_body;
+use http_kit::{Endpoint, Operation, ShuttingDown, completed, operations, read_body, router};
 use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{ArmList, BadField, Cancel, Provision};
@@ -31,31 +31,35 @@ const LISTED: u32 = 10_000;
 /// Most history lines in one answer.
 const TOLD: u32 = 1000;
 
+/// All operations with their handlers. The router is built from this list.
+const ENDPOINTS: &[Endpoint<Clock>] = &[
+    Endpoint::closed("POST", "/api/agent-cron/provision", || post(provision)),
+    Endpoint::closed("POST", "/api/agent-cron/cancel", || post(cancel)),
+    Endpoint::closed("GET", "/api/agent-cron/list", || get(list)),
+    Endpoint::open("POST", "/api/agent-cron/relay", || post(external_scheduler::relay)),
+    Endpoint::closed("GET", "/api/agent-cron/history", || get(history)),
+    Endpoint::closed("POST", "/api/agent-cron/redrive", || post(redrive)),
+    Endpoint::open("GET", "/.well-known/jwks.json", || get(jwks)),
+];
+
+/// All operations. A test checks the OpenAPI fragment against them.
+pub const OPERATIONS: &[Operation] = &operations::<Clock, { ENDPOINTS.len() }>(ENDPOINTS);
+
+/// The OpenAPI fragment of the operations, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
 /// Everything under `/api/agent-cron`, and the server's public keys.
 pub fn routes(clock: &Clock) -> Router {
-    Router::new()
-        .route("/api/agent-cron/provision", post(provision))
-        .route("/api/agent-cron/cancel", post(cancel))
-        .route("/api/agent-cron/list", get(list))
-        .route("/api/agent-cron/relay", post(external_scheduler::relay))
-        .route("/api/agent-cron/history", get(history))
-        .route("/api/agent-cron/redrive", post(redrive))
+    router("", ENDPOINTS)
         .route_layer(middleware::from_fn_with_state(clock.clone(), to_the_end))
-        .route("/.well-known/jwks.json", get(jwks))
         .with_state(clock.clone())
 }
 
 /// Runs a request to its end even if the client hangs up. Otherwise it could end between a commit and the steps
 /// that must follow it, and an arm that is stored but not in the heap would never fire.
 async fn to_the_end(State(clock): State<Clock>, request: Request, next: Next) -> Response {
-    match clock.0.tasks.spawn(next.run(request)).await {
-        Ok(response) => response,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The task is never cancelled, so the runtime itself is shutting down.
-            Err(_) => unavailable(&Fault::from(ledger::Fault::Closed)),
-        },
-    }
+    let response = completed(clock.0.tasks.spawn(next.run(request))).await;
+    response.unwrap_or_else(|ShuttingDown| unavailable(&Fault::from(ledger::Fault::Closed)))
 }
 
 async fn provision(State(clock): State<Clock>, request: Request) -> Response {
@@ -276,4 +280,15 @@ pub(crate) fn later(mut response: Response, seconds: u32) -> Response {
 pub(crate) fn unavailable(fault: &Fault) -> Response {
     tracing::error!(%fault, "the clock could not serve a request");
     later(refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "try again later"), 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_described_and_nothing_else_is() {
+        let wrong = http_kit::openapi::check_fragment(OPENAPI, &[], OPERATIONS);
+        assert_eq!(wrong, Vec::<String>::new());
+    }
 }

@@ -2,13 +2,13 @@
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
+use http_kit::Page;
 use ledger::{AccessRule, BotRef, Decision, Pairing, Subject};
 use posthouse_wire::{BotId, Platform, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::About;
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -74,7 +74,7 @@ fn shown_pairing(pairing: Pairing) -> ShownAccess {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAccess>>, AdminProblem> {
+) -> Result<Json<Page<ShownAccess>>, AdminProblem> {
     let on = match (which.platform, which.bot) {
         (Some(platform), Some(bot)) => Some(console.closable(platform.as_str(), bot.as_str()).await?),
         (None, None) => None,
@@ -86,7 +86,7 @@ pub(crate) async fn list(
     all.extend(access.rules(on.as_ref()).await?.into_iter().map(shown_rule));
     let key = |one: &ShownAccess| format!("{}:{} {} {}", one.platform, one.bot, one.subject, one.state);
     all.sort_by_key(key);
-    Ok(Json(Items::page(all, key, which.after.as_deref(), which.limit)))
+    Ok(Json(Page::of_sorted(all, key, which.after.as_deref(), PAGE.clamp(which.limit))))
 }
 
 #[derive(Clone, Copy, Deserialize)]

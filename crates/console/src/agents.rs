@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http_kit::Page;
 use identity::{Enrolment, NotEnrolled};
 use ledger::{BotRef, Generation, HoldBack, Instance, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
@@ -16,8 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
 use crate::audit::{Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -231,21 +231,21 @@ pub(crate) fn identity(text: &str) -> Result<BotRef, AdminProblem> {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAgent>>, AdminProblem> {
+) -> Result<Json<Page<ShownAgent>>, AdminProblem> {
     let roster = console.identity.roster.records();
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let instances = roster.instances(only.as_ref()).await?;
     // Names contain no slash, so keys are unique.
     let key = |instance: &Instance| format!("{}/{}", name_of(&instance.tenant), instance.name);
-    let page = Items::page(instances, key, which.after.as_deref(), which.limit);
+    let page = Page::of_sorted(instances, key, which.after.as_deref(), PAGE.clamp(which.limit));
     let unread: HashMap<InstanceId, Unread> = console.inbox.backlogs().await?.into_iter().collect();
     let mut items = Vec::with_capacity(page.items.len());
     for instance in page.items {
         let unread = unread.get(&instance.id).copied().unwrap_or_default();
         items.push(console.shown_agent(name_of(&instance.tenant), instance, unread).await?);
     }
-    Ok(Json(Items { items, next: page.next }))
+    Ok(Json(Page { items, next: page.next }))
 }
 
 pub(crate) async fn create(

@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http_kit::Page;
 use ledger::{Alias, Created, Removed};
 use posthouse_wire::TenantId;
 use posthouse_wire::id::is_name;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
 
@@ -50,7 +50,7 @@ pub(crate) struct RemovedAlias {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAlias>>, AdminProblem> {
+) -> Result<Json<Page<ShownAlias>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let aliases = console.post.connectors().aliases(only.as_ref()).await?;
     let shown = aliases.into_iter().map(|alias| ShownAlias {
@@ -60,7 +60,7 @@ pub(crate) async fn list(
         agent: alias.agent,
     });
     let key = |alias: &ShownAlias| format!("{}/{}", alias.tenant, alias.name);
-    Ok(Json(Items::page(shown.collect(), key, which.after.as_deref(), which.limit)))
+    Ok(Json(Page::of_sorted(shown.collect(), key, which.after.as_deref(), PAGE.clamp(which.limit))))
 }
 
 pub(crate) async fn create(

@@ -5,18 +5,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{Method, StatusCode};
-use http_kit::ClientAddress;
+use http_kit::{ClientAddress, Page, PageSize, ShuttingDown, completed};
 use ledger::Deed;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::QueryParams;
-use crate::listing::Items;
 use crate::problem::AdminProblem;
 use crate::routes::Console;
 
-/// Default number of entries per page.
-const PAGE: u32 = 100;
-const LONGEST_PAGE: u32 = 1000;
+/// Number of entries per page.
+const ENTRIES: PageSize = PageSize { default: 100, largest: 1000 };
 
 /// Subject of a change, if the path does not name it: names, never a secret.
 #[derive(Clone, Debug)]
@@ -39,7 +37,7 @@ pub(crate) fn made<T>(about: String, shown: T) -> Made<T> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Which {
     after: Option<i64>,
-    limit: Option<u32>,
+    limit: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -57,13 +55,11 @@ pub(crate) struct ShownDeed {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownDeed>>, AdminProblem> {
-    let limit = which.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE) as usize;
-    let mut deeds = console.audit.deeds(which.after, limit as u32 + 1).await?;
-    let more = deeds.len() > limit;
-    deeds.truncate(limit);
-    let next = deeds.last().filter(|_| more).map(|(seq, _)| seq.to_string());
-    Ok(Json(Items { items: deeds.into_iter().map(|(_, deed)| shown(deed)).collect(), next }))
+) -> Result<Json<Page<ShownDeed>>, AdminProblem> {
+    let limit = ENTRIES.clamp(which.limit);
+    let deeds = console.audit.deeds(which.after, u32::try_from(limit + 1).unwrap_or(u32::MAX)).await?;
+    let page = Page::one_less(limit, deeds, |(seq, _)| seq.to_string());
+    Ok(Json(page.map(|(_, deed)| shown(deed))))
 }
 
 fn shown(deed: Deed) -> ShownDeed {
@@ -93,5 +89,6 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
             Err(fault) => AdminProblem::from(fault).into_response(),
         }
     });
-    done.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    let answer = completed(done).await;
+    answer.unwrap_or_else(|ShuttingDown| AdminProblem::from(ledger::Fault::Closed).into_response())
 }

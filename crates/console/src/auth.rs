@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::Extensions;
-use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use http_kit::{ClientAddress, OverLimit};
 use identity::{Authentication, Authenticator};
 
@@ -27,12 +27,8 @@ impl AdminDoor {
             Authentication::Known(principal) => principal
                 .within_limits(extensions)
                 .map_err(|OverLimit| AdminProblem::TOO_MANY.into_response()),
-            Authentication::Refused(_) => Err(unauthorized()),
-            Authentication::Barred => {
-                let mut response = AdminProblem::TOO_MANY.into_response();
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
-                Err(response)
-            }
+            Authentication::Refused(_) => Err(AdminProblem::UNAUTHORIZED.into_response()),
+            Authentication::Barred => Err(AdminProblem::TOO_MANY.into_response()),
         }
     }
 }
@@ -45,12 +41,5 @@ pub(crate) async fn admit(State(console): State<Console>, request: Request, next
         Err(refusal) => refusal,
     };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-/// The answer without a valid token, the same at every path that needs it.
-fn unauthorized() -> Response {
-    let mut response = AdminProblem::UNAUTHORIZED.into_response();
-    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }

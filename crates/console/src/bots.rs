@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use edge::{BotDraft, NotKept};
+use http_kit::Page;
 use ledger::{Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::audit::{About, Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -121,20 +121,20 @@ impl Parts {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownBot>>, AdminProblem> {
+) -> Result<Json<Page<ShownBot>>, AdminProblem> {
     let mut bots = console.identity.roster.records().bots().await?;
     bots.retain(|bot| match &which.platform {
         Some(platform) => bot.platform == *platform,
         None => !console.is_built_in(&bot.platform),
     });
     let key = |bot: &Bot| format!("{}:{}", bot.platform, bot.id);
-    let page = Items::page(bots, key, which.after.as_deref(), which.limit);
+    let page = Page::of_sorted(bots, key, which.after.as_deref(), PAGE.clamp(which.limit));
     let routes = console.identity.roster.records().routes().await?;
     let mut items = Vec::with_capacity(page.items.len());
     for bot in page.items {
         items.push(console.shown_bot(bot, &routes).await?);
     }
-    Ok(Json(Items { items, next: page.next }))
+    Ok(Json(Page { items, next: page.next }))
 }
 
 #[derive(Serialize)]

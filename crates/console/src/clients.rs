@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http_kit::Page;
 use ledger::{Instance, Owner, Tenant};
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
@@ -11,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::{Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -84,7 +84,7 @@ fn absent(id: &str) -> AdminProblem {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownClient>>, AdminProblem> {
+) -> Result<Json<Page<ShownClient>>, AdminProblem> {
     let only = match &which.tenant {
         Some(name) => Some(console.tenant(name).await?.id),
         None => None,
@@ -120,7 +120,12 @@ pub(crate) async fn list(
         revoked_at: None,
     });
     let all: Vec<_> = clients.chain(logins).collect();
-    Ok(Json(Items::page(all, |client| client.id.clone(), which.after.as_deref(), which.limit)))
+    Ok(Json(Page::of_sorted(
+        all,
+        |client| client.id.clone(),
+        which.after.as_deref(),
+        PAGE.clamp(which.limit),
+    )))
 }
 
 pub(crate) async fn create(

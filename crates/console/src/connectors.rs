@@ -5,6 +5,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use http::HeaderValue;
+use http_kit::Page;
 use ledger::{ConnectorRecord, Tenant};
 use post::connector::Capabilities;
 use post::{ConnectorSecrets, Health, Refused, Unmade};
@@ -14,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::audit::{Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -147,19 +147,19 @@ fn unmade(why: Unmade) -> AdminProblem {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownConnector>>, AdminProblem> {
+) -> Result<Json<Page<ShownConnector>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let records = console.post.connectors().connectors(only.as_ref()).await?;
     // Ids are ordered by time, so they give the order of creation.
     let key = |record: &ConnectorRecord| format!("{}/{}", name_of(&record.tenant), record.id);
-    let page = Items::page(records, key, which.after.as_deref(), which.limit);
+    let page = Page::of_sorted(records, key, which.after.as_deref(), PAGE.clamp(which.limit));
     let mut items = Vec::with_capacity(page.items.len());
     for record in page.items {
         let health = console.post.glance_at_connector(&record);
         items.push(console.shown_connector(name_of(&record.tenant), record, health).await?);
     }
-    Ok(Json(Items { items, next: page.next }))
+    Ok(Json(Page { items, next: page.next }))
 }
 
 pub(crate) async fn create(

@@ -2,10 +2,13 @@
 
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use http::request;
-use http_kit::{UnreadBody, read_body};
+use http_kit::{PageSize, UnreadBody, read_body};
 use serde::de::DeserializeOwned;
 
 use crate::problem::AdminProblem;
+
+/// Number of items per page, unless a list has its own.
+pub(crate) const PAGE: PageSize = PageSize { default: 1000, largest: 1000 };
 
 /// Maximum size of a request body in bytes.
 const LARGEST_BODY: usize = 256 * 1024;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http_kit::Page;
 use ledger::{Instance, Unread};
 use posthouse_wire::{EntryId, InstanceId};
 use serde::{Deserialize, Serialize};
 
-use crate::extract::QueryParams;
-use crate::listing::{Items, PAGE};
+use crate::extract::{PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -70,7 +70,7 @@ impl Parts {
 pub(crate) async fn sizes(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<Size>>, AdminProblem> {
+) -> Result<Json<Page<Size>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
         (Some(_), Some(id)) => vec![(id.clone(), console.inbox.size(id).await?)],
@@ -82,17 +82,17 @@ pub(crate) async fn sizes(
     };
     let mut items: Vec<Size> = held.into_iter().filter_map(sized).collect();
     items.sort_by(|one, other| (&one.tenant, &one.agent).cmp(&(&other.tenant, &other.agent)));
-    Ok(Json(Items::all(items)))
+    Ok(Json(Page::all(items)))
 }
 
 /// The first thousand dead letters; the rest appear when these are redriven.
 pub(crate) async fn dead_letters(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownDeadLetter>>, AdminProblem> {
+) -> Result<Json<Page<ShownDeadLetter>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let only = which.agent.as_ref().and_then(|_| names.keys().next());
-    let at_most = u16::try_from(PAGE).unwrap_or(u16::MAX);
+    let at_most = u16::try_from(PAGE.largest).unwrap_or(u16::MAX);
     let letters = console.inbox.dead_letters(only, at_most).await?;
     let shown = letters.into_iter().filter_map(|letter| {
         let (tenant, agent) = names.get(&letter.instance)?.clone();
@@ -107,7 +107,7 @@ pub(crate) async fn dead_letters(
             died_at: letter.died.to_string(),
         })
     });
-    Ok(Json(Items::all(shown.collect())))
+    Ok(Json(Page::all(shown.collect())))
 }
 
 #[derive(Serialize)]

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use edge::web::{self, NewInvitation, PersonName};
+use http_kit::Page;
 use ledger::Invitation;
 use posthouse_wire::{InstanceId, InvitationId};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
 use crate::extract::JsonBody;
-use crate::listing::Items;
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Guests, Parts};
 
@@ -80,7 +80,7 @@ impl Parts {
     }
 }
 
-pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<ShownInvite>>, AdminProblem> {
+pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Page<ShownInvite>>, AdminProblem> {
     let invitations = console.guests()?.invitations.invitations().await?;
     let (names, _) = console.tenant_names(None).await?;
     let shown = invitations.into_iter().map(|invitation| ShownInvite {
@@ -91,7 +91,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Sh
         owner: invitation.owner,
         created_at: invitation.created.to_string(),
     });
-    Ok(Json(Items::all(shown.collect())))
+    Ok(Json(Page::all(shown.collect())))
 }
 
 pub(crate) async fn create(

@@ -5,16 +5,19 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use clock::{ByHand, JobFilter};
+use http_kit::{Page, PageSize};
 use ledger::{Arm, ArmKey, ArmState};
 use posthouse_time::Moment;
 use posthouse_wire::{InstanceId, JobId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::extract::QueryParams;
-use crate::listing::{Items, PAGE};
+use crate::extract::{PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
+
+/// Number of history lines per page.
+const HISTORY: PageSize = PageSize { default: 100, largest: 1000 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +42,7 @@ pub(crate) struct Lines {
     tenant: Option<String>,
     job: Option<String>,
     before: Option<i64>,
-    limit: Option<u32>,
+    limit: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -103,7 +106,7 @@ impl Names {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownJob>>, AdminProblem> {
+) -> Result<Json<Page<ShownJob>>, AdminProblem> {
     let mut filter = JobFilter { after: which.after.map(ArmKey), ..JobFilter::default() };
     match (&which.agent, &which.tenant) {
         (Some(agent), tenant) => {
@@ -119,14 +122,14 @@ pub(crate) async fn list(
         Some("dead") => Some(ArmState::Dead),
         Some(_) => return Err(AdminProblem::malformed("`state` must be armed, dispatching or dead")),
     };
-    let limit = which.limit.unwrap_or(PAGE).clamp(1, PAGE);
+    let limit = PAGE.clamp(which.limit);
     let arms = console.clock.jobs(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
-    let next = arms.last().filter(|_| arms.len() == limit).map(|arm| arm.key.0.to_string());
+    let page = Page::up_to(limit, arms, |arm| arm.key.0.to_string());
     let (mut names, mut items) = (Names::default(), Vec::new());
-    for arm in arms {
+    for arm in page.items {
         items.push(names.shown(&console, arm).await?);
     }
-    Ok(Json(Items { items, next }))
+    Ok(Json(Page { items, next: page.next }))
 }
 
 pub(crate) async fn show(
@@ -148,13 +151,14 @@ pub(crate) async fn show(
 pub(crate) async fn history(
     State(console): State<Console>,
     QueryParams(lines): QueryParams<Lines>,
-) -> Result<Json<Items<Value>>, AdminProblem> {
+) -> Result<Json<Page<Value>>, AdminProblem> {
     let (_, instance) = console.agent(&lines.agent, lines.tenant.as_deref()).await?;
     let job = lines.job.as_deref().map(JobId::new);
-    let limit = lines.limit.unwrap_or(100).clamp(1, 1000);
-    let told = console.clock.job_history(&instance.id, job.as_ref(), lines.before, limit).await?;
-    let next = told.last().filter(|_| told.len() == limit as usize).map(|line| line.seq.to_string());
-    Ok(Json(Items { items: told.iter().map(clock::told).collect(), next }))
+    let limit = HISTORY.clamp(lines.limit);
+    let at_most = u32::try_from(limit).unwrap_or(u32::MAX);
+    let told = console.clock.job_history(&instance.id, job.as_ref(), lines.before, at_most).await?;
+    let page = Page::up_to(limit, told, |line| line.seq.to_string());
+    Ok(Json(page.map(|line| clock::told(&line))))
 }
 
 pub(crate) async fn fire_now(

@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use clock::{Algorithm, SigningKeyStatus};
+use http_kit::Page;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::extract::JsonBody;
-use crate::listing::Items;
 use crate::problem::AdminProblem;
 use crate::routes::Console;
 
@@ -29,9 +29,9 @@ fn shown(key: &SigningKeyStatus) -> Value {
     })
 }
 
-pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Value>>, AdminProblem> {
+pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Page<Value>>, AdminProblem> {
     let keys = console.clock.signer().keys().await.map_err(clock::Fault::from)?;
-    Ok(Json(Items::all(keys.iter().map(shown).collect())))
+    Ok(Json(Page::all(keys.iter().map(shown).collect())))
 }
 
 pub(crate) async fn rotate(
@@ -49,7 +49,7 @@ pub(crate) async fn rotate(
 
 pub(crate) async fn scheduler_secrets(
     State(console): State<Console>,
-) -> Result<Json<Items<Value>>, AdminProblem> {
+) -> Result<Json<Page<Value>>, AdminProblem> {
     let secrets = console.clock.signer().scheduler_secrets().await.map_err(clock::Fault::from)?;
     let shown = secrets.iter().map(|secret| {
         json!({
@@ -58,7 +58,7 @@ pub(crate) async fn scheduler_secrets(
             "good_until": secret.good_until.map(|until| until.to_string()),
         })
     });
-    Ok(Json(Items::all(shown.collect())))
+    Ok(Json(Page::all(shown.collect())))
 }
 
 /// The secret appears only in this answer.

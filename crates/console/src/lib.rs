@@ -22,7 +22,6 @@ mod inbox;
 mod invites;
 mod jobs;
 mod keys;
-mod listing;
 mod messages;
 mod problem;
 mod receipts;
@@ -32,4 +31,4 @@ mod tenants;
 
 pub use auth::AdminDoor;
 pub use env::{Env, env};
-pub use routes::{Backup, Guests, OPERATIONS, Operation, Parts, routes};
+pub use routes::{Backup, Guests, OPENAPI, OPERATIONS, Parts, routes};

@@ -11,12 +11,18 @@ use http_kit::Problem;
 pub(crate) struct AdminProblem(Problem);
 
 impl AdminProblem {
-    pub const UNAUTHORIZED: AdminProblem =
-        AdminProblem::fixed(StatusCode::UNAUTHORIZED, "unauthorized", "the admin token is missing or wrong");
-    pub const TOO_MANY: AdminProblem = AdminProblem::fixed(
-        StatusCode::TOO_MANY_REQUESTS,
-        "slow_down",
-        "too many wrong admin tokens from this address: try again later",
+    /// The same at every path that needs the admin token.
+    pub const UNAUTHORIZED: AdminProblem = AdminProblem(
+        Problem::fixed(StatusCode::UNAUTHORIZED, "unauthorized", "the admin token is missing or wrong")
+            .challenge("Bearer"),
+    );
+    pub const TOO_MANY: AdminProblem = AdminProblem(
+        Problem::fixed(
+            StatusCode::TOO_MANY_REQUESTS,
+            "slow_down",
+            "too many wrong admin tokens from this address: try again later",
+        )
+        .retry_after(60),
     );
     pub const NOT_FOUND: AdminProblem =
         AdminProblem::fixed(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http_kit::{Page, PageSize};
 use ledger::{ReceiptKey, ReceiptState};
 use post::requests::{Listing, ReceiptWithReplies};
 use posthouse_wire::delivery::is_dispatch_id;
@@ -12,13 +13,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::extract::QueryParams;
-use crate::listing::Items;
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
-/// Default page size, smaller than elsewhere because receipts contain the replies of agents.
-const PAGE: usize = 50;
-const LONGEST_PAGE: usize = 200;
+/// Number of receipts per page, smaller than elsewhere because receipts contain the replies of agents.
+const RECEIPTS: PageSize = PageSize { default: 50, largest: 200 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +52,7 @@ impl Names {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<Value>>, AdminProblem> {
+) -> Result<Json<Page<Value>>, AdminProblem> {
     let only = match &which.tenant {
         Some(tenant) => Some(console.tenant(tenant).await?.id),
         None => None,
@@ -62,7 +61,7 @@ pub(crate) async fn list(
         None => None,
         Some(word) => Some(ReceiptState::from_word(word).ok_or_else(unknown_state)?),
     };
-    let limit = which.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
+    let limit = RECEIPTS.clamp(which.limit);
     let listing = Listing {
         agent: which.agent,
         state,
@@ -70,13 +69,12 @@ pub(crate) async fn list(
         limit: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
     };
     let receipts = console.post.all_receipts(only.as_ref(), listing).await?;
-    let next = receipts.last().filter(|_| receipts.len() == limit);
-    let next = next.map(|told| told.receipt.key.0.to_string());
-    let (mut names, mut items) = (Names::default(), Vec::with_capacity(receipts.len()));
-    for told in &receipts {
+    let page = Page::up_to(limit, receipts, |told| told.receipt.key.0.to_string());
+    let (mut names, mut items) = (Names::default(), Vec::with_capacity(page.items.len()));
+    for told in &page.items {
         items.push(names.told(&console, told).await?);
     }
-    Ok(Json(Items { items, next }))
+    Ok(Json(Page { items, next: page.next }))
 }
 
 fn unknown_state() -> AdminProblem {

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{delete, get, patch, post};
 use axum::{Router, middleware};
 use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
+use http_kit::{Endpoint, Operation, operations, router};
 use identity::Identity;
 use ledger::{Audit, Inbox, Invitations, Traces, Usage};
 use post::Post;
@@ -66,93 +67,93 @@ impl Parts {
     }
 }
 
-/// One operation of the admin API.
-pub struct Operation {
-    pub method: &'static str,
-    /// Below `/admin`, in the syntax of the router.
-    pub path: &'static str,
-    mount: fn() -> MethodRouter<Console>,
-}
-
-impl Operation {
-    const fn of(method: &'static str, path: &'static str, mount: fn() -> MethodRouter<Console>) -> Self {
-        Self { method, path, mount }
-    }
-}
-
-/// All operations. The router is built from this list; tests that must cover every operation use it too.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::of("GET", "/tenants", || get(tenants::list)),
-    Operation::of("POST", "/tenants", || post(tenants::create)),
-    Operation::of("GET", "/tenants/{tenant}", || get(tenants::show)),
-    Operation::of("PATCH", "/tenants/{tenant}", || patch(tenants::change)),
-    Operation::of("DELETE", "/tenants/{tenant}", || delete(tenants::remove)),
-    Operation::of("POST", "/tenants/{tenant}/token", || post(tenants::token)),
-    Operation::of("GET", "/agents", || get(agents::list)),
-    Operation::of("POST", "/agents", || post(agents::create)),
-    Operation::of("GET", "/agents/{agent}", || get(agents::show)),
-    Operation::of("DELETE", "/agents/{agent}", || delete(agents::remove)),
-    Operation::of("PATCH", "/agents/{agent}", || patch(agents::change)),
-    Operation::of("POST", "/agents/{agent}/rotate", || post(agents::credentials::rotate)),
-    Operation::of("POST", "/agents/{agent}/revoke", || post(agents::credentials::revoke)),
-    Operation::of("GET", "/clients", || get(clients::list)),
-    Operation::of("POST", "/clients", || post(clients::create)),
-    Operation::of("DELETE", "/clients/{client}", || delete(clients::remove)),
-    Operation::of("GET", "/bots", || get(bots::list)),
-    Operation::of("POST", "/bots", || post(bots::create)),
-    Operation::of("GET", "/bots/{platform}/{bot}", || get(bots::show)),
-    Operation::of("PATCH", "/bots/{platform}/{bot}", || patch(bots::change)),
-    Operation::of("DELETE", "/bots/{platform}/{bot}", || delete(bots::remove)),
-    Operation::of("GET", "/access", || get(access::list)),
-    Operation::of("POST", "/access/{platform}/{bot}", || post(access::decide)),
-    Operation::of("DELETE", "/access/{platform}/{bot}", || delete(access::remove)),
-    Operation::of("GET", "/platforms/{platform}", || get(bots::platform)),
-    Operation::of("GET", "/routes", || get(routing::list)),
-    Operation::of("POST", "/routes", || post(routing::create)),
-    Operation::of("DELETE", "/routes", || delete(routing::remove)),
-    Operation::of("GET", "/connectors", || get(connectors::list)),
-    Operation::of("POST", "/connectors", || post(connectors::create)),
-    Operation::of("GET", "/connectors/{tenant}/{name}", || get(connectors::show)),
-    Operation::of("DELETE", "/connectors/{tenant}/{name}", || delete(connectors::remove)),
-    Operation::of("POST", "/connectors/{tenant}/{name}/check", || post(connectors::check)),
-    Operation::of("GET", "/aliases", || get(aliases::list)),
-    Operation::of("POST", "/aliases", || post(aliases::create)),
-    Operation::of("DELETE", "/aliases/{tenant}/{name}", || delete(aliases::remove)),
-    Operation::of("GET", "/receipts", || get(receipts::list)),
-    Operation::of("GET", "/receipts/{dispatch}", || get(receipts::show)),
-    Operation::of("GET", "/inbox", || get(inbox::sizes)),
-    Operation::of("GET", "/dead-letters", || get(inbox::dead_letters)),
-    Operation::of("POST", "/dead-letters/{entry}/redrive", || post(inbox::redrive)),
-    Operation::of("GET", "/jobs", || get(jobs::list)),
-    Operation::of("GET", "/jobs/history", || get(jobs::history)),
-    Operation::of("GET", "/jobs/{agent}/{job}", || get(jobs::show)),
-    Operation::of("POST", "/jobs/{agent}/{job}/fire", || post(jobs::fire_now)),
-    Operation::of("POST", "/jobs/{agent}/{job}/redrive", || post(jobs::redrive)),
-    Operation::of("GET", "/signing-keys", || get(keys::list)),
-    Operation::of("POST", "/signing-keys", || post(keys::rotate)),
-    Operation::of("GET", "/scheduler-secrets", || get(keys::scheduler_secrets)),
-    Operation::of("POST", "/scheduler-secrets", || post(keys::rotate_scheduler_secret)),
-    Operation::of("DELETE", "/scheduler-secrets", || delete(keys::revoke_scheduler_secrets)),
-    Operation::of("GET", "/messages/{id}", || get(messages::trace)),
-    Operation::of("GET", "/invites", || get(invites::list)),
-    Operation::of("POST", "/invites", || post(invites::create)),
-    Operation::of("POST", "/invites/{invite}/link", || post(invites::renew)),
-    Operation::of("DELETE", "/invites/{invite}", || delete(invites::remove)),
-    Operation::of("POST", "/backup", || post(backup::write)),
-    Operation::of("GET", "/audit", || get(audit::list)),
+/// All operations with their handlers. The router is built from this list.
+const ENDPOINTS: &[Endpoint<Console>] = &[
+    Endpoint::closed("GET", "/admin/tenants", || get(tenants::list)),
+    Endpoint::closed("POST", "/admin/tenants", || post(tenants::create)),
+    Endpoint::closed("GET", "/admin/tenants/{tenant}", || get(tenants::show)),
+    Endpoint::closed("PATCH", "/admin/tenants/{tenant}", || patch(tenants::change)),
+    Endpoint::closed("DELETE", "/admin/tenants/{tenant}", || delete(tenants::remove)),
+    Endpoint::closed("POST", "/admin/tenants/{tenant}/token", || post(tenants::token)),
+    Endpoint::closed("GET", "/admin/agents", || get(agents::list)),
+    Endpoint::closed("POST", "/admin/agents", || post(agents::create)),
+    Endpoint::closed("GET", "/admin/agents/{agent}", || get(agents::show)),
+    Endpoint::closed("DELETE", "/admin/agents/{agent}", || delete(agents::remove)),
+    Endpoint::closed("PATCH", "/admin/agents/{agent}", || patch(agents::change)),
+    Endpoint::closed("POST", "/admin/agents/{agent}/rotate", || post(agents::credentials::rotate)),
+    Endpoint::closed("POST", "/admin/agents/{agent}/revoke", || post(agents::credentials::revoke)),
+    Endpoint::closed("GET", "/admin/clients", || get(clients::list)),
+    Endpoint::closed("POST", "/admin/clients", || post(clients::create)),
+    Endpoint::closed("DELETE", "/admin/clients/{client}", || delete(clients::remove)),
+    Endpoint::closed("GET", "/admin/bots", || get(bots::list)),
+    Endpoint::closed("POST", "/admin/bots", || post(bots::create)),
+    Endpoint::closed("GET", "/admin/bots/{platform}/{bot}", || get(bots::show)),
+    Endpoint::closed("PATCH", "/admin/bots/{platform}/{bot}", || patch(bots::change)),
+    Endpoint::closed("DELETE", "/admin/bots/{platform}/{bot}", || delete(bots::remove)),
+    Endpoint::closed("GET", "/admin/access", || get(access::list)),
+    Endpoint::closed("POST", "/admin/access/{platform}/{bot}", || post(access::decide)),
+    Endpoint::closed("DELETE", "/admin/access/{platform}/{bot}", || delete(access::remove)),
+    Endpoint::closed("GET", "/admin/platforms/{platform}", || get(bots::platform)),
+    Endpoint::closed("GET", "/admin/routes", || get(routing::list)),
+    Endpoint::closed("POST", "/admin/routes", || post(routing::create)),
+    Endpoint::closed("DELETE", "/admin/routes", || delete(routing::remove)),
+    Endpoint::closed("GET", "/admin/connectors", || get(connectors::list)),
+    Endpoint::closed("POST", "/admin/connectors", || post(connectors::create)),
+    Endpoint::closed("GET", "/admin/connectors/{tenant}/{name}", || get(connectors::show)),
+    Endpoint::closed("DELETE", "/admin/connectors/{tenant}/{name}", || delete(connectors::remove)),
+    Endpoint::closed("POST", "/admin/connectors/{tenant}/{name}/check", || post(connectors::check)),
+    Endpoint::closed("GET", "/admin/aliases", || get(aliases::list)),
+    Endpoint::closed("POST", "/admin/aliases", || post(aliases::create)),
+    Endpoint::closed("DELETE", "/admin/aliases/{tenant}/{name}", || delete(aliases::remove)),
+    Endpoint::closed("GET", "/admin/receipts", || get(receipts::list)),
+    Endpoint::closed("GET", "/admin/receipts/{dispatch}", || get(receipts::show)),
+    Endpoint::closed("GET", "/admin/inbox", || get(inbox::sizes)),
+    Endpoint::closed("GET", "/admin/dead-letters", || get(inbox::dead_letters)),
+    Endpoint::closed("POST", "/admin/dead-letters/{entry}/redrive", || post(inbox::redrive)),
+    Endpoint::closed("GET", "/admin/jobs", || get(jobs::list)),
+    Endpoint::closed("GET", "/admin/jobs/history", || get(jobs::history)),
+    Endpoint::closed("GET", "/admin/jobs/{agent}/{job}", || get(jobs::show)),
+    Endpoint::closed("POST", "/admin/jobs/{agent}/{job}/fire", || post(jobs::fire_now)),
+    Endpoint::closed("POST", "/admin/jobs/{agent}/{job}/redrive", || post(jobs::redrive)),
+    Endpoint::closed("GET", "/admin/signing-keys", || get(keys::list)),
+    Endpoint::closed("POST", "/admin/signing-keys", || post(keys::rotate)),
+    Endpoint::closed("GET", "/admin/scheduler-secrets", || get(keys::scheduler_secrets)),
+    Endpoint::closed("POST", "/admin/scheduler-secrets", || post(keys::rotate_scheduler_secret)),
+    Endpoint::closed("DELETE", "/admin/scheduler-secrets", || delete(keys::revoke_scheduler_secrets)),
+    Endpoint::closed("GET", "/admin/messages/{id}", || get(messages::trace)),
+    Endpoint::closed("GET", "/admin/invites", || get(invites::list)),
+    Endpoint::closed("POST", "/admin/invites", || post(invites::create)),
+    Endpoint::closed("POST", "/admin/invites/{invite}/link", || post(invites::renew)),
+    Endpoint::closed("DELETE", "/admin/invites/{invite}", || delete(invites::remove)),
+    Endpoint::closed("POST", "/admin/backup", || post(backup::write)),
+    Endpoint::closed("GET", "/admin/audit", || get(audit::list)),
 ];
+
+/// All operations. Tests check the OpenAPI fragment and the access matrix against them.
+pub const OPERATIONS: &[Operation] = &operations::<Console, { ENDPOINTS.len() }>(ENDPOINTS);
+
+/// The OpenAPI fragment of the operations, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// The admin API, to be mounted below the server's path prefix.
 pub fn routes(parts: Parts) -> Router {
     let console: Console = Arc::new(parts);
-    let mounted = OPERATIONS
-        .iter()
-        .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
-    let paths = mounted
+    let paths = router("/admin", ENDPOINTS)
         .fallback(async || AdminProblem::NOT_FOUND)
         .method_not_allowed_fallback(async || AdminProblem::METHOD)
         .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::note))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), auth::admit))
         .with_state(console);
     Router::new().nest("/admin", paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_described_and_nothing_else_is() {
+        let wrong = http_kit::openapi::check_fragment(OPENAPI, &[post::OPENAPI], OPERATIONS);
+        assert_eq!(wrong, Vec::<String>::new());
+    }
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
+use http_kit::Page;
 use ledger::{BotRef, Created, Discriminator, Instance, Removed, Route};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::Console;
 
@@ -75,7 +75,7 @@ fn discriminator(text: &str) -> Result<Discriminator, AdminProblem> {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownRoute>>, AdminProblem> {
+) -> Result<Json<Page<ShownRoute>>, AdminProblem> {
     let roster = console.identity.roster.records();
     let mut routes = roster.routes().await?;
     routes.retain(|route| match &which.platform {
@@ -83,7 +83,7 @@ pub(crate) async fn list(
         None => !console.is_built_in(&route.platform),
     });
     let key = |route: &Route| format!("{}:{} {}", route.platform, route.bot, route.discriminator);
-    let page = Items::page(routes, key, which.after.as_deref(), which.limit);
+    let page = Page::of_sorted(routes, key, which.after.as_deref(), PAGE.clamp(which.limit));
     let tenants: HashMap<_, _> =
         roster.tenants().await?.into_iter().map(|tenant| (tenant.id, tenant.name)).collect();
     let mut items = Vec::with_capacity(page.items.len());
@@ -92,7 +92,7 @@ pub(crate) async fn list(
         let tenant = instance.as_ref().and_then(|instance| tenants.get(&instance.tenant).cloned());
         items.push(shown(route, instance.map(|instance| instance.name), tenant));
     }
-    Ok(Json(Items { items, next: page.next }))
+    Ok(Json(Page { items, next: page.next }))
 }
 
 pub(crate) async fn create(

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use http_kit::Page;
 use ledger::{Removed, Tenant};
 use posthouse_wire::TenantId;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
-use crate::extract::{JsonBody, QueryParams};
-use crate::listing::Items;
+use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
@@ -156,9 +156,14 @@ impl Parts {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownTenant>>, AdminProblem> {
+) -> Result<Json<Page<ShownTenant>>, AdminProblem> {
     let tenants = console.identity.roster.records().tenants().await?;
-    let page = Items::page(tenants, |tenant| tenant.name.clone(), which.after.as_deref(), which.limit);
+    let page = Page::of_sorted(
+        tenants,
+        |tenant| tenant.name.clone(),
+        which.after.as_deref(),
+        PAGE.clamp(which.limit),
+    );
     Ok(Json(page.map(|tenant| shown(&tenant))))
 }
 

@@ -28,4 +28,4 @@ pub use edge::{Edge, Parts};
 pub use fault::Fault;
 pub use intake::{DeliveryResult, Intake, IntakeResult};
 pub use metrics::Metrics;
-pub use routes::routes;
+pub use routes::{OPENAPI, OPERATIONS, routes};

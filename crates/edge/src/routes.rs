@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
-use http_kit::{RequestControl, read_body};
+use http_kit::{Endpoint, Operation, RequestControl, operations, read_body, router};
 use ledger::BotRef;
 use serde_json::Map;
 use vault::Credentials;
@@ -22,11 +22,17 @@ use crate::{Edge, Fault};
 /// Largest accepted body, in bytes. The deliveries of all platforms are far smaller.
 const LARGEST: usize = 1024 * 1024;
 
+/// A platform chooses the method itself; nearly all use POST.
+const ENDPOINTS: &[Endpoint<Edge>] = &[Endpoint::open("POST", "/door/{platform}/{bot}", || any(deliver))];
+
+/// The operations for platforms, without the paths below a bot's address, which only platforms use.
+pub const OPERATIONS: &[Operation] = &operations::<Edge, { ENDPOINTS.len() }>(ENDPOINTS);
+
+/// The OpenAPI fragment of the operations, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
 pub fn routes(edge: &Edge) -> Router {
-    Router::new()
-        .route("/door/{platform}/{bot}", any(deliver))
-        .route("/door/{platform}/{bot}/{*rest}", any(deliver))
-        .with_state(edge.clone())
+    router("", ENDPOINTS).route("/door/{platform}/{bot}/{*rest}", any(deliver)).with_state(edge.clone())
 }
 
 #[derive(serde::Deserialize)]
@@ -120,4 +126,15 @@ fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<OpenedBot, Fault
         settings: Map::new(),
         credentials,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_described_and_nothing_else_is() {
+        let wrong = http_kit::openapi::check_fragment(OPENAPI, &[], OPERATIONS);
+        assert_eq!(wrong, Vec::<String>::new());
+    }
 }

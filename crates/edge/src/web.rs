@@ -42,7 +42,7 @@ use crate::platform::{
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
 pub use invitations::{LINK_LIFE, NewInvitation, link};
 pub use person::PersonName;
-pub use routes::{ChatPage, routes};
+pub use routes::{ChatPage, OPENAPI, OPERATIONS, routes};
 
 use hub::Hub;
 use locks::RoomLocks;

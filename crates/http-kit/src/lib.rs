@@ -5,10 +5,17 @@
 
 mod body;
 mod client_address;
+mod completion;
+pub mod openapi;
+mod operation;
+mod paging;
 mod problem;
 mod request_limits;
 
 pub use body::{BoundedBody, BoundedForm, UnreadBody, UnreadForm, read_body};
 pub use client_address::{ClientAddress, network};
+pub use completion::{ShuttingDown, completed};
+pub use operation::{Endpoint, Operation, operations, router};
+pub use paging::{Page, PageSize, decode_cursor, encode_cursor};
 pub use problem::Problem;
 pub use request_limits::{OverLimit, RequestControl, RequestLimits};

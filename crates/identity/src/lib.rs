@@ -33,7 +33,7 @@ pub use fault::Fault;
 pub use gate::{Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger};
 pub use identity::{Identity, Parts};
 pub use metrics::Metrics;
-pub use oauth::LOGIN_SCOPE;
+pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;

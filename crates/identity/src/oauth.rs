@@ -14,7 +14,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
-use http_kit::{BoundedForm, ClientAddress, UnreadBody, UnreadForm};
+use http_kit::{BoundedForm, ClientAddress, Endpoint, Operation, UnreadBody, UnreadForm, operations, router};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::{Value, json};
@@ -45,12 +45,20 @@ pub(crate) struct TokenEndpoints {
     timepiece: Timepiece,
 }
 
+const ENDPOINTS: &[Endpoint<TokenEndpoints>] = &[
+    Endpoint::open("POST", "/oauth/token", || post(exchange)),
+    Endpoint::open("POST", "/api/oauth/token", || post(refresh)),
+];
+
+/// The operations of the token endpoints.
+pub const OPERATIONS: &[Operation] = &operations::<TokenEndpoints, { ENDPOINTS.len() }>(ENDPOINTS);
+
+/// The OpenAPI fragment of the token endpoints, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
 /// Routes of both endpoints.
 pub(crate) fn routes(endpoints: TokenEndpoints) -> Router {
-    Router::new()
-        .route("/oauth/token", post(exchange))
-        .route("/api/oauth/token", post(refresh))
-        .with_state(endpoints)
+    router("", ENDPOINTS).with_state(endpoints)
 }
 
 /// Error responses of the token endpoints. A stock agent deletes its credentials on `invalid_grant` and
@@ -310,5 +318,16 @@ impl IntoResponse for TokenError {
             response.headers_mut().insert(RETRY_AFTER, LATER.as_secs().into());
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_token_endpoint_is_described_and_nothing_else_is() {
+        let wrong = http_kit::openapi::check_fragment(OPENAPI, &[], OPERATIONS);
+        assert_eq!(wrong, Vec::<String>::new());
     }
 }

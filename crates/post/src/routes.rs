@@ -1,4 +1,4 @@
-//! HTTP routes of the post: `/v1/*` and `/openapi.json`.
+//! HTTP routes of the post: `/v1/*`.
 
 mod agents;
 mod envelope;
@@ -18,64 +18,47 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use axum::routing::{MethodRouter, any, get, post};
+use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use http_kit::{Problem, RequestControl, read_body};
+use http_kit::{
+    Endpoint, Operation, Problem, RequestControl, ShuttingDown, completed, operations, read_body, router,
+};
 
 use self::fields::Fields;
 use crate::conversation::LONGEST_TEXT;
-use crate::{Caller, Fault, Post, openapi};
+use crate::{Caller, Fault, Post};
 
 pub use receipts::told;
 
 /// The largest request body: the longest text with every byte as a six-byte JSON escape, plus the envelope.
 const LARGEST_BODY: usize = 6 * LONGEST_TEXT + 64 * 1024;
 
-/// One operation of the API.
-pub struct Operation {
-    pub method: &'static str,
-    /// In the syntax that router and OpenAPI share.
-    pub path: &'static str,
-    /// Whether it requires a credential.
-    pub credential: bool,
-    mount: fn() -> MethodRouter<Door>,
-}
-
-/// All operations. The router is built from this list. Tests check the OpenAPI document and the access matrix
-/// against it.
-pub const OPERATIONS: &[Operation] = &[
-    Operation::asking("POST", "/v1/notify", || post(notify::notify)),
-    Operation::asking("POST", "/v1/deliver", || post(notify::deliver)),
-    Operation::asking("POST", "/v1/wake", || post(notify::wake)),
-    Operation::asking("POST", "/v1/exchange", || post(exchange::ask)),
-    Operation::asking("GET", "/v1/exchanges", || get(exchange::list)),
-    Operation::asking("GET", "/v1/exchanges/{correlation_id}", || get(exchange::attach)),
-    Operation::asking("GET", "/v1/receipts", || get(receipts::list)),
-    Operation::asking("GET", "/v1/receipts/{dispatch_id}", || get(receipts::show)),
-    Operation::asking("GET", "/v1/agents", || get(agents::list)),
-    Operation::asking("GET", "/v1/agents/{name}", || get(agents::show)),
-    Operation::open("POST", "/v1/replies/{token}", || post(replies::take)),
-    Operation::open("GET", "/openapi.json", || get(openapi::show)),
+/// All operations with their handlers. The router is built from this list.
+const ENDPOINTS: &[Endpoint<Door>] = &[
+    Endpoint::closed("POST", "/v1/notify", || post(notify::notify)),
+    Endpoint::closed("POST", "/v1/deliver", || post(notify::deliver)),
+    Endpoint::closed("POST", "/v1/wake", || post(notify::wake)),
+    Endpoint::closed("POST", "/v1/exchange", || post(exchange::ask)),
+    Endpoint::closed("GET", "/v1/exchanges", || get(exchange::list)),
+    Endpoint::closed("GET", "/v1/exchanges/{correlation_id}", || get(exchange::attach)),
+    Endpoint::closed("GET", "/v1/receipts", || get(receipts::list)),
+    Endpoint::closed("GET", "/v1/receipts/{dispatch_id}", || get(receipts::show)),
+    Endpoint::closed("GET", "/v1/agents", || get(agents::list)),
+    Endpoint::closed("GET", "/v1/agents/{name}", || get(agents::show)),
+    Endpoint::open("POST", "/v1/replies/{token}", || post(replies::take)),
 ];
 
-impl Operation {
-    const fn asking(method: &'static str, path: &'static str, mount: fn() -> MethodRouter<Door>) -> Self {
-        Self { method, path, credential: true, mount }
-    }
+/// All operations. Tests check the OpenAPI fragment and the access matrix against them.
+pub const OPERATIONS: &[Operation] = &operations::<Door, { ENDPOINTS.len() }>(ENDPOINTS);
 
-    const fn open(method: &'static str, path: &'static str, mount: fn() -> MethodRouter<Door>) -> Self {
-        Self { method, path, credential: false, mount }
-    }
-}
+/// The OpenAPI fragment of the operations, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
 
-/// The router for `/v1/*` and `/openapi.json`.
+/// The router for `/v1/*`.
 pub fn routes(post: &Post) -> Router {
-    let mounted = OPERATIONS
-        .iter()
-        .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
-    mounted
+    router("", ENDPOINTS)
         .method_not_allowed_fallback(async || problem::method_not_allowed())
         .route("/v1/{*rest}", any(async || problem::absent()))
         .with_state(Door::new(post))
@@ -85,15 +68,13 @@ pub fn routes(post: &Post) -> Router {
 #[derive(Clone)]
 pub(crate) struct Door {
     pub post: Post,
-    pub description: Bytes,
 }
 
 pub(crate) type Answer = Result<Response, Problem>;
 
 impl Door {
     fn new(post: &Post) -> Self {
-        let description = openapi::document(&post.0.public_url);
-        Self { post: post.clone(), description }
+        Self { post: post.clone() }
     }
 
     /// Authenticates the caller by the head of the request.
@@ -120,13 +101,9 @@ impl Door {
         R: Into<Problem> + Send + 'static,
         F: Future<Output = Result<T, R>> + Send + 'static,
     {
-        match self.post.0.tasks.spawn(work(self.post.clone())).await {
+        match completed(self.post.0.tasks.spawn(work(self.post.clone()))).await {
             Ok(done) => done.map_err(Into::into),
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The task is never cancelled, so the runtime is shutting down.
-                Err(_) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
-            },
+            Err(ShuttingDown) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
         }
     }
 }

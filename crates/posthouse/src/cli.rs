@@ -42,7 +42,7 @@ use client::AdminClient;
 use output::Output;
 use reach::Reach;
 
-use crate::{bench, up, wiring};
+use crate::{bench, doors, up, wiring};
 
 /// The command line as it was typed, for functions that rewrite it.
 type RawArguments = Vec<OsString>;
@@ -191,6 +191,9 @@ enum Command {
     /// Measures the performance of the server on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Prints the OpenAPI document of the HTTP API; a server has its own at /openapi.json
+    #[command(after_help = "Example:\n  posthouse openapi > posthouse.openapi.json")]
+    Openapi,
     /// Prints a completion script for a shell
     #[command(after_help = "Example:\n  posthouse completions bash > /etc/bash_completion.d/posthouse")]
     Completions {
@@ -247,6 +250,7 @@ impl Cli {
                 output.text(&String::from_utf8_lossy(&script))
             }
             Command::Config(command) => command.act(&output, &self.reach),
+            Command::Openapi => output.value(&doors::description::document("/", true)),
             command => {
                 let mut threads = tokio::runtime::Builder::new_multi_thread();
                 threads
@@ -302,7 +306,7 @@ impl Command {
             Command::Bench(BenchCommand::Relay(args)) => bench::relay(args).await,
             Command::Bench(BenchCommand::Clock(args)) => bench::clock(args).await,
             Command::Bench(BenchCommand::Post(args)) => bench::post(args).await,
-            Command::Config(_) | Command::Completions { .. } => Ok(()),
+            Command::Config(_) | Command::Openapi | Command::Completions { .. } => Ok(()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod body;
 mod budget;
+pub mod description;
 #[cfg(test)]
 mod tests;
 
@@ -15,11 +16,14 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use bytes::Bytes;
 use console::AdminDoor;
 use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_TYPE};
-use http_kit::{Problem, RequestControl};
+use http_kit::{Endpoint, Problem, RequestControl, router};
+#[cfg(test)]
+use http_kit::{Operation, operations};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
 use tower::ServiceExt;
@@ -38,7 +42,21 @@ pub struct Porter {
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
     pub admin: AdminDoor,
+    /// The OpenAPI document.
+    pub description: Bytes,
 }
+
+/// The server's own operations with their handlers. The metrics are closed unless the operator opens them.
+const ENDPOINTS: &[Endpoint<Porter>] = &[
+    Endpoint::open("GET", "/healthz", || get(healthz)),
+    Endpoint::open("GET", "/readyz", || get(readyz)),
+    Endpoint::open("GET", "/metrics", || get(metrics)),
+    Endpoint::open("GET", "/openapi.json", || get(description::show)),
+];
+
+/// The server's own operations.
+#[cfg(test)]
+const OPERATIONS: &[Operation] = &operations::<Porter, { ENDPOINTS.len() }>(ENDPOINTS);
 
 /// All HTTP paths of this server. Clones are cheap.
 #[derive(Clone)]
@@ -56,11 +74,7 @@ pub fn open(
     page: bool,
     bodies: BodyLimits,
 ) -> Doors {
-    let own = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(porter);
+    let own = router("", ENDPOINTS).with_state(porter);
     let own = if page { own } else { own.route("/", get(without_page)) };
     let mounts = planes.into_iter().fold(own, Router::merge);
     let mounts = if prefix.is_empty() { mounts } else { Router::new().nest(prefix, mounts) };

@@ -216,6 +216,7 @@ impl RunningServer {
                 metrics: Arc::new(metrics),
                 metrics_open: config.metrics.open,
                 admin,
+                description: doors::description::served(&url, config.platforms.web.serves_page()),
             },
             config.platforms.web.serves_page(),
             doors::BodyLimits {

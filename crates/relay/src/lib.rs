@@ -45,7 +45,7 @@ pub use generation::Proof;
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;
 pub use relay::{Parts, Relay};
-pub use routes::routes;
+pub use routes::{OPENAPI, OPERATIONS, routes};
 pub use seats::{Connection, Presence};
 pub use stop::STOP;
 pub use stream_cursor::STOCK_CURSOR;

@@ -7,7 +7,7 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
-use http_kit::{ClientAddress, RequestControl};
+use http_kit::{ClientAddress, Endpoint, Operation, RequestControl, operations, router};
 use identity::{Authentication, CredentialRefusal};
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
@@ -30,9 +30,17 @@ struct Door {
     egress: Arc<dyn Egress>,
 }
 
+const ENDPOINTS: &[Endpoint<Door>] = &[Endpoint::closed("GET", "/relay", || get(dial))];
+
+/// The operations of the relay.
+pub const OPERATIONS: &[Operation] = &operations::<Door, { ENDPOINTS.len() }>(ENDPOINTS);
+
+/// The OpenAPI fragment of the operations, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
 /// Builds the routes, from the relay and the egress that carries out its actions.
 pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
-    Router::new().route("/relay", get(dial)).with_state(Door { relay: relay.clone(), egress })
+    router("", ENDPOINTS).with_state(Door { relay: relay.clone(), egress })
 }
 
 async fn dial(
@@ -119,4 +127,15 @@ fn closed(
             socket::say_goodbye(&mut stream, &timepiece, code, reason).await;
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_described_and_nothing_else_is() {
+        let wrong = http_kit::openapi::check_fragment(OPENAPI, &[], OPERATIONS);
+        assert_eq!(wrong, Vec::<String>::new());
+    }
 }

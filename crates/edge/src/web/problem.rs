@@ -44,13 +44,6 @@ impl ChatProblem {
     pub(super) const NOT_TAKEN: ChatProblem =
         ChatProblem::fixed(StatusCode::CONFLICT, "not_taken", "the message was not accepted");
 
-    /// A bug in the server. Details are only in the log.
-    pub(super) const BROKEN: ChatProblem = ChatProblem::fixed(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "fault",
-        "the server failed while handling this request",
-    );
-
     /// Nothing was stored; the same message can be sent again.
     pub(super) const INBOX_FULL: ChatProblem = ChatProblem::fixed(
         StatusCode::TOO_MANY_REQUESTS,

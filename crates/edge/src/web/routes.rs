@@ -8,7 +8,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use http_kit::{BoundedBody, ClientAddress, UnreadBody};
+use http_kit::{
+    BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
+};
 use identity::Identity;
 use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
@@ -67,21 +69,33 @@ impl ChatPage {
     }
 }
 
+/// All operations with their handlers. The router is built from this list. The closed ones need a session.
+const ENDPOINTS: &[Endpoint<ChatPage>] = &[
+    Endpoint::open("GET", "/", || get(front)),
+    Endpoint::open("GET", "/chat", || get(page::show)),
+    Endpoint::open("GET", "/chat/", || get(page::without_slash)),
+    Endpoint::open("GET", "/chat/{asset}", || get(page::asset)),
+    Endpoint::open("POST", "/chat/api/session", || post(session::exchange)),
+    Endpoint::closed("GET", "/chat/api/agents", || get(agents)),
+    Endpoint::closed("POST", "/chat/api/agents", || post(connect)),
+    Endpoint::closed("POST", "/chat/api/rooms", || post(enter)),
+    Endpoint::closed("GET", "/chat/api/rooms/{room}/stream", || get(watch)),
+    Endpoint::closed("POST", "/chat/api/rooms/{room}/messages", || post(speak)),
+    Endpoint::closed("POST", "/chat/api/stop", || post(stop)),
+];
+
+/// All operations. A test checks the OpenAPI fragment against them.
+pub const OPERATIONS: &[Operation] = &operations::<ChatPage, { ENDPOINTS.len() }>(ENDPOINTS);
+
+/// The OpenAPI fragment of the operations, written by hand.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
 /// The page at `/chat` and the redirect to it from `/`. The caller mounts them under the server's URL prefix.
 pub fn routes(chat: ChatPage) -> Router {
-    let invited = Router::new()
-        .route("/chat/api/agents", get(agents).post(connect))
-        .route("/chat/api/rooms", post(enter))
-        .route("/chat/api/rooms/{room}/stream", get(watch))
-        .route("/chat/api/rooms/{room}/messages", post(speak))
-        .route("/chat/api/stop", post(stop))
-        .route_layer(middleware::from_fn_with_state(chat.clone(), auth::admit));
-    Router::new()
-        .route("/", get(front))
-        .route("/chat", get(page::show))
-        .route("/chat/", get(page::without_slash))
-        .route("/chat/{asset}", get(page::asset))
-        .route("/chat/api/session", post(session::exchange))
+    let (closed, open): (Vec<_>, Vec<_>) =
+        ENDPOINTS.iter().partition(|endpoint| endpoint.operation().credential);
+    let invited = router("", closed).route_layer(middleware::from_fn_with_state(chat.clone(), auth::admit));
+    router("", open)
         .merge(invited)
         .layer(middleware::from_fn_with_state(chat.clone(), auth::same_origin))
         .with_state(chat)
@@ -155,7 +169,8 @@ async fn connect(
         chat.audit.note(deed).await?;
         made
     });
-    let enrolled_agent = done.await.map_err(|_| ChatProblem::BROKEN)??;
+    let made = completed(done).await.map_err(|ShuttingDown| ledger::Fault::Closed)?;
+    let enrolled_agent = made?;
     tracing::info!(instance.id = %enrolled_agent.instance, "an agent was created on the web chat page");
     Ok((StatusCode::CREATED, Json(enrolled_agent.shown())).into_response())
 }
@@ -320,4 +335,15 @@ pub(super) fn read<T: DeserializeOwned, const LONGEST: usize>(body: Body<LONGEST
     let BoundedBody(bytes) = body.map_err(|_| ChatProblem::TOO_LONG)?;
     serde_json::from_slice(&bytes)
         .map_err(|_| ChatProblem::malformed("the body is not the expected JSON object"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_described_and_nothing_else_is() {
+        let wrong = http_kit::openapi::check_fragment(OPENAPI, &[], OPERATIONS);
+        assert_eq!(wrong, Vec::<String>::new());
+    }
 }

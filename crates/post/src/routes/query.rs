@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use axum::extract::Query;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Uri;
-use http_kit::Problem;
-use serde_json::{Value, json};
+use http_kit::{Page, PageSize, Problem, decode_cursor, encode_cursor};
+use serde_json::Value;
 
 use super::fields::{NO_SECONDS, clamped};
 use super::problem;
 
-/// The default page size.
-const PAGE: u32 = 50;
-const LARGEST_PAGE: u32 = 200;
+/// The number of items on a page.
+const PAGE: PageSize = PageSize { default: 50, largest: 200 };
 
 /// The parts of a query that have not been read yet.
 pub(crate) struct Asked(Vec<(String, String)>);
@@ -45,20 +42,16 @@ impl Asked {
     }
 
     pub fn limit(&mut self) -> Result<u32, Problem> {
-        match self.text("limit").map(|text| text.parse()) {
-            None => Ok(PAGE),
-            Some(Ok(limit)) if (1..=LARGEST_PAGE).contains(&limit) => Ok(limit),
-            Some(_) => {
-                Err(problem::invalid("limit", format!("must be a whole number from 1 to {LARGEST_PAGE}")))
-            }
-        }
+        let limit = PAGE.parse(self.text("limit").as_deref()).and_then(|limit| u32::try_from(limit).ok());
+        limit.ok_or_else(|| {
+            problem::invalid("limit", format!("must be a whole number from 1 to {}", PAGE.largest))
+        })
     }
 
     /// The cursor of the previous page, parsed by `key`.
     pub fn after<T>(&mut self, key: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
         let Some(cursor) = self.text("after") else { return Ok(None) };
-        let read = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let read = read.and_then(|text| key(&text));
+        let read = decode_cursor(&cursor).and_then(|text| key(&text));
         read.map(Some).ok_or_else(|| problem::invalid("after", "must be the `next` of the previous page"))
     }
 
@@ -70,12 +63,9 @@ impl Asked {
     }
 }
 
-/// A page of a list. `next` is the `after` of the next page, and absent on the last page.
-pub(crate) fn page(items: Vec<Value>, next: Option<String>) -> Value {
-    match next {
-        Some(key) => json!({ "items": items, "next": URL_SAFE_NO_PAD.encode(key) }),
-        None => json!({ "items": items }),
-    }
+/// A page of a list. `next` is the key of its last item, unless the page is the last one.
+pub(crate) fn page(items: Vec<Value>, next: Option<String>) -> Page<Value> {
+    Page { items, next: next.map(encode_cursor) }
 }
 
 #[cfg(test)]
@@ -98,7 +88,7 @@ mod tests {
     #[test]
     fn the_next_of_a_page_is_the_after_of_the_following() {
         let page = page(Vec::new(), Some("41:q/&=é".to_owned()));
-        let next = page["next"].as_str().unwrap();
+        let next = page.next.unwrap();
         let mut following = asked(&format!("after={next}")).unwrap();
         assert_eq!(following.after(|key| Some(key.to_owned())).unwrap().unwrap(), "41:q/&=é");
         for bad in ["41", "!!", "_w"] {

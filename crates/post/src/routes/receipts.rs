@@ -5,14 +5,14 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
-use http_kit::Problem;
+use http_kit::{Page, Problem, encode_cursor};
 use ledger::{Digest, Receipt, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::query::{Asked, page};
+use super::query::Asked;
 use super::{Answer, Door, problem};
 use crate::receipt::handed;
 use crate::requests::{Handed, Listing, ReceiptWithReplies};
@@ -31,17 +31,15 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     };
     if after.is_some() && before.is_none() {
         // The oldest receipts are pruned first. If the one of the cursor is gone, all older ones are gone too.
-        return Ok(Json(page(Vec::new(), None)).into_response());
+        return Ok(Json(Page::<Value>::all(Vec::new())).into_response());
     }
     let listing = Listing { before, ..listing };
     let receipts = door.post.receipts(&by, listing).await?;
-    // A full page may be the last one. Then the next page is empty.
-    let full = usize::try_from(limit).is_ok_and(|limit| receipts.len() >= limit);
-    let next = receipts.last().filter(|_| full).map(|last| {
+    let page = Page::up_to(limit as usize, receipts, |last| {
         let Receipt { dispatch, digest, .. } = &last.receipt;
-        format!("{}/{dispatch}", hex::encode(digest))
+        encode_cursor(format!("{}/{dispatch}", hex::encode(digest)))
     });
-    Ok(Json(page(receipts.iter().map(told).collect(), next)).into_response())
+    Ok(Json(page.map(|receipt| told(&receipt))).into_response())
 }
 
 /// The cursor of a page of receipts. It consists of values that the caller knows, because our row numbers would

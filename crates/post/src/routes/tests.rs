@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use self::house::House;
-use super::{Door, LARGEST_BODY, OPERATIONS, Operation, taken};
+use http_kit::{Operation, openapi};
+
+use super::{Door, LARGEST_BODY, OPENAPI, OPERATIONS, taken};
 use crate::Refused;
 
 #[tokio::test]
@@ -40,8 +42,6 @@ async fn a_path_or_method_that_is_not_there_is_a_problem() {
     }
     let (status, body) = house.asks(ask("DELETE", "/v1/notify")).await;
     assert_eq!((status, &body["code"]), (405, &json!("method_not_allowed")));
-    let (status, body) = house.asks(ask("GET", "/openapi.json")).await;
-    assert_eq!((status, &body["servers"][0]["url"]), (200, &json!("https://post.example")));
 }
 
 #[tokio::test]
@@ -216,10 +216,18 @@ async fn a_body_is_taken_up_to_its_greatest_length_and_no_further() {
 }
 
 #[test]
-fn no_operation_is_listed_twice() {
-    for (at, operation) in OPERATIONS.iter().enumerate() {
-        let same = |other: &&Operation| (other.method, other.path) == (operation.method, operation.path);
-        assert_eq!(OPERATIONS.iter().skip(at).filter(same).count(), 1, "{}", operation.path);
+fn every_operation_is_described_and_nothing_else_is() {
+    assert_eq!(openapi::check_fragment(OPENAPI, &[], OPERATIONS), Vec::<String>::new());
+    assert_eq!(OPERATIONS.iter().filter(|operation| !operation.credential).count(), 1);
+}
+
+#[test]
+fn an_operation_is_described_with_its_body_and_whether_a_credential_can_be_missing() {
+    let document = openapi::merge(&[OPENAPI], "0", "/").unwrap();
+    for Operation { method, path, credential } in OPERATIONS {
+        let described = &document["paths"][path][method.to_lowercase()];
+        let asks = *credential || path.contains("replies");
+        assert_eq!(described["responses"]["401"].is_object(), asks, "{path}");
+        assert_eq!(described["requestBody"].is_object(), *method == "POST", "{path}");
     }
-    assert_eq!(OPERATIONS.iter().filter(|operation| !operation.credential).count(), 2);
 }

@@ -251,6 +251,23 @@ fn only_the_edge_is_handed_the_vault() {
     }
 }
 
+/// A router is built from a list of operations (`http_kit::router`), which the OpenAPI document must describe. These
+/// routes are not operations: answers to everything else below a path, and the page at `/` without the chat page.
+const BARE_ROUTES: &[(&str, usize)] =
+    &[("edge/src/routes.rs", 1), ("post/src/routes.rs", 1), ("posthouse/src/doors.rs", 1)];
+
+#[test]
+fn every_route_of_the_server_is_an_operation() {
+    for source in sources(&["http-kit", "stand-ins", "posthouse-agent"]) {
+        if source.path.starts_with("posthouse/src/bench") {
+            continue;
+        }
+        let bare = BARE_ROUTES.iter().find(|(path, _)| *path == source.path).map_or(0, |(_, count)| *count);
+        let routes = source.code.matches(".route(").count() + source.code.matches(".route_service(").count();
+        assert_eq!(routes, bare, "{}: add it to the list of operations instead", source.path);
+    }
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

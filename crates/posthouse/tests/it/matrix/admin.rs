@@ -43,7 +43,7 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
     let nowhere = cast.asks(&cast.unknown[0], "GET", "/admin/nowhere", None, None).await;
     for operation in console::OPERATIONS {
         let (method, at) = (operation.method, operation.path);
-        let mut paths = [String::from("/admin"), String::from("/admin")];
+        let mut paths = [String::new(), String::new()];
         for part in at.split('/').skip(1) {
             let name = match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
                 None => Name::new(part, part),

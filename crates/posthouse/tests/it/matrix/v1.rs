@@ -1,5 +1,6 @@
 //! Permission matrix of the API for programs: every operation in the router's own list.
 
+use http_kit::Operation;
 use serde_json::{Value, json};
 
 use super::cast::{Cast, Heard, NEWS, Owner};
@@ -119,7 +120,8 @@ fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
 }
 
 pub async fn fill(cast: &Cast, cells: &mut Cells) {
-    for operation in post::OPERATIONS {
+    let description = Operation { method: "GET", path: "/openapi.json", credential: false };
+    for operation in post::OPERATIONS.iter().chain([&description]) {
         let (method, at) = (operation.method, operation.path);
         let Some(row) = row(cast, method, at) else {
             panic!("{method} {at} has no row: whose is what it names, and how is that asked for?");
