@@ -15,8 +15,7 @@ use posthouse_wire::{ChatId, SessionKey, Source};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{Conversation, Message, OnMessage};
-use crate::cron::Cron;
+use super::{Conversation, JobRunner, Message, OnMessage};
 use crate::transport::{Declined, Inbound, InboundHandler, RelayTransport};
 
 pub(super) struct Lanes {
@@ -57,7 +56,7 @@ impl Lanes {
     }
 
     /// The handler for the transport. It holds a weak reference, because the lanes hold the transport.
-    pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Cron>) -> Arc<dyn InboundHandler> {
+    pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Arc<dyn JobRunner>>) -> Arc<dyn InboundHandler> {
         Arc::new(Door { lanes: Arc::downgrade(lanes), cron })
     }
 
@@ -145,7 +144,7 @@ impl Lanes {
 
 struct Door {
     lanes: Weak<Lanes>,
-    cron: Option<Cron>,
+    cron: Option<Arc<dyn JobRunner>>,
 }
 
 #[async_trait]

@@ -1,6 +1,5 @@
 //! Faults: misbehaviour on demand.
 
-
 use serde_json::json;
 use stand_ins::telegram::{Fault, Filter, Injection, Telegram, Trouble};
 
