@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
-use ledger::{Exchange, ExchangeState, Identity, NewReply, ReplyKind};
+use ledger::{BotRef, Exchange, ExchangeState, NewReply, ReplyKind};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{
     Action, ChatId, ChatInfo, CorrelationId, Descriptor, EntryId, InstanceId, MessageId, Outcome,
@@ -29,9 +29,9 @@ const ADVERTISED_LENGTH: u32 = 32_000;
 /// The advertised operations. `edit` is accepted too, but not advertised.
 const OPS: [&str; 3] = ["send", "typing", "get_chat_info"];
 
-/// The identity of programs towards agents.
-pub(crate) fn identity() -> Identity {
-    Identity { platform: PLATFORM.into(), bot: BOT.into() }
+/// The bot as which programs speak to agents.
+pub(crate) fn bot_ref() -> BotRef {
+    BotRef { platform: PLATFORM.into(), bot: BOT.into() }
 }
 
 /// The name of the conversation for a session or a sender.
@@ -72,8 +72,8 @@ fn hashed(of: &str, plain: &str) -> String {
 
 #[async_trait]
 impl Egress for Post {
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
-        (*of == identity()).then(|| {
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
+        (*of == bot_ref()).then(|| {
             let mut descriptor = Descriptor::new(PLATFORM, "Programs");
             descriptor.max_message_length = ADVERTISED_LENGTH;
             descriptor.markdown_dialect = "markdown".to_owned();
@@ -82,16 +82,16 @@ impl Egress for Post {
         })
     }
 
-    fn is_built_in(&self, identity: &Identity) -> bool {
+    fn is_built_in(&self, identity: &BotRef) -> bool {
         identity.platform == PLATFORM
     }
 
-    fn everyones(&self) -> Option<Identity> {
-        Some(identity())
+    fn everyones(&self) -> Option<BotRef> {
+        Some(bot_ref())
     }
 
     /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.
-    fn may_repeat(&self, identity: &Identity) -> bool {
+    fn may_repeat(&self, identity: &BotRef) -> bool {
         self.is_built_in(identity)
     }
 

@@ -21,18 +21,14 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
 
-/// Caches of connectors and agents, keyed by the roster version of their tenant.
+/// Cache of connectors, keyed by the roster version of their tenant.
 pub(crate) struct Known {
     tenants: Cache<(u64, TenantId), Arc<Wired>>,
-    instances: Cache<(u64, TenantId, String), Arc<Instance>>,
 }
 
 impl Default for Known {
     fn default() -> Self {
-        Self {
-            tenants: Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build(),
-            instances: Cache::builder().max_capacity(100_000).time_to_live(REMEMBERED).build(),
-        }
+        Self { tenants: Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build() }
     }
 }
 
@@ -165,20 +161,7 @@ impl Post {
         tenant: &TenantId,
         name: &str,
     ) -> Result<Option<Arc<Instance>>, Fault> {
-        let asked = (self.0.relay.tenant_version(tenant), tenant.clone(), name.to_owned());
-        if let Some(known) = self.0.known.instances.get(&asked) {
-            return Ok(Some(known));
-        }
-        let roster = self.0.relay.roster();
-        let found = match name.starts_with("inst_") {
-            true => roster.instance(&InstanceId::new(name)).await?.filter(|found| found.tenant == *tenant),
-            false => roster.instance_named(tenant, name).await?,
-        };
-        let found = found.map(Arc::new);
-        if let Some(found) = &found {
-            self.0.known.instances.insert(asked, Arc::clone(found));
-        }
-        Ok(found)
+        Ok(self.0.identity.roster.agent(tenant, name).await?)
     }
 
     /// The delivery path of a stored receipt.
@@ -207,7 +190,7 @@ impl Post {
     }
 
     pub(crate) async fn wired(&self, tenant: &TenantId) -> Result<Arc<Wired>, Fault> {
-        let asked = (self.0.relay.tenant_version(tenant), tenant.clone());
+        let asked = (self.0.identity.roster.tenant_version(tenant), tenant.clone());
         if let Some(known) = self.0.known.tenants.get(&asked) {
             return Ok(known);
         }
@@ -237,7 +220,7 @@ impl Post {
     ) -> Result<(Vec<Listed>, Option<String>), Refused> {
         let wired = self.wired(&by.tenant).await?;
         let mut listed: HashMap<String, Listed> = HashMap::new();
-        for instance in self.0.relay.roster().instances(Some(&by.tenant)).await? {
+        for instance in self.0.identity.roster.records().instances(Some(&by.tenant)).await? {
             note(&mut listed, RELAY, AgentDescriptor::named(instance.name));
         }
         for made in &wired.made {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Answered, Exchange, ExchangeState, Outgoing, Verb};
+use identity::RosterChange;
+use ledger::{Answered, DispatchVerb, Exchange, ExchangeState, Outgoing};
 use posthouse_time::Moment;
 use posthouse_wire::{CorrelationId, TenantId};
-use relay::RosterChange;
 
 use crate::dispatch::{Attempt, Begun, FULL_PAUSE, LEASE};
 use crate::tenant_rounds::TenantRounds;
@@ -59,7 +59,7 @@ impl Post {
 
     /// Wakes waiting callers after roster changes: removing an agent or connector also ends its questions.
     async fn keep_watching(&self) {
-        let mut roster = self.0.relay.watch_roster();
+        let mut roster = self.0.identity.roster.watch();
         loop {
             let changed = tokio::select! {
                 () = self.0.closing.cancelled() => return,
@@ -67,7 +67,12 @@ impl Post {
             };
             match changed {
                 Some(RosterChange::Tenant(tenant)) => self.0.waiting.tell_tenant(&tenant),
-                Some(RosterChange::Bot(_)) => {}
+                Some(
+                    RosterChange::Agent(_)
+                    | RosterChange::Bot(_)
+                    | RosterChange::Client(_)
+                    | RosterChange::Login(_),
+                ) => {}
                 Some(RosterChange::Anything) => self.0.waiting.tell_all(),
                 None => return,
             }
@@ -124,7 +129,8 @@ impl Post {
             let hand = hand.filter(|_| self.0.busy.has_any(tenant));
             // Questions do not count: a receiver may hold its response until the deadline, and open questions have a
             // limit of their own.
-            let place = (outgoing.receipt.verb != Verb::Exchange).then(|| (hand, self.0.busy.enter(tenant)));
+            let place =
+                (outgoing.receipt.verb != DispatchVerb::Exchange).then(|| (hand, self.0.busy.enter(tenant)));
             let post = self.clone();
             // Tracked, so that shutdown waits for the attempt. Its result would be unknown otherwise.
             self.0.tasks.spawn(async move {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clock::Clock;
 use errand::Errand;
+use identity::Identity;
 use ledger::{Connectors, Exchanges, Receipts, Usage};
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
@@ -39,6 +40,7 @@ pub struct Parts {
     pub connectors: Arc<dyn Connectors>,
     pub usage: Arc<dyn Usage>,
     pub relay: Relay,
+    pub identity: Identity,
     pub clock: Clock,
     pub webhook_signer: WebhookSigner,
     pub errand: Errand,
@@ -58,6 +60,7 @@ pub(crate) struct Inner {
     pub connectors: Arc<dyn Connectors>,
     pub usage: Arc<dyn Usage>,
     pub relay: Relay,
+    pub identity: Identity,
     pub clock: Clock,
     pub webhook_signer: WebhookSigner,
     pub errand: Errand,
@@ -99,6 +102,7 @@ impl Post {
             connectors: parts.connectors,
             usage: parts.usage,
             relay: parts.relay,
+            identity: parts.identity,
             clock: parts.clock,
             webhook_signer: parts.webhook_signer,
             errand: parts.errand,
@@ -145,6 +149,6 @@ impl Post {
 
     /// Announces that connectors, aliases or permissions of a tenant have changed.
     pub fn changed(&self, tenant: &TenantId) {
-        self.0.relay.tenant_changed(tenant);
+        self.0.identity.roster.tenant_changed(tenant);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use ledger::{Identity, Instance, NewReceipt, Opening, RouteTo, Verb};
+use identity::Gate;
+use ledger::{DispatchVerb, Instance, NewReceipt, Opening};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
+use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Meta, PayloadKind, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay, StopRule};
 
-use crate::conversation::{self, identity};
+use crate::conversation;
 use crate::directory::DeliveryPath;
 use crate::item::{Item, Sending};
 use crate::requests::Handed;
@@ -32,7 +33,7 @@ struct InboxMessage<'a> {
     pub chat: ChatId,
     pub text: &'a str,
     /// `None` for a wake, which has no envelope.
-    pub envelope: Option<(Kind, &'a Meta)>,
+    pub envelope: Option<(PayloadKind, &'a Meta)>,
     pub expects_reply: bool,
 }
 
@@ -75,21 +76,20 @@ impl RelayPath {
             // Repeats are recognized by the receipt.
             dedup: id.as_str().into(),
             id: Some(id),
-            addressed: true,
             references: Vec::new(),
             accepted: now,
             receipt: Some(Box::new(receipt)),
             stop: StopRule::Text,
         };
-        let route = RouteTo { tenant: self.tenant.clone(), instance: to.id.clone() };
-        let on: Identity = identity();
-        match self.relay.admit(&route, &on, entrant).await? {
+        let admitted = Gate::admit_program(&self.tenant, to, conversation::bot_ref());
+        let admitted = admitted.ok_or(Refused::Absent)?;
+        match self.relay.admit(&admitted, entrant).await? {
             Admission::Kept(entry) => Ok(StoredEntry { entry, known: false }),
             Admission::Known(entry) => Ok(StoredEntry { entry, known: true }),
             Admission::Full(full) => Err(Refused::InboxFull(full)),
-            Admission::Refused(why) => {
-                // Our own events are always valid, so this is a fault of ours.
-                Err(ledger::Fault::Storage(format!("our own event was refused: {why}")).into())
+            // Our own events are always valid, so this is a fault of ours.
+            Admission::Undeliverable => {
+                Err(ledger::Fault::Storage("our own event is not deliverable".to_owned()).into())
             }
         }
     }
@@ -98,7 +98,7 @@ impl RelayPath {
         let InboxMessage { sender, chat, text, envelope, expects_reply } = letter;
         let (kind, word) = match envelope {
             Some((kind, _)) => (*kind, kind.word()),
-            None => (Kind::Augment, "wake"),
+            None => (PayloadKind::Augment, "wake"),
         };
         let preamble = self.preamble_for(text, word, sender);
         let mut event = Event {
@@ -230,7 +230,7 @@ impl Post {
             chat: chat.clone(),
             text,
             envelope,
-            expects_reply: item.verb() == Verb::Exchange,
+            expects_reply: item.verb() == DispatchVerb::Exchange,
         };
         let (attached, at) = (relay_path.is_attached(&instance.id), self.0.timepiece.now());
         let new = NewReceipt {
@@ -251,7 +251,7 @@ impl Post {
                 None => Ok(taken_in(&kept.entry, &session, at, false, item)),
             };
         }
-        if item.verb() != Verb::Wake {
+        if item.verb() != DispatchVerb::Wake {
             return Ok(taken_in(&kept.entry, &session, at, !attached, item));
         }
         let default = if attached { self.0.config.wake_wait.0 } else { Duration::ZERO };
@@ -278,14 +278,16 @@ impl Post {
 /// The receipt for an inbox entry that nobody waits for.
 fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &Item) -> Handed {
     match item.verb() {
-        Verb::Wake => Handed::Woken(WakeReceipt {
+        DispatchVerb::Wake => Handed::Woken(WakeReceipt {
             woken_at: at.millis(),
             woken: false,
             session_id: Some(session.to_owned()),
             warnings: vec!["it was sent before, and its receipt was removed since".to_owned()],
             ..WakeReceipt::default()
         }),
-        Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
+        DispatchVerb::Deliver | DispatchVerb::Exchange => {
+            Handed::Delivered(accepted(entry, session, at, skipped))
+        }
     }
 }
 

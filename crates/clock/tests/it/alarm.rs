@@ -305,7 +305,7 @@ async fn alarms_go_with_their_tenant() {
     let target = RecordingTarget::registered_in(&server);
     let acme = server.tenant("acme").await;
     server.set_alarm(&acme, "r1", seconds(10)).await;
-    server.relay.roster().remove_tenant(&acme).await.unwrap();
+    server.identity.roster.records().remove_tenant(&acme).await.unwrap();
     server.advance(seconds(60));
     server.catch_up().await;
     assert_eq!(target.times(), 0);

@@ -23,7 +23,7 @@ async fn heard(server: &TestServer, token: &str) -> (u16, String) {
 async fn a_bootstrap_login_stands_for_its_instance_as_a_client_does() {
     let server = TestServer::open().await;
     let heron = server.create_agent("acme", "heron").await;
-    let login = server.relay.keyring().log_in(&heron.instance).await.unwrap().unwrap();
+    let login = server.identity.accounts.log_in(&heron.instance).await.unwrap().unwrap();
     let by_login = Agent { token: login.access.access_token, ..heron.clone() };
     by_login.arm("job", &server.at(seconds(10))).await;
     assert_eq!(heron.list().await.len(), 1);
@@ -42,7 +42,7 @@ async fn what_is_no_good_token_is_401_whatever_is_wrong_with_it() {
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     // Revocation and expiry take effect at once.
     let client = Owner::Instance(heron.instance.clone()).client();
-    assert!(server.relay.keyring().revoke_client(&client).await.unwrap());
+    assert!(server.identity.accounts.revoke_client(&client).await.unwrap());
     assert_eq!(heard(&server, heron.token.expose()).await, (401, "invalid_token".to_owned()));
     let wren = server.create_agent("bolt", "wren").await;
     server.advance(seconds(24 * 3600));
@@ -53,8 +53,8 @@ async fn what_is_no_good_token_is_401_whatever_is_wrong_with_it() {
 async fn a_credential_that_is_no_agents_is_told_so_for_good() {
     let server = TestServer::open().await;
     let heron = server.create_agent("acme", "heron").await;
-    let tenant = server.relay.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
-    let keyring = server.relay.keyring();
+    let tenant = server.identity.roster.records().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let keyring = &server.identity.accounts;
     let (client, _) = keyring.create_client(&Owner::Tenant(tenant)).await.unwrap().unwrap();
     let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
     assert_eq!(heard(&server, token.expose()).await, (403, "invalid_client".to_owned()));
@@ -64,8 +64,8 @@ async fn a_credential_that_is_no_agents_is_told_so_for_good() {
 async fn the_operator_acts_for_a_tenant_but_is_none_of_its_agents() {
     let server = TestServer::open().await;
     let heron = server.create_agent("acme", "heron").await;
-    let tenant = server.relay.roster().instance(&heron.instance).await.unwrap().unwrap().tenant;
-    let grant = server.relay.keyring().operator_access(&tenant).await.unwrap().unwrap();
+    let tenant = server.identity.roster.records().instance(&heron.instance).await.unwrap().unwrap().tenant;
+    let grant = server.identity.accounts.operator_access(&tenant).await.unwrap().unwrap();
     let operator = Agent { token: grant.access_token, ..heron.clone() };
     assert_eq!(heard(&server, operator.token.expose()).await, (403, "invalid_client".to_owned()));
     let (status, _) = operator.post("provision", heron.arm_request("job", &server.at(seconds(10)))).await;
@@ -80,7 +80,7 @@ async fn an_agent_that_was_removed_is_not_called_and_may_not_ask() {
     let server = TestServer::open().await;
     let heron = server.create_agent("acme", "heron").await;
     heron.arm("job", &server.at(seconds(10))).await;
-    server.relay.remove_agent(&heron.instance).await.unwrap();
+    server.identity.accounts.remove_agent(&heron.instance).await.unwrap();
     let (status, _) = heard(&server, heron.token.expose()).await;
     assert!(status == 401 || status == 403, "{status}");
     server.advance(seconds(3600));
@@ -110,7 +110,7 @@ async fn a_pinned_callback_binds_the_very_next_request() {
         let (server, instance) = (&server, heron.instance.clone());
         async move {
             server.ledger.roster().set_callback_url(&instance, url).await.unwrap();
-            server.relay.roster_changed();
+            server.identity.roster.anything_changed();
         }
     };
     pinned(Some("https://elsewhere.example")).await;

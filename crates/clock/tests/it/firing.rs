@@ -224,7 +224,7 @@ async fn after_a_day_of_failures_the_arm_is_dead_visible_and_back_with_a_sign_of
     server.catch_up().await;
     assert_eq!(shut.fires().len(), attempts, "the dead are left alone");
     // Any request is a sign of life. (The agent's old token has expired by now.)
-    let login = server.relay.keyring().log_in(&heron.instance).await.unwrap().unwrap();
+    let login = server.identity.accounts.log_in(&heron.instance).await.unwrap().unwrap();
     let heron = crate::fixtures::Agent { token: login.access.access_token, ..heron };
     assert_eq!(heron.list().await.len(), 1);
     server.advance(Duration::from_millis(200));

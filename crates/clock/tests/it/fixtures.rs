@@ -11,15 +11,16 @@ use bus::Bus;
 use clock::{Alarm, Clock, Config, FireOutcome, FireTarget, Parts};
 use errand::Errand;
 use http::{Request, StatusCode};
+use identity::{Enrolment, Identity};
 use ledger::{Arm, Ledger, Location};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{FireAt, Fired};
 use posthouse_wire::{InstanceId, Secret, TenantId};
 use prometheus_client::registry::Registry;
-use relay::{Enrolment, Relay};
+use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Keys, Owner, Signer, Vault};
+use vault::{MasterKeys, Owner, Signer, Vault};
 
 use crate::callback_server::CallbackServer;
 
@@ -33,6 +34,7 @@ const GUARD: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct TestServer {
     pub clock: Clock,
+    pub identity: Identity,
     pub relay: Relay,
     pub ledger: Ledger,
     pub signer: Signer,
@@ -125,19 +127,25 @@ impl TestServer {
     ) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), time.clone())
             .await
             .unwrap();
         let errand = errand();
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand.clone(),
+            time.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand.clone(),
             timepiece: time.clone(),
         });
@@ -147,22 +155,23 @@ impl TestServer {
             arms: ledger.arms(),
             signer: signer.clone(),
             relay: relay.clone(),
+            identity: identity.clone(),
             errand,
             issuer: ISSUER.to_owned(),
             timepiece: time.clone(),
         })
         .unwrap();
-        let markers = Markers { tenant: create_tenant(&relay, "markers").await, last: Arc::default() };
+        let markers = Markers { tenant: create_tenant(&identity, "markers").await, last: Arc::default() };
         clock.register("marker", Arc::new(markers.clone()));
         tokio::spawn({
             let clock = clock.clone();
             async move { clock.run().await }
         });
-        Self { clock, relay, ledger, signer, time, callback, markers }
+        Self { clock, identity, relay, ledger, signer, time, callback, markers }
     }
 
     pub async fn tenant(&self, name: &str) -> TenantId {
-        create_tenant(&self.relay, name).await
+        create_tenant(&self.identity, name).await
     }
 
     pub async fn create_agent(&self, tenant: &str, name: &str) -> Agent {
@@ -175,11 +184,11 @@ impl TestServer {
         name: &str,
         wake_url: Option<String>,
     ) -> Agent {
-        self.relay.create_tenant(tenant).await.unwrap().unwrap();
+        self.identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         let wanted =
             Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), wake_url, ..Enrolment::default() };
-        let instance = self.relay.enrol(wanted).await.unwrap().unwrap().instance.id;
-        let keyring = self.relay.keyring();
+        let instance = self.identity.accounts.enrol(wanted).await.unwrap().unwrap().instance.id;
+        let keyring = &self.identity.accounts;
         let (client, _) = keyring.create_client(&Owner::Instance(instance.clone())).await.unwrap().unwrap();
         let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
         Agent { server: self.clone(), instance, token }
@@ -257,11 +266,11 @@ impl TestServer {
     }
 }
 
-async fn create_tenant(relay: &Relay, name: &str) -> TenantId {
-    if let Some(tenant) = relay.create_tenant(name).await.unwrap().unwrap() {
+async fn create_tenant(identity: &Identity, name: &str) -> TenantId {
+    if let Some(tenant) = identity.accounts.create_tenant(name).await.unwrap().unwrap() {
         return tenant.id;
     }
-    relay.roster().tenant(name).await.unwrap().unwrap().id
+    identity.roster.records().tenant(name).await.unwrap().unwrap().id
 }
 
 /// Polls a condition until it is true.

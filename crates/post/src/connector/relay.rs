@@ -51,7 +51,7 @@ impl AgentConnector for RelayConnector {
     }
 
     async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
-        let instances = self.post.0.relay.roster().instances(Some(&self.caller.tenant)).await;
+        let instances = self.post.0.identity.roster.records().instances(Some(&self.caller.tenant)).await;
         let instances = instances.map_err(|fault| troubled("", &fault.into()))?;
         Ok(instances.into_iter().map(|found| AgentDescriptor::named(found.name)).collect())
     }
@@ -95,7 +95,7 @@ impl AgentConnector for RelayConnector {
     }
 
     async fn diagnose(&self) -> Result<(), String> {
-        let asked = self.post.0.relay.roster().tenant(self.caller.tenant.as_str()).await;
+        let asked = self.post.0.identity.roster.records().tenant(self.caller.tenant.as_str()).await;
         asked.map(drop).map_err(|fault| format!("the roster cannot be read: {fault}"))
     }
 

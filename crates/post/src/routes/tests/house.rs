@@ -8,20 +8,21 @@ use bus::Bus;
 use clock::Clock;
 use errand::Errand;
 use http::Request;
+use identity::{Enrolment, Identity};
 use ledger::{Ledger, Location, Owner};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{InstanceId, Secret};
-use relay::{Enrolment, Relay};
+use relay::Relay;
 use serde_json::Value;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::{Config, Parts, Post, routes};
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 pub struct House {
-    pub relay: Relay,
+    pub identity: Identity,
     pub post: Post,
     pub acme: Owner,
     door: Router,
@@ -38,19 +39,25 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let (tokens, house) = (ledger.tokens(), ledger.house());
-        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let (tokens, facts) = (ledger.tokens(), ledger.facts());
+        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*facts, time.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let public_url = "https://post.example".to_owned();
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand.clone(),
+            time.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand.clone(),
             timepiece: time.clone(),
         });
@@ -61,6 +68,7 @@ impl House {
             arms: ledger.arms(),
             signer: signer.clone(),
             relay: relay.clone(),
+            identity: identity.clone(),
             errand: errand.clone(),
             issuer: public_url.clone(),
             timepiece: time.clone(),
@@ -72,32 +80,33 @@ impl House {
             connectors: ledger.connectors(),
             usage: ledger.usage(),
             relay: relay.clone(),
+            identity: identity.clone(),
             clock: clock.unwrap(),
             webhook_signer: vault.webhook_signer(&signer),
             errand,
             public_url,
             timepiece: time,
         });
-        let acme = relay.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
-        Self { relay, door: routes(&post), post, acme: Owner::Tenant(acme) }
+        let acme = identity.accounts.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
+        Self { identity, door: routes(&post), post, acme: Owner::Tenant(acme) }
     }
 
     pub async fn enrol(&self, name: &str) -> InstanceId {
         let wanted = Enrolment { tenant: "acme".to_owned(), name: name.to_owned(), ..Enrolment::default() };
-        self.relay.enrol(wanted).await.unwrap().unwrap().instance.id
+        self.identity.accounts.enrol(wanted).await.unwrap().unwrap().instance.id
     }
 
     /// A program that sends the credential itself (Basic).
     pub async fn program(&self, owner: &Owner) -> Program<'_> {
-        let (client, secret) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
+        let (client, secret) = self.identity.accounts.create_client(owner).await.unwrap().unwrap();
         let proof = format!("Basic {}", STANDARD.encode(format!("{client}:{}", secret.expose())));
         Program { house: self, proof }
     }
 
     /// A program that sends an access token (Bearer).
     pub async fn bearer(&self, owner: &Owner) -> Program<'_> {
-        let (client, _) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
-        let token = self.relay.keyring().grant_access(&client).await.unwrap().unwrap().access_token;
+        let (client, _) = self.identity.accounts.create_client(owner).await.unwrap().unwrap();
+        let token = self.identity.accounts.grant_access(&client).await.unwrap().unwrap().access_token;
         Program { house: self, proof: format!("Bearer {}", token.expose()) }
     }
 
