@@ -10,8 +10,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use posthouse_time::Timepiece;
+use posthouse_wire::cron::{FireBody, Fired};
 use posthouse_wire::delivery::Posted;
 use posthouse_wire::{EntryId, Event};
 
@@ -19,7 +21,6 @@ pub use chunks::chunks;
 pub use conversation::{Conversation, Failed, SentMessages};
 pub use streaming::Streaming;
 
-use crate::cron::Cron;
 use crate::transport::{Fault, RelayTransport};
 use lanes::SessionLanes;
 
@@ -55,6 +56,14 @@ impl Message {
     }
 }
 
+/// Runs the agent's cron jobs. A trait, because `Cron` is compiled only with the feature `cron`.
+#[async_trait]
+pub(crate) trait JobRunner: Send + Sync {
+    fn start(&self);
+    async fn stop(&self);
+    async fn fired(&self, fire: FireBody) -> (u16, Fired);
+}
+
 /// An agent that is ready to run. Messages of one session are handled in order, one at a time. Different
 /// sessions run in parallel. An interrupt cancels exactly the turn that it names.
 pub struct Agent {
@@ -62,7 +71,7 @@ pub struct Agent {
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
     grace: Duration,
-    cron: Option<Cron>,
+    cron: Option<Arc<dyn JobRunner>>,
 }
 
 /// Builder for [`Agent`].
@@ -71,7 +80,7 @@ pub struct AgentBuilder {
     timepiece: Timepiece,
     grace: Duration,
     room: usize,
-    cron: Option<Cron>,
+    cron: Option<Arc<dyn JobRunner>>,
 }
 
 impl Agent {
@@ -147,8 +156,9 @@ impl AgentBuilder {
 
     /// Runs cron jobs beside the conversations. They start and stop with the agent, and fires that arrive
     /// on its connection are passed to them.
-    pub fn cron(mut self, cron: Cron) -> Self {
-        self.cron = Some(cron);
+    #[cfg(feature = "cron")]
+    pub fn cron(mut self, cron: crate::cron::Cron) -> Self {
+        self.cron = Some(Arc::new(cron));
         self
     }
 

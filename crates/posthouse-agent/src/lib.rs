@@ -34,7 +34,7 @@
 //! Programs also send messages to an agent; [`Message::posted`] is set on these. A program that asked a
 //! question waits for one call of [`Conversation::answer`]. Everything else that the agent sends to it is
 //! not the answer. For people, and for programs that did not ask, the same call is a
-//! [`Conversation::reply`]. [`post::Client`] is the other side: the client for programs written in Rust.
+//! [`Conversation::reply`]. `post::Client` is the other side: the client for programs written in Rust.
 //!
 //! ```no_run
 //! # use posthouse_agent::{Agent, MemoryConnector};
@@ -47,17 +47,33 @@
 //!     Ok(())
 //! });
 //! ```
+//!
+//! Features, none of which is on by default:
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `cron` | `cron` and `jobs`: cron jobs with time zones, and their storage; includes `verify` |
+//! | `verify` | `verify`: checks the proof of a fire that arrives by HTTP |
+//! | `post` | `post`: the client for programs |
+//! | `sqlite` | storage of jobs in a SQLite file; includes `cron` |
+//! | `axum` | the route for fires, for axum; includes `cron` |
 
 mod adapter;
+#[cfg(feature = "cron")]
 pub mod cron;
+#[cfg(feature = "http-client")]
 mod https;
+#[cfg(feature = "cron")]
 pub mod jobs;
 mod memory;
+#[cfg(feature = "post")]
 pub mod post;
 pub mod sample;
 mod settings;
+#[cfg(any(feature = "cron", feature = "post"))]
 mod token;
 mod transport;
+#[cfg(feature = "verify")]
 pub mod verify;
 
 pub use adapter::{

@@ -20,6 +20,7 @@ use posthouse_wire::id::{BotId, ChatId, EntryId, Platform, SessionKey};
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{Action, ChatInfo, Descriptor, Event, Outcome};
 
+#[cfg(feature = "post")]
 pub(crate) use backoff::jittered;
 pub(crate) use seen_entries::{EntryState, SeenEntries};
 pub use websocket::WebSocketTransport;

@@ -15,8 +15,7 @@ use posthouse_wire::{ChatId, SessionKey, Source};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{Conversation, Message, OnMessage};
-use crate::cron::Cron;
+use super::{Conversation, JobRunner, Message, OnMessage};
 use crate::transport::{Declined, Inbound, InboundHandler, RelayTransport};
 
 pub(super) struct SessionLanes {
@@ -57,7 +56,7 @@ impl SessionLanes {
     }
 
     /// The handler for the transport. It holds a weak reference, because the lanes hold the transport.
-    pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Cron>) -> Arc<dyn InboundHandler> {
+    pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Arc<dyn JobRunner>>) -> Arc<dyn InboundHandler> {
         Arc::new(LaneHandler { lanes: Arc::downgrade(lanes), cron })
     }
 
@@ -146,7 +145,7 @@ impl SessionLanes {
 
 struct LaneHandler {
     lanes: Weak<SessionLanes>,
-    cron: Option<Cron>,
+    cron: Option<Arc<dyn JobRunner>>,
 }
 
 #[async_trait]

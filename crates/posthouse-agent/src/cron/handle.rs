@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use posthouse_wire::JobId;
+use posthouse_wire::cron::{FireBody, Fired};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::known_arms::KnownArms;
 use super::runner::{OnJob, Run};
 use super::{Chronos, Config, provider, ticker};
+use crate::adapter::JobRunner;
 use crate::jobs::{Fault, Job, JobChange, JobStore, NewJob, Terms};
 use crate::verify::FireVerifier;
 use crate::{ConnectionState, WebSocketTransport};
@@ -333,4 +336,19 @@ fn owner() -> String {
         let host = if host.trim().is_empty() { "localhost" } else { host.trim() };
         format!("{host}:{}", std::process::id())
     })
+}
+
+#[async_trait]
+impl JobRunner for Cron {
+    fn start(&self) {
+        self.start();
+    }
+
+    async fn stop(&self) {
+        self.stop().await;
+    }
+
+    async fn fired(&self, fire: FireBody) -> (u16, Fired) {
+        self.fired(fire).await
+    }
 }

