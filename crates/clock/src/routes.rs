@@ -13,11 +13,11 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_kit::read_body;
 use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{ArmList, BadField, Cancel, Provision};
 use posthouse_wire::{InstanceId, JobId};
-use relay::RequestControl;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -207,12 +207,9 @@ async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
 
 /// Reads the whole body of a request.
 pub(crate) async fn taken(body: Body) -> Result<Bytes, Response> {
-    match axum::body::to_bytes(body, LARGEST).await {
-        Ok(body) => Ok(body),
-        Err(_) => {
-            Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB"))
-        }
-    }
+    read_body(body, LARGEST).await.map_err(|_| {
+        refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB")
+    })
 }
 
 /// Authenticates the calling agent and applies its limits. The request also counts as a sign of life.
@@ -226,7 +223,7 @@ async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response
     let Principal::Agent { agent, .. } = &principal else {
         return Err(unauthenticated(CredentialRefusal::NotAnAgent));
     };
-    if let Err(full) = RequestControl::proven(&head.extensions, &principal.limit_key(), principal.tenant()) {
+    if let Err(full) = principal.within_limits(&head.extensions) {
         return Err(later(
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &full.to_string()),
             5,

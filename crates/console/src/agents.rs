@@ -18,7 +18,7 @@ use crate::agents::credentials::Credential;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 /// The tenant of a name. Not needed with an id, nor if only one agent has the name.
@@ -75,26 +75,26 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    fn hold_back(&self) -> Result<Option<HoldBack>, Problem> {
+    fn hold_back(&self) -> Result<Option<HoldBack>, AdminProblem> {
         let Some(text) = &self.hold_back else { return Ok(None) };
         text.parse().map(Some).map_err(|()| {
-            Problem::unfit(
+            AdminProblem::unfit(
                 "bad_hold_back",
                 format!("`{text}` is not a value of hold_back: use on, off or drain"),
             )
         })
     }
 
-    fn generation(&self) -> Result<Option<Generation>, Problem> {
+    fn generation(&self) -> Result<Option<Generation>, AdminProblem> {
         match (&self.generation, &self.gateway_id) {
             (None, None) => Ok(None),
             (None, Some(_)) => {
                 let detail = "gateway_id needs generation".to_owned();
-                Err(Problem::unfit("bad_generation", detail))
+                Err(AdminProblem::unfit("bad_generation", detail))
             }
             (Some(text), _) => text.parse().map(Some).map_err(|()| {
                 let detail = format!("`{text}` is not a generation: use auto, 0.19 or newer");
-                Problem::unfit("bad_generation", detail)
+                AdminProblem::unfit("bad_generation", detail)
             }),
         }
     }
@@ -142,9 +142,9 @@ impl Parts {
         &self,
         name_or_id: &str,
         tenant: Option<&str>,
-    ) -> Result<(Tenant, Instance), Problem> {
+    ) -> Result<(Tenant, Instance), AdminProblem> {
         let roster = self.identity.roster.records();
-        let absent = || Problem::absent("no_such_agent", format!("there is no agent `{name_or_id}`"));
+        let absent = || AdminProblem::absent("no_such_agent", format!("there is no agent `{name_or_id}`"));
         let tenant = match tenant {
             Some(tenant) => Some(self.tenant(tenant).await?),
             None => None,
@@ -158,7 +158,7 @@ impl Parts {
             named.retain(|instance| instance.name == name_or_id);
             if named.len() > 1 {
                 let detail = format!("several tenants have an agent `{name_or_id}`: name the tenant");
-                return Err(Problem::conflict("ambiguous", detail));
+                return Err(AdminProblem::conflict("ambiguous", detail));
             }
             named.pop()
         };
@@ -172,7 +172,7 @@ impl Parts {
     }
 
     /// The bots whose routes lead to this agent, without the built-in ones.
-    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<BotRef>, Problem> {
+    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<BotRef>, AdminProblem> {
         let mut bots = self.identity.roster.records().identities(of).await?;
         bots.retain(|identity| !self.is_built_in(&identity.platform));
         Ok(bots)
@@ -183,7 +183,7 @@ impl Parts {
         tenant: String,
         instance: Instance,
         unread: Unread,
-    ) -> Result<ShownAgent, Problem> {
+    ) -> Result<ShownAgent, AdminProblem> {
         let presence = self.relay.presence(&instance.id);
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
@@ -219,19 +219,19 @@ impl Parts {
 }
 
 /// `PLATFORM:ID`.
-pub(crate) fn identity(text: &str) -> Result<BotRef, Problem> {
+pub(crate) fn identity(text: &str) -> Result<BotRef, AdminProblem> {
     match text.split_once(':') {
         Some((platform, bot)) if !platform.is_empty() && !bot.is_empty() => {
             Ok(BotRef { platform: platform.into(), bot: bot.into() })
         }
-        _ => Err(Problem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
+        _ => Err(AdminProblem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
     }
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAgent>>, Problem> {
+) -> Result<Json<Items<ShownAgent>>, AdminProblem> {
     let roster = console.identity.roster.records();
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
@@ -251,11 +251,11 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewAgent>,
-) -> Result<Made<Credential>, Problem> {
+) -> Result<Made<Credential>, AdminProblem> {
     let bots = new.bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?;
     if let Some(own) = bots.iter().find(|bot| console.is_built_in(&bot.platform)) {
         let detail = format!("every agent already has its own bot on platform `{}`", own.platform);
-        return Err(Problem::unfit("bad_bot", detail));
+        return Err(AdminProblem::unfit("bad_bot", detail));
     }
     let wanted = Enrolment {
         tenant: new.tenant,
@@ -282,15 +282,15 @@ pub(crate) async fn create(
     Ok(made(format!("{}/{}", enrolled.tenant.name, enrolled.instance.name), credential))
 }
 
-fn not_enrolled(refusal: NotEnrolled) -> Problem {
+fn not_enrolled(refusal: NotEnrolled) -> AdminProblem {
     let detail = refusal.to_string();
     match refusal {
-        NotEnrolled::BadName(_) => Problem::unfit("bad_name", detail),
-        NotEnrolled::NoTenant(_) => Problem::absent("no_such_tenant", detail),
-        NotEnrolled::Taken { .. } => Problem::conflict("taken", detail),
-        NotEnrolled::BadWakeUrl(_) => Problem::unfit("bad_wake_url", detail),
-        NotEnrolled::BadCallbackUrl(_) => Problem::unfit("bad_callback_url", detail),
-        NotEnrolled::BadBot(..) => Problem::unfit("bad_bot", detail),
+        NotEnrolled::BadName(_) => AdminProblem::unfit("bad_name", detail),
+        NotEnrolled::NoTenant(_) => AdminProblem::absent("no_such_tenant", detail),
+        NotEnrolled::Taken { .. } => AdminProblem::conflict("taken", detail),
+        NotEnrolled::BadWakeUrl(_) => AdminProblem::unfit("bad_wake_url", detail),
+        NotEnrolled::BadCallbackUrl(_) => AdminProblem::unfit("bad_callback_url", detail),
+        NotEnrolled::BadBot(..) => AdminProblem::unfit("bad_bot", detail),
     }
 }
 
@@ -298,7 +298,7 @@ pub(crate) async fn show(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-) -> Result<Json<ShownAgent>, Problem> {
+) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
@@ -309,17 +309,21 @@ pub(crate) async fn change(
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
     JsonBody(change): JsonBody<Change>,
-) -> Result<Json<ShownAgent>, Problem> {
+) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {
-        console.identity.accounts.check_wake_url(url).map_err(|why| Problem::unfit("bad_wake_url", why))?;
+        console
+            .identity
+            .accounts
+            .check_wake_url(url)
+            .map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
     }
     if let Some(Some(url)) = &change.callback_url {
         console
             .identity
             .accounts
             .check_callback(url)
-            .map_err(|why| Problem::unfit("bad_callback_url", why))?;
+            .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
     if let Some(hold_back) = hold_back {
@@ -329,7 +333,7 @@ pub(crate) async fn change(
         let gateway = change.gateway_id.as_ref();
         if !console.identity.roster.records().pin_generation(&instance.id, gateway, generation).await? {
             let detail = format!("agent `{}` has no such gateway credential", instance.name);
-            return Err(Problem::absent("no_such_gateway", detail));
+            return Err(AdminProblem::absent("no_such_gateway", detail));
         }
         if gateway.is_none() {
             instance.generation = generation;
@@ -363,7 +367,7 @@ pub(crate) async fn remove(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-) -> Result<Json<RemovedAgent>, Problem> {
+) -> Result<Json<RemovedAgent>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     console.identity.accounts.remove_agent(&instance.id).await?;
     Ok(Json(RemovedAgent { tenant: tenant.name, name: instance.name, instance_id: instance.id }))

@@ -5,10 +5,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::Extensions;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use identity::{Authentication, Authenticator, ClientAddress};
-use relay::{OverLimit, RequestControl};
+use http_kit::{ClientAddress, OverLimit};
+use identity::{Authentication, Authenticator};
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 /// Check of the admin token, for `/admin` and for other paths that need it, such as `/metrics`.
@@ -24,13 +24,12 @@ impl AdminDoor {
     pub async fn admit(&self, head: &HeaderMap, extensions: &Extensions) -> Result<(), Response> {
         let address = extensions.get::<ClientAddress>().map(|ClientAddress(address)| *address);
         match self.0.operator(head, address).await {
-            Authentication::Known(principal) => {
-                RequestControl::proven(extensions, &principal.limit_key(), principal.tenant())
-                    .map_err(|OverLimit| Problem::TOO_MANY.into_response())
-            }
+            Authentication::Known(principal) => principal
+                .within_limits(extensions)
+                .map_err(|OverLimit| AdminProblem::TOO_MANY.into_response()),
             Authentication::Refused(_) => Err(unauthorized()),
             Authentication::Barred => {
-                let mut response = Problem::TOO_MANY.into_response();
+                let mut response = AdminProblem::TOO_MANY.into_response();
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
                 Err(response)
             }
@@ -51,7 +50,7 @@ pub(crate) async fn admit(State(console): State<Console>, request: Request, next
 
 /// The answer without a valid token, the same at every path that needs it.
 fn unauthorized() -> Response {
-    let mut response = Problem::UNAUTHORIZED.into_response();
+    let mut response = AdminProblem::UNAUTHORIZED.into_response();
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }

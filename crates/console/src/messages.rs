@@ -7,7 +7,7 @@ use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{ActionId, DispatchId, EntryId};
 use serde::Serialize;
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ fn shown(story: Story) -> ShownStory {
 const BORDERS: usize = 8;
 
 impl Parts {
-    async fn by_id(&self, id: &str) -> Result<Option<Story>, Problem> {
+    async fn by_id(&self, id: &str) -> Result<Option<Story>, AdminProblem> {
         let traces = &self.traces;
         match id.get(..4) {
             Some("ent_") => Ok(traces.entry(&EntryId::from(id)).await?),
@@ -73,7 +73,7 @@ impl Parts {
 
     /// `PLATFORM:CHAT:MESSAGE`. Both ids may contain colons, so every colon is tried as the separator, the
     /// last one first.
-    async fn by_message(&self, text: &str) -> Result<Vec<Story>, Problem> {
+    async fn by_message(&self, text: &str) -> Result<Vec<Story>, AdminProblem> {
         let Some((platform, rest)) = text.split_once(':') else { return Ok(Vec::new()) };
         for (at, _) in rest.rmatch_indices(':').take(BORDERS) {
             let (chat, message) = (rest[..at].into(), rest[at + 1..].into());
@@ -89,7 +89,7 @@ impl Parts {
 pub(crate) async fn trace(
     State(console): State<Console>,
     Path(id): Path<String>,
-) -> Result<Json<Trace>, Problem> {
+) -> Result<Json<Trace>, AdminProblem> {
     let mut stories: Vec<Story> = console.by_id(&id).await?.into_iter().collect();
     if stories.is_empty() {
         stories = console.by_message(&id).await?;
@@ -99,7 +99,7 @@ pub(crate) async fn trace(
         }
     }
     if stories.is_empty() {
-        return Err(Problem::absent("no_such_message", format!("there is no message `{id}`")));
+        return Err(AdminProblem::absent("no_such_message", format!("there is no message `{id}`")));
     }
     let linked: Vec<String> = stories.iter().flat_map(|story| story.linked.clone()).collect();
     for link in linked {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 use axum::{Router, middleware};
 use clock::Clock;
@@ -18,7 +17,7 @@ use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
 use relay::Relay;
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::{
     AdminDoor, access, agents, aliases, audit, auth, backup, bots, clients, connectors, inbox, invites, jobs,
     keys, messages, receipts, routing, tenants,
@@ -59,9 +58,6 @@ pub struct Parts {
 }
 
 pub(crate) type Console = Arc<Parts>;
-
-/// Maximum size of a request body in bytes.
-const LARGEST_BODY: usize = 256 * 1024;
 
 impl Parts {
     /// Whether this platform is built in: its bots are created and removed with their agents.
@@ -153,9 +149,8 @@ pub fn routes(parts: Parts) -> Router {
         .iter()
         .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
     let paths = mounted
-        .fallback(async || Problem::NOT_FOUND)
-        .method_not_allowed_fallback(async || Problem::METHOD)
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .fallback(async || AdminProblem::NOT_FOUND)
+        .method_not_allowed_fallback(async || AdminProblem::METHOD)
         .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::note))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), auth::admit))
         .with_state(console);

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
+use http_kit::{RequestControl, read_body};
 use ledger::BotRef;
-use relay::RequestControl;
 use serde_json::Map;
 use vault::Credentials;
 
@@ -72,7 +72,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
         Ok(HeadProof::BodyNeeded) => {}
         Err(refusal) => return refusal.status.into_response(),
     }
-    let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
+    let Ok(body) = read_body(body, LARGEST).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let raw = Raw {

@@ -38,7 +38,7 @@ pub use principal::{AgentCredential, Principal};
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
 pub use route::{Bearings, Routed};
-pub use throttle::{ClientAddress, Throttle, network};
+pub use throttle::Throttle;
 pub use vault::{
     AccessGrant, BOOTSTRAP_CLIENT, EndedCredentials, GatewayOwner, Login, SHORTEST_ACCESS, WhichCredentials,
 };

@@ -8,13 +8,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::rejection::FormRejection;
-use axum::extract::{DefaultBodyLimit, Extension, Form, State};
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
+use http_kit::{BoundedForm, ClientAddress, UnreadBody, UnreadForm};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use vault::{BOOTSTRAP_CLIENT, Keyring, Login, Refreshed};
 
 use crate::authorization::{authorization, basic};
 use crate::refresh_log::RefreshLog;
-use crate::{ClientAddress, Metrics, Throttle};
+use crate::{Metrics, Throttle};
 
 /// Largest request body in bytes.
 const LARGEST_BODY: usize = 16 * 1024;
@@ -33,7 +33,7 @@ const REFRESH_TOKEN: &str = "x-nous-refresh-token";
 /// Scope of a login. Because it lacks the vendor's scope, a stock agent does not take the login for a model API key.
 pub const LOGIN_SCOPE: &str = "cron";
 
-type FormFields = Result<Form<Vec<(String, String)>>, FormRejection>;
+type FormFields = Result<BoundedForm<LARGEST_BODY>, UnreadForm>;
 
 /// State of both endpoints.
 #[derive(Clone)]
@@ -50,7 +50,6 @@ pub(crate) fn routes(endpoints: TokenEndpoints) -> Router {
     Router::new()
         .route("/oauth/token", post(exchange))
         .route("/api/oauth/token", post(refresh))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(endpoints)
 }
 
@@ -205,8 +204,8 @@ struct TokenForm(HashMap<String, Secret>);
 
 impl TokenForm {
     fn read(fields: FormFields) -> Result<Self, TokenError> {
-        let Form(fields) = fields.map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => TokenError::TooLarge,
+        let BoundedForm(fields) = fields.map_err(|unread| match unread {
+            UnreadForm::Body(UnreadBody::TooLarge { .. }) => TokenError::TooLarge,
             _ => TokenError::Malformed("the body must be an application/x-www-form-urlencoded form"),
         })?;
         if fields.len() > MOST_FIELDS {

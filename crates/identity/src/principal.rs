@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::Extensions;
+use http_kit::{OverLimit, RequestControl};
 use ledger::{Instance, Invitation, Owner};
 use posthouse_wire::{ClientId, GatewayId, LoginId, TenantId};
 use vault::GatewayOwner;
@@ -60,6 +62,12 @@ impl Principal {
             }),
             _ => None,
         }
+    }
+
+    /// Reports to the listener that this principal made the request with these extensions. Its connection and unread
+    /// bytes count against the principal from now on.
+    pub fn within_limits(&self, extensions: &Extensions) -> Result<(), OverLimit> {
+        RequestControl::proven(extensions, &self.limit_key(), self.tenant().map(TenantId::as_str))
     }
 
     /// The name under which connections and unread bytes of the principal are counted.

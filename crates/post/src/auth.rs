@@ -1,7 +1,8 @@
 //! Authentication of callers: the agent or tenant of a credential, and the caller label of a fronting host.
 
 use http::HeaderMap;
-use identity::{Authentication, ClientAddress};
+use http_kit::ClientAddress;
+use identity::Authentication;
 
 use crate::{Caller, Fault, Post};
 

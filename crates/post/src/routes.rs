@@ -22,10 +22,9 @@ use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use relay::RequestControl;
+use http_kit::{Problem, RequestControl, read_body};
 
 use self::fields::Fields;
-use self::problem::Problem;
 use crate::conversation::LONGEST_TEXT;
 use crate::{Caller, Fault, Post, openapi};
 
@@ -77,8 +76,8 @@ pub fn routes(post: &Post) -> Router {
         .iter()
         .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
     mounted
-        .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .route("/v1/{*rest}", any(async || Problem::absent()))
+        .method_not_allowed_fallback(async || problem::method_not_allowed())
+        .route("/v1/{*rest}", any(async || problem::absent()))
         .with_state(Door::new(post))
 }
 
@@ -100,8 +99,8 @@ impl Door {
     /// Authenticates the caller by the head of the request.
     async fn asked(&self, head: &Parts) -> Result<Caller, Problem> {
         let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
-        RequestControl::proven(&head.extensions, caller.client.as_str(), Some(&caller.tenant))
-            .map_err(|full| Problem::over_limit(&full))?;
+        RequestControl::proven(&head.extensions, caller.client.as_str(), Some(caller.tenant.as_str()))
+            .map_err(problem::over_limit)?;
         Ok(caller)
     }
 
@@ -126,7 +125,7 @@ impl Door {
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The task is never cancelled, so the runtime is shutting down.
-                Err(_) => Err(Problem::unavailable(&Fault::from(ledger::Fault::Closed))),
+                Err(_) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
             },
         }
     }
@@ -134,7 +133,7 @@ impl Door {
 
 /// Reads the whole body of a request.
 async fn taken(body: Body) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|_| {
+    read_body(body, LARGEST_BODY).await.map_err(|_| {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_long",

@@ -7,13 +7,15 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
-use identity::{Authentication, ClientAddress, CredentialRefusal};
+use http_kit::{ClientAddress, RequestControl};
+use identity::{Authentication, CredentialRefusal};
 use posthouse_time::Timepiece;
+use posthouse_wire::TenantId;
 
 use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
 use crate::seats::UNAUTHORIZED;
-use crate::{Egress, FinalReply, MessageMeter, Relay, RequestControl, socket};
+use crate::{Egress, FinalReply, MessageMeter, Relay, socket};
 
 /// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
 /// that is merely too long is still read, and gets an error result (contract section 4).
@@ -67,8 +69,9 @@ async fn dial(
     let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
     match authentication {
         Authentication::Known(principal) => {
-            let allowed = control
-                .is_none_or(|control| control.allows(&principal.limit_key(), principal.tenant()).is_ok());
+            let allowed = control.is_none_or(|control| {
+                control.allows(&principal.limit_key(), principal.tenant().map(TenantId::as_str)).is_ok()
+            });
             let Some(holder) = principal.gateway().filter(|_| allowed) else {
                 return no_room(&door, final_reply, upgrade);
             };

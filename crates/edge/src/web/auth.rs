@@ -13,9 +13,8 @@ use http::header::{HOST, ORIGIN};
 use http::{Method, request};
 use identity::{Authentication, Principal};
 use ledger::Invitation;
-use relay::RequestControl;
 
-use super::problem::Problem;
+use super::problem::ChatProblem;
 use super::routes::ChatPage;
 use super::session::cookie;
 use super::{NAME, page};
@@ -41,7 +40,7 @@ pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, 
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(reason) => {
             chat.metrics.refused(NAME, reason);
-            Problem::NOT_FOUND.into_response()
+            ChatProblem::NOT_FOUND.into_response()
         }
     };
     page::with_headers(response)
@@ -53,18 +52,17 @@ pub(super) async fn admit(State(chat): State<ChatPage>, mut request: Request, ne
     match chat.identity.authenticator.person(session).await {
         Ok(Authentication::Known(Principal::Person(invitation))) => {
             let principal = Principal::Person(Arc::clone(&invitation));
-            let (counted_as, tenant) = (principal.limit_key(), principal.tenant());
-            if RequestControl::proven(request.extensions(), &counted_as, tenant).is_err() {
-                return Problem::TOO_MANY_STREAMS.into_response();
+            if principal.within_limits(request.extensions()).is_err() {
+                return ChatProblem::TOO_MANY_STREAMS.into_response();
             }
             request.extensions_mut().insert(Visitor(invitation));
             next.run(request).await
         }
         Ok(_) => {
             chat.metrics.refused(NAME, "not_invited");
-            Problem::NOT_INVITED.into_response()
+            ChatProblem::NOT_INVITED.into_response()
         }
-        Err(fault) => Problem::from(fault).into_response(),
+        Err(fault) => ChatProblem::from(fault).into_response(),
     }
 }
 

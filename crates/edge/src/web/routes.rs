@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Extension, Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use identity::{ClientAddress, Identity};
+use http_kit::{BoundedBody, ClientAddress, UnreadBody};
+use identity::Identity;
 use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
@@ -24,7 +23,7 @@ use super::auth::{self, Visitor};
 use super::enrol::{Enrol, EnrolRefused};
 use super::invitations::fingerprint;
 use super::person::source;
-use super::problem::Problem;
+use super::problem::ChatProblem;
 use super::{LIMIT, Web, bot_ref, page, session, stream};
 use crate::bots::Bots;
 use crate::intake::Intake;
@@ -33,9 +32,6 @@ use crate::platform::{Arrival, Platform, Reading};
 
 /// The longest body: a message of the longest length, with every character written as two JSON escapes.
 const LONGEST_BODY: usize = LIMIT * 12 + 4096;
-
-/// The longest body of a request without a session.
-const LONGEST_EXCHANGE: usize = 4 * 1024;
 
 /// The largest number of agents in the picker.
 const AGENTS: usize = 500;
@@ -85,15 +81,14 @@ pub fn routes(chat: ChatPage) -> Router {
         .route("/chat", get(page::show))
         .route("/chat/", get(page::without_slash))
         .route("/chat/{asset}", get(page::asset))
-        .route("/chat/api/session", post(session::exchange).layer(DefaultBodyLimit::max(LONGEST_EXCHANGE)))
+        .route("/chat/api/session", post(session::exchange))
         .merge(invited)
-        .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(middleware::from_fn_with_state(chat.clone(), auth::same_origin))
         .with_state(chat)
 }
 
-type PageResult = Result<Json<Value>, Problem>;
-pub(super) type Body = Result<Bytes, BytesRejection>;
+type PageResult = Result<Json<Value>, ChatProblem>;
+pub(super) type Body<const LONGEST: usize = LONGEST_BODY> = Result<BoundedBody<LONGEST>, UnreadBody>;
 
 /// Redirects the root URL to the page.
 async fn front(State(chat): State<ChatPage>) -> Response {
@@ -128,9 +123,9 @@ async fn connect(
     Extension(Visitor(invited)): Extension<Visitor>,
     address: Option<Extension<ClientAddress>>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, ChatProblem> {
     if !invited.owner {
-        return Err(Problem::NOT_FOUND);
+        return Err(ChatProblem::NOT_FOUND);
     }
     let Named { name } = read(body)?;
     let name = name.trim().to_owned();
@@ -143,7 +138,7 @@ async fn connect(
         let made = match chat.enrol.enrol(&invited.tenant, &name).await {
             Ok(enrolled_agent) => Ok(enrolled_agent),
             Err(EnrolRefused::Unfit) => Err(UNFIT_NAME),
-            Err(EnrolRefused::Taken) => Err(Problem::NAME_TAKEN),
+            Err(EnrolRefused::Taken) => Err(ChatProblem::NAME_TAKEN),
             Err(EnrolRefused::Fault(fault)) => Err(fault.into()),
         };
         let status = made.as_ref().map_or_else(|problem| problem.status(), |_| StatusCode::CREATED);
@@ -160,12 +155,12 @@ async fn connect(
         chat.audit.note(deed).await?;
         made
     });
-    let enrolled_agent = done.await.map_err(|_| Problem::BROKEN)??;
+    let enrolled_agent = done.await.map_err(|_| ChatProblem::BROKEN)??;
     tracing::info!(instance.id = %enrolled_agent.instance, "an agent was created on the web chat page");
     Ok((StatusCode::CREATED, Json(enrolled_agent.shown())).into_response())
 }
 
-const UNFIT_NAME: Problem = Problem::unfit(
+const UNFIT_NAME: ChatProblem = ChatProblem::unfit(
     "a name has 1 to 64 letters, digits, dots, dashes or underscores; it starts with a letter or digit, not inst_",
 );
 
@@ -180,11 +175,11 @@ async fn enter(
     body: Body,
 ) -> PageResult {
     let Entering { agent } = read(body)?;
-    let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(Problem::NOT_FOUND)?;
+    let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if !invited.covers(&agent.tenant, &agent.id) {
-        return Err(Problem::NOT_FOUND);
+        return Err(ChatProblem::NOT_FOUND);
     }
-    let room = chat.web.enter(agent.id, &invited).await?.ok_or(Problem::NOT_INVITED)?;
+    let room = chat.web.enter(agent.id, &invited).await?.ok_or(ChatProblem::NOT_INVITED)?;
     let history = stream::history(&chat.web, &room.id, &invited.tenant).await?;
     Ok(Json(json!({ "room": room.id, "agent": room.instance, "person": room.person, "history": history })))
 }
@@ -200,13 +195,13 @@ async fn watch(
     Path(room): Path<String>,
     since: Result<Query<Since>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let Query(Since { after }) = since.map_err(|_| Problem::malformed("`after` must be a number"))?;
+) -> Result<Response, ChatProblem> {
+    let Query(Since { after }) = since.map_err(|_| ChatProblem::malformed("`after` must be a number"))?;
     let room = open(&chat, &visitor, &room.into()).await?;
-    let stream = chat.web.streams.open(&visitor.0).ok_or(Problem::TOO_MANY_STREAMS)?;
+    let stream = chat.web.streams.open(&visitor.0).ok_or(ChatProblem::TOO_MANY_STREAMS)?;
     // The invitation may have been withdrawn before the stream was opened. From here on, withdrawing ends the stream.
     if chat.web.invitations.invitation(&visitor.0.id).await?.is_none() {
-        return Err(Problem::NOT_INVITED);
+        return Err(ChatProblem::NOT_INVITED);
     }
     // A browser that reconnects by itself uses the old URL, but sends the id of the last event.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
@@ -229,18 +224,20 @@ async fn speak(
 ) -> PageResult {
     let PostedMessage { text, nonce } = read(body)?;
     if text.trim().is_empty() {
-        return Err(Problem::unfit("the message is empty"));
+        return Err(ChatProblem::unfit("the message is empty"));
     }
     if text.chars().count() > LIMIT {
-        return Err(Problem::TOO_LONG);
+        return Err(ChatProblem::TOO_LONG);
     }
     let fits =
         (8..=64).contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !fits {
-        return Err(Problem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
+        return Err(ChatProblem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
     let room = open(&chat, &visitor, &room.into()).await?;
-    let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else { return Err(Problem::NOT_FOUND) };
+    let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else {
+        return Err(ChatProblem::NOT_FOUND);
+    };
     let platform: Arc<dyn Platform> = chat.web.clone();
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
@@ -253,9 +250,9 @@ async fn speak(
     let mut result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
     let entry = match (result.entries.pop(), result.full) {
         (Some(entry), _) => entry,
-        (None, Some(LimitReached::Tenant)) => return Err(Problem::STORAGE_FULL),
-        (None, Some(_)) => return Err(Problem::INBOX_FULL),
-        (None, None) => return Err(Problem::NOT_TAKEN),
+        (None, Some(LimitReached::Tenant)) => return Err(ChatProblem::STORAGE_FULL),
+        (None, Some(_)) => return Err(ChatProblem::INBOX_FULL),
+        (None, None) => return Err(ChatProblem::NOT_TAKEN),
     };
     let line = RoomMessage {
         message: message.clone(),
@@ -314,12 +311,13 @@ async fn stop(
 }
 
 /// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.
-async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, Problem> {
-    let room = chat.web.rooms.room(room).await?.ok_or(Problem::NOT_FOUND)?;
-    if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(Problem::NOT_FOUND) }
+async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
+    let room = chat.web.rooms.room(room).await?.ok_or(ChatProblem::NOT_FOUND)?;
+    if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(ChatProblem::NOT_FOUND) }
 }
 
-pub(super) fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
-    let bytes = body.map_err(|_| Problem::TOO_LONG)?;
-    serde_json::from_slice(&bytes).map_err(|_| Problem::malformed("the body is not the expected JSON object"))
+pub(super) fn read<T: DeserializeOwned, const LONGEST: usize>(body: Body<LONGEST>) -> Result<T, ChatProblem> {
+    let BoundedBody(bytes) = body.map_err(|_| ChatProblem::TOO_LONG)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|_| ChatProblem::malformed("the body is not the expected JSON object"))
 }

@@ -9,7 +9,8 @@ use axum::{Extension, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{Request, StatusCode};
-use identity::{AgentCredential, BOOTSTRAP_CLIENT, ClientAddress, Login, Principal};
+use http_kit::ClientAddress;
+use identity::{AgentCredential, BOOTSTRAP_CLIENT, Login, Principal};
 use ledger::{
     AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials,

@@ -8,9 +8,8 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, unfit};
-use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::requests::Listed;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
@@ -33,7 +32,7 @@ pub(crate) async fn show(
         Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
             Ok(Json(listed(&door.post.agent(&by, &name).await?)).into_response())
         }
-        _ => Err(Problem::absent()),
+        _ => Err(problem::absent()),
     }
 }
 

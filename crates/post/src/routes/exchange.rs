@@ -8,6 +8,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
+use http_kit::Problem;
 use ledger::Exchange;
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
@@ -16,9 +17,8 @@ use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
 use super::notify::trigger;
-use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::exchange::is_recorded_id;
 use crate::requests::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT};
 
@@ -46,7 +46,7 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     // The question is put even if the client disconnects. Only the waiting ends then.
     let asker = by.clone();
     let put = door.to_the_end(|post| async move { post.exchange(&asker, request).await }).await;
-    let known = |problem: Problem| problem.under("correlation_id", id.as_str());
+    let known = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
     let put = put.map_err(known)?;
     let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
     match put {
@@ -71,7 +71,7 @@ pub(crate) async fn attach(
         Ok(Path(id)) if is_recorded_id(&id) => {
             Ok(stands(door.post.attach(&by, &CorrelationId::from(id), wait).await?))
         }
-        _ => Err(Problem::absent()),
+        _ => Err(problem::absent()),
     }
 }
 

@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
+use http_kit::Problem;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, TriggerKind, WakeReceipt, When};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
-use super::problem::Problem;
-use super::{Answer, Door, envelope};
+use super::{Answer, Door, envelope, problem};
 use crate::requests::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
 use crate::{Caller, Refused};
 
@@ -46,7 +46,7 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
     let id = request.payload.meta.dispatch_id.clone();
     let delivered = door.to_the_end(|post| async move { post.deliver(&by, request).await }).await;
     let Delivered { dispatch_id, receipt, dispatched } =
-        delivered.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
+        delivered.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     fields.end()?;
     let woken = door.to_the_end(|post| async move { post.wake(&by, request).await }).await;
     let Woken { dispatch_id, receipt, dispatched } =
-        woken.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
+        woken.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 

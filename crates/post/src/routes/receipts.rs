@@ -5,15 +5,15 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
+use http_kit::Problem;
 use ledger::{Digest, Receipt, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::receipt::handed;
 use crate::requests::{Handed, Listing, ReceiptWithReplies};
 
@@ -62,7 +62,7 @@ pub(crate) async fn show(
     Asked::read(&head.uri)?.end()?;
     let dispatch = match path {
         Ok(Path(id)) if is_dispatch_id(&id) => DispatchId::from(id),
-        _ => return Err(Problem::absent()),
+        _ => return Err(problem::absent()),
     };
     let receipts = door.post.receipt(&by, &dispatch).await?;
     let items: Vec<Value> = receipts.iter().map(told).collect();
@@ -73,7 +73,7 @@ fn state(asked: &mut Asked) -> Result<Option<ReceiptState>, Problem> {
     let Some(word) = asked.text("state") else { return Ok(None) };
     ReceiptState::from_word(&word).map(Some).ok_or_else(|| {
         let known = ReceiptState::ALL.map(ReceiptState::word).join(", ");
-        Problem::invalid("state", format!("must be one of {known}"))
+        problem::invalid("state", format!("must be one of {known}"))
     })
 }
 

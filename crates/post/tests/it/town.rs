@@ -12,7 +12,8 @@ use bus::Bus;
 use clock::Clock;
 use errand::Errand;
 use http::{Request, StatusCode};
-use identity::{ClientAddress, Enrolment, Identity};
+use http_kit::ClientAddress;
+use identity::{Enrolment, Identity};
 use ledger::{Ledger, Location};
 use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{

@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use http::Extensions;
-use posthouse_wire::TenantId;
 
 /// The listener's interface for one request.
 pub trait RequestLimits: Send + Sync {
     /// Reports that this principal has proved to have made the request. From now on the connection and the unread
     /// bytes of the body count against the principal and its tenant, no longer against the address. Returns false when
     /// they have no room left. Then the request must not be served, and the listener writes the response.
-    fn proven(&self, principal: &str, tenant: Option<&TenantId>) -> bool;
+    fn proven(&self, principal: &str, tenant: Option<&str>) -> bool;
 
     /// Whether the server was at its connection limit before this connection. Then it serves only health and
     /// administration on it.
@@ -39,16 +38,12 @@ impl RequestControl {
     }
 
     /// Reports who made the request with these extensions. Without a listener there is no limit.
-    pub fn proven(
-        extensions: &Extensions,
-        principal: &str,
-        tenant: Option<&TenantId>,
-    ) -> Result<(), OverLimit> {
+    pub fn proven(extensions: &Extensions, principal: &str, tenant: Option<&str>) -> Result<(), OverLimit> {
         extensions.get::<RequestControl>().map_or(Ok(()), |control| control.allows(principal, tenant))
     }
 
     /// Same as [`RequestControl::proven`], on a handle.
-    pub fn allows(&self, principal: &str, tenant: Option<&TenantId>) -> Result<(), OverLimit> {
+    pub fn allows(&self, principal: &str, tenant: Option<&str>) -> Result<(), OverLimit> {
         if self.0.proven(principal, tenant) { Ok(()) } else { Err(OverLimit) }
     }
 
