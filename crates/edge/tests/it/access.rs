@@ -438,7 +438,7 @@ async fn a_stranger_whose_code_could_not_be_sent_gets_one_later() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), forgotten).await.expect("the code is forgotten");
+    tokio::time::timeout(Duration::from_secs(60), forgotten).await.expect("the code is forgotten");
     scene.clock.wind(Duration::from_secs(10));
     assert!(!scene.comes_through(direct("5")).await);
     let code = scene.codes("5").remove(0);

@@ -83,7 +83,7 @@ async fn answer_in_time(url: &str) -> CallResponse {
             other => return other.unwrap(),
         }
     }
-    errand.run(OutgoingCall::get(url).timeout(Duration::from_secs(20))).await.unwrap()
+    errand.run(OutgoingCall::get(url).timeout(Duration::from_secs(60))).await.unwrap()
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ impl Fixture {
                 let left = claim["until"].as_i64().unwrap() - self.shelf.timepiece.now().millis() * 1000;
                 looks += 1;
                 // The next renewal may be some time away: then advance in small steps.
-                if left > 30_000_000 || looks % 50 == 0 {
+                if left > 30_000_000 || looks % 1000 == 0 {
                     self.winds(1);
                 }
                 tokio::time::sleep(Duration::from_micros(200)).await;

@@ -26,7 +26,7 @@ pub const SECRET: &str = "a secret of the test";
 
 /// Fails with a message instead of hanging.
 pub async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), work).await.expect("it should have happened by now")
+    tokio::time::timeout(Duration::from_secs(60), work).await.expect("it should have happened by now")
 }
 
 pub fn seconds(seconds: u64) -> Duration {

@@ -75,8 +75,10 @@ pub struct ServerFixture {
 }
 
 /// The credential of one agent, and the name by which programs of its tenant address it.
+#[derive(Clone)]
 pub struct BenchAgent {
     pub tenant: TenantId,
+    pub instance: InstanceId,
     pub name: String,
     pub gateway: GatewayId,
     pub secret: Secret,
@@ -99,10 +101,7 @@ impl ServerFixture {
         let folder = bench_folder.server_folder();
         crate::wiring::init(&folder).await?;
         let timepiece = Timepiece::wall();
-        let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
-        let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
-        let vault =
-            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone()).await?;
+        let (ledger, vault) = unlock(&folder, &timepiece).await?;
         let writer = ServerFixtureWriter {
             roster: ledger.roster(),
             keyring: vault.keyring(),
@@ -124,6 +123,24 @@ impl ServerFixture {
         drop((writer, ledger));
         Ok(Self { folder, webhook_secret, busy, crowd })
     }
+
+    /// Issues a second credential to an agent. Call it before a server runs.
+    pub async fn another_credential(&self, agent: &BenchAgent) -> anyhow::Result<BenchAgent> {
+        let timepiece = Timepiece::wall();
+        let (_ledger, vault) = unlock(&self.folder, &timepiece).await?;
+        let gateway = GatewayId::mint(timepiece.now().millis());
+        let issued = vault.keyring().issue(&gateway, &agent.instance).await?;
+        let secret = issued.context("a second credential was refused")?;
+        Ok(BenchAgent { gateway, secret, ..agent.clone() })
+    }
+}
+
+async fn unlock(folder: &Path, timepiece: &Timepiece) -> anyhow::Result<(Ledger, Vault)> {
+    let ledger = Ledger::open(Location::Folder(folder.to_owned()), timepiece.clone()).await?;
+    let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+    let vault =
+        Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone()).await?;
+    Ok((ledger, vault))
 }
 
 struct ServerFixtureWriter {
@@ -151,7 +168,7 @@ impl ServerFixtureWriter {
             self.route(&bot, Discriminator::Any, &instance).await?;
             bot
         };
-        Ok(BenchAgent { tenant, name, gateway, secret, bot })
+        Ok(BenchAgent { tenant, instance, name, gateway, secret, bot })
     }
 
     async fn one_of_crowd(&self, at: u32) -> anyhow::Result<BenchAgent> {
@@ -160,7 +177,7 @@ impl ServerFixtureWriter {
         let bot = BotId::new(SHARED_BOT);
         let chat = ChatId::from((6_000_000_000 + u64::from(at)).to_string());
         self.route(&bot, Discriminator::Chat(chat), &instance).await?;
-        Ok(BenchAgent { tenant, name, gateway, secret, bot })
+        Ok(BenchAgent { tenant, instance, name, gateway, secret, bot })
     }
 
     /// A tenant, its only agent, and that agent's credential.

@@ -1,5 +1,7 @@
 //! Idle agents: memory of each connection, and CPU of all.
 
+mod states;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -80,21 +82,12 @@ pub async fn measure(
     report.judged("idle", format!("each of {count} sockets, resident"), each, "KiB", at_most(12.0).goal(8.0));
     report.figure("idle", "CPU of one core for all, each pinged once", cpu * 100.0, "%");
     report.figure("idle", "dialed in", dialed, "/s");
-    Ok(())
+    states::measure(bench_folder, report).await
 }
 
 /// Upgrades, sends hello and waits for the descriptor: from then on the server has a seat for it.
 async fn dial(address: &str, agent: &BenchAgent) -> anyhow::Result<TcpStream> {
-    let token = token::mint(&agent.gateway, &agent.secret, TOKEN_SECONDS, Timepiece::wall().now().seconds());
-    let mut stream = TcpStream::connect(address).await?;
-    let upgrade = format!(
-        "GET /relay HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-         Authorization: Bearer {token}\r\n\r\n"
-    );
-    stream.write_all(upgrade.as_bytes()).await?;
-    let heard = hear(&mut stream, b"\r\n\r\n").await?;
-    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the server refused an upgrade");
+    let mut stream = upgrade(address, agent).await?;
     let hello = FromGateway::Hello(Hello {
         platform: PLATFORM.into(),
         bot_id: agent.bot.clone(),
@@ -105,6 +98,21 @@ async fn dial(address: &str, agent: &BenchAgent) -> anyhow::Result<TcpStream> {
     });
     stream.write_all(&frame(0x81, hello.line().as_bytes())).await?;
     hear(&mut stream, b"\"descriptor\"").await.context("after hello")?;
+    Ok(stream)
+}
+
+/// Opens a socket and sends nothing.
+async fn upgrade(address: &str, agent: &BenchAgent) -> anyhow::Result<TcpStream> {
+    let token = token::mint(&agent.gateway, &agent.secret, TOKEN_SECONDS, Timepiece::wall().now().seconds());
+    let mut stream = TcpStream::connect(address).await?;
+    let upgrade = format!(
+        "GET /relay HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(upgrade.as_bytes()).await?;
+    let heard = hear(&mut stream, b"\r\n\r\n").await?;
+    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the server refused an upgrade");
     Ok(stream)
 }
 

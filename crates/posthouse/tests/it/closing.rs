@@ -5,7 +5,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use posthouse_wire::{GatewayId, Secret, token};
@@ -84,7 +83,7 @@ async fn a_house_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_age
     line.says(json!({"type": "outbound", "requestId": "r1", "action": action})).await;
     assert!(telegram.until(PATIENCE, |telegram| telegram.hanging() == 1).await);
 
-    let stopping = tokio::task::spawn_blocking(move || (house.stops_within(Duration::from_secs(10)), house));
+    let stopping = tokio::task::spawn_blocking(move || (house.stops_within(PATIENCE), house));
     assert_eq!(line.close_code().await, 1012);
     let (clean, mut house) = stopping.await.unwrap();
     assert!(clean, "a clean stop exits 0");

@@ -127,7 +127,7 @@ impl Armer {
     /// As the client that `agent create` printed; called back at `callback`.
     pub async fn new(house: &House, agent: &Value, callback: String) -> Self {
         let token = exchanges(house, agent).await["access_token"].as_str().unwrap().to_owned();
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).build().unwrap();
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         Self { house: house.url.clone(), token, callback, client }
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::house::House;
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tests share a process, so nothing may depend on their order.
 pub fn provide_crypto() {

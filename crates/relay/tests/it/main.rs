@@ -27,4 +27,3 @@ mod unrouted;
 mod vectors;
 mod wake;
 mod wall_clock;
-mod weight;

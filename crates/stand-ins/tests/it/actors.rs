@@ -16,7 +16,7 @@ use stand_ins::telegram::{Settings, StandInBot, TelegramStandIn};
 pub const POSTY: &str = "42:canary-posty";
 pub const OTHER: &str = "43:canary-other";
 /// Longer than anything here takes. Only a failing test waits that long.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn settings() -> Settings {
     Settings {

@@ -1,7 +1,5 @@
 //! Faults: misbehaviour on demand.
 
-use std::time::Duration;
-
 use serde_json::json;
 use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, TelegramStandIn};
 
@@ -126,7 +124,7 @@ async fn stopping_ends_hanging_calls_and_frees_the_address() {
     telegram.fault(Fault::new(FaultKind::Hang).until_cleared());
     let hanging = tokio::spawn(async move { posty.try_call("getMe", json!({})).await });
     assert!(telegram.until(LONG, |telegram| telegram.hanging() == 1).await);
-    tokio::time::timeout(Duration::from_secs(5), telegram.stop()).await.unwrap();
+    tokio::time::timeout(LONG, telegram.stop()).await.unwrap();
     assert!(tokio::time::timeout(LONG, hanging).await.unwrap().unwrap().is_err());
     let again = stand_ins::telegram::serve(address, crate::actors::settings()).await.unwrap();
     assert_eq!(again.address(), address);

@@ -17,7 +17,7 @@ use vault::Credentials;
 pub const TOKEN: &str = "42:canary-token";
 pub const WEBHOOK_SECRET: &str = "canary_webhook-secret";
 /// Longer than anything here takes; only a failing test waits so long.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// The platform, calling this base URL.
 pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {

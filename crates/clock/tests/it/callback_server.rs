@@ -1,9 +1,8 @@
-//! Callback server of an agent, with scripted answers.
+//! CallbackServer server of an agent, with scripted answers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -15,9 +14,11 @@ use posthouse_time::{Moment, Timepiece};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::fixtures::PATIENCE;
+
 /// A call that the server got.
 #[derive(Clone, Debug)]
-pub struct Fire {
+pub struct ReceivedFire {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Value,
@@ -25,26 +26,26 @@ pub struct Fire {
 }
 
 #[derive(Clone)]
-pub struct Callback(Arc<Inner>);
+pub struct CallbackServer(Arc<Inner>);
 
 struct Inner {
     address: SocketAddr,
-    fires: Mutex<Vec<Fire>>,
-    answers: Mutex<VecDeque<Answer>>,
+    fires: Mutex<Vec<ReceivedFire>>,
+    answers: Mutex<VecDeque<ScriptedAnswer>>,
     clock: Timepiece,
     changed: Notify,
 }
 
 /// One scripted answer. After the last one the server answers everything with 202.
 #[derive(Clone)]
-pub enum Answer {
+pub enum ScriptedAnswer {
     Status(u16, &'static str),
     RetryAfter(u16, u64),
     /// Holds the call until it is notified.
     Hold(Arc<Notify>),
 }
 
-impl Callback {
+impl CallbackServer {
     pub async fn open(clock: Timepiece) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inner = Arc::new(Inner {
@@ -63,11 +64,11 @@ impl Callback {
         format!("http://{}", self.0.address)
     }
 
-    pub fn answers(&self, answers: impl IntoIterator<Item = Answer>) {
+    pub fn answers(&self, answers: impl IntoIterator<Item = ScriptedAnswer>) {
         self.0.answers.lock().extend(answers);
     }
 
-    pub fn fires(&self) -> Vec<Fire> {
+    pub fn fires(&self) -> Vec<ReceivedFire> {
         self.0.fires.lock().clone()
     }
 
@@ -76,7 +77,7 @@ impl Callback {
     }
 
     /// Waits until the server was called this often.
-    pub async fn called(&self, times: usize) -> Vec<Fire> {
+    pub async fn called(&self, times: usize) -> Vec<ReceivedFire> {
         let waiting = async {
             loop {
                 let changed = self.0.changed.notified();
@@ -86,7 +87,7 @@ impl Callback {
                 changed.await;
             }
         };
-        match tokio::time::timeout(Duration::from_secs(20), waiting).await {
+        match tokio::time::timeout(PATIENCE, waiting).await {
             Ok(fires) => fires,
             Err(_) => panic!("called {} times, not {times}", self.0.fires.lock().len()),
         }
@@ -96,7 +97,7 @@ impl Callback {
 async fn take(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 65_536).await.unwrap();
-    let fire = Fire {
+    let fire = ReceivedFire {
         path: parts.uri.to_string(),
         headers: parts.headers,
         body: serde_json::from_slice(&body).unwrap_or(Value::Null),
@@ -107,12 +108,14 @@ async fn take(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     inner.changed.notify_waiters();
     match answer {
         None => (StatusCode::ACCEPTED, r#"{"status":"accepted"}"#).into_response(),
-        Some(Answer::Status(status, body)) => (StatusCode::from_u16(status).unwrap(), body).into_response(),
-        Some(Answer::RetryAfter(status, seconds)) => {
+        Some(ScriptedAnswer::Status(status, body)) => {
+            (StatusCode::from_u16(status).unwrap(), body).into_response()
+        }
+        Some(ScriptedAnswer::RetryAfter(status, seconds)) => {
             let after = [("retry-after", seconds.to_string())];
             (StatusCode::from_u16(status).unwrap(), after, "waking").into_response()
         }
-        Some(Answer::Hold(until)) => {
+        Some(ScriptedAnswer::Hold(until)) => {
             until.notified().await;
             StatusCode::ACCEPTED.into_response()
         }

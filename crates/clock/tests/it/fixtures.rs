@@ -2,45 +2,73 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::body::Body;
 use bus::Bus;
-use clock::{Clock, Config, Parts};
+use clock::{Alarm, Clock, Config, FireOutcome, FireTarget, Parts};
 use errand::Errand;
 use http::{Request, StatusCode};
 use identity::{Enrolment, Identity};
-use ledger::{Ledger, Location};
+use ledger::{Arm, Ledger, Location};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::FireAt;
-use posthouse_wire::{InstanceId, Secret};
+use posthouse_wire::cron::{FireAt, Fired};
+use posthouse_wire::{InstanceId, Secret, TenantId};
+use prometheus_client::registry::Registry;
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use vault::{MasterKeys, Owner, Signer, Vault};
 
-use crate::agent::Callback;
+use crate::callback_server::CallbackServer;
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub const ISSUER: &str = "https://post.example";
-/// Longest time that a test waits. A passing test never waits this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest time that a test waits for a condition. It only turns a hang into a failure.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// `clock.guard` as these tests leave it.
+const GUARD: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
-pub struct Town {
+pub struct TestServer {
     pub clock: Clock,
     pub identity: Identity,
     pub relay: Relay,
     pub ledger: Ledger,
     pub signer: Signer,
     pub time: Timepiece,
-    pub callback: Callback,
+    pub callback: CallbackServer,
+    markers: Markers,
+}
+
+/// A target that accepts everything and remembers the last marker that fired. See `catch_up`.
+#[derive(Clone)]
+struct Markers {
+    tenant: TenantId,
+    last: Arc<AtomicU64>,
+}
+
+/// Marker numbers are unique, also across a restart on the same folder.
+static NEXT_MARKER: AtomicU64 = AtomicU64::new(1);
+
+#[async_trait]
+impl FireTarget for Markers {
+    async fn fire(&self, arm: &Arm) -> FireOutcome {
+        self.last.fetch_max(arm.job.as_str().parse().unwrap(), Ordering::SeqCst);
+        FireOutcome::Taken { status: 200, fired: Fired::Accepted }
+    }
+
+    fn host(&self, _arm: &Arm) -> String {
+        "marker".to_owned()
+    }
 }
 
 /// An agent and its bearer token.
 #[derive(Clone)]
 pub struct Agent {
-    pub town: Town,
+    pub server: TestServer,
     pub instance: InstanceId,
     pub token: Secret,
 }
@@ -54,7 +82,7 @@ pub fn start() -> Moment {
     Moment::from_seconds(1_800_000_000)
 }
 
-impl Town {
+impl TestServer {
     pub async fn open() -> Self {
         Self::open_with(Config::default()).await
     }
@@ -68,19 +96,24 @@ impl Town {
     }
 
     pub async fn build(place: Location, config: Config, time: Timepiece) -> Self {
-        let callback = Callback::open(time.clone()).await;
+        let callback = CallbackServer::open(time.clone()).await;
         Self::build_with(place, config, time, callback).await
     }
 
-    pub async fn build_with(place: Location, config: Config, time: Timepiece, callback: Callback) -> Self {
+    pub async fn build_with(
+        place: Location,
+        config: Config,
+        time: Timepiece,
+        callback: CallbackServer,
+    ) -> Self {
         let errand = || Errand::new(errand::Config::loopback());
         Self::build_calling(place, config, time, callback, errand).await
     }
 
     /// With the given DNS resolver.
-    pub async fn looking_up(lookup: Arc<dyn errand::Lookup>) -> Self {
+    pub async fn with_lookup(lookup: Arc<dyn errand::Lookup>) -> Self {
         let time = Timepiece::wound(start());
-        let callback = Callback::open(time.clone()).await;
+        let callback = CallbackServer::open(time.clone()).await;
         let errand = || Errand::with_lookup(errand::Config::loopback(), lookup);
         Self::build_calling(Location::Memory, Config::default(), time, callback, errand).await
     }
@@ -89,7 +122,7 @@ impl Town {
         place: Location,
         config: Config,
         time: Timepiece,
-        callback: Callback,
+        callback: CallbackServer,
         errand: impl FnOnce() -> Errand,
     ) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -128,18 +161,29 @@ impl Town {
             timepiece: time.clone(),
         })
         .unwrap();
+        let markers = Markers { tenant: create_tenant(&identity, "markers").await, last: Arc::default() };
+        clock.register("marker", Arc::new(markers.clone()));
         tokio::spawn({
             let clock = clock.clone();
             async move { clock.run().await }
         });
-        Self { clock, identity, relay, ledger, signer, time, callback }
+        Self { clock, identity, relay, ledger, signer, time, callback, markers }
     }
 
-    pub async fn agent(&self, tenant: &str, name: &str) -> Agent {
-        self.enrol(tenant, name, None).await
+    pub async fn tenant(&self, name: &str) -> TenantId {
+        create_tenant(&self.identity, name).await
     }
 
-    pub async fn enrol(&self, tenant: &str, name: &str, wake_url: Option<String>) -> Agent {
+    pub async fn create_agent(&self, tenant: &str, name: &str) -> Agent {
+        self.create_agent_with_wake_url(tenant, name, None).await
+    }
+
+    pub async fn create_agent_with_wake_url(
+        &self,
+        tenant: &str,
+        name: &str,
+        wake_url: Option<String>,
+    ) -> Agent {
         self.identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         let wanted =
             Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), wake_url, ..Enrolment::default() };
@@ -147,10 +191,10 @@ impl Town {
         let keyring = &self.identity.accounts;
         let (client, _) = keyring.create_client(&Owner::Instance(instance.clone())).await.unwrap().unwrap();
         let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
-        Agent { town: self.clone(), instance, token }
+        Agent { server: self.clone(), instance, token }
     }
 
-    pub async fn asks(&self, request: Request<Body>) -> (StatusCode, Value) {
+    pub async fn request(&self, request: Request<Body>) -> (StatusCode, Value) {
         let answer = clock::routes(&self.clock).oneshot(request).await.unwrap();
         let status = answer.status();
         let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
@@ -162,7 +206,7 @@ impl Town {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.asks(request.body(Body::from(body)).unwrap()).await
+        self.request(request.body(Body::from(body)).unwrap()).await
     }
 
     /// A time this long after the start.
@@ -170,29 +214,69 @@ impl Town {
         FireAt::from_micros((start() + after).millis() * 1000)
     }
 
-    /// Advances time in small steps until the condition is true.
-    pub async fn winds_until(&self, mut is_so: impl FnMut() -> bool) {
-        let winding = async {
-            while !is_so() {
-                self.time.wind(Duration::from_millis(50));
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, winding).await.expect("it did not become true");
+    pub fn advance(&self, by: Duration) {
+        self.time.wind(by);
     }
 
-    /// Lets everything that is due now happen. A ledger request after it is committed after that work.
-    pub async fn settles(&self) {
-        for _ in 0..20 {
-            self.ledger.arms().census().await.unwrap();
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+    /// Advances time in small steps until the condition is true. The clock catches up after every step, so that time
+    /// does not run ahead of a slow machine.
+    pub async fn advance_until(&self, mut is_true: impl FnMut() -> bool) {
+        eventually(async || {
+            let done = is_true();
+            if !done {
+                self.advance(Duration::from_millis(200));
+                self.catch_up().await;
+            }
+            done
+        })
+        .await;
+    }
+
+    /// Waits until the clock has fired everything that is due by now and has recorded the outcomes.
+    ///
+    /// It sets a marker that is due right now. The clock releases fires in the order of their due times, so when the
+    /// marker has fired, everything else that is due was released. When no fire is in flight, all of them have ended.
+    pub async fn catch_up(&self) {
+        self.catch_up_beside(0).await;
+    }
+
+    /// The same, while the test holds up this many fires.
+    pub async fn catch_up_beside(&self, held_up: i64) {
+        let number = NEXT_MARKER.fetch_add(1, Ordering::SeqCst);
+        let alarm = Alarm {
+            target: "marker",
+            tenant: self.markers.tenant.clone(),
+            job: number.to_string().into(),
+            at: self.time.now() - GUARD,
+        };
+        assert!(self.clock.set_alarm(alarm).await.unwrap());
+        let in_flight = || self.metric("posthouse_clock_fires_in_flight");
+        eventually(async || self.markers.last.load(Ordering::SeqCst) >= number && in_flight() == held_up)
+            .await;
+    }
+
+    /// Value of one metric of the clock, zero if it was never counted.
+    pub fn metric(&self, name: &str) -> i64 {
+        let mut registry = Registry::default();
+        self.clock.metrics().register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse().unwrap())
     }
 }
 
-pub async fn eventually<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
+async fn create_tenant(identity: &Identity, name: &str) -> TenantId {
+    if let Some(tenant) = identity.accounts.create_tenant(name).await.unwrap().unwrap() {
+        return tenant.id;
+    }
+    identity.roster.records().tenant(name).await.unwrap().unwrap().id
+}
+
+/// Polls a condition until it is true.
+pub async fn eventually(mut is_true: impl AsyncFnMut() -> bool) {
     let waiting = async {
-        while !is_so().await {
+        while !is_true().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
@@ -204,47 +288,47 @@ impl Agent {
         format!("Bearer {}", self.token.expose())
     }
 
-    pub async fn posts(&self, what: &str, body: Value) -> (StatusCode, Value) {
+    pub async fn post(&self, what: &str, body: Value) -> (StatusCode, Value) {
         let path = format!("/api/agent-cron/{what}");
-        self.town.post(&path, &[("authorization", &self.bearer())], body.to_string().into_bytes()).await
+        self.server.post(&path, &[("authorization", &self.bearer())], body.to_string().into_bytes()).await
     }
 
-    pub async fn gets(&self, what: &str) -> (StatusCode, Value) {
+    pub async fn get(&self, what: &str) -> (StatusCode, Value) {
         let request = Request::get(format!("/api/agent-cron/{what}"))
             .header("authorization", self.bearer())
             .body(Body::empty())
             .unwrap();
-        self.town.asks(request).await
+        self.server.request(request).await
     }
 
-    pub fn wish(&self, job: &str, fire_at: &FireAt) -> Value {
+    pub fn arm_request(&self, job: &str, fire_at: &FireAt) -> Value {
         json!({
             "job_id": job,
             "fire_at": fire_at,
-            "agent_callback_url": self.town.callback.url(),
+            "agent_callback_url": self.server.callback.url(),
             "dedup_key": format!("{job}:{fire_at}"),
         })
     }
 
     /// Arms a job and returns its schedule.
-    pub async fn arms(&self, job: &str, fire_at: &FireAt) -> String {
-        self.arms_with(self.wish(job, fire_at)).await
+    pub async fn arm(&self, job: &str, fire_at: &FireAt) -> String {
+        self.arm_with(self.arm_request(job, fire_at)).await
     }
 
-    pub async fn arms_with(&self, wish: Value) -> String {
-        let (status, answer) = self.posts("provision", wish).await;
+    pub async fn arm_with(&self, request: Value) -> String {
+        let (status, answer) = self.post("provision", request).await;
         assert_eq!(status, 200, "{answer}");
         answer["schedule_id"].as_str().unwrap().to_owned()
     }
 
-    pub async fn cancels(&self, job: &str) {
-        let (status, answer) = self.posts("cancel", json!({ "job_id": job })).await;
+    pub async fn cancel(&self, job: &str) {
+        let (status, answer) = self.post("cancel", json!({ "job_id": job })).await;
         assert_eq!((status, answer), (StatusCode::OK, json!({ "ok": true })));
     }
 
     /// Jobs and times from `list`.
-    pub async fn lists(&self) -> Vec<(String, String)> {
-        let (status, answer) = self.gets("list").await;
+    pub async fn list(&self) -> Vec<(String, String)> {
+        let (status, answer) = self.get("list").await;
         assert_eq!(status, 200, "{answer}");
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let armed = answer["armed"].as_array().unwrap();
@@ -252,17 +336,17 @@ impl Agent {
     }
 
     /// History of the agent, newest first.
-    pub async fn told(&self) -> Vec<String> {
+    pub async fn history(&self) -> Vec<String> {
         // Not through the HTTP API: a request of the agent is a sign of life and would change the history.
-        let lines = self.town.clock.job_history(&self.instance, None, None, 1000).await.unwrap();
+        let lines = self.server.clock.job_history(&self.instance, None, None, 1000).await.unwrap();
         lines.into_iter().map(|line| line.what).collect()
     }
 
     /// Waits until the history begins with these entries, newest first.
-    pub async fn history_begins(&self, expected: &[&str]) {
+    pub async fn history_begins_with(&self, expected: &[&str]) {
         eventually(async || {
-            let told = self.told().await;
-            told.len() >= expected.len() && told.iter().zip(expected).all(|(a, b)| a == b)
+            let history = self.history().await;
+            history.len() >= expected.len() && history.iter().zip(expected).all(|(a, b)| a == b)
         })
         .await;
     }
