@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthouse_agent::{
-    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
 };
 use posthouse_wire::{Action, ChatId, MessageId, Outcome, Secret, SessionKey};
 use serde_json::Value;
@@ -80,7 +80,7 @@ impl Rider {
             agent["gateway_id"].as_str().unwrap(),
             Secret::new(agent["secret"].as_str().unwrap()),
         )
-        .fronting(identities.iter().map(|(platform, bot)| Identity::new(*platform, *bot)));
+        .fronting(identities.iter().map(|(platform, bot)| BotIdentity::new(*platform, *bot)));
         let line = WebSocketTransport::new(settings).unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
         line.set_inbound_handler(Arc::new(Ear(tell)));
