@@ -29,4 +29,5 @@ mod strangers;
 mod talk;
 mod tokens;
 mod tokens_doors;
+mod type_names;
 mod unfinished_messages;
