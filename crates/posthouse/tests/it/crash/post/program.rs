@@ -37,13 +37,13 @@ pub enum What {
 pub struct Program {
     number: usize,
     client: Client,
-    door: Door,
+    door: ApiConnection,
     agents: Vec<String>,
     dice: Dice,
 }
 
 impl Program {
-    pub fn new(number: usize, client: Client, door: Door, agents: Vec<String>, dice: Dice) -> Self {
+    pub fn new(number: usize, client: Client, door: ApiConnection, agents: Vec<String>, dice: Dice) -> Self {
         Self { number, client, door, agents, dice }
     }
 
@@ -142,14 +142,14 @@ impl Program {
 
 /// Plain HTTP client of a program, for questions whose answer is not awaited in the same request.
 #[derive(Clone)]
-pub struct Door {
-    pub house: String,
+pub struct ApiConnection {
+    pub server: String,
     pub id: String,
     pub secret: String,
     pub http: reqwest::Client,
 }
 
-impl Door {
+impl ApiConnection {
     /// Sends the question and disconnects soon, until the server has it. From then on it counts as asked.
     async fn puts(&self, wish: &Ask) {
         let body = json!({
@@ -159,7 +159,7 @@ impl Door {
         let putting = async || {
             let mut soon = Duration::from_millis(30);
             loop {
-                let request = self.http.post(format!("{}/v1/exchange", self.house));
+                let request = self.http.post(format!("{}/v1/exchange", self.server));
                 let request = request.basic_auth(&self.id, Some(&self.secret)).body(body.to_string());
                 match request.timeout(soon).send().await.map(|answer| answer.status().as_u16()) {
                     Ok(200 | 202) => return,
@@ -173,11 +173,11 @@ impl Door {
                 soon *= 2;
             }
         };
-        tokio::time::timeout(PATIENCE, putting()).await.expect("the house takes no question");
+        tokio::time::timeout(PATIENCE, putting()).await.expect("the server takes no question");
     }
 
     async fn knows(&self, wish: &Ask) -> bool {
-        let request = self.http.get(format!("{}/v1/exchanges/{}", self.house, wish.correlation_id));
+        let request = self.http.get(format!("{}/v1/exchanges/{}", self.server, wish.correlation_id));
         let asked = request.basic_auth(&self.id, Some(&self.secret)).send().await;
         asked.is_ok_and(|answer| matches!(answer.status().as_u16(), 200 | 202))
     }
@@ -189,7 +189,7 @@ async fn asks(client: Client, wish: Ask) -> Written {
 }
 
 /// Disconnects once the server has the question, and fetches the answer by its id only.
-async fn asks_and_comes_back(client: Client, door: Door, wish: Ask) -> Written {
+async fn asks_and_comes_back(client: Client, door: ApiConnection, wish: Ask) -> Written {
     door.puts(&wish).await;
     let answer = insists(|| client.attach(&wish.correlation_id)).await;
     answered(wish, answer)
@@ -210,9 +210,9 @@ async fn insists<T, F: Future<Output = Result<T, Fault>>>(wish: impl Fn() -> F) 
                 Err(Fault::Unreachable(_) | Fault::Refused { status: 503, .. }) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(other) => panic!("the house refused: {other}"),
+                Err(other) => panic!("the server refused: {other}"),
             }
         }
     };
-    tokio::time::timeout(PATIENCE, insisting).await.expect("the house does not answer")
+    tokio::time::timeout(PATIENCE, insisting).await.expect("the server does not answer")
 }
