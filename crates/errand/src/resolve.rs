@@ -22,12 +22,12 @@ pub trait Lookup: Send + Sync {
 }
 
 /// A resolver that returns allowed addresses only, and fails if any address is not allowed.
-pub(crate) struct Checked {
+pub(crate) struct CheckedResolver {
     pub lookup: Arc<dyn Lookup>,
     pub allowed: Arc<[Cidr]>,
 }
 
-impl Resolve for Checked {
+impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let found = self.lookup.lookup(name.as_str());
         let allowed = Arc::clone(&self.allowed);

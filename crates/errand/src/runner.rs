@@ -1,7 +1,7 @@
 //! Execution of outgoing calls.
 
 use crate::lookup_threads::ON_BEHALF_OF;
-use crate::resolve::Checked;
+use crate::resolve::CheckedResolver;
 use crate::{CallResponse, Config, Fault, Lookup, OutgoingCall, SystemLookup, Url, UrlRefusal, target};
 use bytes::BytesMut;
 use reqwest::redirect::Policy;
@@ -70,7 +70,7 @@ impl Errand {
         let Inner { config, lookup, client } = &*self.inner;
         let client = client.get_or_init(|| {
             let checked =
-                Checked { lookup: Arc::clone(lookup), allowed: config.allow_cidrs.as_slice().into() };
+                CheckedResolver { lookup: Arc::clone(lookup), allowed: config.allow_cidrs.as_slice().into() };
             let built = reqwest::Client::builder()
                 .dns_resolver(Arc::new(checked))
                 .redirect(Policy::none())

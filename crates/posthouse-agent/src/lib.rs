@@ -81,7 +81,7 @@ pub use adapter::{
     termination,
 };
 pub use memory::{MemoryConnector, RequestedAction};
-pub use settings::{Identity, Settings};
+pub use settings::{BotIdentity, Settings};
 pub use transport::{
     ConnectionState, Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Tag,
     WebSocketTransport,

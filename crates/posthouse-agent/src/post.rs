@@ -33,10 +33,10 @@ mod responses;
 pub use client::Client;
 pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
-pub use requests::{AskRequest, NotifyRequest, ReceiptQuery, WakeRequest};
+pub use requests::{Ask, Notify, ReceiptQuery, Wake};
 pub use responses::{
-    AgentAnswer, AgentReply, ConnectorReceipt, ConnectorResult, DeliverResult, DispatchReceipt,
-    DispatchRoute, ListedAgent, NotifyResult, Page, QuestionRecord, QuestionState, WakeResult,
+    AddressableAgent, AgentAnswer, AgentReply, ConnectorOutcome, ConnectorReceipt, DeliverResponse,
+    DispatchReceipt, DispatchRoute, NotifyResponse, Page, QuestionRecord, QuestionState, WakeResponse,
 };
 
 pub use crate::token::ApiCredential;

@@ -16,13 +16,13 @@ const WIDEST_WINDOW: u16 = 64;
 
 /// One identity of the agent: a platform, and the agent's bot there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct BotIdentity {
     pub platform: Platform,
     /// May be empty, which means the only bot on that platform.
     pub bot_id: BotId,
 }
 
-impl Identity {
+impl BotIdentity {
     pub fn new(platform: impl Into<Platform>, bot_id: impl Into<BotId>) -> Self {
         Self { platform: platform.into(), bot_id: bot_id.into() }
     }
@@ -39,7 +39,7 @@ pub struct Settings {
     url: String,
     pub(crate) gateway: GatewayId,
     pub(crate) secret: Secret,
-    pub(crate) identities: Vec<Identity>,
+    pub(crate) identities: Vec<BotIdentity>,
     pub(crate) window: u16,
     pub(crate) fires: bool,
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
@@ -52,7 +52,7 @@ impl Settings {
             url: url.into(),
             gateway: gateway.into(),
             secret,
-            identities: vec![Identity::whatever_is_there()],
+            identities: vec![BotIdentity::whatever_is_there()],
             window: WINDOW,
             fires: false,
             tls: None,
@@ -90,17 +90,17 @@ impl Settings {
         let identities =
             platforms.split(',').map(str::trim).filter(|name| !name.is_empty()).map(|platform| {
                 let bot_id = bots.get(platform).map_or(BotId::new(""), |bot| bot.bot_id.clone());
-                Identity { platform: Platform::new(platform.to_lowercase()), bot_id }
+                BotIdentity { platform: Platform::new(platform.to_lowercase()), bot_id }
             });
         Ok(Self::new(url, gateway, secret).fronting(identities))
     }
 
     /// Sets the identities to announce. The first one that the server accepts is the default. An empty list
-    /// means [`Identity::whatever_is_there`].
-    pub fn fronting(mut self, identities: impl IntoIterator<Item = Identity>) -> Self {
+    /// means [`BotIdentity::whatever_is_there`].
+    pub fn fronting(mut self, identities: impl IntoIterator<Item = BotIdentity>) -> Self {
         self.identities = identities.into_iter().collect();
         if self.identities.is_empty() {
-            self.identities.push(Identity::whatever_is_there());
+            self.identities.push(BotIdentity::whatever_is_there());
         }
         self
     }
@@ -165,9 +165,9 @@ mod tests {
         vars.push(("GATEWAY_RELAY_PLATFORMS", "alpha, Beta"));
         vars.push(("GATEWAY_RELAY_BOT_IDS", r#"{"alpha":{"botId":"a1"}}"#));
         let settings = read(&vars).unwrap();
-        assert_eq!(settings.identities, [Identity::new("alpha", "a1"), Identity::new("beta", "")]);
+        assert_eq!(settings.identities, [BotIdentity::new("alpha", "a1"), BotIdentity::new("beta", "")]);
         assert_eq!(settings.window, 32);
-        assert_eq!(read(&BASE).unwrap().identities, [Identity::whatever_is_there()]);
+        assert_eq!(read(&BASE).unwrap().identities, [BotIdentity::whatever_is_there()]);
     }
 
     #[test]

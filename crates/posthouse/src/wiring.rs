@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_processes_that_make_one_house_leave_the_first_s_keys_alone() {
+    async fn two_processes_that_create_one_server_folder_leave_the_first_s_keys_alone() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("new");
         assert!(init_on(&dir, &Rival(dir.clone())).await.is_err());

@@ -3,19 +3,19 @@
 use http::Method;
 use serde_json::json;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn every_change_is_on_record_and_no_question_is() {
-    let (house, _) = House::settled().await;
-    let given = house.makes("/admin/tenants/acme/token", json!({})).await;
-    house.gets("/admin/tenants").await;
-    house.refuses(Method::DELETE, "/admin/tenants/nobody", None).await;
-    house.refuses(Method::POST, "/admin/nothing-is-here", None).await;
-    let made = house.makes("/admin/tenants", json!({ "name": "zeta" })).await;
+    let (server, _) = TestServer::settled().await;
+    let given = server.makes("/admin/tenants/acme/token", json!({})).await;
+    server.gets("/admin/tenants").await;
+    server.refuses(Method::DELETE, "/admin/tenants/nobody", None).await;
+    server.refuses(Method::POST, "/admin/nothing-is-here", None).await;
+    let made = server.makes("/admin/tenants", json!({ "name": "zeta" })).await;
     assert_eq!(made["name"], "zeta");
 
-    let told = house.gets("/admin/audit?limit=3").await;
+    let told = server.gets("/admin/audit?limit=3").await;
     let shown: Vec<(&str, Option<&str>, i64)> = told["items"]
         .as_array()
         .unwrap()
@@ -35,20 +35,20 @@ async fn every_change_is_on_record_and_no_question_is() {
     );
     assert!(!told.to_string().contains(given["access_token"].as_str().unwrap()));
 
-    let rest = house.gets(&format!("/admin/audit?after={}", told["next"].as_str().unwrap())).await;
+    let rest = server.gets(&format!("/admin/audit?after={}", told["next"].as_str().unwrap())).await;
     let first = rest["items"].as_array().unwrap().last().unwrap();
     assert_eq!((&first["operation"], &first["about"]), (&json!("POST /tenants"), &json!("acme")));
 }
 
 #[tokio::test]
 async fn what_is_made_is_named_and_its_secrets_are_not() {
-    let (house, _) = House::settled().await;
-    let client = house.makes("/admin/clients", json!({ "tenant": "acme" })).await;
+    let (server, _) = TestServer::settled().await;
+    let client = server.makes("/admin/clients", json!({ "tenant": "acme" })).await;
     let connector = json!({
         "tenant": "acme", "name": "drawer", "kind": "noop", "hmac_secret": "canary-hmac", "settings": {}
     });
-    house.asks(Method::POST, "/admin/connectors", Some(connector)).await;
-    let told = house.gets("/admin/audit").await.to_string();
+    server.asks(Method::POST, "/admin/connectors", Some(connector)).await;
+    let told = server.gets("/admin/audit").await.to_string();
     assert!(!told.contains("canary"), "{told}");
     assert!(!told.contains(client["client_secret"].as_str().unwrap()), "{told}");
     for (made, named) in [("POST /clients", "acme"), ("POST /agents", "acme/")] {

@@ -3,15 +3,15 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::house::House;
 use crate::pigeon::TOKEN;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn a_bot_is_tried_with_its_platform_and_shown_without_its_secrets() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let body =
         json!({ "platform": "pigeon", "settings": { "loft": "north" }, "secrets": { "token": TOKEN } });
-    let made = house.makes("/admin/bots", body).await;
+    let made = server.makes("/admin/bots", body).await;
     assert_eq!(
         (&made["id"], &made["shared"]),
         (&json!("7001"), &json!(false)),
@@ -20,28 +20,28 @@ async fn a_bot_is_tried_with_its_platform_and_shown_without_its_secrets() {
     assert_eq!(made["settings"], json!({ "loft": "north", "username": "homer" }));
     assert_eq!(made["secrets"], json!(["token", "webhook_secret"]));
     for path in ["/admin/bots", "/admin/bots?platform=pigeon", "/admin/bots/pigeon/7001"] {
-        let answer = house.gets(path).await.to_string();
+        let answer = server.gets(path).await.to_string();
         assert!(answer.contains("7001") && !answer.contains(TOKEN), "{answer}");
     }
-    assert_eq!(house.asks(Method::DELETE, "/admin/bots/pigeon/7001", None).await.0, StatusCode::OK);
+    assert_eq!(server.asks(Method::DELETE, "/admin/bots/pigeon/7001", None).await.0, StatusCode::OK);
     assert_eq!(
-        house.refuses(Method::GET, "/admin/bots/pigeon/7001", None).await,
+        server.refuses(Method::GET, "/admin/bots/pigeon/7001", None).await,
         (404, "no_such_bot".to_owned())
     );
 }
 
 #[tokio::test]
 async fn a_bot_that_wants_to_be_called_where_nobody_can_call_is_made_and_said_to_poll() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let body = json!({ "platform": "pigeon", "mode": "webhook", "secrets": { "token": TOKEN } });
-    let made = house.makes("/admin/bots", body).await;
+    let made = server.makes("/admin/bots", body).await;
     assert_eq!((&made["door"], &made["polls"]), (&json!(null), &json!(true)));
     assert_eq!(made["settings"]["mode"], "webhook");
 }
 
 #[tokio::test]
 async fn a_bot_that_cannot_be_is_refused_and_its_secret_not_repeated() {
-    let (house, _) = House::settled().await;
+    let (server, _) = TestServer::settled().await;
     for (body, refusal) in [
         (json!({ "platform": "pigeon", "secrets": { "token": TOKEN } }), (409, "taken")),
         (json!({ "platform": "pigeon", "secrets": { "token": "canary-wrong" } }), (422, "platform_refused")),
@@ -57,7 +57,7 @@ async fn a_bot_that_cannot_be_is_refused_and_its_secret_not_repeated() {
         (json!({ "platform": "pigeon", "secrets": "canary-wrong" }), (400, "malformed")),
         (json!({ "platform": "pigeon", "token": "canary-wrong" }), (400, "malformed")),
     ] {
-        let (status, answer) = house.asks(Method::POST, "/admin/bots", Some(body.clone())).await;
+        let (status, answer) = server.asks(Method::POST, "/admin/bots", Some(body.clone())).await;
         assert_eq!((status.as_u16(), answer["code"].as_str().unwrap()), refusal, "{body}");
         assert!(!answer.to_string().contains("canary"), "{answer}");
     }
@@ -65,24 +65,24 @@ async fn a_bot_that_cannot_be_is_refused_and_its_secret_not_repeated() {
 
 #[tokio::test]
 async fn a_platform_says_what_its_bots_are_made_with() {
-    let house = House::open().await;
-    let known = house.gets("/admin/platforms/pigeon").await;
+    let server = TestServer::open().await;
+    let known = server.gets("/admin/platforms/pigeon").await;
     assert_eq!(
         known["secrets"][0],
         json!({ "name": "token", "about": "the token on its ring", "generated": false })
     );
     assert_eq!(
-        house.refuses(Method::GET, "/admin/platforms/owl", None).await,
+        server.refuses(Method::GET, "/admin/platforms/owl", None).await,
         (422, "unknown_platform".to_owned())
     );
 }
 
 #[tokio::test]
-async fn the_houses_own_bots_come_and_go_with_their_agents() {
-    let (house, heron) = House::settled().await;
-    assert_eq!(house.gets("/admin/bots").await["items"].as_array().unwrap().len(), 1);
-    let own = house.gets("/admin/bots?platform=web").await;
+async fn the_servers_own_bots_come_and_go_with_their_agents() {
+    let (server, heron) = TestServer::settled().await;
+    assert_eq!(server.gets("/admin/bots").await["items"].as_array().unwrap().len(), 1);
+    let own = server.gets("/admin/bots?platform=web").await;
     assert_eq!(own["items"][0]["id"], heron["instance_id"]);
     let path = format!("/admin/bots/web/{}", heron["instance_id"].as_str().unwrap());
-    assert_eq!(house.refuses(Method::DELETE, &path, None).await, (409, "built_in".to_owned()));
+    assert_eq!(server.refuses(Method::DELETE, &path, None).await, (409, "built_in".to_owned()));
 }

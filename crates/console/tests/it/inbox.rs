@@ -5,7 +5,7 @@ use ledger::Setback;
 use posthouse_wire::InstanceId;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 fn id(agent: &Value) -> InstanceId {
     agent["instance_id"].as_str().unwrap().into()
@@ -13,39 +13,39 @@ fn id(agent: &Value) -> InstanceId {
 
 #[tokio::test]
 async fn an_operator_sees_what_waits_and_for_whom() {
-    let (house, heron) = House::settled().await;
-    assert_eq!(house.gets("/admin/inbox").await["items"], json!([]));
-    let one = house.gets("/admin/inbox?agent=heron&tenant=acme").await;
+    let (server, heron) = TestServer::settled().await;
+    assert_eq!(server.gets("/admin/inbox").await["items"], json!([]));
+    let one = server.gets("/admin/inbox?agent=heron&tenant=acme").await;
     assert_eq!(one["items"][0]["entries"], 0, "asked for by name it is told even when nothing waits");
-    house.keeps(&heron, "5", "1").await;
-    house.keeps(&heron, "5", "2").await;
-    let all = house.gets("/admin/inbox").await;
+    server.keeps(&heron, "5", "1").await;
+    server.keeps(&heron, "5", "2").await;
+    let all = server.gets("/admin/inbox").await;
     assert_eq!((&all["items"][0]["agent"], &all["items"][0]["entries"]), (&json!("heron"), &json!(2)));
-    house.makes("/admin/tenants", json!({ "name": "umbrella" })).await;
-    assert_eq!(house.gets("/admin/inbox?tenant=umbrella").await["items"], json!([]));
+    server.makes("/admin/tenants", json!({ "name": "umbrella" })).await;
+    assert_eq!(server.gets("/admin/inbox?tenant=umbrella").await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_dead_letter_is_listed_and_can_be_put_back_in_line() {
-    let (house, heron) = House::settled().await;
-    let entry = house.keeps(&heron, "5", "1").await;
-    while !house.relay.inbox().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap() {}
-    let dead = house.gets("/admin/dead-letters?tenant=acme").await;
+    let (server, heron) = TestServer::settled().await;
+    let entry = server.keeps(&heron, "5", "1").await;
+    while !server.relay.inbox().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap() {}
+    let dead = server.gets("/admin/dead-letters?tenant=acme").await;
     assert_eq!((&dead["items"][0]["entry"], &dead["items"][0]["agent"]), (&json!(entry), &json!("heron")));
-    assert_eq!(house.gets("/admin/agents/heron").await["unread"], 0);
+    assert_eq!(server.gets("/admin/agents/heron").await["unread"], 0);
     let path = format!("/admin/dead-letters/{entry}/redrive");
-    assert_eq!(house.makes(&path, json!({})).await["instance_id"], heron["instance_id"]);
-    assert_eq!(house.gets("/admin/dead-letters").await["items"], json!([]));
-    assert_eq!(house.gets("/admin/agents/heron").await["unread"], 1);
+    assert_eq!(server.makes(&path, json!({})).await["instance_id"], heron["instance_id"]);
+    assert_eq!(server.gets("/admin/dead-letters").await["items"], json!([]));
+    assert_eq!(server.gets("/admin/agents/heron").await["unread"], 1);
     let unknown = "/admin/dead-letters/ent_nonsense/redrive";
-    assert_eq!(house.refuses(Method::POST, unknown, None).await, (404, "no_such_letter".to_owned()));
+    assert_eq!(server.refuses(Method::POST, unknown, None).await, (404, "no_such_letter".to_owned()));
 }
 
 #[tokio::test]
 async fn one_id_tells_the_whole_story() {
-    let (house, heron) = House::settled().await;
-    let entry = house.keeps(&heron, "room:5", "1").await;
-    let story = house.gets(&format!("/admin/messages/{entry}")).await;
+    let (server, heron) = TestServer::settled().await;
+    let entry = server.keeps(&heron, "room:5", "1").await;
+    let story = server.gets(&format!("/admin/messages/{entry}")).await;
     assert_eq!(story["items"][0]["id"], json!(entry));
     let steps: Vec<&str> = story["items"][0]["steps"]
         .as_array()
@@ -55,11 +55,11 @@ async fn one_id_tells_the_whole_story() {
         .collect();
     assert_eq!(steps, ["accepted", "durable"]);
     for path in ["pigeon:room:5:1", "pigeon%3Aroom%3A5%3A1"] {
-        let found = house.gets(&format!("/admin/messages/{path}")).await;
+        let found = server.gets(&format!("/admin/messages/{path}")).await;
         assert_eq!(found["items"], story["items"], "a chat id may hold colons");
     }
     for unknown in ["ent_0", "act_0", "pigeon:room:5:2", "nonsense", "pigeon::", "%F0%9F%A6%89"] {
-        let (status, answer) = house.asks(Method::GET, &format!("/admin/messages/{unknown}"), None).await;
+        let (status, answer) = server.asks(Method::GET, &format!("/admin/messages/{unknown}"), None).await;
         assert_eq!(
             (status, &answer["code"]),
             (StatusCode::NOT_FOUND, &json!("no_such_message")),

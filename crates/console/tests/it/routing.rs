@@ -3,55 +3,55 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::house::House;
 use crate::pigeon::TOKEN;
+use crate::test_server::TestServer;
 
 #[tokio::test]
 async fn an_owned_bot_can_be_given_to_an_agent_later() {
-    let house = House::open().await;
-    house.makes("/admin/tenants", json!({ "name": "acme" })).await;
-    house.makes("/admin/bots", json!({ "platform": "pigeon", "secrets": { "token": TOKEN } })).await;
-    let heron = house.makes("/admin/agents", json!({ "tenant": "acme", "name": "heron" })).await;
+    let server = TestServer::open().await;
+    server.makes("/admin/tenants", json!({ "name": "acme" })).await;
+    server.makes("/admin/bots", json!({ "platform": "pigeon", "secrets": { "token": TOKEN } })).await;
+    let heron = server.makes("/admin/agents", json!({ "tenant": "acme", "name": "heron" })).await;
     assert_eq!(heron["env"]["GATEWAY_RELAY_PLATFORMS"], "");
 
     let all = json!({ "platform": "pigeon", "bot": "7001", "discriminator": "*", "agent": "heron", "tenant": "acme" });
-    let made = house.makes("/admin/routes", all.clone()).await;
+    let made = server.makes("/admin/routes", all.clone()).await;
     assert_eq!((&made["agent"], &made["instance_id"]), (&json!("heron"), &heron["instance_id"]));
-    assert_eq!(house.refuses(Method::POST, "/admin/routes", Some(all)).await, (409, "taken".to_owned()));
-    let listed = house.gets("/admin/routes").await;
+    assert_eq!(server.refuses(Method::POST, "/admin/routes", Some(all)).await, (409, "taken".to_owned()));
+    let listed = server.gets("/admin/routes").await;
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     assert_eq!(
         (&listed["items"][0]["discriminator"], &listed["items"][0]["tenant"]),
         (&json!("*"), &json!("acme"))
     );
-    assert_eq!(house.gets("/admin/bots/pigeon/7001").await["instance_id"], heron["instance_id"]);
+    assert_eq!(server.gets("/admin/bots/pigeon/7001").await["instance_id"], heron["instance_id"]);
 
     let one = "/admin/routes?platform=pigeon&bot=7001&discriminator=*";
-    assert_eq!(house.asks(Method::DELETE, one, None).await.0, StatusCode::OK);
-    assert_eq!(house.refuses(Method::DELETE, one, None).await, (404, "no_such_route".to_owned()));
+    assert_eq!(server.asks(Method::DELETE, one, None).await.0, StatusCode::OK);
+    assert_eq!(server.refuses(Method::DELETE, one, None).await, (404, "no_such_route".to_owned()));
 }
 
 #[tokio::test]
 async fn a_shared_bot_is_routed_part_by_part() {
-    let house = House::open().await;
-    house.makes("/admin/tenants", json!({ "name": "acme" })).await;
-    house.makes("/admin/agents", json!({ "tenant": "acme", "name": "heron" })).await;
+    let server = TestServer::open().await;
+    server.makes("/admin/tenants", json!({ "name": "acme" })).await;
+    server.makes("/admin/agents", json!({ "tenant": "acme", "name": "heron" })).await;
     let bot = json!({ "platform": "pigeon", "id": "loft", "shared": true, "secrets": { "token": TOKEN } });
-    assert_eq!(house.makes("/admin/bots", bot).await["id"], "loft");
+    assert_eq!(server.makes("/admin/bots", bot).await["id"], "loft");
     let route = |which: &str| json!({ "platform": "pigeon", "bot": "loft", "discriminator": which, "agent": "heron" });
     for which in ["chat:-1001", "scope:guild:with:colons", "path:a/b"] {
-        assert_eq!(house.makes("/admin/routes", route(which)).await["discriminator"], which);
+        assert_eq!(server.makes("/admin/routes", route(which)).await["discriminator"], which);
     }
     for (which, refusal) in
         [("*", "unfit_route"), ("chat:", "bad_discriminator"), ("room:5", "bad_discriminator")]
     {
-        let (status, code) = house.refuses(Method::POST, "/admin/routes", Some(route(which))).await;
+        let (status, code) = server.refuses(Method::POST, "/admin/routes", Some(route(which))).await;
         assert_eq!((status, code.as_str()), (422, refusal), "{which}");
     }
     let mut strange = route("chat:7");
     strange["agent"] = json!("nobody");
     assert_eq!(
-        house.refuses(Method::POST, "/admin/routes", Some(strange)).await,
+        server.refuses(Method::POST, "/admin/routes", Some(strange)).await,
         (404, "no_such_agent".to_owned())
     );
 }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_names_nothing_outside_this_house() {
+    fn the_page_names_nothing_outside_this_server() {
         for text in ASSETS.iter().map(|(.., text)| *text).chain([HTML]) {
             let foreign = text
                 .match_indices("//")

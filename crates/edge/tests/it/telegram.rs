@@ -1,9 +1,9 @@
 //! The Telegram platform, tested with the vectors and with the stand-in.
 
 mod actors;
-pub mod house;
 mod intake;
 mod polling;
 mod sending;
 mod settling;
+pub mod test_server;
 mod vectors;

@@ -262,7 +262,7 @@ async fn whoever_was_cut_off_by_several_stops_has_ten_minutes_after_the_last() {
 }
 
 #[tokio::test]
-async fn a_house_that_was_away_for_hours_counts_them() {
+async fn a_server_that_was_away_for_hours_counts_them() {
     let book = Book::in_a_folder().await;
     let (waiting, _) = waiting_and_taken(&book).await;
     let book = book.reopened_at(START + hours(5)).await;
@@ -272,7 +272,7 @@ async fn a_house_that_was_away_for_hours_counts_them() {
 }
 
 #[tokio::test]
-async fn a_killed_house_goes_on_from_its_last_round_of_pruning() {
+async fn a_killed_server_goes_on_from_its_last_round_of_pruning() {
     let book = Book::in_a_folder().await;
     let (waiting, _) = waiting_and_taken(&book).await;
     book.winds(hours(3));

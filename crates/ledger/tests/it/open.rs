@@ -47,7 +47,7 @@ async fn a_closed_ledger_is_one_file_without_a_log() {
 }
 
 #[tokio::test]
-async fn a_folder_in_use_is_refused_and_free_again_when_its_house_is_gone() {
+async fn a_folder_in_use_is_refused_and_free_again_when_its_server_is_gone() {
     let book = Book::in_a_folder().await;
     let fault = refusal(&book).await;
     assert!(matches!(fault, Fault::InUse(_)));

@@ -244,7 +244,7 @@ stories! {
 }
 
 #[tokio::test]
-async fn receipts_survive_the_house() {
+async fn receipts_survive_the_server() {
     let book = Book::in_a_folder().await;
     let entry = kept(&book, word(&book, "line", "hello")).await;
     let queued = opened(&book, call(&book, "call", "hello")).await;

@@ -17,7 +17,7 @@ use identity::{Enrolment, Identity};
 use ledger::{Ledger, Location};
 use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{
-    Declined, Identity as AgentIdentity, Inbound, InboundHandler, RelayTransport, Settings, Tag,
+    BotIdentity as AgentIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, Tag,
     WebSocketTransport,
 };
 use posthouse_time::{Span, Timepiece};

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::call::{ApiRequest, HttpConnection};
 use super::{
-    ApiCredential, DeliverResult, DispatchReceipt, Fault, ListedAgent, NotifyRequest, NotifyResult, Page,
-    QuestionRecord, ReceiptQuery, WakeRequest, WakeResult,
+    AddressableAgent, ApiCredential, DeliverResponse, DispatchReceipt, Fault, Notify, NotifyResponse, Page,
+    QuestionRecord, ReceiptQuery, Wake, WakeResponse,
 };
 
 /// Long enough for a server to restart.
@@ -64,7 +64,7 @@ impl Client {
 
     /// Sends a message to an agent. The same request sent again, by this client or by the caller, is
     /// delivered once.
-    pub async fn notify(&self, request: &NotifyRequest) -> Result<NotifyResult, Fault> {
+    pub async fn notify(&self, request: &Notify) -> Result<NotifyResponse, Fault> {
         self.ask(|| ApiRequest::post("notify", request).keyed(&request.dispatch_id).waiting(request.wait))
             .await
     }
@@ -76,7 +76,7 @@ impl Client {
         agent: &str,
         payload: &Payload,
         connectors: &[String],
-    ) -> Result<DeliverResult, Fault> {
+    ) -> Result<DeliverResponse, Fault> {
         #[derive(Serialize)]
         struct Envelope<'a> {
             agent_id: &'a str,
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Wakes an agent. The receipt says whether the agent has really been woken.
-    pub async fn wake(&self, request: &WakeRequest) -> Result<WakeResult, Fault> {
+    pub async fn wake(&self, request: &Wake) -> Result<WakeResponse, Fault> {
         self.ask(|| ApiRequest::post("wake", request).keyed(&request.dispatch_id).waiting(request.wait)).await
     }
 
@@ -125,12 +125,16 @@ impl Client {
     }
 
     /// The agents that can be addressed, by name, one page at a time.
-    pub async fn agents(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<ListedAgent>, Fault> {
+    pub async fn agents(
+        &self,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Page<AddressableAgent>, Fault> {
         self.ask(|| ApiRequest::get(["agents"]).asking("after", after).asking("limit", limit)).await
     }
 
     /// One agent, with its current status.
-    pub async fn agent(&self, name: &str) -> Result<ListedAgent, Fault> {
+    pub async fn agent(&self, name: &str) -> Result<AddressableAgent, Fault> {
         self.ask(|| ApiRequest::get(["agents", name])).await
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ApiRequest, ApiResponse};
-use super::{AgentAnswer, AskRequest, Client, Fault};
+use super::{AgentAnswer, Ask, Client, Fault};
 
 /// Time that one call waits for the answer. A dead connection is noticed shortly after it.
 const TURN: Duration = Duration::from_secs(30);
@@ -64,7 +64,7 @@ impl Client {
     /// Asks an agent and waits until it has answered or the time is up, also across a restart of the
     /// server. The result is [`Fault::Unreachable`] if the server is not reachable at the deadline. There
     /// may be an answer even then; [`attach`](Self::attach) finds it by the request's correlation id.
-    pub async fn exchange(&self, request: &AskRequest) -> Result<AgentAnswer, Fault> {
+    pub async fn exchange(&self, request: &Ask) -> Result<AgentAnswer, Fault> {
         let deadline = self.connection.timepiece.instant() + request.timeout;
         // If the question reached the server before a failure, its id finds it again. Otherwise it is asked
         // with the time that is left.

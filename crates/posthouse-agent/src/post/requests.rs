@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Sends a message to an agent through every connector that knows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NotifyRequest {
+pub struct Notify {
     /// `agent` delivers, `agent@session` wakes.
     pub agent: String,
     pub message: String,
@@ -39,7 +39,7 @@ pub struct NotifyRequest {
     pub dispatch_id: DispatchId,
 }
 
-impl NotifyRequest {
+impl Notify {
     pub fn new(agent: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
@@ -58,7 +58,7 @@ impl NotifyRequest {
 
 /// Wakes an agent, now or at a later time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WakeRequest {
+pub struct Wake {
     /// `agent`, or `agent@session`.
     pub agent: String,
     #[serde(flatten)]
@@ -76,7 +76,7 @@ pub struct WakeRequest {
     pub dispatch_id: DispatchId,
 }
 
-impl WakeRequest {
+impl Wake {
     pub fn new(agent: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
@@ -91,7 +91,7 @@ impl WakeRequest {
 
 /// Asks an agent and waits for its answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AskRequest {
+pub struct Ask {
     /// Agent name (a session is not allowed here).
     pub agent: String,
     pub message: String,
@@ -105,7 +105,7 @@ pub struct AskRequest {
     pub trigger_kind: Option<TriggerKind>,
 }
 
-impl AskRequest {
+impl Ask {
     pub fn new(agent: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
@@ -154,18 +154,18 @@ mod tests {
     #[test]
     fn what_is_unset_is_absent_and_a_part_of_a_second_is_kept() {
         let wait = Some(Duration::from_millis(1_200));
-        let notify = NotifyRequest { wait, ..NotifyRequest::new("heron", "hi") };
+        let notify = Notify { wait, ..Notify::new("heron", "hi") };
         let expected = json!({ "agent": "heron", "message": "hi", "kind": "augment", "wait": 1.2 });
         assert_eq!(serde_json::to_value(&notify).unwrap(), expected);
         let opts = WakeOpts { context: Some("now".into()), when: When::At(7), session_id: None };
-        let wake = WakeRequest { opts, ..WakeRequest::new("heron@desk") };
+        let wake = Wake { opts, ..Wake::new("heron@desk") };
         let expected = json!({ "agent": "heron@desk", "context": "now", "when": 7 });
         assert_eq!(serde_json::to_value(&wake).unwrap(), expected);
     }
 
     #[test]
     fn two_requests_have_two_ids_and_each_is_one_that_the_server_accepts() {
-        let (first, second) = (NotifyRequest::new("a", "x"), NotifyRequest::new("a", "x"));
+        let (first, second) = (Notify::new("a", "x"), Notify::new("a", "x"));
         assert_ne!(first.dispatch_id, second.dispatch_id);
         assert!(posthouse_wire::delivery::is_dispatch_id(first.dispatch_id.as_str()));
         assert_eq!(first.dispatch_id.as_str().as_bytes()[14], b'4');

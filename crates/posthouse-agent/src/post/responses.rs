@@ -9,36 +9,36 @@ use serde_json::Value;
 
 /// Result of a notify. The list is empty if no connector knows the agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct NotifyResult {
+pub struct NotifyResponse {
     pub agent: String,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<ConnectorResult>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// Result of a delivery, over all connectors.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct DeliverResult {
+pub struct DeliverResponse {
     #[serde(flatten)]
     pub receipt: DeliveryReceipt,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<ConnectorResult>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// Result of a wake, over all connectors.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct WakeResult {
+pub struct WakeResponse {
     #[serde(flatten)]
     pub receipt: WakeReceipt,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<ConnectorResult>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// Result of one connector.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ConnectorResult {
+pub struct ConnectorOutcome {
     pub connector: String,
     pub ok: bool,
     pub route: DispatchRoute,
@@ -156,7 +156,7 @@ pub struct AgentReply {
 
 /// An agent that can be addressed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ListedAgent {
+pub struct AddressableAgent {
     #[serde(flatten)]
     pub agent: AgentDescriptor,
     /// The connectors that know it, in order.

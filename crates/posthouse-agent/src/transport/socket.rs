@@ -137,7 +137,7 @@ where
 /// All identities at once, without waiting for replies (section 7).
 fn hellos(connection: &RelayConnection) -> String {
     let settings = &connection.settings;
-    let hello = |identity: &crate::Identity| {
+    let hello = |identity: &crate::BotIdentity| {
         FromGateway::Hello(Hello {
             platform: identity.platform.clone(),
             bot_id: identity.bot_id.clone(),

@@ -1,7 +1,7 @@
 //! Connecting, being refused, and reconnecting.
 
 use posthouse_agent::wire::{Descriptor, FromGateway, Secret, ToGateway, token};
-use posthouse_agent::{ConnectionState, Fault, Identity, RelayTransport, Settings, WebSocketTransport};
+use posthouse_agent::{BotIdentity, ConnectionState, Fault, RelayTransport, Settings, WebSocketTransport};
 use tokio::io::AsyncReadExt;
 
 use crate::test_server::{GATEWAY, SECRET, TestServer, listen, seconds, soon};
@@ -28,7 +28,7 @@ async fn every_dial_presents_a_fresh_token_at_the_relay_path() {
 async fn every_identity_says_hello_at_once_and_names_client_and_window() {
     let server = TestServer::open().await;
     let settings =
-        server.settings().fronting([Identity::new("alpha", "a1"), Identity::new("beta", "")]).window(8);
+        server.settings().fronting([BotIdentity::new("alpha", "a1"), BotIdentity::new("beta", "")]).window(8);
     let transport = WebSocketTransport::with_timepiece(settings, server.clock.clone()).unwrap();
     let dialing = tokio::spawn({
         let transport = transport.clone();

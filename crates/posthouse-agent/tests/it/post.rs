@@ -4,8 +4,8 @@ mod exchange;
 mod fake_server;
 
 use posthouse_agent::post::{
-    ApiCredential, Client, ConnectorReceipt, DispatchRoute, Fault, NotifyRequest, QuestionState,
-    ReceiptQuery, ReceiptState, ReplyKind, WakeRequest,
+    ApiCredential, Client, ConnectorReceipt, DispatchRoute, Fault, Notify, QuestionState, ReceiptQuery,
+    ReceiptState, ReplyKind, Wake,
 };
 use posthouse_agent::wire::delivery::{AgentStatus, DeliveryReceipt, Payload, WakeOpts, When};
 use posthouse_agent::wire::{DispatchId, Secret};
@@ -17,8 +17,7 @@ use fake_server::FakeServer;
 #[tokio::test]
 async fn post_a_notify_says_what_every_connector_made_of_it() {
     let server = FakeServer::open().await;
-    let request =
-        NotifyRequest { event_type: Some("deploy".into()), ..NotifyRequest::new("heron", "it is through") };
+    let request = Notify { event_type: Some("deploy".into()), ..Notify::new("heron", "it is through") };
     let notified = soon(server.client().notify(&request)).await.unwrap();
     assert_eq!((notified.agent.as_str(), &notified.dispatch_id), ("heron", &request.dispatch_id));
     let [well, ill] = &notified.dispatched[..] else { panic!("{notified:?}") };
@@ -40,7 +39,7 @@ async fn post_a_notify_says_what_every_connector_made_of_it() {
 async fn post_a_notify_whose_answer_was_lost_is_repeated_under_its_key_and_told_once() {
     let server = FakeServer::open().await;
     server.set(|recorded| recorded.dies_with_the_answer = true);
-    let (client, request) = (server.client(), NotifyRequest::new("heron", "once"));
+    let (client, request) = (server.client(), Notify::new("heron", "once"));
     let notifying = tokio::spawn({
         let request = request.clone();
         async move { client.notify(&request).await }
@@ -59,7 +58,7 @@ async fn post_a_server_that_stays_away_is_unreachable_after_the_clients_patience
     let server = FakeServer::open().await;
     server.dies();
     let hasty = server.client().patience(seconds(0));
-    let fault = soon(hasty.notify(&NotifyRequest::new("heron", "now"))).await.unwrap_err();
+    let fault = soon(hasty.notify(&Notify::new("heron", "now"))).await.unwrap_err();
     assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
     assert_eq!(server.recorded.borrow().missed, 1);
     let patient = server.client().patience(seconds(20));
@@ -79,7 +78,7 @@ async fn post_a_refusal_is_told_at_once_and_a_page_from_in_front_of_the_server_i
     };
     let problem = r#"{"code":"correlation_in_use","detail":"another question has it"}"#;
     server.set(|recorded| recorded.answers = Some((409, problem)));
-    let request = NotifyRequest::new("heron", "hi");
+    let request = Notify::new("heron", "hi");
     assert_eq!(soon(server.client().notify(&request)).await, Err(refused(409)));
     assert_eq!(server.count("POST /v1/notify"), 1);
     server.set(|recorded| recorded.answers = Some((503, r#"{"code":"unavailable"}"#)));
@@ -139,7 +138,7 @@ async fn post_a_credential_that_is_not_known_is_refused_and_never_shown() {
 async fn post_a_wake_says_whether_the_agent_was_woken() {
     let server = FakeServer::open().await;
     let opts = WakeOpts { context: Some("the door".into()), when: When::Immediate, session_id: None };
-    let request = WakeRequest { opts, wait: Some(seconds(5)), ..WakeRequest::new("heron@desk") };
+    let request = Wake { opts, wait: Some(seconds(5)), ..Wake::new("heron@desk") };
     let woken = soon(server.client().wake(&request)).await.unwrap();
     assert!(woken.receipt.woken);
     assert_eq!((woken.receipt.session_id.as_deref(), woken.dispatch_id), (Some("desk"), request.dispatch_id));
@@ -218,8 +217,7 @@ async fn post_a_name_stays_a_name_and_what_cannot_be_one_is_not_called() {
     for name in ["", ".", ".."] {
         assert!(matches!(soon(client.agent(name)).await, Err(Fault::Unusable(_))), "{name}");
     }
-    let request =
-        NotifyRequest { dispatch_id: DispatchId::new("two\nlines"), ..NotifyRequest::new("heron", "hi") };
+    let request = Notify { dispatch_id: DispatchId::new("two\nlines"), ..Notify::new("heron", "hi") };
     assert!(matches!(soon(client.notify(&request)).await, Err(Fault::Unusable(_))));
     let nowhere = Client::new("no address", ApiCredential::Token(Secret::new("t1")));
     assert!(matches!(soon(nowhere.agent("heron")).await, Err(Fault::Unusable(_))));

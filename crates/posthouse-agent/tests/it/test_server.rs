@@ -11,7 +11,7 @@ use posthouse_agent::wire::{
     ChatId, Descriptor, EntryId, Event, FromGateway, Secret, SessionKey, Source, ToGateway,
 };
 use posthouse_agent::{
-    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
+    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
 };
 use posthouse_time::{Moment, Timepiece};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,7 +46,7 @@ impl TestServer {
 
     pub fn settings(&self) -> Settings {
         let url = format!("http://{}", self.listener.local_addr().unwrap());
-        Settings::new(url, GATEWAY, Secret::new(SECRET)).fronting([Identity::new("alpha", "a1")])
+        Settings::new(url, GATEWAY, Secret::new(SECRET)).fronting([BotIdentity::new("alpha", "a1")])
     }
 
     pub fn transport(&self) -> WebSocketTransport {

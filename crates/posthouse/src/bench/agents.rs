@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use futures_util::future::{BoxFuture, ready};
 use posthouse_agent::{
-    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
+    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, WebSocketTransport,
 };
 use posthouse_wire::{ChatId, SessionKey};
 
@@ -31,7 +31,7 @@ impl SdkAgents {
         let mut lines = Vec::with_capacity(agents.len());
         for agent in agents {
             let settings = Settings::new(&server.url, agent.gateway.clone(), agent.secret.clone())
-                .fronting([Identity::new(PLATFORM, agent.bot.clone())])
+                .fronting([BotIdentity::new(PLATFORM, agent.bot.clone())])
                 .window(window);
             let line = WebSocketTransport::new(settings)?;
             line.set_inbound_handler(Arc::new(Taker(Arc::clone(tally))));

@@ -61,10 +61,10 @@ impl Command {
                 ];
                 let tenant = looking.tenant.clone();
                 let mut reader = match looking.is_a_program() {
-                    true => ReceiptReader::Program(looking.speaker(reach).await?),
+                    true => ReceiptSource::Program(looking.speaker(reach).await?),
                     false => {
                         query.push(("tenant", tenant.as_deref()));
-                        ReceiptReader::Operator(AdminClient::new(reach)?)
+                        ReceiptSource::Operator(AdminClient::new(reach)?)
                     }
                 };
                 // Only one page: the user asks for the newest receipts.
@@ -74,8 +74,8 @@ impl Command {
                 // Programs choose dispatch ids, so several tenants may have the same one. A tenant that is
                 // named sees only its own.
                 let mut reader = match looking.is_a_program() || looking.tenant.is_some() {
-                    true => ReceiptReader::Program(looking.speaker(reach).await?),
-                    false => ReceiptReader::Operator(AdminClient::new(reach)?),
+                    true => ReceiptSource::Program(looking.speaker(reach).await?),
+                    false => ReceiptSource::Operator(AdminClient::new(reach)?),
                 };
                 let shown = reader.reads(&["receipts", &dispatch], &[]).await?;
                 if output.json {
@@ -90,16 +90,16 @@ impl Command {
 }
 
 /// Reads receipts from the admin API or from the API for programs, depending on the credential.
-enum ReceiptReader {
+enum ReceiptSource {
     Operator(AdminClient),
     Program(ProgramClient),
 }
 
-impl ReceiptReader {
+impl ReceiptSource {
     async fn reads(&mut self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
         let speaker = match self {
-            ReceiptReader::Operator(client) => return client.get(path, query).await,
-            ReceiptReader::Program(speaker) => speaker,
+            ReceiptSource::Operator(client) => return client.get(path, query).await,
+            ReceiptSource::Program(speaker) => speaker,
         };
         let (status, answer) = speaker.get(path, query).await?;
         match (status, path) {

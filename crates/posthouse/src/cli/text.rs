@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_house_would_refuse_for_its_length_is_refused_here() {
+    fn what_the_server_would_refuse_for_its_length_is_refused_here() {
         assert!(optional(Some("x".repeat(LONGEST))).unwrap().is_some());
         assert!(optional(Some("x".repeat(LONGEST + 1))).is_err());
         assert_eq!(optional(None).unwrap(), None);

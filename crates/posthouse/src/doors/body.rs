@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
 
-use super::budget::{ByteBudget, NoRoom, Sender, Taken};
+use super::budget::{BodySender, ByteBudget, NoRoom, ReservedBytes};
 use crate::server::{PeerConnection, Timer, timer};
 
 /// Memory of a piece besides its bytes: a handler that collects a body keeps a list of pieces, and a peer
@@ -84,10 +84,10 @@ impl RequestState {
         *self.fault.lock().get_or_insert(fault)
     }
 
-    fn sender(&self) -> Sender {
+    fn sender(&self) -> BodySender {
         match &*self.principal.lock() {
-            Some((principal, tenant)) => Sender::Principal(Arc::clone(principal), tenant.clone()),
-            None => Sender::address(self.address),
+            Some((principal, tenant)) => BodySender::Principal(Arc::clone(principal), tenant.clone()),
+            None => BodySender::address(self.address),
         }
     }
 }
@@ -128,7 +128,7 @@ pub struct RequestBody {
     request: Arc<RequestState>,
     budget: ByteBudget,
     /// None until a piece arrives that is not the last one.
-    taken: Option<Taken>,
+    reserved: Option<ReservedBytes>,
     timepiece: Timepiece,
     within: Duration,
     /// None while the body arrives as fast as it is read.
@@ -138,7 +138,7 @@ pub struct RequestBody {
 impl RequestBody {
     pub fn new(incoming: Incoming, request: Arc<RequestState>, limits: &BodyLimits) -> Self {
         let BodyLimits { timepiece, within, unfinished } = limits.clone();
-        Self { incoming, request, budget: unfinished, taken: None, timepiece, within, deadline: None }
+        Self { incoming, request, budget: unfinished, reserved: None, timepiece, within, deadline: None }
     }
 
     fn is_streamed(&self) -> bool {
@@ -147,15 +147,15 @@ impl RequestBody {
 
     fn ends(&mut self) {
         // The body is complete: from here on the handler's own limits apply.
-        self.taken = None;
+        self.reserved = None;
         self.request.whole.store(true, Ordering::Relaxed);
     }
 
     /// Counts a piece of an unfinished body.
     fn count(&mut self, piece: usize) -> Result<(), NoRoom> {
         let (request, budget) = (&self.request, &self.budget);
-        let taken = self.taken.get_or_insert_with(|| budget.of(request.sender()));
-        taken.more(piece + PIECE)
+        let reserved = self.reserved.get_or_insert_with(|| budget.of(request.sender()));
+        reserved.more(piece + PIECE)
     }
 }
 
@@ -170,7 +170,7 @@ impl Body for RequestBody {
         let this = &mut *self;
         if this.is_streamed() {
             // The previous piece has been consumed.
-            this.taken = None;
+            this.reserved = None;
         }
         let Poll::Ready(frame) = Pin::new(&mut this.incoming).poll_frame(context) else {
             let deadline = this.deadline.get_or_insert_with(|| timer(&this.timepiece, this.within));

@@ -10,28 +10,28 @@ use posthouse_wire::TenantId;
 
 /// Sender of a body: the network of an address until the request has authenticated, then the principal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Sender {
+pub enum BodySender {
     Address(IpAddr),
     Principal(Arc<str>, Option<TenantId>),
 }
 
-impl Sender {
+impl BodySender {
     pub fn address(address: IpAddr) -> Self {
-        Sender::Address(http_kit::network(address))
+        BodySender::Address(http_kit::network(address))
     }
 
     /// The part of the whole budget that one sender may use. An unauthenticated sender gets less.
     fn share(&self, whole: usize) -> usize {
         match self {
-            Sender::Address(_) => whole / 8,
-            Sender::Principal(..) => whole / 4,
+            BodySender::Address(_) => whole / 8,
+            BodySender::Principal(..) => whole / 4,
         }
     }
 
     fn tenant(&self) -> Option<&TenantId> {
         match self {
-            Sender::Address(_) => None,
-            Sender::Principal(_, tenant) => tenant.as_ref(),
+            BodySender::Address(_) => None,
+            BodySender::Principal(_, tenant) => tenant.as_ref(),
         }
     }
 }
@@ -45,7 +45,7 @@ pub enum NoRoom {
     OfServer,
 }
 
-/// The budget. Bytes are taken while a body is unfinished, and returned when it ends or is dropped.
+/// The budget. Bytes are reserved while a body is unfinished, and returned when it ends or is dropped.
 ///
 /// All unauthenticated senders together get at most half. A tenant gets at most as much as is free, over
 /// all its principals. Tenants that hold next to nothing may go a little beyond the budget, so that the
@@ -53,20 +53,20 @@ pub enum NoRoom {
 #[derive(Clone)]
 pub struct ByteBudget {
     whole: usize,
-    used: Arc<Mutex<Used>>,
+    used: Arc<Mutex<BytesInUse>>,
 }
 
 #[derive(Default)]
-struct Used {
+struct BytesInUse {
     in_all: usize,
     of_strangers: usize,
     /// These contain only senders that have something unfinished.
-    by_sender: HashMap<Sender, usize>,
+    by_sender: HashMap<BodySender, usize>,
     by_tenant: HashMap<TenantId, usize>,
 }
 
-impl Used {
-    fn has_room(&self, sender: &Sender, bytes: usize, whole: usize) -> Result<(), NoRoom> {
+impl BytesInUse {
+    fn has_room(&self, sender: &BodySender, bytes: usize, whole: usize) -> Result<(), NoRoom> {
         let of_sender = self.by_sender.get(sender).copied().unwrap_or_default();
         if of_sender + bytes > sender.share(whole) {
             return Err(NoRoom::OfSender);
@@ -81,7 +81,7 @@ impl Used {
                 return Err(NoRoom::OfSender);
             }
         }
-        let is_stranger = matches!(sender, Sender::Address(_));
+        let is_stranger = matches!(sender, BodySender::Address(_));
         if bytes > free || (is_stranger && self.of_strangers + bytes > whole / 2) {
             return Err(NoRoom::OfServer);
         }
@@ -95,8 +95,8 @@ impl ByteBudget {
     }
 
     /// The account of one body; it holds nothing yet.
-    pub fn of(&self, sender: Sender) -> Taken {
-        Taken { budget: self.clone(), sender, bytes: 0 }
+    pub fn of(&self, sender: BodySender) -> ReservedBytes {
+        ReservedBytes { budget: self.clone(), sender, bytes: 0 }
     }
 
     #[cfg(test)]
@@ -106,21 +106,23 @@ impl ByteBudget {
 }
 
 /// The bytes that one body holds; returned on drop.
-pub struct Taken {
+pub struct ReservedBytes {
     budget: ByteBudget,
-    sender: Sender,
+    sender: BodySender,
     bytes: usize,
 }
 
-impl Taken {
+impl ReservedBytes {
     pub fn more(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let mut used = self.budget.used.lock();
         used.has_room(&self.sender, bytes, self.budget.whole)?;
         used.in_all += bytes;
         match &self.sender {
-            Sender::Address(_) => used.of_strangers += bytes,
-            Sender::Principal(_, Some(tenant)) => *used.by_tenant.entry(tenant.clone()).or_default() += bytes,
-            Sender::Principal(_, None) => {}
+            BodySender::Address(_) => used.of_strangers += bytes,
+            BodySender::Principal(_, Some(tenant)) => {
+                *used.by_tenant.entry(tenant.clone()).or_default() += bytes
+            }
+            BodySender::Principal(_, None) => {}
         }
         *used.by_sender.entry(self.sender.clone()).or_default() += bytes;
         self.bytes += bytes;
@@ -135,9 +137,9 @@ impl Taken {
         let mut used = self.budget.used.lock();
         used.in_all -= bytes;
         match &self.sender {
-            Sender::Address(_) => used.of_strangers -= bytes,
-            Sender::Principal(_, Some(tenant)) => less(&mut used.by_tenant, tenant, bytes),
-            Sender::Principal(_, None) => {}
+            BodySender::Address(_) => used.of_strangers -= bytes,
+            BodySender::Principal(_, Some(tenant)) => less(&mut used.by_tenant, tenant, bytes),
+            BodySender::Principal(_, None) => {}
         }
         less(&mut used.by_sender, &self.sender, bytes);
     }
@@ -152,7 +154,7 @@ fn less<K: Hash + Eq>(of: &mut HashMap<K, usize>, key: &K, bytes: usize) {
     }
 }
 
-impl Drop for Taken {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -162,19 +164,19 @@ impl Drop for Taken {
 mod tests {
     use super::*;
 
-    fn stranger(last: u8) -> Sender {
-        Sender::address([192, 0, 2, last].into())
+    fn stranger(last: u8) -> BodySender {
+        BodySender::address([192, 0, 2, last].into())
     }
 
-    fn agent(number: usize, tenant: &str) -> Sender {
-        Sender::Principal(format!("agent:inst_{tenant}_{number}").into(), Some(tenant.into()))
+    fn agent(number: usize, tenant: &str) -> BodySender {
+        BodySender::Principal(format!("agent:inst_{tenant}_{number}").into(), Some(tenant.into()))
     }
 
     /// Takes pieces of a hundred bytes until there is no room for another.
-    fn filled(budget: &ByteBudget, sender: Sender) -> Taken {
-        let mut taken = budget.of(sender);
-        while taken.more(100).is_ok() {}
-        taken
+    fn filled(budget: &ByteBudget, sender: BodySender) -> ReservedBytes {
+        let mut reserved = budget.of(sender);
+        while reserved.more(100).is_ok() {}
+        reserved
     }
 
     #[test]
@@ -198,7 +200,7 @@ mod tests {
     #[test]
     fn all_senders_together_stay_within_the_whole_budget() {
         let budget = ByteBudget::new(8_000);
-        let mut held: Vec<Taken> = (0..4).map(|last| filled(&budget, stranger(last))).collect();
+        let mut held: Vec<ReservedBytes> = (0..4).map(|last| filled(&budget, stranger(last))).collect();
         assert_eq!(budget.used(), 4_000, "strangers get half");
         assert_eq!(budget.of(stranger(9)).more(1), Err(NoRoom::OfServer));
         held.pop();
@@ -210,8 +212,9 @@ mod tests {
     #[test]
     fn many_credentials_of_one_tenant_leave_room_for_another() {
         let budget = ByteBudget::new(8_000);
-        let _strangers: Vec<Taken> = (0..20).map(|last| filled(&budget, stranger(last))).collect();
-        let _acme: Vec<Taken> = (0..20).map(|number| filled(&budget, agent(number, "ten_acme"))).collect();
+        let _strangers: Vec<ReservedBytes> = (0..20).map(|last| filled(&budget, stranger(last))).collect();
+        let _acme: Vec<ReservedBytes> =
+            (0..20).map(|number| filled(&budget, agent(number, "ten_acme"))).collect();
         assert_eq!(budget.of(agent(20, "ten_acme")).more(100), Err(NoRoom::OfSender));
         assert_eq!(budget.of(agent(0, "ten_zen")).more(1_000), Ok(()));
     }
@@ -219,7 +222,7 @@ mod tests {
     #[test]
     fn tenants_that_come_one_after_the_other_leave_room_for_the_next() {
         let budget = ByteBudget::new(8_000);
-        let mut held: Vec<Taken> = (0..20).map(|last| filled(&budget, stranger(last))).collect();
+        let mut held: Vec<ReservedBytes> = (0..20).map(|last| filled(&budget, stranger(last))).collect();
         for tenant in 0..5 {
             let tenant = format!("ten_{tenant}");
             held.extend((0..4).map(|number| filled(&budget, agent(number, &tenant))));

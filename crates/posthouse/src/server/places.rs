@@ -33,11 +33,11 @@ impl PlaceLimits {
 /// All counts. An entry with count zero is removed.
 pub struct Places {
     limits: PlaceLimits,
-    counts: Mutex<Counts>,
+    counts: Mutex<ConnectionCounts>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct ConnectionCounts {
     addresses: HashMap<IpAddr, usize>,
     principals: HashMap<Arc<str>, usize>,
     tenants: HashMap<TenantId, usize>,
@@ -45,7 +45,7 @@ struct Counts {
 
 /// What one connection counts against.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Holder {
+enum ConnectionOwner {
     #[default]
     Nobody,
     Address(IpAddr),
@@ -57,12 +57,14 @@ impl Places {
         Arc::new(Self { limits, counts: Mutex::default() })
     }
 
-    fn has_room(&self, counts: &Counts, holder: &Holder) -> bool {
+    fn has_room(&self, counts: &ConnectionCounts, owner: &ConnectionOwner) -> bool {
         let held = |count: Option<&usize>| count.copied().unwrap_or_default();
-        match holder {
-            Holder::Nobody => true,
-            Holder::Address(address) => held(counts.addresses.get(address)) < self.limits.per_address,
-            Holder::Principal(name, tenant) => {
+        match owner {
+            ConnectionOwner::Nobody => true,
+            ConnectionOwner::Address(address) => {
+                held(counts.addresses.get(address)) < self.limits.per_address
+            }
+            ConnectionOwner::Principal(name, tenant) => {
                 held(counts.principals.get(name)) < self.limits.per_principal
                     && tenant
                         .as_ref()
@@ -72,12 +74,12 @@ impl Places {
     }
 }
 
-impl Counts {
-    fn add(&mut self, holder: &Holder) {
-        match holder {
-            Holder::Nobody => {}
-            Holder::Address(address) => *self.addresses.entry(*address).or_default() += 1,
-            Holder::Principal(name, tenant) => {
+impl ConnectionCounts {
+    fn add(&mut self, owner: &ConnectionOwner) {
+        match owner {
+            ConnectionOwner::Nobody => {}
+            ConnectionOwner::Address(address) => *self.addresses.entry(*address).or_default() += 1,
+            ConnectionOwner::Principal(name, tenant) => {
                 *self.principals.entry(Arc::clone(name)).or_default() += 1;
                 if let Some(tenant) = tenant {
                     *self.tenants.entry(tenant.clone()).or_default() += 1;
@@ -86,11 +88,11 @@ impl Counts {
         }
     }
 
-    fn remove(&mut self, holder: &Holder) {
-        match holder {
-            Holder::Nobody => {}
-            Holder::Address(address) => one_less(&mut self.addresses, address),
-            Holder::Principal(name, tenant) => {
+    fn remove(&mut self, owner: &ConnectionOwner) {
+        match owner {
+            ConnectionOwner::Nobody => {}
+            ConnectionOwner::Address(address) => one_less(&mut self.addresses, address),
+            ConnectionOwner::Principal(name, tenant) => {
                 one_less(&mut self.principals, name);
                 if let Some(tenant) = tenant {
                     one_less(&mut self.tenants, tenant);
@@ -112,7 +114,7 @@ fn one_less<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
 /// The entry of one connection in the counts, removed on drop.
 pub struct PeerConnection {
     places: Arc<Places>,
-    holder: Mutex<Holder>,
+    owner: Mutex<ConnectionOwner>,
     /// Taken from the reserve, because there was no other room.
     at_capacity: bool,
     /// The peer is a trusted proxy, so every request has its own address.
@@ -123,12 +125,12 @@ impl PeerConnection {
     /// A connection that does not count against anyone yet.
     pub fn new(places: &Arc<Places>, at_capacity: bool, by_request: bool) -> Arc<Self> {
         let places = Arc::clone(places);
-        Arc::new(Self { places, holder: Mutex::default(), at_capacity, by_request })
+        Arc::new(Self { places, owner: Mutex::default(), at_capacity, by_request })
     }
 
     /// From now on, counts against the network of this address. False if it has no room left.
     pub fn counts_against(&self, address: IpAddr) -> bool {
-        self.moves_to(Holder::Address(http_kit::network(address)))
+        self.moves_to(ConnectionOwner::Address(http_kit::network(address)))
     }
 
     pub fn is_at_capacity(&self) -> bool {
@@ -143,40 +145,40 @@ impl PeerConnection {
     /// A request has been answered. A connection through a proxy then counts against nobody, unless its
     /// last request authenticated: that one may have become a WebSocket.
     pub fn ended(&self) {
-        if self.by_request && matches!(*self.holder.lock(), Holder::Address(_)) {
-            self.moves_to(Holder::Nobody);
+        if self.by_request && matches!(*self.owner.lock(), ConnectionOwner::Address(_)) {
+            self.moves_to(ConnectionOwner::Nobody);
         }
     }
 
     /// From now on, counts against this principal. Returns the stored copies of both names; none if it has no room
     /// left.
     pub fn proven(&self, principal: &str, tenant: Option<&str>) -> Option<(Arc<str>, Option<TenantId>)> {
-        if let Holder::Principal(name, of) = &*self.holder.lock()
+        if let ConnectionOwner::Principal(name, of) = &*self.owner.lock()
             && **name == *principal
             && of.as_ref().map(TenantId::as_str) == tenant
         {
             return Some((Arc::clone(name), of.clone()));
         }
         let (name, tenant): (Arc<str>, _) = (principal.into(), tenant.map(TenantId::from));
-        self.moves_to(Holder::Principal(Arc::clone(&name), tenant.clone())).then_some((name, tenant))
+        self.moves_to(ConnectionOwner::Principal(Arc::clone(&name), tenant.clone())).then_some((name, tenant))
     }
 
-    fn moves_to(&self, next: Holder) -> bool {
-        let mut holder = self.holder.lock();
+    fn moves_to(&self, next: ConnectionOwner) -> bool {
+        let mut owner = self.owner.lock();
         let mut counts = self.places.counts.lock();
         if !self.places.has_room(&counts, &next) {
             return false;
         }
-        counts.remove(&holder);
+        counts.remove(&owner);
         counts.add(&next);
-        *holder = next;
+        *owner = next;
         true
     }
 }
 
 impl Drop for PeerConnection {
     fn drop(&mut self) {
-        self.places.counts.lock().remove(&self.holder.lock());
+        self.places.counts.lock().remove(&self.owner.lock());
     }
 }
 

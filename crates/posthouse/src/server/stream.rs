@@ -33,12 +33,12 @@ pub struct PeerStream<S> {
     write_timeout: Duration,
     /// None while writes make progress.
     stalled: Option<Timer>,
-    closing: Option<Closing>,
+    closing: Option<LingeringClose>,
     meter: MessageMeter,
 }
 
 /// State after our side of the stream was closed.
-struct Closing {
+struct LingeringClose {
     until: Timer,
     discarded: usize,
 }
@@ -66,7 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PeerStream<S> {
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let closing = self
             .closing
-            .get_or_insert_with(|| Closing { until: timer(&self.timepiece, LINGER), discarded: 0 });
+            .get_or_insert_with(|| LingeringClose { until: timer(&self.timepiece, LINGER), discarded: 0 });
         let mut waste = [0; 4096];
         while closing.discarded < LINGER_BYTES {
             let mut piece = ReadBuf::new(&mut waste);

@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::house::House;
 use crate::talk::{PATIENCE, provide_crypto};
+use crate::test_server::TestServer;
 use crate::tokens::{exchanges, refreshes};
 
 /// A path, and the `Authorization` header that is valid there.
@@ -22,17 +22,17 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// A house, its agent, and what opens each of the agent's doors.
-async fn heron() -> (House, Value, Vec<Key>) {
+/// A server, its agent, and what opens each of the agent's doors.
+async fn heron() -> (TestServer, Value, Vec<Key>) {
     provide_crypto();
-    let house = House::open(&[]);
-    house.does(&["tenant", "create", "acme"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let server = TestServer::open(&[]);
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
     let gateway = GatewayId::new(text(&heron["gateway_id"]));
     let socket = token::mint(&gateway, &Secret::new(text(&heron["secret"])), 0, 0);
-    let granted = text(&exchanges(&house, &heron).await["access_token"]).to_owned();
+    let granted = text(&exchanges(&server, &heron).await["access_token"]).to_owned();
     let basic = reqwest::Client::new()
-        .get(&house.url)
+        .get(&server.url)
         .basic_auth(text(&heron["client_id"]), heron["client_secret"].as_str())
         .build()
         .unwrap();
@@ -45,16 +45,16 @@ async fn heron() -> (House, Value, Vec<Key>) {
         ("/api/agent-cron/list", login),
         ("/oauth/token", basic),
     ];
-    (house, heron, keys.into_iter().map(|(path, authorization)| Key { path, authorization }).collect())
+    (server, heron, keys.into_iter().map(|(path, authorization)| Key { path, authorization }).collect())
 }
 
 /// What a door answers to this header, sent so many times: a status, or the code that a socket is closed with.
-async fn answer(house: &House, key: &Key, times: usize) -> u16 {
+async fn answer(server: &TestServer, key: &Key, times: usize) -> u16 {
     let Key { path, authorization } = key;
     let client = reqwest::Client::new();
-    let url = format!("{}{path}", house.url);
+    let url = format!("{}{path}", server.url);
     let mut request = match *path {
-        "/relay" => return dial(house, authorization, times).await,
+        "/relay" => return dial(server, authorization, times).await,
         "/oauth/token" => client.post(url).form(&[("grant_type", "client_credentials")]),
         _ => client.get(url),
     };
@@ -65,8 +65,8 @@ async fn answer(house: &House, key: &Key, times: usize) -> u16 {
 }
 
 /// 200 when the socket answers.
-async fn dial(house: &House, authorization: &str, times: usize) -> u16 {
-    let address = house.url.trim_start_matches("http://");
+async fn dial(server: &TestServer, authorization: &str, times: usize) -> u16 {
+    let address = server.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
     for _ in 0..times {
         request.headers_mut().append("authorization", authorization.parse().unwrap());
@@ -86,14 +86,14 @@ async fn dial(house: &House, authorization: &str, times: usize) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_good_credential_in_two_authorization_headers_is_refused_at_every_door() {
-    let (house, _, mut keys) = heron().await;
-    let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap();
+    let (server, _, mut keys) = heron().await;
+    let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap();
     for path in ["/metrics", "/admin/tenants"] {
         keys.push(Key { path, authorization: format!("Bearer {}", admin.trim()) });
     }
     let mut wrong = Vec::new();
     for key in &keys {
-        let (once, twice) = (answer(&house, key, 1).await, answer(&house, key, 2).await);
+        let (once, twice) = (answer(&server, key, 1).await, answer(&server, key, 2).await);
         let refusal = match key.path {
             "/relay" => 4401,
             // In the words of RFC 6749: a request that uses more than one way to authenticate the client.
@@ -109,39 +109,39 @@ async fn a_good_credential_in_two_authorization_headers_is_refused_at_every_door
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_agent_is_refused_at_every_door() {
-    let (house, heron, keys) = heron().await;
+    let (server, heron, keys) = heron().await;
     for key in &keys {
-        assert_eq!(answer(&house, key, 1).await, 200, "{}", key.path);
+        assert_eq!(answer(&server, key, 1).await, 200, "{}", key.path);
     }
-    let revoked = house.does(&["agent", "revoke", "heron", "--tenant", "acme"]);
+    let revoked = server.does(&["agent", "revoke", "heron", "--tenant", "acme"]);
     assert_eq!(
         (&revoked["gateway_ids"][0], &revoked["client_id"]),
         (&heron["gateway_id"], &heron["client_id"])
     );
     for key in &keys {
         let refusal = if key.path == "/relay" { 4401 } else { 401 };
-        assert_eq!(answer(&house, key, 1).await, refusal, "{}", key.path);
+        assert_eq!(answer(&server, key, 1).await, refusal, "{}", key.path);
     }
-    let (status, refused) = refreshes(&house, text(&heron["refresh_token"])).await;
+    let (status, refused) = refreshes(&server, text(&heron["refresh_token"])).await;
     assert_eq!((status, &refused["error"]), (400, &"invalid_grant".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forked_login_is_logged_with_its_addresses_and_listed() {
-    let (house, heron, _) = heron().await;
+    let (server, heron, _) = heron().await;
     let mut successors = Vec::new();
     for _ in 0..2 {
-        let (status, answer) = refreshes(&house, text(&heron["refresh_token"])).await;
+        let (status, answer) = refreshes(&server, text(&heron["refresh_token"])).await;
         assert_eq!(status, 200, "{answer}");
         successors.push(text(&answer["refresh_token"]).to_owned());
     }
     for successor in &successors {
-        assert_eq!(refreshes(&house, successor).await.0, 200);
+        assert_eq!(refreshes(&server, successor).await.0, 200);
     }
-    let line = house.logs("a login is used in 2 places at once").await;
+    let line = server.logs("a login is used in 2 places at once").await;
     assert!(line.contains("127.0.0.1"), "{line}");
     assert!(!line.contains("phr_"), "{line}");
-    let listed = house.does(&["client", "list", "--tenant", "acme"]);
+    let listed = server.does(&["client", "list", "--tenant", "acme"]);
     let login = listed["items"].as_array().unwrap().iter().find(|one| one["client_id"] == "hermes-cli-vps");
     let login = login.expect("the login is listed");
     assert_eq!((&login["lines"], &login["addresses"][0]), (&2.into(), &"127.0.0.1".into()), "{login}");
@@ -150,10 +150,10 @@ async fn a_forked_login_is_logged_with_its_addresses_and_listed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_admin_token_is_logged_with_its_address_and_without_itself() {
     provide_crypto();
-    let house = House::open(&[]);
+    let server = TestServer::open(&[]);
     let key = Key { path: "/admin/tenants", authorization: "Bearer canary-guess".to_owned() };
-    assert_eq!(answer(&house, &key, 1).await, 401);
-    let line = house.logs("a wrong admin token was presented").await;
+    assert_eq!(answer(&server, &key, 1).await, 401);
+    let line = server.logs("a wrong admin token was presented").await;
     assert!(line.contains("127.0.0.1"), "{line}");
-    assert!(!house.log.lock().unwrap().contains("canary-guess"));
+    assert!(!server.log.lock().unwrap().contains("canary-guess"));
 }

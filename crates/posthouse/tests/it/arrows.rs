@@ -79,7 +79,7 @@ const HOMES: &[(&str, &[&str])] = &[
 /// Names that say nothing; a module with such a name needs a word of the domain.
 const NAMELESS: &[&str] = &["mod", "util", "utils", "common", "core", "misc", "types", "helpers"];
 
-/// Platforms whose names are no English words. `web`, the house's own, is `edge::web::NAME` elsewhere.
+/// Platforms whose names are no English words. `web`, the server's own, is `edge::web::NAME` elsewhere.
 const PLATFORMS: &[&str] = &[
     "telegram",
     "discord",
@@ -104,7 +104,7 @@ const NAMES_PLATFORMS: &[&str] = &[
     "posthouse/src/bench",
 ];
 
-/// A bench measures the machine it runs on, not the house's time.
+/// A bench measures the machine it runs on, not the server's time.
 const STOPWATCH: &str = "posthouse/src/bench/stopwatch.rs";
 
 #[test]

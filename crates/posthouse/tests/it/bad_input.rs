@@ -7,25 +7,28 @@ use std::process::Command;
 use posthouse_agent::RelayTransport;
 use serde_json::json;
 
-use crate::house::{BINARY, House};
 use crate::talk::{PATIENCE, Rider, make_bot, provide_crypto, says, telegram};
+use crate::test_server::{BINARY, TestServer};
 
 const SECRET: &str = "webhook_secret_of_7001";
 
-/// A house with one agent that owns one bot, and the stand-in that bot is known at.
+/// A server with one agent that owns one bot, and the stand-in that bot is known at.
 async fn with_bot(
     disk: Option<&std::path::Path>,
-) -> (House, stand_ins::telegram::TelegramStandIn, serde_json::Value) {
+) -> (TestServer, stand_ins::telegram::TelegramStandIn, serde_json::Value) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
     let dir = tempfile::tempdir().unwrap();
     let folder = disk.unwrap_or(dir.path()).join("house");
-    let house =
-        House::open_at(dir, folder, &[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-    let secret = house.secret_file("secret", SECRET);
-    house.does(&["tenant", "create", "acme"]);
-    make_bot(&house, "7001", "7001:token", &["--mode", "webhook", "--webhook-secret-file", &secret]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
-    (house, telegram, heron)
+    let server = TestServer::open_at(
+        dir,
+        folder,
+        &[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())],
+    );
+    let secret = server.secret_file("secret", SECRET);
+    server.does(&["tenant", "create", "acme"]);
+    make_bot(&server, "7001", "7001:token", &["--mode", "webhook", "--webhook-secret-file", &secret]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    (server, telegram, heron)
 }
 
 fn update(id: u64) -> String {
@@ -36,8 +39,8 @@ fn update(id: u64) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_that_are_not_the_platforms_are_refused_without_a_word() {
-    let (house, _telegram, heron) = with_bot(None).await;
-    let door = format!("{}/door/telegram/7001", house.url);
+    let (server, _telegram, heron) = with_bot(None).await;
+    let door = format!("{}/door/telegram/7001", server.url);
     let client = reqwest::Client::new();
     let post = |url: String, secret: &'static str, body: Vec<u8>| {
         let request = client.post(url).header("x-telegram-bot-api-secret-token", secret).body(body);
@@ -50,7 +53,7 @@ async fn deliveries_that_are_not_the_platforms_are_refused_without_a_word() {
     assert_eq!(post(door.clone(), "forged", update(1).into()).await, refused(401));
     assert_eq!(post(door.clone(), SECRET, b"\xff\xfe garbage".to_vec()).await, refused(400));
     // Whoever is not verified does not learn which bots exist.
-    let unknown = format!("{}/door/telegram/7002", house.url);
+    let unknown = format!("{}/door/telegram/7002", server.url);
     assert_eq!(post(unknown.clone(), SECRET, update(1).into()).await, refused(401));
     for (method, rest) in [("GET", ""), ("PUT", ""), ("POST", ""), ("POST", "/x"), ("GET", "/x")] {
         let ask = async |door: &str| {
@@ -61,25 +64,25 @@ async fn deliveries_that_are_not_the_platforms_are_refused_without_a_word() {
         assert_eq!(ask(&door).await, ask(&unknown).await, "{method} {rest}");
     }
     assert_eq!(
-        post(format!("{}/door/nonsense/7001", house.url), SECRET, update(1).into()).await,
+        post(format!("{}/door/nonsense/7001", server.url), SECRET, update(1).into()).await,
         refused(404)
     );
     assert_eq!(post(door.clone(), SECRET, vec![b'x'; 2 * 1024 * 1024]).await.0, 413);
     assert_eq!(client.get(&door).send().await.unwrap().status().as_u16(), 405);
     // None of it reached the agent; the first good one does.
     assert_eq!(post(door, SECRET, update(2).into()).await, refused(200));
-    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "7001")]).await;
     assert_eq!(rider.hears().await.event.text, "m2");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeat_of_an_update_names_the_first_entry_and_is_no_second_turn() {
-    let (house, _telegram, heron) = with_bot(None).await;
+    let (server, _telegram, heron) = with_bot(None).await;
     let client = reqwest::Client::new();
     let mut named = Vec::new();
     for id in [7, 7, 8] {
         let answer = client
-            .post(format!("{}/door/telegram/7001", house.url))
+            .post(format!("{}/door/telegram/7001", server.url))
             .header("x-telegram-bot-api-secret-token", SECRET)
             .body(update(id))
             .send()
@@ -89,7 +92,7 @@ async fn a_repeat_of_an_update_names_the_first_entry_and_is_no_second_turn() {
     }
     assert_eq!(named[0], named[1]);
     assert_ne!(named[0], named[2]);
-    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "7001")]).await;
     assert_eq!(
         (rider.hears().await.event.text, rider.hears().await.event.text),
         ("m7".to_owned(), "m8".to_owned())
@@ -99,9 +102,11 @@ async fn a_repeat_of_an_update_names_the_first_entry_and_is_no_second_turn() {
 #[test]
 fn a_peer_that_sends_a_byte_a_second_is_cut_off() {
     provide_crypto();
-    let house =
-        House::open(&[("POSTHOUSE_SERVER__HEADER_TIMEOUT", "1s"), ("POSTHOUSE_SERVER__BODY_TIMEOUT", "1s")]);
-    let address = house.url.trim_start_matches("http://").to_owned();
+    let server = TestServer::open(&[
+        ("POSTHOUSE_SERVER__HEADER_TIMEOUT", "1s"),
+        ("POSTHOUSE_SERVER__BODY_TIMEOUT", "1s"),
+    ]);
+    let address = server.url.trim_start_matches("http://").to_owned();
     let read_all = |mut stream: TcpStream| {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = String::new();
@@ -141,14 +146,14 @@ fn has_room(address: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
     provide_crypto();
-    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
-    let address = house.url.trim_start_matches("http://").to_owned();
-    house.does(&["tenant", "create", "acme"]);
+    let server = TestServer::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3")]);
+    let address = server.url.trim_start_matches("http://").to_owned();
+    server.does(&["tenant", "create", "acme"]);
     let agents =
-        ["heron", "otter", "robin"].map(|name| house.does(&["agent", "create", name, "--tenant", "acme"]));
+        ["heron", "otter", "robin"].map(|name| server.does(&["agent", "create", name, "--tenant", "acme"]));
     let mut lines = Vec::new();
     for agent in &agents {
-        lines.push(Rider::dial(&house, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
+        lines.push(Rider::dial(&server, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
     }
     assert!(!has_room(&address));
     lines.pop().unwrap().line.disconnect().await;
@@ -164,7 +169,7 @@ async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
 async fn under_serve_the_chat_page_is_off_unless_a_setting_of_its_own_turns_it_on() {
     provide_crypto();
     let status = async |url: String| reqwest::get(url).await.unwrap().status().as_u16();
-    let off = House::open(&[]);
+    let off = TestServer::open(&[]);
     assert_eq!(status(format!("{}/chat", off.url)).await, 404);
     let front = reqwest::get(&off.url).await.unwrap().text().await.unwrap();
     assert!(front.contains("platforms.web.page"), "{front}");
@@ -177,7 +182,7 @@ async fn under_serve_the_chat_page_is_off_unless_a_setting_of_its_own_turns_it_o
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && words.contains("platforms.web.page"), "{words}");
 
-    let on = House::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
+    let on = TestServer::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
     assert_eq!(status(format!("{}/chat", on.url)).await, 200);
     let front = reqwest::get(&on.url).await.unwrap();
     assert_eq!((front.status().as_u16(), front.url().path()), (200, "/chat"));
@@ -187,25 +192,29 @@ async fn under_serve_the_chat_page_is_off_unless_a_setting_of_its_own_turns_it_o
 #[tokio::test]
 async fn a_local_process_neither_reads_a_conversation_nor_makes_an_agent_uninvited() {
     provide_crypto();
-    let house = House::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
+    let server = TestServer::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
     let client = reqwest::Client::new();
-    let api = format!("{}/chat/api", house.url);
+    let api = format!("{}/chat/api", server.url);
     let make = |cookie: &str| {
         let name = json!({"name": "mine"});
-        client.post(format!("{api}/agents")).header("origin", &house.url).header("cookie", cookie).json(&name)
+        client
+            .post(format!("{api}/agents"))
+            .header("origin", &server.url)
+            .header("cookie", cookie)
+            .json(&name)
     };
     assert_eq!(make("a=b").send().await.unwrap().status().as_u16(), 401);
-    house.does(&["tenant", "create", "acme"]);
-    let link = house.does(&["invite", "create", "ann", "--tenant", "acme", "--owner"]);
+    server.does(&["tenant", "create", "acme"]);
+    let link = server.does(&["invite", "create", "ann", "--tenant", "acme", "--owner"]);
     let (_, secret) = link["url"].as_str().unwrap().split_once("#invite=").unwrap();
-    let spend = client.post(format!("{api}/session")).header("origin", &house.url);
+    let spend = client.post(format!("{api}/session")).header("origin", &server.url);
     let spent = spend.json(&json!({ "secret": secret })).send().await.unwrap();
     assert_eq!(spent.status().as_u16(), 200);
     let cookie = spent.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     assert_eq!(make(&cookie).send().await.unwrap().status().as_u16(), 201);
-    let audit = house.does(&["audit", "list"]).to_string();
+    let audit = server.does(&["audit", "list"]).to_string();
     assert!(audit.contains("POST /chat/api/agents") && audit.contains("ann"), "{audit}");
-    house.does(&["invite", "remove", "ann"]);
+    server.does(&["invite", "remove", "ann"]);
     assert_eq!(make(&cookie).send().await.unwrap().status().as_u16(), 401);
 }
 
@@ -231,27 +240,27 @@ fn address_already_in_use_names_listen_and_leaves_no_half_made_folder() {
 
 #[test]
 fn removing_an_agent_with_waiting_mail_asks_or_wants_yes() {
-    let house = House::open(&[]);
-    house.does(&["tenant", "create", "acme"]);
-    house.does(&["agent", "create", "heron", "--tenant", "acme"]);
-    house.does(&["notify", "heron", "hello", "--tenant", "acme"]);
-    let asked = house.tries(&["agent", "remove", "heron", "--tenant", "acme"]);
+    let server = TestServer::open(&[]);
+    server.does(&["tenant", "create", "acme"]);
+    server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    server.does(&["notify", "heron", "hello", "--tenant", "acme"]);
+    let asked = server.tries(&["agent", "remove", "heron", "--tenant", "acme"]);
     let words = String::from_utf8_lossy(&asked.stderr).into_owned();
     assert!(
         !asked.status.success() && words.contains("1 message waits") && words.contains("--yes"),
         "{words}"
     );
-    house.does(&["agent", "show", "heron", "--tenant", "acme"]);
-    house.does(&["agent", "remove", "heron", "--tenant", "acme", "--yes"]);
+    server.does(&["agent", "show", "heron", "--tenant", "acme"]);
+    server.does(&["agent", "remove", "heron", "--tenant", "acme", "--yes"]);
     // Nothing waits for this one.
-    house.does(&["agent", "create", "otter", "--tenant", "acme"]);
-    house.does(&["agent", "remove", "otter", "--tenant", "acme"]);
+    server.does(&["agent", "create", "otter", "--tenant", "acme"]);
+    server.does(&["agent", "remove", "otter", "--tenant", "acme"]);
 }
 
-fn serve(house: &House) -> (Option<i32>, String) {
+fn serve(server: &TestServer) -> (Option<i32>, String) {
     let output = Command::new(BINARY)
         .args(["serve", "--config"])
-        .arg(house.folder().join("posthouse.toml"))
+        .arg(server.folder().join("posthouse.toml"))
         .env("POSTHOUSE_SERVER__LISTEN", "127.0.0.1:0")
         .output()
         .unwrap();
@@ -260,11 +269,11 @@ fn serve(house: &House) -> (Option<i32>, String) {
 
 #[test]
 fn a_typo_in_the_configuration_is_named_with_file_line_and_nearest_key() {
-    let mut house = House::open(&[]);
-    house.stop();
-    std::fs::write(house.folder().join("posthouse.toml"), "[relay]\n# a comment\nack_leese = \"3s\"\n")
+    let mut server = TestServer::open(&[]);
+    server.stop();
+    std::fs::write(server.folder().join("posthouse.toml"), "[relay]\n# a comment\nack_leese = \"3s\"\n")
         .unwrap();
-    let (code, words) = serve(&house);
+    let (code, words) = serve(&server);
     assert_eq!(code, Some(1));
     for expected in ["posthouse.toml", "3", "ack_leese", "ack_lease"] {
         assert!(words.contains(expected), "{expected} not in: {words}");
@@ -272,34 +281,34 @@ fn a_typo_in_the_configuration_is_named_with_file_line_and_nearest_key() {
 }
 
 #[test]
-fn a_folder_in_use_by_another_house_is_refused() {
-    let house = House::open(&[]);
-    let (code, words) = serve(&house);
+fn a_folder_in_use_by_another_server_is_refused() {
+    let server = TestServer::open(&[]);
+    let (code, words) = serve(&server);
     assert_eq!(code, Some(1));
     assert!(words.contains("in use by another server"), "{words}");
 }
 
 #[test]
 fn a_folder_of_a_newer_version_is_refused_in_words() {
-    let mut house = House::open(&[]);
-    house.stop();
-    let file = house.folder().join("ledger.db");
+    let mut server = TestServer::open(&[]);
+    server.stop();
+    let file = server.folder().join("ledger.db");
     let mut bytes = std::fs::read(&file).unwrap();
     // The schema's number in SQLite's file header.
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     std::fs::write(&file, bytes).unwrap();
-    let (code, words) = serve(&house);
+    let (code, words) = serve(&server);
     assert_eq!(code, Some(1));
     assert!(words.contains("schema 99"), "{words}");
 }
 
 #[test]
 fn a_wrong_vault_key_is_refused_before_the_first_message() {
-    let mut house = House::open(&[]);
-    house.stop();
-    let other = House::open(&[]);
-    std::fs::copy(other.folder().join("vault.key"), house.folder().join("vault.key")).unwrap();
-    let (code, words) = serve(&house);
+    let mut server = TestServer::open(&[]);
+    server.stop();
+    let other = TestServer::open(&[]);
+    std::fs::copy(other.folder().join("vault.key"), server.folder().join("vault.key")).unwrap();
+    let (code, words) = serve(&server);
     assert_eq!(code, Some(1));
     assert!(words.contains("vault key does not fit"), "{words}");
 }
@@ -329,7 +338,7 @@ async fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
         println!("no small disk can be mounted here: the ledger's page-limit test stands for this one");
         return;
     };
-    let (mut house, telegram, heron) = with_bot(Some(&disk.0)).await;
+    let (mut server, telegram, heron) = with_bot(Some(&disk.0)).await;
     // Everything else on that disk is taken, the way a log file takes it.
     let ballast = disk.0.join("ballast");
     let mut file = std::fs::File::create(&ballast).unwrap();
@@ -344,19 +353,19 @@ async fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
     assert!(telegram.until(PATIENCE, is_refused).await, "a full disk was meant to be told to the platform");
     std::fs::remove_file(&ballast).unwrap();
     assert!(telegram.until(PATIENCE, |telegram| telegram.deliveries(Some(7001)).pending == 0).await);
-    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "7001")]).await;
     for number in 0..40 {
         let text = rider.hears().await.event.text;
         assert_eq!(text.split(' ').next(), Some(number.to_string().as_str()));
     }
     drop(rider);
-    assert!(house.stop());
+    assert!(server.stop());
 }
 
 #[test]
 fn a_refused_dial_is_told_in_the_same_breath_as_its_upgrade() {
-    let house = House::open(&[]);
-    let address = house.url.trim_start_matches("http://").to_owned();
+    let server = TestServer::open(&[]);
+    let address = server.url.trim_start_matches("http://").to_owned();
     for _ in 0..10 {
         let mut dial = TcpStream::connect(&address).unwrap();
         dial.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -11,42 +11,42 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::house::House;
 use crate::receiver::Receiver;
 use crate::talk::{PATIENCE, Rider, provide_crypto};
+use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
-/// A house with a tenant, its program, an agent, and a receiver that can be wired.
-struct Scene {
-    house: House,
+/// A server with a tenant, its program, an agent, and a receiver that can be wired.
+struct Fixture {
+    server: TestServer,
     receiver: Receiver,
     heron: Value,
     token: String,
     client: reqwest::Client,
 }
 
-impl Scene {
+impl Fixture {
     async fn open(env: &[(&str, &str)]) -> Self {
         provide_crypto();
-        let house = House::open(env);
+        let server = TestServer::open(env);
         let receiver = Receiver::open().await;
-        house.does(&["tenant", "create", "acme"]);
-        let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
-        let own = house.does(&["client", "create", "--tenant", "acme"]);
-        let token = exchanges(&house, &own).await["access_token"].as_str().unwrap().to_owned();
-        Self { house, receiver, heron, token, client: reqwest::Client::new() }
+        server.does(&["tenant", "create", "acme"]);
+        let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+        let own = server.does(&["client", "create", "--tenant", "acme"]);
+        let token = exchanges(&server, &own).await["access_token"].as_str().unwrap().to_owned();
+        Self { server, receiver, heron, token, client: reqwest::Client::new() }
     }
 
     /// Makes a connector, healthy or not.
     fn wires(&self, name: &str, kind: &str, settings: &Value) {
-        let file = self.house.secret_file(&format!("{name}.json"), &settings.to_string());
+        let file = self.server.secret_file(&format!("{name}.json"), &settings.to_string());
         let words = ["connector", "create", name, "--tenant", "acme", "--kind", kind, "--force"];
-        self.house.does(&[&words[..], &["--settings", &file]].concat());
+        self.server.does(&[&words[..], &["--settings", &file]].concat());
     }
 
     /// The bytes as they are, under an idempotency key if there is one.
     async fn tells(&self, path: &str, body: impl Into<reqwest::Body>, key: Option<&str>) -> (u16, Value) {
-        let mut request = self.client.post(format!("{}{path}", self.house.url)).bearer_auth(&self.token);
+        let mut request = self.client.post(format!("{}{path}", self.server.url)).bearer_auth(&self.token);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
@@ -60,7 +60,7 @@ impl Scene {
     }
 
     async fn gets(&self, path: &str) -> (u16, Value) {
-        let request = self.client.get(format!("{}{path}", self.house.url)).bearer_auth(&self.token);
+        let request = self.client.get(format!("{}{path}", self.server.url)).bearer_auth(&self.token);
         let answer = request.send().await.unwrap();
         (answer.status().as_u16(), serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default())
     }
@@ -80,7 +80,7 @@ impl Scene {
     }
 
     fn has_not_panicked(&self) {
-        let log = self.house.log.lock().unwrap();
+        let log = self.server.log.lock().unwrap();
         let line = log.lines().find(|line| line.contains("panicked"));
         assert_eq!(line, None);
     }
@@ -93,7 +93,7 @@ fn envelope(dispatch: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_meant_is_refused_by_the_name_of_its_field_and_nothing_of_it_is_sent() {
-    let scene = Scene::open(&[]).await;
+    let fixture = Fixture::open(&[]).await;
     let long = "x".repeat(256 * 1024 + 1);
     let notify = |agent: &str, message: &str| json!({ "agent": agent, "message": message }).to_string();
     let with = |name: &str, value: Value| {
@@ -146,12 +146,12 @@ async fn what_cannot_be_meant_is_refused_by_the_name_of_its_field_and_nothing_of
         ("/v1/exchange", notify("heron", &long), too_long, "message"),
     ] {
         let shown: String = body.chars().take(200).collect();
-        let (heard, answer) = scene.tells(path, body, None).await;
+        let (heard, answer) = fixture.tells(path, body, None).await;
         assert_eq!((heard, &answer["code"]), (status, &json!(code)), "{path} {shown}: {answer}");
         assert_eq!(answer["field"].as_str().unwrap_or_default(), field, "{path} {shown}: {answer}");
     }
     for key in ["../../etc/passwd", "a/b", "", "x y", &"x".repeat(129)] {
-        let (status, answer) = scene.tells("/v1/notify", notify("heron", "hello"), Some(key)).await;
+        let (status, answer) = fixture.tells("/v1/notify", notify("heron", "hello"), Some(key)).await;
         assert_eq!((status, &answer["field"]), (422, &json!("Idempotency-Key")), "{key}");
     }
     let over = vec![b' '; 6 * 256 * 1024 + 64 * 1024 + 1];
@@ -159,31 +159,31 @@ async fn what_cannot_be_meant_is_refused_by_the_name_of_its_field_and_nothing_of
         let path = operation.path.replace("{token}", "unknown");
         // An unknown token is refused before the body is read.
         let expected = if operation.credential { 413 } else { 404 };
-        assert_eq!(scene.tells(&path, over.clone(), None).await.0, expected, "{path}");
+        assert_eq!(fixture.tells(&path, over.clone(), None).await.0, expected, "{path}");
     }
     for path in
         ["receipts/..%2F..%2Fetc", "receipts/%00", "exchanges/..%2fx", "agents/..%2F..%2Fx", "agents/%FF"]
     {
-        let (status, answer) = scene.gets(&format!("/v1/{path}")).await;
+        let (status, answer) = fixture.gets(&format!("/v1/{path}")).await;
         assert_eq!((status, &answer["code"]), (404, &json!("not_found")), "{path}");
     }
     // None of these requests was stored or delivered; the next valid one is.
-    assert_eq!(scene.gets("/v1/receipts").await, (200, json!({ "items": [] })));
-    assert_eq!(scene.gets("/v1/exchanges").await, (200, json!({ "items": [] })));
-    let mut rider = Rider::dial(&scene.house, &scene.heron, &[("post", "post")]).await;
+    assert_eq!(fixture.gets("/v1/receipts").await, (200, json!({ "items": [] })));
+    assert_eq!(fixture.gets("/v1/exchanges").await, (200, json!({ "items": [] })));
+    let mut rider = Rider::dial(&fixture.server, &fixture.heron, &[("post", "post")]).await;
     let longest = "é".repeat(128 * 1024);
-    assert_eq!(scene.posts("/v1/notify", &json!({ "agent": "heron", "message": longest })).await.0, 200);
+    assert_eq!(fixture.posts("/v1/notify", &json!({ "agent": "heron", "message": longest })).await.0, 200);
     assert!(rider.hears().await.event.text.ends_with(&longest));
     assert!(rider.has_heard_nothing());
-    scene.has_not_panicked();
+    fixture.has_not_panicked();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_that_nobody_knows_are_no_error_to_notify_and_one_to_every_other_verb() {
-    let scene = Scene::open(&[]).await;
+    let fixture = Fixture::open(&[]).await;
     for agent in ["stork", "../../etc/passwd", "inst_0", "heron/../heron", "stork@../x", "%00", "heron "] {
         let body = json!({ "agent": agent, "message": "hello" });
-        let (status, answer) = scene.posts("/v1/notify", &body).await;
+        let (status, answer) = fixture.posts("/v1/notify", &body).await;
         assert_eq!((status, &answer["dispatched"]), (200, &json!([])), "{agent}");
         let mut delivered = envelope("d-1");
         delivered["agent_id"] = agent.into();
@@ -192,7 +192,7 @@ async fn agents_that_nobody_knows_are_no_error_to_notify_and_one_to_every_other_
             asks.push(("/v1/exchange", body));
         }
         for (path, body) in asks {
-            let (status, answer) = scene.posts(path, &body).await;
+            let (status, answer) = fixture.posts(path, &body).await;
             assert_eq!((status, &answer["code"]), (404, &json!("delivery_failed")), "{path} {agent}");
             assert_eq!(answer["cause_kind"], "client_validation", "{path} {agent}");
         }
@@ -200,30 +200,30 @@ async fn agents_that_nobody_knows_are_no_error_to_notify_and_one_to_every_other_
     // A connector that was not named is not asked, and a path is not a connector name.
     for connectors in [json!([]), json!(["hooks"]), json!(["../relay"])] {
         let body = json!({ "agent": "heron", "message": "hello", "connectors": connectors });
-        assert_eq!(scene.posts("/v1/notify", &body).await.1["dispatched"], json!([]), "{connectors}");
+        assert_eq!(fixture.posts("/v1/notify", &body).await.1["dispatched"], json!([]), "{connectors}");
     }
     for name in ["../hooks", "a/b", "..", "", "relay", "a\nb"] {
         let words = ["connector", "create", name, "--tenant", "acme", "--kind", "noop"];
-        assert!(!scene.house.tries(&words).status.success(), "{name:?}");
+        assert!(!fixture.server.tries(&words).status.success(), "{name:?}");
     }
-    assert_eq!(scene.gets("/v1/receipts").await, (200, json!({ "items": [] })));
+    assert_eq!(fixture.gets("/v1/receipts").await, (200, json!({ "items": [] })));
     // A session whose name is a path is a conversation like any other.
-    let (_, told) = scene.posts("/v1/wake", &json!({ "agent": "heron@../../x", "context": "hello" })).await;
+    let (_, told) = fixture.posts("/v1/wake", &json!({ "agent": "heron@../../x", "context": "hello" })).await;
     assert_eq!(told["session_id"], "..-..-x", "{told}");
-    scene.has_not_panicked();
+    fixture.has_not_panicked();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_that_would_be_a_command_is_told_a_stock_agent_as_what_it_is() {
-    let scene = Scene::open(&[("POSTHOUSE_POST__PREAMBLE", "false")]).await;
+    let fixture = Fixture::open(&[("POSTHOUSE_POST__PREAMBLE", "false")]).await;
     for (message, key) in [("/status", "d-1"), ("good morning", "d-2")] {
         let body = json!({ "agent": "heron", "message": message, "from": "ci" }).to_string();
-        assert_eq!(scene.tells("/v1/notify", body, Some(key)).await.0, 200);
+        assert_eq!(fixture.tells("/v1/notify", body, Some(key)).await.0, 200);
     }
     // Not of our SDK: it says hello as stock agents do.
-    let address = scene.house.url.trim_start_matches("http://");
+    let address = fixture.server.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
-    let bearer = format!("Bearer {}", crate::matrix::gateway_token(&scene.heron));
+    let bearer = format!("Bearer {}", crate::matrix::gateway_token(&fixture.heron));
     request.headers_mut().insert("authorization", bearer.parse().unwrap());
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
@@ -245,5 +245,5 @@ async fn a_text_that_would_be_a_command_is_told_a_stock_agent_as_what_it_is() {
         }
     }
     assert_eq!(heard, ["[posthouse augment from ci]\n\n/status", "good morning"]);
-    scene.becomes("d-1", "acknowledged").await;
+    fixture.becomes("d-1", "acknowledged").await;
 }

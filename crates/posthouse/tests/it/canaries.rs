@@ -10,8 +10,8 @@ use serde_json::Value;
 use stand_ins::telegram::{Fault, FaultKind};
 
 use crate::cron::{Armer, Callback, ahead};
-use crate::house::{BINARY, House, files};
 use crate::talk::{Rider, is_told, make_bot, says, telegram};
+use crate::test_server::{BINARY, TestServer, files};
 use crate::tokens::{exchanges, refreshes};
 
 const TOKEN: &str = "7001:CANARY-bot-token";
@@ -20,21 +20,21 @@ const WEBHOOK_SECRET: &str = "CANARY_webhook_secret_0123456789";
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the_one_that_hands_it_out() {
     let telegram = telegram(&["7001:CANARY-bot-token@posty_bot"]).await;
-    let mut house = House::open(&[
+    let mut server = TestServer::open(&[
         ("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url()),
         ("POSTHOUSE_LOG__LEVEL", "trace"),
     ]);
-    let secret = house.secret_file("webhook-secret", WEBHOOK_SECRET);
-    house.does(&["tenant", "create", "acme"]);
-    let made = make_bot(&house, "7001", TOKEN, &["--mode", "webhook", "--webhook-secret-file", &secret]);
+    let secret = server.secret_file("webhook-secret", WEBHOOK_SECRET);
+    server.does(&["tenant", "create", "acme"]);
+    let made = make_bot(&server, "7001", TOKEN, &["--mode", "webhook", "--webhook-secret-file", &secret]);
     let mut answers = vec![made.to_string()];
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     let gateway_secret = heron["secret"].as_str().unwrap().to_owned();
-    let mut tokens = tokens_of(&house, &heron, &mut answers).await;
-    tokens.extend(fires_of(&house, &heron, &mut answers).await);
+    let mut tokens = tokens_of(&server, &heron, &mut answers).await;
+    tokens.extend(fires_of(&server, &heron, &mut answers).await);
 
     // A conversation, and everything that can go wrong with one.
-    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "7001")]).await;
     says(&telegram, 7001, 5, "good morning");
     let heard = rider.hears().await;
     answers.push(format!("{:?}", heard.event));
@@ -53,7 +53,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     answers.push(format!("{:?}", rider.sends("telegram", "7001", "99", "not there").await));
 
     let client = reqwest::Client::new();
-    let door = format!("{}/door/telegram/7001", house.url);
+    let door = format!("{}/door/telegram/7001", server.url);
     for (secret, body) in
         [("forged", "{}"), (WEBHOOK_SECRET, "not json"), (WEBHOOK_SECRET, "{\"update_id\":1}")]
     {
@@ -66,12 +66,12 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
             .unwrap();
         answers.push(format!("{:?} {}", answer.headers().clone(), answer.text().await.unwrap()));
     }
-    let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();
-    let metrics = client.get(format!("{}/metrics", house.url)).bearer_auth(&admin).send().await.unwrap();
+    let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap().trim().to_owned();
+    let metrics = client.get(format!("{}/metrics", server.url)).bearer_auth(&admin).send().await.unwrap();
     answers.push(metrics.text().await.unwrap());
 
     let entry = heard.entry.unwrap().to_string();
-    let backup = house.dir.path().join("house").join("backup.db");
+    let backup = server.dir.path().join("house").join("backup.db");
     for words in [
         vec!["message", "trace", &entry],
         vec!["message", "trace", "telegram:5:1"],
@@ -94,28 +94,28 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         vec!["inbox", "dead"],
         vec!["backup", backup.to_str().unwrap()],
     ] {
-        let output = house.tries(&words);
+        let output = server.tries(&words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         answers.push(String::from_utf8_lossy(&output.stdout).into_owned());
         answers.push(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     let printed = Command::new(BINARY)
         .args(["config", "print", "--config"])
-        .arg(house.folder().join("posthouse.toml"))
+        .arg(server.folder().join("posthouse.toml"))
         .output()
         .unwrap();
     answers.push(String::from_utf8_lossy(&printed.stdout).into_owned());
     drop(rider);
-    assert!(house.stop(), "a clean stop exits 0");
+    assert!(server.stop(), "a clean stop exits 0");
 
-    let log = house.log.lock().unwrap().clone();
+    let log = server.log.lock().unwrap().clone();
     assert!(log.len() > 1_000, "the log was meant to be talkative");
     assert!(
         !log.contains("loop has failed"),
         "a clean stop is no failure: {}",
         line_with(&log, "loop has failed")
     );
-    let vault_key = std::fs::read_to_string(house.folder().join("vault.key")).unwrap();
+    let vault_key = std::fs::read_to_string(server.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
     assert_eq!(tokens.len(), 20);
@@ -124,17 +124,17 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         for answer in &answers {
             assert!(!answer.contains(canary), "in an answer: {answer}");
         }
-        for (path, bytes) in files(&house.folder()) {
+        for (path, bytes) in files(&server.folder()) {
             if path.ends_with("vault.key") || path.ends_with("admin.token") {
                 continue;
             }
             assert!(!contains(&bytes, canary.as_bytes()), "in {}", path.display());
         }
     }
-    assert!(files(&house.folder()).iter().any(|(path, _)| path.ends_with("backup.db")));
+    assert!(files(&server.folder()).iter().any(|(path, _)| path.ends_with("backup.db")));
     // Signing keys are generated by the server, so they are found by how they begin.
     for (beginning, text) in PRIVATE_KEYS {
-        for (path, bytes) in files(&house.folder()) {
+        for (path, bytes) in files(&server.folder()) {
             assert!(!contains(&bytes, beginning), "in {}", path.display());
             assert!(!contains(&bytes, text.as_bytes()), "in {}", path.display());
         }
@@ -156,26 +156,26 @@ const PRIVATE_KEYS: [(&[u8], &str); 2] = [
 
 /// Everything that can be presented at the HTTP doors, each after it was presented there and elsewhere.
 /// What refuses it goes to `answers`.
-async fn tokens_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
+async fn tokens_of(server: &TestServer, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut tokens: Vec<String> =
         ["client_secret", "access_token", "refresh_token"].map(|name| text(&heron[name])).to_vec();
-    let own = house.does(&["client", "create", "--tenant", "acme"]);
+    let own = server.does(&["client", "create", "--tenant", "acme"]);
     tokens.push(text(&own["client_secret"]));
-    let granted = exchanges(house, &own).await;
+    let granted = exchanges(server, &own).await;
     tokens.push(text(&granted["access_token"]));
-    let refreshed = refreshes(house, &tokens[2]).await.1;
+    let refreshed = refreshes(server, &tokens[2]).await.1;
     tokens.extend(["access_token", "refresh_token"].map(|name| text(&refreshed[name])));
-    let anew = house.does(&["client", "create", "--tenant", "acme", "--agent", "heron", "--login"]);
+    let anew = server.does(&["client", "create", "--tenant", "acme", "--agent", "heron", "--login"]);
     tokens.extend(["access_token", "refresh_token"].map(|name| text(&anew[name])));
     tokens.push(text(
-        &house.does(&["client", "create", "--tenant", "acme", "--agent", "heron"])["client_secret"],
+        &server.does(&["client", "create", "--tenant", "acme", "--agent", "heron"])["client_secret"],
     ));
     let client = reqwest::Client::new();
     for token in &tokens {
-        answers.push(refreshes_in_vain(house, token).await);
+        answers.push(refreshes_in_vain(server, token).await);
         for path in ["admin/agents", "metrics", "relay", "oauth/token"] {
-            let request = client.post(format!("{}/{path}", house.url)).bearer_auth(token);
+            let request = client.post(format!("{}/{path}", server.url)).bearer_auth(token);
             let answer = request.form(&[("client_id", token)]).send().await.unwrap();
             assert!(!answer.status().is_success(), "{path}");
             answers.push(answer.text().await.unwrap());
@@ -186,20 +186,22 @@ async fn tokens_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> V
 
 /// The proofs of fires and the secrets behind them: tokens that an agent took and refused, the key of a
 /// job, a scheduler's secret and a stamp under it. Everything the cron doors say goes to `answers`.
-async fn fires_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
+async fn fires_of(server: &TestServer, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
     let callback = Callback::open().await;
-    let armer = Armer::new(house, heron, callback.of("heron")).await;
+    let armer = Armer::new(server, heron, callback.of("heron")).await;
     let mut refusing = armer.clone();
     refusing.callback.push_str("/nowhere");
-    answers.push(armer.arms(&armer.wish("taken", &ahead(Duration::ZERO))).await.to_string());
-    answers.push(refusing.arms(&refusing.wish("refused", &ahead(Duration::ZERO))).await.to_string());
-    let keyed =
-        Provision { proof: FireProof::PerJobKey, ..armer.wish("keyed", &ahead(Duration::from_secs(3600))) };
+    answers.push(armer.arms(&armer.provision("taken", &ahead(Duration::ZERO))).await.to_string());
+    answers.push(refusing.arms(&refusing.provision("refused", &ahead(Duration::ZERO))).await.to_string());
+    let keyed = Provision {
+        proof: FireProof::PerJobKey,
+        ..armer.provision("keyed", &ahead(Duration::from_secs(3600)))
+    };
     let cron_key = armer.arms(&keyed).await["cron_key"].as_str().unwrap().to_owned();
-    let scheduler = house.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
+    let scheduler = server.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
     let call = "{\"instance_id\":\"x\",\"job_id\":\"x\",\"schedule_id\":\"x\"}";
     let stamp = Stamp::make(&Secret::new(&*scheduler), Timepiece::wall().now().seconds(), call.as_bytes());
-    let relay = reqwest::Client::new().post(format!("{}/api/agent-cron/relay", house.url)).body(call);
+    let relay = reqwest::Client::new().post(format!("{}/api/agent-cron/relay", server.url)).body(call);
     answers.push(relay.header(SIGNATURE, stamp.header()).send().await.unwrap().text().await.unwrap());
     let fires = callback.called(2).await;
     for what in ["list", "history", "history?job_id=taken"] {
@@ -211,8 +213,8 @@ async fn fires_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> Ve
 }
 
 /// The answer of one that is not refreshed, or of one that is, whose fresh tokens are of no interest.
-async fn refreshes_in_vain(house: &House, token: &str) -> String {
-    let (status, answer) = refreshes(house, token).await;
+async fn refreshes_in_vain(server: &TestServer, token: &str) -> String {
+    let (status, answer) = refreshes(server, token).await;
     if status == 200 { String::new() } else { answer.to_string() }
 }
 

@@ -6,10 +6,10 @@ use std::process::Command;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::{Value, json};
 
-use crate::house::{BINARY, House, files};
 use crate::matrix::basic;
 use crate::receiver::{MANNERS, Receiver};
 use crate::talk::{Rider, provide_crypto};
+use crate::test_server::{BINARY, TestServer, files};
 use crate::tokens::exchanges;
 
 const AUTHORIZATION: &str = "Bearer CANARY-of-the-authorization";
@@ -73,15 +73,15 @@ pub fn signature(secret: &str, body: &str) -> String {
 async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_other_answer() {
     provide_crypto();
     let receiver = Receiver::open().await;
-    let mut house = House::open(&[
+    let mut server = TestServer::open(&[
         ("POSTHOUSE_LOG__LEVEL", "trace"),
         ("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8"),
     ]);
-    house.does(&["tenant", "create", "acme"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
-    let own = house.does(&["client", "create", "--tenant", "acme"]);
-    let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();
-    let mut asker = Asker { url: house.url.clone(), client: reqwest::Client::new(), answers: Vec::new() };
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let own = server.does(&["client", "create", "--tenant", "acme"]);
+    let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap().trim().to_owned();
+    let mut asker = Asker { url: server.url.clone(), client: reqwest::Client::new(), answers: Vec::new() };
 
     // Connectors: one that works, and some whose secrets are wrong in every possible way.
     let mut agents: Value =
@@ -114,13 +114,13 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
     assert_eq!(asker.asks(request).await.0, 201, "{:?}", asker.answers.last());
 
     // Every credential that opens the post, and everything they can do there.
-    let granted = text(&exchanges(&house, &own).await, "access_token");
-    let herons = text(&exchanges(&house, &heron).await, "access_token");
+    let granted = text(&exchanges(&server, &own).await, "access_token");
+    let herons = text(&exchanges(&server, &heron).await, "access_token");
     let operator = asker.post("/admin/tenants/acme/token").bearer_auth(&admin).send().await.unwrap();
     let operator: Value = serde_json::from_str(&operator.text().await.unwrap()).unwrap();
     let operator = text(&operator, "access_token");
     let by_credential = basic(&text(&own, "client_id"), &text(&own, "client_secret"));
-    let rider = Rider::dial(&house, &heron, &[("post", "post")]).await;
+    let rider = Rider::dial(&server, &heron, &[("post", "post")]).await;
     let headers = [format!("Bearer {granted}"), by_credential.clone(), format!("Bearer {operator}")];
     for (number, agent) in MANNERS.iter().chain(&["gone", "heron", "nobody"]).enumerate() {
         asker.writes(agent, &headers[number % headers.len()]).await;
@@ -132,7 +132,7 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
     let request = asker.post("/v1/exchange").bearer_auth(&granted).json(&ask);
     assert_eq!(asker.asks(request).await.0, 202);
     let call = receiver.called(|call| call.body["meta"]["correlation_id"] == "q-1").await;
-    let path = call.reply_to().unwrap().strip_prefix(&house.url).unwrap().to_owned();
+    let path = call.reply_to().unwrap().strip_prefix(&server.url).unwrap().to_owned();
     assert_eq!(call.headers["authorization"], AUTHORIZATION);
     let good = json!({ "correlation_id": "q-1", "agent_id": "good", "content": "yes" }).to_string();
     let other = good.replace("q-1", "q-2");
@@ -202,7 +202,7 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
     let metrics = asker.get("/metrics").bearer_auth(&admin);
     assert_eq!(asker.asks(metrics).await.0, 200);
 
-    let backup = house.folder().join("backup.db");
+    let backup = server.folder().join("backup.db");
     for words in [
         &["connector", "list"][..],
         &["connector", "show", "hooks", "--tenant", "acme"],
@@ -223,7 +223,7 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
             let output = Command::new(BINARY)
                 .args(json)
                 .arg("--dir")
-                .arg(house.folder())
+                .arg(server.folder())
                 .args(words)
                 .output()
                 .unwrap();
@@ -233,20 +233,20 @@ async fn no_secret_of_the_post_is_in_any_log_error_metric_trace_receipt_file_or_
             asker.answers.push(said);
         }
     }
-    let checked = house.tries(&["connector", "check", "hooks", "--tenant", "acme"]);
+    let checked = server.tries(&["connector", "check", "hooks", "--tenant", "acme"]);
     asker.answers.push(String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned());
     drop(rider);
     // While the server runs, because the write-ahead log disappears at a clean end; and again after it.
-    let mut kept = files(&house.folder());
+    let mut kept = files(&server.folder());
     assert!(kept.iter().any(|(path, _)| path.to_string_lossy().ends_with("-wal")));
-    assert!(house.stop(), "a clean stop exits 0");
-    kept.extend(files(&house.folder()));
+    assert!(server.stop(), "a clean stop exits 0");
+    kept.extend(files(&server.folder()));
     kept.retain(|(path, _)| !path.ends_with("admin.token") && !path.ends_with("vault.key"));
 
     // Lossy decoding hides nothing, because all searched secrets are ASCII.
     let kept: Vec<_> =
         kept.into_iter().map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned())).collect();
-    let log = house.log.lock().unwrap().clone();
+    let log = server.log.lock().unwrap().clone();
     assert!(log.len() > 10_000 && log.contains("TRACE"), "the log was meant to be talkative");
     assert!(!log.contains("panicked"), "{}", line_with(&log, "panicked"));
     for secret in &secrets {

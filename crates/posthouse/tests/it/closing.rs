@@ -15,17 +15,17 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::house::{BINARY, House};
 use crate::talk::{PATIENCE, make_bot, says, telegram};
+use crate::test_server::{BINARY, TestServer};
 
-/// A socket as the house has it, with no agent behind it that would tidy up.
-struct Line(WebSocketStream<TcpStream>);
+/// A socket as the server has it, with no agent behind it that would tidy up.
+struct AgentSocket(WebSocketStream<TcpStream>);
 
-impl Line {
-    async fn dial(house: &House, agent: &Value) -> Self {
+impl AgentSocket {
+    async fn dial(server: &TestServer, agent: &Value) -> Self {
         let gateway = GatewayId::new(agent["gateway_id"].as_str().unwrap());
         let token = token::mint(&gateway, &Secret::new(agent["secret"].as_str().unwrap()), 0, 0);
-        let address = house.url.trim_start_matches("http://");
+        let address = server.url.trim_start_matches("http://");
         let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
         request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
         let stream = TcpStream::connect(address).await.unwrap();
@@ -68,13 +68,14 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_house_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_agent_owes_an_ack() {
+async fn a_server_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_agent_owes_an_ack() {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
-    let mut house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-    house.does(&["tenant", "create", "acme"]);
-    make_bot(&house, "7001", "7001:token", &[]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
-    let mut line = Line::dial(&house, &heron).await;
+    let mut server =
+        TestServer::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    server.does(&["tenant", "create", "acme"]);
+    make_bot(&server, "7001", "7001:token", &[]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    let mut line = AgentSocket::dial(&server, &heron).await;
     says(&telegram, 7001, 5, "are you there");
     let heard = line.hears().await;
     assert_eq!(heard["event"]["text"], "are you there");
@@ -83,21 +84,21 @@ async fn a_house_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_age
     line.says(json!({"type": "outbound", "requestId": "r1", "action": action})).await;
     assert!(telegram.until(PATIENCE, |telegram| telegram.hanging() == 1).await);
 
-    let stopping = tokio::task::spawn_blocking(move || (house.stops_within(PATIENCE), house));
+    let stopping = tokio::task::spawn_blocking(move || (server.stops_within(PATIENCE), server));
     assert_eq!(line.close_code().await, 1012);
-    let (clean, mut house) = stopping.await.unwrap();
+    let (clean, mut server) = stopping.await.unwrap();
     assert!(clean, "a clean stop exits 0");
 
     // What was not acknowledged is still there.
-    house.start();
-    let again = Line::dial(&house, &heron).await.hears().await;
+    server.start();
+    let again = AgentSocket::dial(&server, &heron).await.hears().await;
     assert_eq!((&again["event"]["text"], &again["bufferId"]), (&heard["event"]["text"], &heard["bufferId"]));
 }
 
 #[test]
 fn a_serving_process_leaves_no_core_dump() {
-    let house = House::open(&[]);
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", house.pid())).unwrap();
+    let server = TestServer::open(&[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     let words: Vec<&str> = core.split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{core}");

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-use crate::house::House;
 use crate::talk::{Rider, provide_crypto};
+use crate::test_server::TestServer;
 
 /// Far past anything but a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Idle connections of a test stay.
 const PATIENT: (&str, &str) = ("POSTHOUSE_SERVER__HEADER_TIMEOUT", "10m");
 
-fn connect(house: &House) -> TcpStream {
-    let stream = TcpStream::connect(house.url.trim_start_matches("http://")).unwrap();
+fn connect(server: &TestServer) -> TcpStream {
+    let stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
@@ -39,16 +39,16 @@ const UPGRADE: &str = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocke
 
 #[test]
 fn at_the_connection_limit_health_and_admin_answer_others_hear_503_and_a_relay_upgrade_1013() {
-    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3"), PATIENT]);
-    let held: Vec<TcpStream> = (0..3).map(|_| connect(&house)).collect();
-    assert!(asked(connect(&house), "/healthz", "").starts_with("HTTP/1.1 200"));
-    assert!(asked(connect(&house), "/readyz", "").starts_with("HTTP/1.1 200"));
-    assert!(asked(connect(&house), "/admin/tenants", "").starts_with("HTTP/1.1 401"));
-    house.does(&["tenant", "create", "acme"]);
-    let refused = asked(connect(&house), "/v1/agents", "");
+    let server = TestServer::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS", "3"), PATIENT]);
+    let held: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
+    assert!(asked(connect(&server), "/healthz", "").starts_with("HTTP/1.1 200"));
+    assert!(asked(connect(&server), "/readyz", "").starts_with("HTTP/1.1 200"));
+    assert!(asked(connect(&server), "/admin/tenants", "").starts_with("HTTP/1.1 401"));
+    server.does(&["tenant", "create", "acme"]);
+    let refused = asked(connect(&server), "/v1/agents", "");
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("at_capacity"), "{refused}");
     assert!(refused.contains("retry-after: 5"), "{refused}");
-    let mut socket = connect(&house);
+    let mut socket = connect(&server);
     let dial = format!("GET /relay HTTP/1.1\r\nhost: localhost\r\n{UPGRADE}\r\n");
     socket.write_all(dial.as_bytes()).unwrap();
     let mut heard = Vec::new();
@@ -65,13 +65,13 @@ fn at_the_connection_limit_health_and_admin_answer_others_hear_503_and_a_relay_u
 
 #[tokio::test]
 async fn an_address_that_holds_its_share_before_authentication_leaves_room_for_others() {
-    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS_PER_ADDRESS", "3"), PATIENT]);
-    let held: Vec<TcpStream> = (0..3).map(|_| connect(&house)).collect();
-    let refused = asked(connect(&house), "/v1/agents", "");
+    let server = TestServer::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS_PER_ADDRESS", "3"), PATIENT]);
+    let held: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
+    let refused = asked(connect(&server), "/v1/agents", "");
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("at_capacity"), "{refused}");
     let elsewhere = TcpSocket::new_v4().unwrap();
     elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    let address = house.url.trim_start_matches("http://").parse().unwrap();
+    let address = server.url.trim_start_matches("http://").parse().unwrap();
     let elsewhere = elsewhere.connect(address).await.unwrap().into_std().unwrap();
     elsewhere.set_nonblocking(false).unwrap();
     elsewhere.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -82,19 +82,19 @@ async fn an_address_that_holds_its_share_before_authentication_leaves_room_for_o
 #[tokio::test(flavor = "multi_thread")]
 async fn long_polls_of_one_credential_shut_out_neither_health_nor_another_tenant() {
     provide_crypto();
-    let house = House::open(&[
+    let server = TestServer::open(&[
         ("POSTHOUSE_SERVER__MAX_CONNECTIONS", "40"),
         ("POSTHOUSE_SERVER__MAX_CONNECTIONS_PER_PRINCIPAL", "4"),
     ]);
     let agent = |tenant: &str| {
-        house.does(&["tenant", "create", tenant]);
-        house.does(&["agent", "create", "heron", "--tenant", tenant])
+        server.does(&["tenant", "create", tenant]);
+        server.does(&["agent", "create", "heron", "--tenant", tenant])
     };
     let (acme, zen) = (agent("acme"), agent("zen"));
     let client = reqwest::Client::new();
     let ask = |agent: &Value, path: &str, body: Value| {
         let token = agent["access_token"].as_str().unwrap();
-        client.post(format!("{}{path}", house.url)).bearer_auth(token).json(&body).send()
+        client.post(format!("{}{path}", server.url)).bearer_auth(token).json(&body).send()
     };
     // Nobody answers, so each of them waits.
     let question = json!({ "agent": "heron", "message": "are you there?", "wait": 60, "timeout": 60 });
@@ -105,7 +105,7 @@ async fn long_polls_of_one_credential_shut_out_neither_health_nor_another_tenant
     let first = polls.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(first.status().as_u16(), 503);
     assert_eq!(first.json::<Value>().await.unwrap()["code"], "too_many_connections");
-    assert!(asked(connect(&house), "/healthz", "").starts_with("HTTP/1.1 200"));
+    assert!(asked(connect(&server), "/healthz", "").starts_with("HTTP/1.1 200"));
     let told = ask(&zen, "/v1/notify", json!({ "agent": "heron", "message": "hello" })).await.unwrap();
     assert_eq!(told.status().as_u16(), 200);
     assert_eq!(polls.len(), 4, "the others still wait");
@@ -113,8 +113,8 @@ async fn long_polls_of_one_credential_shut_out_neither_health_nor_another_tenant
 
 #[test]
 fn a_socket_that_sends_and_never_reads_is_ended() {
-    let house = House::open(&[("POSTHOUSE_SERVER__WRITE_TIMEOUT", "1s")]);
-    let mut stream = connect(&house);
+    let server = TestServer::open(&[("POSTHOUSE_SERVER__WRITE_TIMEOUT", "1s")]);
+    let mut stream = connect(&server);
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     let requests = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
     let ended = loop {
@@ -127,16 +127,16 @@ fn a_socket_that_sends_and_never_reads_is_ended() {
 
 #[test]
 fn the_open_file_limit_is_stated_and_at_the_limit_nothing_hangs() {
-    let house = House::open(&[PATIENT]);
+    let server = TestServer::open(&[PATIENT]);
     // The log is read by a thread of its own, which may be behind the word that the server is ready.
-    while !house.log.lock().unwrap().contains("open_files=") {
+    while !server.log.lock().unwrap().contains("open_files=") {
         std::thread::yield_now();
     }
-    let pid = Pid::from_raw(house.pid().try_into().unwrap()).unwrap();
-    let open = std::fs::read_dir(format!("/proc/{}/fd", house.pid())).unwrap().count() as u64;
+    let pid = Pid::from_raw(server.pid().try_into().unwrap()).unwrap();
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count() as u64;
     let tight = Rlimit { current: Some(open + 4), maximum: Some(open + 4) };
     prlimit(Some(pid), Resource::Nofile, tight).unwrap();
-    let mut held: Vec<TcpStream> = (0..40).map(|_| connect(&house)).collect();
+    let mut held: Vec<TcpStream> = (0..40).map(|_| connect(&server)).collect();
     // Those for whom no file was left are closed; whoever got one waits for us to speak.
     let mut closed = 0;
     for stream in held.drain(4..).rev() {
@@ -146,7 +146,7 @@ fn the_open_file_limit_is_stated_and_at_the_limit_nothing_hangs() {
     }
     assert!(closed > 0, "the limit was never reached");
     drop(held);
-    while !asked(connect(&house), "/healthz", "").starts_with("HTTP/1.1 200") {
+    while !asked(connect(&server), "/healthz", "").starts_with("HTTP/1.1 200") {
         std::thread::yield_now();
     }
 }
@@ -154,12 +154,12 @@ fn the_open_file_limit_is_stated_and_at_the_limit_nothing_hangs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_of_an_agent_counts_against_the_agent_and_not_against_the_address() {
     provide_crypto();
-    let house = House::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS_PER_ADDRESS", "2")]);
-    house.does(&["tenant", "create", "acme"]);
+    let server = TestServer::open(&[("POSTHOUSE_SERVER__MAX_CONNECTIONS_PER_ADDRESS", "2")]);
+    server.does(&["tenant", "create", "acme"]);
     let mut riders = Vec::new();
     for name in ["heron", "otter", "robin", "finch"] {
-        let agent = house.does(&["agent", "create", name, "--tenant", "acme"]);
-        riders.push(Rider::dial(&house, &agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
+        let agent = server.does(&["agent", "create", name, "--tenant", "acme"]);
+        riders.push(Rider::dial(&server, &agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
     }
-    assert!(asked(connect(&house), "/v1/agents", "").starts_with("HTTP/1.1 401"));
+    assert!(asked(connect(&server), "/v1/agents", "").starts_with("HTTP/1.1 401"));
 }

@@ -15,8 +15,8 @@ use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use stand_ins::telegram::{Filter, Injection, RowKind, StandInBot, TelegramStandIn};
 
-use crate::house::House;
 use crate::talk::{make_bot, provide_crypto};
+use crate::test_server::TestServer;
 use stepping::SteppingClock;
 
 const CHATS: i64 = 8;
@@ -54,7 +54,7 @@ struct Tally {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_house_is_killed() {
+async fn nothing_acknowledged_is_lost_and_nothing_is_done_twice_whenever_the_server_is_killed() {
     let tally = kill_under_load(None).await;
     assert_eq!(tally.confirmed, tally.said);
     assert_eq!((tally.lost, tally.handled_twice, tally.untrue, tally.cut_off_twice), (0, 0, 0, 0));
@@ -87,20 +87,20 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
     let mut env = vec![("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", telegram.base_url())];
     env.extend(clock.iter().flat_map(SteppingClock::environment));
     let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut house = House::open(&env);
-    house.does(&["tenant", "create", "acme"]);
-    make_bot(&house, "7001", "7001:crash-test-token", &["--mode", "webhook"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    let mut server = TestServer::open(&env);
+    server.does(&["tenant", "create", "acme"]);
+    make_bot(&server, "7001", "7001:crash-test-token", &["--mode", "webhook"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     // One message waits through all of it for an agent that dials in at the end.
-    make_bot(&house, "7002", "7002:sleeper-test-token", &["--mode", "webhook"]);
-    let sleeper = house.does(&["agent", "create", "sleeper", "--tenant", "acme", "--bot", "telegram:7002"]);
+    make_bot(&server, "7002", "7002:sleeper-test-token", &["--mode", "webhook"]);
+    let sleeper = server.does(&["agent", "create", "sleeper", "--tenant", "acme", "--bot", "telegram:7002"]);
     telegram.inject(Injection::text(99, "good morning").to_bot(7002)).unwrap();
     let taken = |telegram: &TelegramStandIn| telegram.deliveries(Some(7002)).confirmed.len() == 1;
     assert!(telegram.until(PATIENCE, taken).await, "the first message is taken");
 
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (leave, left) = tokio::sync::oneshot::channel::<()>();
-    let agent = tokio::spawn(run_agent(house.url.clone(), heron, Arc::clone(&seen), left));
+    let agent = tokio::spawn(run_agent(server.url.clone(), heron, Arc::clone(&seen), left));
     let (enough, mut stop_talking) = tokio::sync::watch::channel(false);
     let talking = tokio::spawn({
         let (telegram, seen) = (Arc::clone(&telegram), Arc::clone(&seen));
@@ -132,13 +132,13 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
             wait(&seen, |seen| seen.handled.len() >= wanted + 5).await;
         }
         tokio::time::sleep(Duration::from_micros(dice.below(3000) as u64)).await;
-        house.kill();
+        server.kill();
         if let Some(clock) = &clock {
             // The machine boots with a clock that is far behind, takes messages, and falls once more; it comes
             // back with the right time.
             clock.set_behind(&mut dice);
-            house.start();
-            let made = house.does(&["tenant", "create", &format!("behind-{kill}")]);
+            server.start();
+            let made = server.does(&["tenant", "create", &format!("behind-{kill}")]);
             let week_ago = Timepiece::wall().now() - Duration::from_secs(7 * 24 * 3600);
             let created = made["created_at"].as_str().expect("a tenant says when it was made");
             assert!(*created < *week_ago.to_string(), "the server's clock is behind: {created}");
@@ -146,10 +146,10 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
             let more =
                 |telegram: &TelegramStandIn| telegram.deliveries(Some(7001)).confirmed.len() >= confirmed + 5;
             assert!(telegram.until(PATIENCE, more).await, "nothing is taken while the clock is behind");
-            house.kill();
+            server.kill();
             clock.set(0);
         }
-        house.start();
+        server.start();
         if (kill + 1) % 20 == 0 {
             println!("{} kills, {} messages handled", kill + 1, seen.lock().unwrap().handled.len());
         }
@@ -165,7 +165,7 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
     .await;
     leave.send(()).unwrap();
     agent.await.unwrap();
-    assert_eq!(first_message(house.url.clone(), &sleeper).await, "good morning");
+    assert_eq!(first_message(server.url.clone(), &sleeper).await, "good morning");
 
     let confirmed = telegram.deliveries(Some(7001)).confirmed.len() as u64;
     let seen = seen.lock().unwrap();
@@ -196,7 +196,7 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
         tally.cut_off_twice,
     );
     drop(seen);
-    house.kill();
+    server.kill();
     tally
 }
 
@@ -204,7 +204,7 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
 async fn first_message(url: String, agent: &serde_json::Value) -> String {
     let text = |name: &str| agent[name].as_str().unwrap().to_owned();
     let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")))
-        .fronting([posthouse_agent::Identity::new("telegram", "7002")]);
+        .fronting([posthouse_agent::BotIdentity::new("telegram", "7002")]);
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let running = Agent::builder(WebSocketTransport::new(settings).unwrap())
         .on_message(move |message: Message, _conversation: Conversation| {
@@ -228,7 +228,7 @@ async fn run_agent(
 ) {
     let text = |name: &str| heron[name].as_str().unwrap().to_owned();
     let settings = Settings::new(url, text("gateway_id").as_str(), Secret::new(text("secret")))
-        .fronting([posthouse_agent::Identity::new("telegram", "7001")]);
+        .fronting([posthouse_agent::BotIdentity::new("telegram", "7001")]);
     Agent::builder(WebSocketTransport::new(settings).unwrap())
         .on_message(move |message: Message, conversation: Conversation| {
             let seen = Arc::clone(&seen);

@@ -14,8 +14,8 @@ use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::house::House;
 use crate::talk::PATIENCE;
+use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
 /// One call that came in.
@@ -117,7 +117,7 @@ async fn take(State(book): State<Arc<Book>>, request: Request) -> Response {
 /// Client with which an agent arms its jobs.
 #[derive(Clone)]
 pub struct Armer {
-    house: String,
+    server: String,
     pub token: String,
     pub callback: String,
     client: reqwest::Client,
@@ -125,14 +125,14 @@ pub struct Armer {
 
 impl Armer {
     /// As the client that `agent create` printed; called back at `callback`.
-    pub async fn new(house: &House, agent: &Value, callback: String) -> Self {
-        let token = exchanges(house, agent).await["access_token"].as_str().unwrap().to_owned();
+    pub async fn new(server: &TestServer, agent: &Value, callback: String) -> Self {
+        let token = exchanges(server, agent).await["access_token"].as_str().unwrap().to_owned();
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
-        Self { house: house.url.clone(), token, callback, client }
+        Self { server: server.url.clone(), token, callback, client }
     }
 
     /// An arm request for that time, with default fields.
-    pub fn wish(&self, job: &str, fire_at: &FireAt) -> Provision {
+    pub fn provision(&self, job: &str, fire_at: &FireAt) -> Provision {
         Provision {
             job: job.into(),
             fire_at: fire_at.clone(),
@@ -146,7 +146,7 @@ impl Armer {
 
     /// The answer, or none if the server ended before it answered.
     pub async fn posts(&self, verb: &str, body: &Value) -> Option<(u16, Value)> {
-        let url = format!("{}/api/agent-cron/{verb}", self.house);
+        let url = format!("{}/api/agent-cron/{verb}", self.server);
         let request = self.client.post(url).bearer_auth(&self.token).body(body.to_string());
         let answer = request.send().await.ok()?;
         let status = answer.status().as_u16();
@@ -154,7 +154,7 @@ impl Armer {
     }
 
     pub async fn asks(&self, what: &str) -> (u16, Value) {
-        let url = format!("{}/api/agent-cron/{what}", self.house);
+        let url = format!("{}/api/agent-cron/{what}", self.server);
         let answer = self.client.get(url).bearer_auth(&self.token).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
     }

@@ -10,8 +10,8 @@ use posthouse_wire::cron::audience;
 use serde_json::Value;
 
 use crate::cron::{Armer, Callback, ahead};
-use crate::house::House;
 use crate::talk::{PATIENCE, provide_crypto};
+use crate::test_server::TestServer;
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -21,9 +21,9 @@ async fn keys(url: &str) -> KeySet {
     KeySet::read(&answer.bytes().await.unwrap()).unwrap()
 }
 
-fn make_agent(house: &House) -> (Value, String) {
-    house.does(&["tenant", "create", "acme"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+fn make_agent(server: &TestServer) -> (Value, String) {
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
     let instance = heron["instance_id"].as_str().unwrap().to_owned();
     (heron, instance)
 }
@@ -42,12 +42,12 @@ async fn until_listed(armer: &Armer, is_so: impl Fn(&[Value]) -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_methods_and_bodies_over_the_size_are_refused_at_every_cron_door() {
     provide_crypto();
-    let house = House::open(&[]);
-    let (heron, _) = make_agent(&house);
-    let armer = Armer::new(&house, &heron, "http://127.0.0.1:9".to_owned()).await;
+    let server = TestServer::open(&[]);
+    let (heron, _) = make_agent(&server);
+    let armer = Armer::new(&server, &heron, "http://127.0.0.1:9".to_owned()).await;
     let client = reqwest::Client::new();
     let asks = async |method: Method, path: &str, body: Vec<u8>| {
-        let request = client.request(method, format!("{}{path}", house.url)).bearer_auth(&armer.token);
+        let request = client.request(method, format!("{}{path}", server.url)).bearer_auth(&armer.token);
         // Somebody who does not even claim to sign is refused before the body is read.
         let request = request.header("x-posthouse-signature", format!("t=1,v1={}", "0".repeat(64)));
         let answer = request.body(body).send().await.unwrap();
@@ -76,57 +76,57 @@ async fn wrong_methods_and_bodies_over_the_size_are_refused_at_every_cron_door()
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_path_the_issuer_and_the_address_of_the_keys_contain_it() {
     provide_crypto();
-    let mut house = House::open(&[]);
-    let bare = house.url.clone();
-    house.stop();
-    house.moves_to(&format!("{bare}/inn"));
-    let (heron, instance) = make_agent(&house);
+    let mut server = TestServer::open(&[]);
+    let bare = server.url.clone();
+    server.stop();
+    server.moves_to(&format!("{bare}/inn"));
+    let (heron, instance) = make_agent(&server);
     let jwks = format!("{bare}/inn/.well-known/jwks.json");
-    assert_eq!(heron["cron"]["cron.chronos.portal_url"], house.url);
+    assert_eq!(heron["cron"]["cron.chronos.portal_url"], server.url);
     assert_eq!(heron["cron"]["cron.chronos.nas_jwks_url"], jwks);
     let keys = keys(&jwks).await;
     let above = reqwest::get(format!("{bare}/.well-known/jwks.json")).await.unwrap();
     assert_eq!(above.status().as_u16(), 404);
 
     let callback = Callback::open().await;
-    let armer = Armer::new(&house, &heron, callback.of("heron")).await;
-    armer.arms(&armer.wish("job", &ahead(SOON))).await;
+    let armer = Armer::new(&server, &heron, callback.of("heron")).await;
+    armer.arms(&armer.provision("job", &ahead(SOON))).await;
     let calls = callback.called(1).await;
     let taken = |issuer: &str| {
         let now = Timepiece::wall().now();
         judge(calls[0].token(), &audience(&instance.as_str().into()), &keys, Some(issuer), now).is_some()
     };
-    assert!(taken(&house.url));
+    assert!(taken(&server.url));
     // To the letter, as stock agents compare it.
     assert!(!taken(&bare) && !taken(&format!("{bare}/inn/")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_house_opened_on_a_backup_still_fires_what_was_armed() {
+async fn a_server_opened_on_a_backup_still_fires_what_was_armed() {
     provide_crypto();
-    let mut house = House::open(&[]);
-    let (heron, instance) = make_agent(&house);
+    let mut server = TestServer::open(&[]);
+    let (heron, instance) = make_agent(&server);
     let callback = Callback::open().await;
-    let armer = Armer::new(&house, &heron, callback.of("heron")).await;
-    let published = keys(&format!("{}/.well-known/jwks.json", house.url)).await;
-    armer.arms(&armer.wish("taken", &ahead(Duration::ZERO))).await;
+    let armer = Armer::new(&server, &heron, callback.of("heron")).await;
+    let published = keys(&format!("{}/.well-known/jwks.json", server.url)).await;
+    armer.arms(&armer.provision("taken", &ahead(Duration::ZERO))).await;
     callback.called(1).await;
     let due = ahead(Duration::from_secs(4));
-    armer.arms(&armer.wish("kept", &due)).await;
-    let _ = armer.arms(&armer.wish("cancelled", &due)).await;
+    armer.arms(&armer.provision("kept", &due)).await;
+    let _ = armer.arms(&armer.provision("cancelled", &due)).await;
     armer.cancels("cancelled").await;
     // The copy is of a moment at which the first fire's end is recorded.
     until_listed(&armer, |listed| listed.iter().all(|armed| armed["job_id"] == "kept")).await;
 
-    let copy = house.dir.path().join("copy");
+    let copy = server.dir.path().join("copy");
     std::fs::create_dir(&copy).unwrap();
-    house.does(&["backup", copy.join("ledger.db").to_str().unwrap()]);
-    house.kill();
+    server.does(&["backup", copy.join("ledger.db").to_str().unwrap()]);
+    server.kill();
     // What a backup does not hold is kept by hand, as the guide says.
     for name in ["posthouse.toml", "vault.key", "admin.token"] {
-        std::fs::copy(house.folder().join(name), copy.join(name)).unwrap();
+        std::fs::copy(server.folder().join(name), copy.join(name)).unwrap();
     }
-    house.moves_into(copy);
+    server.moves_into(copy);
     let listed: Vec<Value> = armer.listed().await;
     assert!(listed.iter().all(|armed| armed["job_id"] == "kept"), "{listed:?}");
 
@@ -134,7 +134,7 @@ async fn a_house_opened_on_a_backup_still_fires_what_was_armed() {
     assert_eq!((calls[1].job.as_str(), calls[1].fire_at.as_str()), ("kept", due.text()));
     assert!(calls[1].at.millis() * 1000 >= due.due_us());
     let audience = audience(&instance.as_str().into());
-    assert!(judge(calls[1].token(), &audience, &published, Some(&house.url), calls[1].at).is_some());
+    assert!(judge(calls[1].token(), &audience, &published, Some(&server.url), calls[1].at).is_some());
     until_listed(&armer, <[Value]>::is_empty).await;
     assert_eq!(callback.len(), 2, "the rest was over before the copy was made");
 }

@@ -7,8 +7,8 @@ use posthouse_wire::Secret;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::house::House;
 use crate::talk::provide_crypto;
+use crate::test_server::TestServer;
 
 /// A certificate for loopback that nobody trusts but these tests.
 const CERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../posthouse-agent/tests/it/loopback.cert.pem");
@@ -21,32 +21,32 @@ async fn status(url: String) -> u16 {
 #[tokio::test]
 async fn health_is_open_and_metrics_want_the_admin_token() {
     provide_crypto();
-    let house = House::open(&[]);
-    assert_eq!(status(format!("{}/healthz", house.url)).await, 200);
-    assert_eq!(status(format!("{}/readyz", house.url)).await, 200);
-    assert_eq!(status(format!("{}/metrics", house.url)).await, 401);
-    let token = std::fs::read_to_string(house.folder().join("admin.token")).unwrap();
-    let metrics = reqwest::Client::new().get(format!("{}/metrics", house.url)).bearer_auth(token.trim());
+    let server = TestServer::open(&[]);
+    assert_eq!(status(format!("{}/healthz", server.url)).await, 200);
+    assert_eq!(status(format!("{}/readyz", server.url)).await, 200);
+    assert_eq!(status(format!("{}/metrics", server.url)).await, 401);
+    let token = std::fs::read_to_string(server.folder().join("admin.token")).unwrap();
+    let metrics = reqwest::Client::new().get(format!("{}/metrics", server.url)).bearer_auth(token.trim());
     let text = metrics.send().await.unwrap().text().await.unwrap();
     for family in ["posthouse_relay_sockets", "posthouse_relay_entries_kept_total"] {
         assert!(text.contains(family), "{text}");
     }
-    let open = House::open(&[("POSTHOUSE_METRICS__OPEN", "true")]);
+    let open = TestServer::open(&[("POSTHOUSE_METRICS__OPEN", "true")]);
     assert_eq!(status(format!("{}/metrics", open.url)).await, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_mounted_under_the_path_of_the_public_address() {
     provide_crypto();
-    let mut house = House::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
-    let bare = house.url.clone();
-    house.stop();
-    house.moves_to(&format!("{bare}/inn"));
+    let mut server = TestServer::open(&[("POSTHOUSE_PLATFORMS__WEB__PAGE", "true")]);
+    let bare = server.url.clone();
+    server.stop();
+    server.moves_to(&format!("{bare}/inn"));
     assert_eq!(status(format!("{bare}/inn/healthz")).await, 200);
     assert_eq!(status(format!("{bare}/healthz")).await, 404);
     assert_eq!(status(format!("{bare}/inn/chat")).await, 200);
-    house.does(&["tenant", "create", "acme"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
     assert_eq!(heron["env"]["GATEWAY_RELAY_URL"], format!("{bare}/inn"));
     let line = WebSocketTransport::new(settings(&heron)).unwrap();
     line.connect().await.unwrap();
@@ -64,13 +64,13 @@ fn settings(agent: &serde_json::Value) -> Settings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_house_speaks_tls_with_certificate_files_and_an_agent_dials_in_over_it() {
+async fn the_server_speaks_tls_with_certificate_files_and_an_agent_dials_in_over_it() {
     provide_crypto();
-    let mut house =
-        House::open(&[("POSTHOUSE_SERVER__TLS__CERT", CERT), ("POSTHOUSE_SERVER__TLS__KEY", KEY)]);
-    house.stop();
-    let secure = house.url.replace("http://", "https://");
-    house.moves_to(&secure);
+    let mut server =
+        TestServer::open(&[("POSTHOUSE_SERVER__TLS__CERT", CERT), ("POSTHOUSE_SERVER__TLS__KEY", KEY)]);
+    server.stop();
+    let secure = server.url.replace("http://", "https://");
+    server.moves_to(&secure);
     let pem = std::fs::read(CERT).unwrap();
     let client = reqwest::Client::builder()
         .tls_certs_only([reqwest::Certificate::from_pem(&pem).unwrap()])
@@ -80,7 +80,7 @@ async fn the_house_speaks_tls_with_certificate_files_and_an_agent_dials_in_over_
     assert_eq!(answer.text().await.unwrap(), "ok\n");
     assert!(reqwest::get(format!("{secure}/healthz")).await.is_err(), "a stranger does not trust it");
 
-    let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap();
+    let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap();
     let post = |path: &str, body: serde_json::Value| {
         client.post(format!("{secure}{path}")).bearer_auth(admin.trim()).json(&body).send()
     };

@@ -22,7 +22,7 @@ use crate::talk::provide_crypto;
 const PORTAL: &str = "https://portal.example";
 const FIRE_AT: &str = "2026-06-18T12:34:56.123456+00:00";
 
-/// The signer of a house that stands in memory.
+/// The signer of a server that stands in memory.
 async fn signer(clock: &Timepiece) -> Signer {
     let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
     let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
@@ -106,7 +106,7 @@ async fn tokens_are_taken_through_the_published_keys_across_rotations() {
 }
 
 #[tokio::test]
-async fn a_house_does_not_take_what_another_signed() {
+async fn a_server_does_not_take_what_another_signed() {
     let clock = Timepiece::wound(Moment::from_seconds(1_790_000_000));
     let (ours, theirs) = (signer(&clock).await, signer(&clock).await);
     assert!(!taken(&ours, &mint(&theirs, clock.now()), clock.now()));
@@ -114,7 +114,7 @@ async fn a_house_does_not_take_what_another_signed() {
 }
 
 #[tokio::test]
-async fn a_per_job_key_of_the_house_vouches_to_the_agent_that_was_given_it() {
+async fn a_per_job_key_of_the_server_vouches_to_the_agent_that_was_given_it() {
     let clock = Timepiece::wound(Moment::from_seconds(1_790_000_000));
     let signer = signer(&clock).await;
     let (job, fire_at): (JobId, _) = ("ab12cd34ef56".into(), FireAt::parse(FIRE_AT).unwrap());

@@ -4,17 +4,17 @@
 //! The operations come from the code: the routes of the routers, the frames and actions of an agent's
 //! socket, and the commands of the command line. An operation without a row here fails these tests.
 
+mod actors;
 mod admin;
-mod cast;
+mod agent_socket;
 mod commands;
-mod line;
 mod proxy;
 mod v1;
 
 use std::collections::BTreeMap;
 
-use cast::Cast;
-pub use cast::{basic, gateway_token};
+use actors::Actors;
+pub use actors::{basic, gateway_token};
 
 /// A name in two forms of equal length: one that exists and belongs to somebody, and one that does not
 /// exist.
@@ -74,48 +74,48 @@ impl Cells {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_somebody_elses_is_refused_at_the_post_as_if_it_were_not_there() {
-    let mut cast = Cast::gather().await;
+    let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
-    v1::fill(&cast, &mut cells).await;
+    v1::fill(&actors, &mut cells).await;
     cells.all_are_right();
-    cast.is_undisturbed().await;
+    actors.is_undisturbed().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_an_agent_says_in_anothers_conversation_is_refused_as_if_there_were_none() {
-    let mut cast = Cast::gather().await;
+    let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
-    line::fill(&cast, &mut cells).await;
+    agent_socket::fill(&actors, &mut cells).await;
     cells.all_are_right();
-    cast.is_undisturbed().await;
+    actors.is_undisturbed().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_the_operators_is_refused_to_everybody_else_whether_it_is_there_or_not() {
-    let mut cast = Cast::gather().await;
+    let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
-    admin::fill(&cast, &mut cells).await;
+    admin::fill(&actors, &mut cells).await;
     cells.all_are_right();
-    cast.is_undisturbed().await;
+    actors.is_undisturbed().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_does_for_the_wrong_owner_what_it_does_for_the_right_one() {
-    let mut cast = Cast::gather().await;
+    let mut actors = Actors::gather().await;
     let mut cells = Cells::default();
-    commands::fill(&cast, &mut cells);
+    commands::fill(&actors, &mut cells);
     cells.all_are_right();
-    cast.is_undisturbed().await;
+    actors.is_undisturbed().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_id_of_a_neighbours_question_is_as_free_as_one_that_nobody_uses() {
-    let cast = Cast::gather().await;
-    v1::taken_correlation(&cast).await;
+    let actors = Actors::gather().await;
+    v1::taken_correlation(&actors).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_ids_in_two_tenants_are_two_things() {
-    let cast = Cast::gather().await;
-    v1::namesakes(&cast).await;
+    let actors = Actors::gather().await;
+    v1::namesakes(&actors).await;
 }

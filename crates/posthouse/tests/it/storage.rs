@@ -3,31 +3,31 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::house::House;
 use crate::post_cli::{err, types};
 use crate::talk::{Rider, provide_crypto};
+use crate::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_used_up_its_storage_is_refused_in_words_and_another_gets_its_share() {
     provide_crypto();
-    let house = House::open(&[]);
+    let server = TestServer::open(&[]);
     let mut riders = Vec::new();
     for (tenant, name) in [("acme", "heron"), ("globex", "otter")] {
-        house.does(&["tenant", "create", tenant]);
-        let agent = house.does(&["agent", "create", name, "--tenant", tenant]);
-        riders.push(Rider::dial(&house, &agent, &[("post", "post")]).await);
+        server.does(&["tenant", "create", tenant]);
+        let agent = server.does(&["agent", "create", name, "--tenant", tenant]);
+        riders.push(Rider::dial(&server, &agent, &[("post", "post")]).await);
     }
     let [heron, otter] = &mut riders[..] else { panic!("there are two") };
-    house.does(&["notify", "heron", "hello", "--tenant", "acme", "--from", "ci"]);
+    server.does(&["notify", "heron", "hello", "--tenant", "acme", "--from", "ci"]);
     let heard = heron.hears().await;
     let chat = heard.event.source.chat_id.clone().unwrap();
-    let used = house.does(&["tenant", "show", "acme"])["storage_used_bytes"].as_i64().unwrap();
+    let used = server.does(&["tenant", "show", "acme"])["storage_used_bytes"].as_i64().unwrap();
     assert!(used > 0, "{used}");
 
-    house.does(&["tenant", "set", "acme", "--storage-bytes", "1"]);
-    let refused = types(&house, &["notify", "heron", "more", "--tenant", "acme"], None, &[]);
+    server.does(&["tenant", "set", "acme", "--storage-bytes", "1"]);
+    let refused = types(&server, &["notify", "heron", "more", "--tenant", "acme"], None, &[]);
     assert!(!refused.status.success() && err(&refused).contains("used up its storage"), "{}", err(&refused));
-    let question = types(&house, &["ask", "heron", "well?", "--tenant", "acme"], None, &[]);
+    let question = types(&server, &["ask", "heron", "well?", "--tenant", "acme"], None, &[]);
     assert!(
         !question.status.success() && err(&question).contains("used up its storage"),
         "{}",
@@ -36,14 +36,14 @@ async fn a_tenant_that_used_up_its_storage_is_refused_in_words_and_another_gets_
     let said = heron.sends("post", "post", chat.as_str(), "here is a long answer").await;
     assert!(!said.success && said.error.unwrap().contains("used up its storage"));
 
-    house.does(&["notify", "otter", "hello", "--tenant", "globex", "--from", "ci"]);
+    server.does(&["notify", "otter", "hello", "--tenant", "globex", "--from", "ci"]);
     let heard = otter.hears().await;
     let chat_of_otter = heard.event.source.chat_id.clone().unwrap();
     assert!(otter.sends("post", "post", chat_of_otter.as_str(), "another tenant's").await.success);
 
-    let shown = house.does(&["tenant", "set", "acme", "--storage-bytes", "default"]);
+    let shown = server.does(&["tenant", "set", "acme", "--storage-bytes", "default"]);
     assert_eq!(shown["storage_limit"], "default");
-    house.does(&["notify", "heron", "again", "--tenant", "acme", "--from", "ci"]);
+    server.does(&["notify", "heron", "again", "--tenant", "acme", "--from", "ci"]);
     assert!(heron.hears().await.event.text.ends_with("again"));
     assert!(heron.sends("post", "post", chat.as_str(), "here it is").await.success);
 }
@@ -74,26 +74,26 @@ async fn the_server_is_not_ready_while_the_disk_refuses_writes() {
     }
     let disk_at = folder.clone();
     let _disk = SmallDisk(&disk_at);
-    let house = House::open_at(dir, folder.join("house"), &[]);
+    let server = TestServer::open_at(dir, folder.join("house"), &[]);
     let ready = async || {
-        let answer = reqwest::get(format!("{}/readyz", house.url)).await.unwrap();
+        let answer = reqwest::get(format!("{}/readyz", server.url)).await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
     assert_eq!(ready().await.0, 200);
-    house.does(&["tenant", "create", "acme"]);
-    house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    server.does(&["tenant", "create", "acme"]);
+    server.does(&["agent", "create", "heron", "--tenant", "acme"]);
     let text = "x".repeat(100_000);
     let mut sent = 0;
-    while house.tries(&["notify", "heron", &text, "--tenant", "acme"]).status.success() {
+    while server.tries(&["notify", "heron", &text, "--tenant", "acme"]).status.success() {
         sent += 1;
         assert!(sent < 200, "the disk never filled");
     }
     let (status, words) = ready().await;
     assert_eq!(status, 503);
     assert!(words.contains("the disk refuses writes") && words.contains("full"), "{words}");
-    assert_eq!(reqwest::get(format!("{}/healthz", house.url)).await.unwrap().status(), 200);
+    assert_eq!(reqwest::get(format!("{}/healthz", server.url)).await.unwrap().status(), 200);
 
     mount(&["-o", "remount,size=64m"], &disk_at).unwrap();
-    house.does(&["notify", "heron", "there is room again", "--tenant", "acme"]);
+    server.does(&["notify", "heron", "there is room again", "--tenant", "acme"]);
     assert_eq!(ready().await.0, 200);
 }

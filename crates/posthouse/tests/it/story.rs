@@ -3,16 +3,16 @@
 use posthouse_wire::{Action, MessageId};
 use stand_ins::telegram::{Injection, TelegramStandIn};
 
-use crate::house::House;
 use crate::talk::{Rider, is_told, make_bot, says, telegram};
+use crate::test_server::TestServer;
 
-/// A house with one bot of the stand-in's, shared or owned by whoever is made with it.
-async fn with_bot(shared: bool) -> (House, TelegramStandIn) {
+/// A server with one bot of the stand-in's, shared or owned by whoever is made with it.
+async fn with_bot(shared: bool) -> (TestServer, TelegramStandIn) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
-    let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    let server = TestServer::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
     let words: &[&str] = if shared { &["--mode", "webhook", "--shared"] } else { &["--mode", "webhook"] };
-    make_bot(&house, "7001", "7001:token", words);
-    (house, telegram)
+    make_bot(&server, "7001", "7001:token", words);
+    (server, telegram)
 }
 
 fn steps(story: &serde_json::Value) -> Vec<String> {
@@ -22,51 +22,51 @@ fn steps(story: &serde_json::Value) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_and_its_answer_are_told_step_by_step_without_a_word_of_theirs() {
-    let (house, telegram) = with_bot(false).await;
-    house.does(&["tenant", "create", "acme"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
-    let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+    let (server, telegram) = with_bot(false).await;
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "7001")]).await;
     says(&telegram, 7001, 5, "where is my parcel");
     let heard = rider.hears().await;
     let message = heard.event.message_id.clone().unwrap();
     let entry = heard.entry.unwrap().to_string();
     // Acknowledged before it is answered: both at once may be told in either order.
-    while !steps(&house.does(&["message", "trace", &entry])["items"][0]).contains(&"acknowledged".to_owned())
+    while !steps(&server.does(&["message", "trace", &entry])["items"][0]).contains(&"acknowledged".to_owned())
     {
     }
     let outcome = rider.replies("telegram", "7001", "5", "in the barn", message.clone()).await;
     let answer: MessageId = outcome.message_id.unwrap();
     assert!(is_told(&telegram, 5, "in the barn").await);
 
-    let told = house.does(&["message", "trace", &entry]);
+    let told = server.does(&["message", "trace", &entry]);
     assert_eq!(told["items"][0]["id"], entry);
     assert_eq!(
         steps(&told["items"][0]),
         ["accepted", "durable", "handed to seat", "acknowledged", "answered"]
     );
     let action = told["items"][0]["linked"][0].as_str().unwrap().to_owned();
-    let acted = house.does(&["message", "trace", &action]);
+    let acted = server.does(&["message", "trace", &action]);
     assert_eq!(steps(&acted["items"][0]), ["accepted", "posted", "done"]);
     assert_eq!(acted["items"][0]["linked"][0], entry);
     for (chat, message, expected) in [("5", &message, &entry), ("5", &answer, &action)] {
-        let found = house.does(&["message", "trace", &format!("telegram:{chat}:{message}")]);
+        let found = server.does(&["message", "trace", &format!("telegram:{chat}:{message}")]);
         assert_eq!(found["items"][0]["id"], *expected);
     }
     let all = format!("{told}{acted}");
     assert!(!all.contains("parcel") && !all.contains("barn"), "{all}");
-    assert!(!house.tries(&["message", "trace", "ent_00000000000000000000000000000000"]).status.success());
+    assert!(!server.tries(&["message", "trace", "ent_00000000000000000000000000000000"]).status.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tenants_on_one_bot_are_told_apart_by_the_events_own_chat() {
-    let (house, telegram) = with_bot(true).await;
+    let (server, telegram) = with_bot(true).await;
     let mut riders = Vec::new();
     for (tenant, name, chat) in [("acme", "heron", "5"), ("globex", "otter", "6")] {
-        house.does(&["tenant", "create", tenant]);
-        let agent = house.does(&["agent", "create", name, "--tenant", tenant]);
+        server.does(&["tenant", "create", tenant]);
+        let agent = server.does(&["agent", "create", name, "--tenant", tenant]);
         let instance = agent["instance_id"].as_str().unwrap();
-        house.does(&["route", "create", "telegram:7001", &format!("chat:{chat}"), instance]);
-        riders.push(Rider::dial(&house, &agent, &[("telegram", "7001")]).await);
+        server.does(&["route", "create", "telegram:7001", &format!("chat:{chat}"), instance]);
+        riders.push(Rider::dial(&server, &agent, &[("telegram", "7001")]).await);
     }
     // The same bot, token, door and connection bring all three; the last has no route at all.
     says(&telegram, 7001, 6, "for otter");
@@ -93,16 +93,16 @@ async fn two_tenants_on_one_bot_are_told_apart_by_the_events_own_chat() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bot_made_anew_under_its_old_id_hears_with_its_new_token() {
     let telegram = telegram(&["7001:old@posty_bot", "7002:new@other_bot"]).await;
-    let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-    house.does(&["tenant", "create", "acme"]);
+    let server = TestServer::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+    server.does(&["tenant", "create", "acme"]);
     for (name, token) in [("old", "7001:old"), ("new", "7002:new")] {
-        make_bot(&house, "desk", token, &["--mode", "poll"]);
+        make_bot(&server, "desk", token, &["--mode", "poll"]);
         if name == "old" {
-            house.does(&["bot", "remove", "telegram:desk"]);
+            server.does(&["bot", "remove", "telegram:desk"]);
         }
     }
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:desk"]);
-    let mut rider = Rider::dial(&house, &heron, &[("telegram", "desk")]).await;
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:desk"]);
+    let mut rider = Rider::dial(&server, &heron, &[("telegram", "desk")]).await;
     says(&telegram, 7002, 5, "good morning");
     assert_eq!(rider.hears().await.event.text, "good morning");
     assert!(rider.sends("telegram", "desk", "5", "and to you").await.success);

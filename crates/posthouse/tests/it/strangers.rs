@@ -2,8 +2,8 @@
 
 use stand_ins::telegram::{Filter, TelegramStandIn};
 
-use crate::house::House;
 use crate::talk::{PATIENCE, Rider, says, telegram};
+use crate::test_server::TestServer;
 
 /// The pairing code that the bot told in this chat.
 async fn code_in(telegram: &TelegramStandIn, chat: i64) -> String {
@@ -18,9 +18,10 @@ async fn code_in(telegram: &TelegramStandIn, chat: i64) -> String {
 async fn a_stranger_reaches_nobody_until_the_operator_admits_by_code() {
     for mode in ["webhook", "poll"] {
         let telegram = telegram(&["7001:token@posty_bot"]).await;
-        let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
-        let token = house.secret_file("token", "7001:token");
-        let made = house.does(&[
+        let server =
+            TestServer::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
+        let token = server.secret_file("token", "7001:token");
+        let made = server.does(&[
             "bot",
             "create",
             "telegram",
@@ -32,23 +33,23 @@ async fn a_stranger_reaches_nobody_until_the_operator_admits_by_code() {
             &token,
         ]);
         assert_eq!(made["open"], false, "closed by default");
-        house.does(&["tenant", "create", "acme"]);
-        let heron = house.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
-        let mut rider = Rider::dial(&house, &heron, &[("telegram", "7001")]).await;
+        server.does(&["tenant", "create", "acme"]);
+        let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
+        let mut rider = Rider::dial(&server, &heron, &[("telegram", "7001")]).await;
 
         says(&telegram, 7001, 5, "let me in");
         let code = code_in(&telegram, 5).await;
-        let pending = house.does(&["access", "list", "telegram:7001"]);
+        let pending = server.does(&["access", "list", "telegram:7001"]);
         assert_eq!(
             (&pending["items"][0]["state"], &pending["items"][0]["code"]),
             (&"pending".into(), &code.clone().into())
         );
-        let allowed = house.does(&["access", "allow", "telegram:7001", &code.to_lowercase()]);
+        let allowed = server.does(&["access", "allow", "telegram:7001", &code.to_lowercase()]);
         assert_eq!((&allowed["state"], &allowed["subject"]), (&"allowed".into(), &"user:5".into()));
         says(&telegram, 7001, 5, "thank you");
         assert_eq!(rider.hears().await.event.text, "thank you", "and nothing before it");
 
-        assert_eq!(house.does(&["access", "remove", "telegram:7001", "user:5"])["subject"], "user:5");
+        assert_eq!(server.does(&["access", "remove", "telegram:7001", "user:5"])["subject"], "user:5");
         // A bot answers one stranger a second, so this may take a second message.
         let answered_again = |telegram: &TelegramStandIn| telegram.transcript(&Filter::sent(5)).len() > 1;
         let mut answered = false;
@@ -60,9 +61,9 @@ async fn a_stranger_reaches_nobody_until_the_operator_admits_by_code() {
             says(&telegram, 7001, 5, "still there?");
         }
         assert!(answered, "a stranger again, and told so");
-        assert_eq!(house.does(&["bot", "change", "telegram:7001", "--open"])["open"], true);
+        assert_eq!(server.does(&["bot", "change", "telegram:7001", "--open"])["open"], true);
         says(&telegram, 7001, 6, "everybody");
         assert_eq!(rider.hears().await.event.text, "everybody", "and nothing before it");
-        assert!(!house.tries(&["access", "allow", "telegram:7001", &code]).status.success(), "used up");
+        assert!(!server.tries(&["access", "allow", "telegram:7001", &code]).status.success(), "used up");
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthouse_agent::{
-    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+    BotIdentity, Declined, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
 };
 use posthouse_wire::{Action, ChatId, MessageId, Outcome, Secret, SessionKey};
 use serde_json::Value;
 use stand_ins::telegram::{Filter, Injection, RowKind, StandInBot, TelegramStandIn};
 use tokio::sync::mpsc;
 
-use crate::house::House;
+use crate::test_server::TestServer;
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,10 +34,10 @@ pub async fn telegram(tokens: &[&str]) -> TelegramStandIn {
 }
 
 /// Makes a bot of the stand-in's; `more` are further words of the command.
-pub fn make_bot(house: &House, id: &str, token: &str, more: &[&str]) -> Value {
-    let token = house.secret_file("token", token);
+pub fn make_bot(server: &TestServer, id: &str, token: &str, more: &[&str]) -> Value {
+    let token = server.secret_file("token", token);
     let words = ["bot", "create", "telegram", "--id", id, "--open", "--token-file", &token];
-    house.does(&[&words, more].concat())
+    server.does(&[&words, more].concat())
 }
 
 /// Somebody writes to a bot in their own chat with it.
@@ -74,13 +74,13 @@ impl InboundHandler for Ear {
 
 impl Rider {
     /// Connects with the output of `agent create`.
-    pub async fn dial(house: &House, agent: &Value, identities: &[(&str, &str)]) -> Self {
+    pub async fn dial(server: &TestServer, agent: &Value, identities: &[(&str, &str)]) -> Self {
         let settings = Settings::new(
-            house.url.clone(),
+            server.url.clone(),
             agent["gateway_id"].as_str().unwrap(),
             Secret::new(agent["secret"].as_str().unwrap()),
         )
-        .fronting(identities.iter().map(|(platform, bot)| Identity::new(*platform, *bot)));
+        .fronting(identities.iter().map(|(platform, bot)| BotIdentity::new(*platform, *bot)));
         let line = WebSocketTransport::new(settings).unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
         line.set_inbound_handler(Arc::new(Ear(tell)));

@@ -16,14 +16,14 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::cron::{Armer, Callback, ahead};
-use crate::house::House;
 use crate::talk::{PATIENCE, provide_crypto};
+use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Door {
+enum Endpoint {
     Relay,
     Cron,
     Post,
@@ -36,10 +36,10 @@ enum Door {
     FireByKey,
 }
 
-use Door::{Admin, Cron, Exchange, Fire, FireByKey, Metrics, Post, Refresh, Relay, Scheduler};
+use Endpoint::{Admin, Cron, Exchange, Fire, FireByKey, Metrics, Post, Refresh, Relay, Scheduler};
 
 /// The answer to a refused request.
-const DOORS: [(Door, &str); 10] = [
+const DOORS: [(Endpoint, &str); 10] = [
     (Relay, "closed 4401"),
     (Cron, "401 invalid_token"),
     (Post, "401 unauthorized"),
@@ -52,9 +52,9 @@ const DOORS: [(Door, &str); 10] = [
     (FireByKey, "nothing"),
 ];
 
-/// A house and an agent of it with a job under its own key.
-struct Scene {
-    house: House,
+/// A server and an agent of it with a job under its own key.
+struct Fixture {
+    server: TestServer,
     client_id: String,
     audience: String,
     keys: KeySet,
@@ -64,16 +64,16 @@ struct Scene {
     callers: AtomicU8,
 }
 
-impl Scene {
+impl Fixture {
     /// What `secret` is answered at a door, presented as that door wants it.
-    async fn answer(&self, door: Door, secret: &str) -> String {
+    async fn answer(&self, door: Endpoint, secret: &str) -> String {
         let now = Timepiece::wall().now();
         let client = reqwest::Client::new();
-        let at = |path: &str| format!("{}{path}", self.house.url);
+        let at = |path: &str| format!("{}{path}", self.server.url);
         let request = match door {
             Relay => return self.dial(secret).await,
             Fire => {
-                let claims = judge(secret, &self.audience, &self.keys, Some(&self.house.url), now);
+                let claims = judge(secret, &self.audience, &self.keys, Some(&self.server.url), now);
                 return told(claims.is_some());
             }
             FireByKey => return told(self.is_fired_by(secret).await),
@@ -116,7 +116,7 @@ impl Scene {
 
     /// A welcome socket answers; the others are closed.
     async fn dial(&self, bearer: &str) -> String {
-        let address = self.house.url.trim_start_matches("http://");
+        let address = self.server.url.trim_start_matches("http://");
         let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
         request.headers_mut().insert("authorization", format!("Bearer {bearer}").parse().unwrap());
         request.headers_mut().insert("x-forwarded-for", self.caller().parse().unwrap());
@@ -156,25 +156,26 @@ fn told(is_open: bool) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_secret_opens_its_own_door_and_is_refused_at_every_other() {
     provide_crypto();
-    let house = House::open(&[("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8")]);
-    house.does(&["tenant", "create", "acme"]);
-    let heron = house.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let server = TestServer::open(&[("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8")]);
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
     let text = |name: &str| heron[name].as_str().unwrap().to_owned();
     let callback = Callback::open().await;
-    let armer = Armer::new(&house, &heron, callback.of("heron")).await;
-    armer.arms(&armer.wish("job", &ahead(Duration::ZERO))).await;
+    let armer = Armer::new(&server, &heron, callback.of("heron")).await;
+    armer.arms(&armer.provision("job", &ahead(Duration::ZERO))).await;
     let fire = callback.called(1).await[0].token().to_owned();
     let fire_at = ahead(HOUR);
-    let keyed = armer.arms(&Provision { proof: FireProof::PerJobKey, ..armer.wish("keyed", &fire_at) }).await;
+    let keyed =
+        armer.arms(&Provision { proof: FireProof::PerJobKey, ..armer.provision("keyed", &fire_at) }).await;
     let cron_key = keyed["cron_key"].as_str().unwrap().to_owned();
-    let scheduler = house.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
+    let scheduler = server.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
     let gateway_secret = text("secret");
     let gateway = token::mint(&GatewayId::new(text("gateway_id")), &Secret::new(&*gateway_secret), 0, 0);
-    let granted = exchanges(&house, &heron).await["access_token"].as_str().unwrap().to_owned();
-    let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();
-    let jwks = reqwest::get(format!("{}/.well-known/jwks.json", house.url)).await.unwrap();
+    let granted = exchanges(&server, &heron).await["access_token"].as_str().unwrap().to_owned();
+    let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap().trim().to_owned();
+    let jwks = reqwest::get(format!("{}/.well-known/jwks.json", server.url)).await.unwrap();
 
-    let secrets: [(&str, String, &[Door]); 12] = [
+    let secrets: [(&str, String, &[Endpoint]); 12] = [
         ("gateway token", gateway, &[Relay]),
         // Good for minting upgrade tokens; presented itself it is nothing.
         ("gateway secret", gateway_secret, &[]),
@@ -189,20 +190,20 @@ async fn every_secret_opens_its_own_door_and_is_refused_at_every_other() {
         ("id of the client", text("client_id"), &[]),
         ("guess", "eyJhbGciOiJub25lIn0.e30.".to_owned(), &[]),
     ];
-    let scene = Scene {
+    let fixture = Fixture {
         client_id: text("client_id"),
         audience: audience(&text("instance_id").as_str().into()),
         keys: KeySet::read(&jwks.bytes().await.unwrap()).unwrap(),
         cron_key: Secret::new(cron_key),
         callers: AtomicU8::new(1),
         fire_at,
-        house,
+        server,
     };
     let mut wrong = Vec::new();
     for (kind, secret, own) in &secrets {
         for (door, refusal) in DOORS {
             let expected = if own.contains(&door) { "opened" } else { refusal };
-            let answer = scene.answer(door, secret).await;
+            let answer = fixture.answer(door, secret).await;
             if answer != expected {
                 wrong.push(format!("{kind} at {door:?}: {answer}, not {expected}"));
             }
@@ -215,21 +216,21 @@ async fn every_secret_opens_its_own_door_and_is_refused_at_every_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_agents_job_can_neither_be_seen_nor_touched_in_its_tenant_or_any_other() {
     provide_crypto();
-    let house = House::open(&[]);
+    let server = TestServer::open(&[]);
     let callback = Callback::open().await;
     let mut armers = Vec::new();
     for (tenant, name) in [("acme", "heron"), ("acme", "wren"), ("globex", "otter")] {
-        let _ = house.tries(&["tenant", "create", tenant]);
-        let agent = house.does(&["agent", "create", name, "--tenant", tenant]);
-        armers.push(Armer::new(&house, &agent, callback.of(name)).await);
+        let _ = server.tries(&["tenant", "create", tenant]);
+        let agent = server.does(&["agent", "create", name, "--tenant", tenant]);
+        armers.push(Armer::new(&server, &agent, callback.of(name)).await);
     }
     let heron = armers.remove(0);
     let due = ahead(HOUR);
-    let schedule = heron.arms(&heron.wish("job", &due)).await["schedule_id"].clone();
+    let schedule = heron.arms(&heron.provision("job", &due)).await["schedule_id"].clone();
     let armed = heron.listed().await;
     assert_eq!(armed, [json!({"job_id": "job", "fire_at": due.text(), "schedule_id": schedule})]);
     // Something for the history, and something that could be driven again.
-    heron.arms(&heron.wish("over", &ahead(Duration::ZERO))).await;
+    heron.arms(&heron.provision("over", &ahead(Duration::ZERO))).await;
     callback.called(1).await;
     let job = json!({"job_id": "job"});
     for other in &armers {
@@ -241,7 +242,7 @@ async fn another_agents_job_can_neither_be_seen_nor_touched_in_its_tenant_or_any
         assert_eq!(redriven, (200, json!({"ok": true, "redriven": false})));
         other.cancels("job").await;
         // The same name is another job here.
-        other.arms(&other.wish("job", &ahead(2 * HOUR))).await;
+        other.arms(&other.provision("job", &ahead(2 * HOUR))).await;
         other.cancels("job").await;
         assert_eq!(other.listed().await, Vec::<Value>::new());
     }
@@ -249,8 +250,8 @@ async fn another_agents_job_can_neither_be_seen_nor_touched_in_its_tenant_or_any
     assert_eq!(callback.len(), 1);
 
     // The tenant's own client stands for no agent.
-    let own = house.does(&["client", "create", "--tenant", "acme"]);
-    let owner = Armer::new(&house, &own, callback.of("nobody")).await;
+    let own = server.does(&["client", "create", "--tenant", "acme"]);
+    let owner = Armer::new(&server, &own, callback.of("nobody")).await;
     for (status, answer) in [owner.asks("list").await, owner.posts("cancel", &job).await.unwrap()] {
         assert_eq!((status, &answer["error"]), (403, &json!("invalid_client")));
     }

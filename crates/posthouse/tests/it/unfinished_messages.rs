@@ -11,16 +11,16 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-use crate::house::House;
 use crate::talk::{PATIENCE, provide_crypto};
+use crate::test_server::TestServer;
 
 const MEBIBYTE: usize = 1 << 20;
 
-async fn dial(house: &House, agent: &Value) -> WebSocketStream<TcpStream> {
+async fn dial(server: &TestServer, agent: &Value) -> WebSocketStream<TcpStream> {
     let gateway = GatewayId::new(agent["gateway_id"].as_str().unwrap());
     let secret = Secret::new(agent["secret"].as_str().unwrap());
     let token = token::mint(&gateway, &secret, 300, Timepiece::wall().now().seconds());
-    let address = house.url.trim_start_matches("http://");
+    let address = server.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
     request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
     let stream = TcpStream::connect(address).await.unwrap();
@@ -58,21 +58,21 @@ async fn parts_taken(socket: &mut WebSocketStream<TcpStream>, parts: usize) -> u
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_messages_of_one_agent_are_bounded_over_its_sockets_whatever_comes_between_their_parts() {
     provide_crypto();
-    let house = House::open(&[]);
+    let server = TestServer::open(&[]);
     let agent = |tenant: &str| {
-        house.does(&["tenant", "create", tenant]);
-        house.does(&["agent", "create", "heron", "--tenant", tenant])
+        server.does(&["tenant", "create", tenant]);
+        server.does(&["agent", "create", "heron", "--tenant", tenant])
     };
     let (acme, zen) = (agent("acme"), agent("zen"));
     let mut sockets = Vec::new();
     for taken in [5, 5, 1] {
-        let mut socket = dial(&house, &acme).await;
+        let mut socket = dial(&server, &acme).await;
         assert_eq!(parts_taken(&mut socket, 5).await, taken);
         sockets.push(socket);
     }
-    let mut other = dial(&house, &zen).await;
+    let mut other = dial(&server, &zen).await;
     assert_eq!(parts_taken(&mut other, 5).await, 5);
     // What was held comes back with its socket.
     sockets.clear();
-    while parts_taken(&mut dial(&house, &acme).await, 7).await < 7 {}
+    while parts_taken(&mut dial(&server, &acme).await, 7).await < 7 {}
 }

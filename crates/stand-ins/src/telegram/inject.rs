@@ -10,7 +10,7 @@ use super::{
     answer::raw,
     moment::{unix_ms, unix_s},
     transcript::{RowKind, TranscriptRow},
-    world::{BotChat, BotState, LARGEST_ID, StoredMessage, World},
+    world::{BotChat, BotState, ChatMessage, LARGEST_ID, World},
 };
 
 /// A person.
@@ -249,7 +249,7 @@ fn learn(state: &mut BotState, kind: &str, about: &mut Value) -> (Option<i64>, O
     if about["date"].is_null() {
         about["date"] = json!(unix_s());
     }
-    state.messages.insert((chat, id), StoredMessage { object: raw(about), own: false });
+    state.messages.insert((chat, id), ChatMessage { object: raw(about), own: false });
     let text = about["text"].as_str().or_else(|| about["caption"].as_str()).map(str::to_owned);
     (Some(chat), Some(id), text)
 }

@@ -51,7 +51,7 @@ impl BotChat {
 }
 
 /// A message that can still be edited, replied to, or reacted to.
-pub(super) struct StoredMessage {
+pub(super) struct ChatMessage {
     pub object: Box<RawValue>,
     /// Whether the bot wrote it.
     pub own: bool,
@@ -61,7 +61,7 @@ pub(super) struct StoredMessage {
 pub(super) struct BotState {
     pub bot: StandInBot,
     pub chats: HashMap<i64, BotChat>,
-    pub messages: HashMap<(i64, i64), StoredMessage>,
+    pub messages: HashMap<(i64, i64), ChatMessage>,
     last_message: i64,
     pub next_update: i64,
     /// The last `allowed_updates`. Empty means the platform's default.

@@ -89,20 +89,20 @@ impl Caller {
 
 /// A webhook receiver. It answers 200 unless told otherwise for an update.
 #[derive(Clone, Default)]
-pub struct House {
+pub struct TestReceiver {
     pub url: String,
     pub heard: Arc<Mutex<Vec<(HeaderMap, Value)>>>,
     pub answers: Arc<Mutex<HashMap<i64, Vec<u16>>>>,
 }
 
-impl House {
-    pub async fn open() -> House {
+impl TestReceiver {
+    pub async fn open() -> TestReceiver {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/door", listener.local_addr().unwrap());
-        let house = House { url, ..House::default() };
-        let routes = Router::new().route("/door", post(receive)).with_state(house.clone());
+        let server = TestReceiver { url, ..TestReceiver::default() };
+        let routes = Router::new().route("/door", post(receive)).with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        house
+        server
     }
 
     pub fn answers(&self, update_id: i64, statuses: &[u16]) {
@@ -114,11 +114,11 @@ impl House {
     }
 }
 
-async fn receive(State(house): State<House>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn receive(State(server): State<TestReceiver>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let update: Value = serde_json::from_slice(&body).unwrap();
     let id = update["update_id"].as_i64().unwrap();
-    house.heard.lock().push((headers, update));
-    let mut answers = house.answers.lock();
+    server.heard.lock().push((headers, update));
+    let mut answers = server.answers.lock();
     match answers.get_mut(&id).filter(|left| !left.is_empty()) {
         Some(left) => StatusCode::from_u16(left.remove(0)).unwrap(),
         None => StatusCode::OK,

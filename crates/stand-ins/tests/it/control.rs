@@ -56,7 +56,7 @@ async fn everything_can_be_steered_over_http() {
     assert_eq!(desk.get("transcript").await.1["rows"], json!([]));
     assert_eq!(desk.get("deliveries").await.1["pending"], 0);
     let next = telegram.inject(Injection::text(5, "after")).unwrap();
-    assert_eq!(next.update_id, 3, "ids go on, since the house remembers them");
+    assert_eq!(next.update_id, 3, "ids go on, since the server remembers them");
 }
 
 #[tokio::test]

@@ -3,18 +3,18 @@
 use serde_json::json;
 use stand_ins::telegram::{Fault, FaultKind, Injection};
 
-use crate::actors::{Caller, House, LONG, POSTY, telegram};
+use crate::actors::{Caller, LONG, POSTY, TestReceiver, telegram};
 
 #[tokio::test]
 async fn a_webhook_hears_updates_with_its_secret_and_a_2xx_confirms() {
-    let (telegram, house) = (telegram().await, House::open().await);
+    let (telegram, server) = (telegram().await, TestReceiver::open().await);
     let posty = Caller::new(&telegram, POSTY);
     telegram.inject(Injection::text(5, "before")).unwrap();
-    posty.gets("setWebhook", json!({"url": house.url, "secret_token": "s3cret_-"})).await;
+    posty.gets("setWebhook", json!({"url": server.url, "secret_token": "s3cret_-"})).await;
     telegram.inject(Injection::text(5, "after")).unwrap();
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).confirmed.len() == 2).await);
-    assert_eq!(house.heard_ids(), [1, 2]);
-    let heard = house.heard.lock();
+    assert_eq!(server.heard_ids(), [1, 2]);
+    let heard = server.heard.lock();
     assert_eq!(heard[0].0["x-telegram-bot-api-secret-token"], "s3cret_-");
     assert_eq!(heard[0].0["content-type"], "application/json");
     assert_eq!(heard[1].1["message"]["text"], "after");
@@ -22,15 +22,15 @@ async fn a_webhook_hears_updates_with_its_secret_and_a_2xx_confirms() {
 
 #[tokio::test]
 async fn a_failed_delivery_is_repeated_before_later_ones_of_its_chat() {
-    let (telegram, house) = (telegram().await, House::open().await);
+    let (telegram, server) = (telegram().await, TestReceiver::open().await);
     let posty = Caller::new(&telegram, POSTY);
-    house.answers(1, &[500, 401, 302]);
-    posty.gets("setWebhook", json!({"url": house.url})).await;
+    server.answers(1, &[500, 401, 302]);
+    posty.gets("setWebhook", json!({"url": server.url})).await;
     for chat in [5, 5, 6] {
         telegram.inject(Injection::text(chat, "hi")).unwrap();
     }
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).confirmed.len() == 3).await);
-    let of_five: Vec<_> = house.heard_ids().into_iter().filter(|id| *id != 3).collect();
+    let of_five: Vec<_> = server.heard_ids().into_iter().filter(|id| *id != 3).collect();
     assert_eq!(of_five, [1, 1, 1, 1, 2]);
     let attempts = telegram.deliveries(Some(42)).attempts;
     let of_first: Vec<_> =
@@ -43,18 +43,18 @@ async fn a_failed_delivery_is_repeated_before_later_ones_of_its_chat() {
 
 #[tokio::test]
 async fn one_connection_means_strict_order_over_all_chats() {
-    let (telegram, house) = (telegram().await, House::open().await);
+    let (telegram, server) = (telegram().await, TestReceiver::open().await);
     let posty = Caller::new(&telegram, POSTY);
     for number in 0..30 {
         telegram.inject(Injection::text(1 + number % 3, "hi")).unwrap();
     }
-    posty.gets("setWebhook", json!({"url": house.url, "max_connections": 1})).await;
+    posty.gets("setWebhook", json!({"url": server.url, "max_connections": 1})).await;
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).pending == 0).await);
-    assert_eq!(house.heard_ids(), (1..=30).collect::<Vec<_>>());
+    assert_eq!(server.heard_ids(), (1..=30).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_house_that_is_away_gets_everything_when_it_is_back() {
+async fn a_server_that_is_away_gets_everything_when_it_is_back() {
     let telegram = telegram().await;
     let posty = Caller::new(&telegram, POSTY);
     let away = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -62,8 +62,8 @@ async fn a_house_that_is_away_gets_everything_when_it_is_back() {
     telegram.inject(Injection::text(5, "anybody?")).unwrap();
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).attempts.len() >= 2).await);
     assert_eq!(telegram.deliveries(None).attempts[0].error.as_deref(), Some("Connection refused"));
-    let house = House::open().await;
-    posty.gets("setWebhook", json!({"url": house.url})).await;
+    let server = TestReceiver::open().await;
+    posty.gets("setWebhook", json!({"url": server.url})).await;
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).confirmed.len() == 1).await);
 }
 
@@ -99,16 +99,16 @@ async fn a_webhook_address_and_its_secret_are_checked() {
 
 #[tokio::test]
 async fn deliveries_are_repeated_and_reordered_on_demand() {
-    let (telegram, house) = (telegram().await, House::open().await);
+    let (telegram, server) = (telegram().await, TestReceiver::open().await);
     let posty = Caller::new(&telegram, POSTY);
-    posty.gets("setWebhook", json!({"url": house.url, "max_connections": 1})).await;
+    posty.gets("setWebhook", json!({"url": server.url, "max_connections": 1})).await;
     telegram.fault(Fault::new(FaultKind::DuplicateDelivery));
     telegram.fault(Fault::new(FaultKind::ReorderDeliveries { of: 3 }));
     for text in ["twice", "a", "b", "c", "last"] {
         telegram.inject(Injection::text(5, text)).unwrap();
     }
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).attempts.len() == 6).await);
-    assert_eq!(house.heard_ids(), [1, 1, 4, 3, 2, 5]);
+    assert_eq!(server.heard_ids(), [1, 1, 4, 3, 2, 5]);
     let deliveries = telegram.deliveries(None);
     assert!(deliveries.attempts[1].duplicate);
     assert_eq!(deliveries.confirmed.len(), 5, "each once");

@@ -15,9 +15,9 @@ use crate::{MasterKeys, Vault};
 #[tokio::test]
 async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let house = folder.path().join("house");
+    let server_folder = folder.path().join("house");
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-    let ledger = Ledger::open(Location::Folder(house.clone()), clock.clone()).await.unwrap();
+    let ledger = Ledger::open(Location::Folder(server_folder.clone()), clock.clone()).await.unwrap();
     let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock).await.unwrap();
     let signer = vault.signer(Algorithm::Es256).await.unwrap();
@@ -38,7 +38,7 @@ async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     assert_eq!(canaries.len(), 6);
     let backup = folder.path().join("backup.db");
     ledger.facts().backup(&backup).await.unwrap();
-    let files = [backup, house.join("ledger.db"), house.join("ledger.db-wal")];
+    let files = [backup, server_folder.join("ledger.db"), server_folder.join("ledger.db-wal")];
     // The search does find what is there: a kid is no secret.
     assert!(files.iter().any(|file| lies_in(&std::fs::read(file).unwrap(), kid.as_bytes())));
     for file in files {

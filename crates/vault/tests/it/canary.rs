@@ -12,8 +12,8 @@ use crate::safe::{Safe, credentials};
 async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
     let (keys, successor) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
-    let house = folder.path().join("house");
-    let safe = Safe::open_at(Location::Folder(house.clone()), &keys).await;
+    let server_folder = folder.path().join("house");
+    let safe = Safe::open_at(Location::Folder(server_folder.clone()), &keys).await;
     let heron = safe.enrols("acme", "heron").await;
     let mut canaries = vec!["canary-bot-token".to_owned(), "canary-webhook-secret".to_owned()];
     let pairs = [("token", &canaries[0][..]), ("webhook_secret", &canaries[1][..])];
@@ -55,11 +55,16 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     // The search does find what is there: names are no secret.
     assert!(lies_in(&std::fs::read(&backup).unwrap(), "webhook_secret"));
     let mut read = 0;
-    for file in [backup, house.join("ledger.db"), house.join("ledger.db-wal"), house.join("ledger.db-shm")] {
+    for file in [
+        backup,
+        server_folder.join("ledger.db"),
+        server_folder.join("ledger.db-wal"),
+        server_folder.join("ledger.db-shm"),
+    ] {
         read += free_of(&canaries, &file);
     }
     drop(safe);
-    read += free_of(&canaries, &house.join("ledger.db"));
+    read += free_of(&canaries, &server_folder.join("ledger.db"));
     assert!(read > 100_000, "only {read} bytes were looked at");
 }
 

@@ -144,7 +144,7 @@ async fn two_who_begin_together_go_on_with_the_same_keys() {
 }
 
 #[tokio::test]
-async fn keys_outlive_the_house_and_move_under_a_new_vault_key() {
+async fn keys_outlive_the_server_and_move_under_a_new_vault_key() {
     let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(Location::Memory, &old).await;
     let before = signer(&safe).await;

@@ -233,7 +233,7 @@ async fn it_is_told_which_secrets_a_connector_has_and_not_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_questions_reply_token_is_its_own_and_the_same_every_time_the_house_is_opened() {
+async fn a_questions_reply_token_is_its_own_and_the_same_every_time_the_server_is_opened() {
     let keys = MasterKeys::generate().unwrap();
     let safe = Safe::open_at(ledger::Location::Memory, &keys).await;
     let webhook_signer = safe.webhook_signer().await;

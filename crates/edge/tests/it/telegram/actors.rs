@@ -39,7 +39,7 @@ pub fn bot(settings: serde_json::Value) -> OpenedBot {
     }
 }
 
-pub struct Scene {
+pub struct Fixture {
     pub stand_in: played::TelegramStandIn,
     pub telegram: Telegram,
     pub bot: OpenedBot,
@@ -47,11 +47,11 @@ pub struct Scene {
 }
 
 /// Chats 5 and 6 have written to the bot.
-pub async fn open(clock: Timepiece) -> Scene {
+pub async fn open(clock: Timepiece) -> Fixture {
     open_with(clock, played::Settings::default()).await
 }
 
-pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
+pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Fixture {
     let bots = vec![played::StandInBot::new(TOKEN, "posty_bot").unwrap()];
     let stand_in = played::TelegramStandIn::start(played::Settings { bots, ..settings }).await.unwrap();
     for chat in [5, 6] {
@@ -59,10 +59,10 @@ pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
     }
     let telegram = telegram(&stand_in.base_url(), clock.clone());
     let bot = bot(json!({"username": "posty_bot", "bot_user_id": "42"}));
-    Scene { stand_in, telegram, bot, clock }
+    Fixture { stand_in, telegram, bot, clock }
 }
 
-impl Scene {
+impl Fixture {
     pub fn order(&self, action: Action) -> Order {
         Order {
             ends_turn: false,

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use vault::Redemption;
 
 use super::actors::{self, bot, telegram};
-use super::house::House;
+use super::test_server::TestServer;
 
 const KIND: &str = "telegram.canary";
 
 struct Intake {
-    house: House,
+    server: TestServer,
     platform: Arc<dyn Platform>,
     bot: Arc<OpenedBot>,
 }
@@ -27,8 +27,8 @@ impl Intake {
     async fn of(shared: bool, what: Discriminator) -> Self {
         let clock = Timepiece::wall();
         let bot = OpenedBot { shared, ..bot(json!({"username": "posty_bot", "bot_user_id": "42"})) };
-        let house = House::routed(&bot, what, &clock).await;
-        Self { house, platform: Arc::new(telegram("http://127.0.0.1:1", clock)), bot: Arc::new(bot) }
+        let server = TestServer::routed(&bot, what, &clock).await;
+        Self { server, platform: Arc::new(telegram("http://127.0.0.1:1", clock)), bot: Arc::new(bot) }
     }
 
     fn reads(&self, update: &Value) -> Reading {
@@ -40,7 +40,7 @@ impl Intake {
     /// Number of entries that the update became.
     async fn takes(&self, update: Value) -> usize {
         let reading = self.reads(&update);
-        self.house.intake().take(&self.platform, &self.bot, reading, None).await.unwrap().entries.len()
+        self.server.intake().take(&self.platform, &self.bot, reading, None).await.unwrap().entries.len()
     }
 }
 
@@ -66,7 +66,7 @@ async fn a_shared_bots_group_that_became_a_supergroup_still_reaches_its_agent() 
             assert_eq!(intake.takes(said(4, -1007)).await, 1, "{field}");
         }
         assert_eq!(intake.takes(said(5, -7)).await, 0, "the old id leads nowhere");
-        assert_eq!(intake.house.texts().await.len(), 2);
+        assert_eq!(intake.server.texts().await.len(), 2);
     }
 }
 
@@ -82,13 +82,13 @@ async fn a_repeat_fills_up_no_capability_that_was_used() {
     let mut taken = Vec::new();
     for granted in [true, false] {
         let reading = Reading { arrivals: vec![told()], ..Reading::default() };
-        taken.push(intake.house.intake().take(&intake.platform, &intake.bot, reading, None).await.unwrap());
+        taken.push(intake.server.intake().take(&intake.platform, &intake.bot, reading, None).await.unwrap());
         let (tenant, kind) = ("ten_1".into(), KIND.into());
-        let redeemed = intake.house.vault.redeem(&tenant, &intake.house.agent, &key, &kind).await.unwrap();
+        let redeemed = intake.server.vault.redeem(&tenant, &intake.server.agent, &key, &kind).await.unwrap();
         assert_eq!(matches!(redeemed, Redemption::Granted(_)), granted);
     }
     assert_eq!(taken[0], taken[1], "the platform hears of the first entry");
-    assert_eq!(intake.house.texts().await.len(), 1);
+    assert_eq!(intake.server.texts().await.len(), 1);
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn the_names_of_files_at_telegram_are_kept_beside_the_event() {
     let update = json!({"update_id": 1, "message": {"message_id": 1, "photo": [{"file_id": "canary"}],
         "chat": {"id": 5, "type": "private", "first_name": "Ana"}, "from": {"id": 5, "first_name": "Ana"}}});
     assert_eq!(intake.takes(update).await, 1);
-    let unread = intake.house.ledger.inbox().unread(&intake.house.agent, Seq(0), 10).await.unwrap();
+    let unread = intake.server.ledger.inbox().unread(&intake.server.agent, Seq(0), 10).await.unwrap();
     assert_eq!(unread[0].references, ["telegram:file:canary"]);
     let event: Event = serde_json::from_slice(&unread[0].event).unwrap();
     assert_eq!(event.media.len(), 1);
@@ -123,10 +123,10 @@ fn delivered(update: i64, chat: i64) -> Raw {
 #[tokio::test]
 async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() {
     let clock = Timepiece::wound(Timepiece::wall().now());
-    let scene = actors::open(clock.clone()).await;
-    let platform: Arc<dyn Platform> = Arc::new(scene.telegram.clone());
-    let house = House::with_small_inbox(&scene.bot, 1, &clock, Arc::clone(&platform)).await;
-    let (intake, bot) = (house.intake(), Arc::new(scene.bot.clone()));
+    let fixture = actors::open(clock.clone()).await;
+    let platform: Arc<dyn Platform> = Arc::new(fixture.telegram.clone());
+    let server = TestServer::with_small_inbox(&fixture.bot, 1, &clock, Arc::clone(&platform)).await;
+    let (intake, bot) = (server.intake(), Arc::new(fixture.bot.clone()));
     let takes =
         async |update, chat| match intake.receive(&platform, &bot, delivered(update, chat)).await.unwrap() {
             DeliveryResult::Taken { entries, reply } => {
@@ -137,17 +137,17 @@ async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() 
         };
     let told = async |chat, times| {
         let waiting = async {
-            while scene.sent(chat).len() < times {
+            while fixture.sent(chat).len() < times {
                 tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(actors::LONG, waiting).await.expect("nobody told them");
         assert!(
-            scene.sent(chat).iter().all(|text| text.contains("mailbox is full")),
+            fixture.sent(chat).iter().all(|text| text.contains("mailbox is full")),
             "{:?}",
-            scene.sent(chat)
+            fixture.sent(chat)
         );
-        scene.sent(chat).len()
+        fixture.sent(chat).len()
     };
     assert_eq!(takes(1, 5).await, 1);
     // The sender of the first message that does not fit gets a notice. The second one in the same chat does not, and
@@ -163,5 +163,5 @@ async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() 
     assert_eq!(takes(6, 5).await, 0);
     assert_eq!(told(5, 2).await, 2);
     assert_eq!(told(6, 1).await, 1);
-    assert_eq!(house.texts().await, ["message 1"], "what was accepted is kept, and nothing else");
+    assert_eq!(server.texts().await, ["message 1"], "what was accepted is kept, and nothing else");
 }

@@ -10,8 +10,8 @@ use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::actors::{LONG, Scene, open};
-use super::house::House;
+use super::actors::{Fixture, LONG, open};
+use super::test_server::TestServer;
 
 struct Poller {
     stop: CancellationToken,
@@ -19,10 +19,10 @@ struct Poller {
 }
 
 impl Poller {
-    fn start(scene: &Scene, house: &House) -> Poller {
-        let mut bot = scene.bot.clone();
+    fn start(fixture: &Fixture, server: &TestServer) -> Poller {
+        let mut bot = fixture.bot.clone();
         bot.settings.insert("mode".to_owned(), json!("poll"));
-        let (telegram, intake, stop) = (scene.telegram.clone(), house.intake(), CancellationToken::new());
+        let (telegram, intake, stop) = (fixture.telegram.clone(), server.intake(), CancellationToken::new());
         let task = tokio::spawn({
             let stop = stop.clone();
             async move { telegram.fetch(Arc::new(bot), intake, stop).await }
@@ -37,48 +37,48 @@ impl Poller {
     }
 }
 
-async fn all_confirmed(scene: &Scene) {
-    assert!(scene.stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
+async fn all_confirmed(fixture: &Fixture) {
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
 }
 
 #[tokio::test]
 async fn updates_are_kept_in_order_and_then_confirmed() {
-    let scene = open(Timepiece::wall()).await;
-    let house = House::with(&scene.bot, &scene.clock).await;
-    let poller = Poller::start(&scene, &house);
+    let fixture = open(Timepiece::wall()).await;
+    let server = TestServer::with(&fixture.bot, &fixture.clock).await;
+    let poller = Poller::start(&fixture, &server);
     for n in 0..250 {
-        scene.stand_in.inject(Injection::text(5, &format!("{n}"))).unwrap();
+        fixture.stand_in.inject(Injection::text(5, &format!("{n}"))).unwrap();
     }
-    all_confirmed(&scene).await;
+    all_confirmed(&fixture).await;
     let mut expected = vec!["hello".to_owned(), "hello".to_owned()];
     expected.extend((0..250).map(|n| n.to_string()));
-    assert_eq!(house.texts().await, expected);
+    assert_eq!(server.texts().await, expected);
     poller.stop().await;
 }
 
 #[tokio::test]
 async fn a_second_poller_finds_nothing_twice() {
-    let scene = open(Timepiece::wall()).await;
-    let house = House::with(&scene.bot, &scene.clock).await;
+    let fixture = open(Timepiece::wall()).await;
+    let server = TestServer::with(&fixture.bot, &fixture.clock).await;
     // Everything is fetched, and its confirmation is lost with the first poller.
-    scene.stand_in.fault(Fault::new(FaultKind::Slow { delay_ms: 0 }).on("getUpdates"));
-    scene.stand_in.fault(Fault::new(FaultKind::Hang).on("getUpdates"));
-    let poller = Poller::start(&scene, &house);
-    assert!(scene.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
-    assert_eq!((house.texts().await.len(), scene.stand_in.deliveries(None).pending), (2, 2));
+    fixture.stand_in.fault(Fault::new(FaultKind::Slow { delay_ms: 0 }).on("getUpdates"));
+    fixture.stand_in.fault(Fault::new(FaultKind::Hang).on("getUpdates"));
+    let poller = Poller::start(&fixture, &server);
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
+    assert_eq!((server.texts().await.len(), fixture.stand_in.deliveries(None).pending), (2, 2));
     poller.stop().await;
 
-    let poller = Poller::start(&scene, &house);
-    all_confirmed(&scene).await;
-    assert_eq!(house.texts().await.len(), 2);
+    let poller = Poller::start(&fixture, &server);
+    all_confirmed(&fixture).await;
+    assert_eq!(server.texts().await.len(), 2);
     poller.stop().await;
 }
 
 #[tokio::test]
 async fn polling_outlives_conflicts_failures_and_silence() {
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-    let scene = open(clock.clone()).await;
-    let house = House::with(&scene.bot, &clock).await;
+    let fixture = open(clock.clone()).await;
+    let server = TestServer::with(&fixture.bot, &clock).await;
     let troubles = [
         FaultKind::ServerError { status: 502 },
         FaultKind::DropAfterWrite,
@@ -86,42 +86,42 @@ async fn polling_outlives_conflicts_failures_and_silence() {
         FaultKind::Unauthorized,
     ];
     for trouble in troubles {
-        scene.stand_in.fault(Fault::new(trouble).on("getUpdates"));
+        fixture.stand_in.fault(Fault::new(trouble).on("getUpdates"));
     }
-    let poller = Poller::start(&scene, &house);
-    while scene.stand_in.deliveries(None).pending > 0 {
+    let poller = Poller::start(&fixture, &server);
+    while fixture.stand_in.deliveries(None).pending > 0 {
         clock.wind(Duration::from_millis(100));
         tokio::task::yield_now().await;
     }
-    assert_eq!(house.texts().await.len(), 2);
+    assert_eq!(server.texts().await.len(), 2);
     poller.stop().await;
 }
 
 #[tokio::test]
 async fn an_update_that_cannot_be_read_holds_up_nothing_behind_it() {
-    let scene = open(Timepiece::wall()).await;
-    let house = House::with(&scene.bot, &scene.clock).await;
-    scene.stand_in.inject(Injection::update(json!({"message": {"text": 5}}))).unwrap();
-    scene.stand_in.inject(Injection::text(5, "behind it")).unwrap();
-    let poller = Poller::start(&scene, &house);
-    all_confirmed(&scene).await;
-    assert_eq!(house.texts().await.last().unwrap(), "behind it");
+    let fixture = open(Timepiece::wall()).await;
+    let server = TestServer::with(&fixture.bot, &fixture.clock).await;
+    fixture.stand_in.inject(Injection::update(json!({"message": {"text": 5}}))).unwrap();
+    fixture.stand_in.inject(Injection::text(5, "behind it")).unwrap();
+    let poller = Poller::start(&fixture, &server);
+    all_confirmed(&fixture).await;
+    assert_eq!(server.texts().await.last().unwrap(), "behind it");
     poller.stop().await;
 }
 
 #[tokio::test]
 async fn a_press_is_kept_and_answered_while_the_agent_sleeps() {
-    let scene = open(Timepiece::wall()).await;
-    let house = House::with(&scene.bot, &scene.clock).await;
-    scene
+    let fixture = open(Timepiece::wall()).await;
+    let server = TestServer::with(&fixture.bot, &fixture.clock).await;
+    fixture
         .stand_in
         .inject(Injection::update(json!({"callback_query": {"id": "canary", "from": {"id": 5, "first_name": "Ana"},
             "data": "yes", "message": {"message_id": 1, "chat": {"id": 5, "type": "private", "first_name": "Ana"}}}})))
         .unwrap();
-    let poller = Poller::start(&scene, &house);
+    let poller = Poller::start(&fixture, &server);
     let answers = Filter { kinds: vec![RowKind::CallbackAnswered], ..Filter::default() };
-    assert!(scene.stand_in.until(LONG, |stand_in| stand_in.transcript(&answers).len() == 1).await);
-    all_confirmed(&scene).await;
-    assert_eq!(house.texts().await.last().unwrap(), "yes");
+    assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.transcript(&answers).len() == 1).await);
+    all_confirmed(&fixture).await;
+    assert_eq!(server.texts().await.last().unwrap(), "yes");
     poller.stop().await;
 }

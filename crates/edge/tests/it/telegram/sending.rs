@@ -9,7 +9,7 @@ use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
 use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 
-use super::actors::{LONG, Scene, edit, error, open, send, telegram};
+use super::actors::{Fixture, LONG, edit, error, open, send, telegram};
 
 fn raw(row: &stand_ins::telegram::TranscriptRow) -> Value {
     serde_json::from_str(row.raw.get()).unwrap()
@@ -17,12 +17,13 @@ fn raw(row: &stand_ins::telegram::TranscriptRow) -> Value {
 
 #[tokio::test]
 async fn an_answer_goes_out_as_markup_and_names_its_message() {
-    let scene = open(Timepiece::wall()).await;
-    let before = scene.clock.now();
-    let carried = scene.carry(send("5", "**bold** and 1.5 - a_b! [site](https://example.test/a_(b))")).await;
+    let fixture = open(Timepiece::wall()).await;
+    let before = fixture.clock.now();
+    let carried =
+        fixture.carry(send("5", "**bold** and 1.5 - a_b! [site](https://example.test/a_(b))")).await;
     assert!(carried.outcome.success, "{:?}", carried.outcome);
     assert!(carried.posted.unwrap() >= before);
-    let row = &scene.stand_in.transcript(&Filter::sent(5))[0];
+    let row = &fixture.stand_in.transcript(&Filter::sent(5))[0];
     assert_eq!(row.text.as_deref(), Some("bold and 1.5 - a_b! site"));
     assert_eq!(carried.outcome.message_id.unwrap(), row.message_id.unwrap().to_string().as_str());
     assert_eq!(raw(row)["parse_mode"], "MarkdownV2");
@@ -30,12 +31,12 @@ async fn an_answer_goes_out_as_markup_and_names_its_message() {
 
 #[tokio::test]
 async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     let forum = Injection { thread_id: Some(77), is_forum: true, ..Injection::text(-1002, "in topic") };
-    let asked = scene.stand_in.inject(forum).unwrap().message_id.unwrap();
+    let asked = fixture.stand_in.inject(forum).unwrap().message_id.unwrap();
     for (thread, named) in [(Some("77"), Some(77)), (Some("1"), None), (None, None)] {
         let metadata = Metadata { thread_id: thread.map(Into::into), ..Metadata::default() };
-        let outcome = scene
+        let outcome = fixture
             .outcome(Action::Send {
                 chat_id: "-1002".into(),
                 content: "here".into(),
@@ -44,14 +45,17 @@ async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
             })
             .await;
         assert!(outcome.success, "{outcome:?}");
-        let row = scene.stand_in.transcript(&Filter::sent(-1002)).pop().unwrap();
+        let row = fixture.stand_in.transcript(&Filter::sent(-1002)).pop().unwrap();
         assert_eq!((row.thread_id, row.reply_to), (named, Some(asked)));
 
         assert!(
-            scene.outcome(Action::Typing { chat_id: "-1002".into(), content: None, metadata }).await.success
+            fixture
+                .outcome(Action::Typing { chat_id: "-1002".into(), content: None, metadata })
+                .await
+                .success
         );
         let actions = Filter { kinds: vec![RowKind::Action], ..Filter::chat(-1002) };
-        let typing = scene.stand_in.transcript(&actions).pop().unwrap();
+        let typing = fixture.stand_in.transcript(&actions).pop().unwrap();
         // The typing sign appears in General only if General is named; a message only if it is not named.
         assert_eq!(
             (typing.text.as_deref(), typing.thread_id),
@@ -64,18 +68,18 @@ async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
         reply_to: Some("99999".into()),
         metadata: Metadata::default(),
     };
-    assert!(scene.outcome(gone).await.success);
+    assert!(fixture.outcome(gone).await.success);
 }
 
 #[tokio::test]
 async fn a_long_answer_becomes_several_messages_in_order() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     // As long as a text that a stock gateway was seen to send in one piece, in letters of two UTF-16 units.
     let mut content: String = (0..800).map(|n| format!("{n:04} 𝔘𝔫𝔦 é\n")).collect();
     content.push_str(&"x".repeat(11_213 - content.encode_utf16().count()));
     assert_eq!(content.encode_utf16().count(), 11_213);
-    let asked = scene.stand_in.inject(Injection::text(5, "tell me")).unwrap().message_id;
-    let outcome = scene
+    let asked = fixture.stand_in.inject(Injection::text(5, "tell me")).unwrap().message_id;
+    let outcome = fixture
         .outcome(Action::Send {
             chat_id: "5".into(),
             content: content.clone(),
@@ -84,7 +88,7 @@ async fn a_long_answer_becomes_several_messages_in_order() {
         })
         .await;
     assert!(outcome.success, "{outcome:?}");
-    let rows = scene.stand_in.transcript(&Filter::sent(5));
+    let rows = fixture.stand_in.transcript(&Filter::sent(5));
     assert!(rows.len() >= 3);
     let said: Vec<&str> = rows.iter().map(|row| row.text.as_deref().unwrap()).collect();
     let without_space = |text: &str| text.split_whitespace().collect::<String>();
@@ -97,10 +101,10 @@ async fn a_long_answer_becomes_several_messages_in_order() {
 
 #[tokio::test]
 async fn an_edit_replaces_all_that_was_said_under_its_message() {
-    let scene = open(Timepiece::wall()).await;
-    let standing = |scene: &Scene| {
+    let fixture = open(Timepiece::wall()).await;
+    let standing = |fixture: &Fixture| {
         let mut texts = std::collections::BTreeMap::new();
-        for row in scene.stand_in.transcript(&Filter::chat(5)) {
+        for row in fixture.stand_in.transcript(&Filter::chat(5)) {
             match row.kind {
                 RowKind::Sent | RowKind::Edited => {
                     _ = texts.insert(row.message_id.unwrap(), row.text.unwrap())
@@ -111,46 +115,46 @@ async fn an_edit_replaces_all_that_was_said_under_its_message() {
         }
         texts.into_values().collect::<Vec<String>>()
     };
-    let id = scene.outcome(send("5", "growing")).await.message_id.unwrap();
+    let id = fixture.outcome(send("5", "growing")).await.message_id.unwrap();
     let lines = |count: usize| (0..count).map(|n| format!("line {n:05}\n")).collect::<String>();
     for (content, messages) in
         [("short".to_owned(), 1), (lines(500), 2), (lines(900), 3), (lines(901), 3), ("end".to_owned(), 1)]
     {
-        let outcome = scene.outcome(edit("5", id.as_str(), &content)).await;
+        let outcome = fixture.outcome(edit("5", id.as_str(), &content)).await;
         assert!(outcome.success, "{outcome:?}");
-        let said = standing(&scene);
+        let said = standing(&fixture);
         assert_eq!(said.len(), messages);
         assert_eq!(said.join("\n"), content.trim_end());
         // An edit that changes nothing counts as done.
-        assert!(scene.outcome(edit("5", id.as_str(), &content)).await.success);
-        assert_eq!(standing(&scene), said);
+        assert!(fixture.outcome(edit("5", id.as_str(), &content)).await.success);
+        assert_eq!(standing(&fixture), said);
     }
-    let long = scene.outcome(send("5", &lines(900))).await.message_id.unwrap();
-    assert!(scene.outcome(edit("5", long.as_str(), "all of it")).await.success);
-    assert_eq!(standing(&scene), ["end", "all of it"]);
+    let long = fixture.outcome(send("5", &lines(900))).await.message_id.unwrap();
+    assert!(fixture.outcome(edit("5", long.as_str(), "all of it")).await.success);
+    assert_eq!(standing(&fixture), ["end", "all of it"]);
 }
 
 #[tokio::test]
 async fn an_edit_that_grows_too_long_goes_on_in_the_topic_of_its_message() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     let forum = Injection { thread_id: Some(77), is_forum: true, ..Injection::text(-1002, "in topic") };
-    scene.stand_in.inject(forum).unwrap();
+    fixture.stand_in.inject(forum).unwrap();
     let first = Action::Send {
         chat_id: "-1002".into(),
         content: "growing".into(),
         reply_to: None,
         metadata: Metadata { thread_id: Some("77".into()), ..Metadata::default() },
     };
-    let id = scene.outcome(first).await.message_id.unwrap();
-    assert!(scene.outcome(edit("-1002", id.as_str(), &"word ".repeat(1000))).await.success);
+    let id = fixture.outcome(first).await.message_id.unwrap();
+    assert!(fixture.outcome(edit("-1002", id.as_str(), &"word ".repeat(1000))).await.success);
     let topics: Vec<Option<i64>> =
-        scene.stand_in.transcript(&Filter::sent(-1002)).iter().map(|row| row.thread_id).collect();
+        fixture.stand_in.transcript(&Filter::sent(-1002)).iter().map(|row| row.thread_id).collect();
     assert_eq!(topics, [Some(77), Some(77)]);
 }
 
 #[tokio::test]
 async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     for (action, expected) in [
         (send("777", "x"), "chat not found"),
         (send("@posty", "x"), "chat not found"),
@@ -176,7 +180,7 @@ async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
             "nothing to follow up on",
         ),
     ] {
-        let outcome = scene.outcome(action.clone()).await;
+        let outcome = fixture.outcome(action.clone()).await;
         assert!(error(&outcome).contains(expected), "{action:?}: {outcome:?}");
     }
     for (trouble, expected) in [
@@ -185,12 +189,12 @@ async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
         (FaultKind::ChatNotFound, "chat not found"),
         (FaultKind::TooManyRequests { retry_after: 300 }, "wait 300 s"),
     ] {
-        let fault = scene.stand_in.fault(Fault::new(trouble).on("sendMessage"));
-        let outcome = scene.outcome(send("5", "x")).await;
+        let fault = fixture.stand_in.fault(Fault::new(trouble).on("sendMessage"));
+        let outcome = fixture.outcome(send("5", "x")).await;
         assert!(error(&outcome).contains(expected), "{outcome:?}");
-        assert_eq!(scene.stand_in.struck(fault), 1);
+        assert_eq!(fixture.stand_in.struck(fault), 1);
     }
-    assert!(scene.sent(5).is_empty());
+    assert!(fixture.sent(5).is_empty());
 }
 
 #[tokio::test]
@@ -198,11 +202,11 @@ async fn markup_that_telegram_cannot_read_goes_out_plain() {
     // The stand-in refuses nothing that the converter writes, so this test uses its own server.
     let refusing = strict::open().await;
     let telegram = telegram(&refusing.base, Timepiece::wall());
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     let link = format!("[a](https://example.test/{})", "x".repeat(3000));
     for (content, messages) in [("**bold**".to_owned(), 1), (format!("{link}\n{link}"), 2)] {
         refusing.heard.lock().clear();
-        let outcome = telegram.carry(&scene.bot, scene.order(send("5", &content))).await.outcome;
+        let outcome = telegram.carry(&fixture.bot, fixture.order(send("5", &content))).await.outcome;
         assert!(outcome.success, "{outcome:?}");
         let heard = refusing.heard.lock().clone();
         assert_eq!(heard[0]["parse_mode"], "MarkdownV2");
@@ -257,20 +261,20 @@ mod strict {
 
 #[tokio::test]
 async fn a_request_to_wait_is_honoured_within_the_deadline() {
-    let scene = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    let fixture = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
     let fault =
-        scene.stand_in.fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
-    let sending = scene.carry(send("5", "patience"));
+        fixture.stand_in.fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
+    let sending = fixture.carry(send("5", "patience"));
     let winding = async {
-        assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
+        assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
         // One second less than the call has to wait.
         for _ in 0..2 {
-            scene.clock.wind(Duration::from_secs(1));
+            fixture.clock.wind(Duration::from_secs(1));
             tokio::task::yield_now().await;
         }
-        assert!(scene.sent(5).is_empty());
-        while scene.sent(5).is_empty() {
-            scene.clock.wind(Duration::from_millis(100));
+        assert!(fixture.sent(5).is_empty());
+        while fixture.sent(5).is_empty() {
+            fixture.clock.wind(Duration::from_millis(100));
             tokio::task::yield_now().await;
         }
     };
@@ -284,16 +288,18 @@ async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
     for ahead in [true, false] {
         let start = Moment::from_seconds(1_765_000_000);
         let step = Duration::from_secs(5 * 3600);
-        let scene = open(Timepiece::wound(start)).await;
-        let fault =
-            scene.stand_in.fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
-        let sending = scene.carry(send("5", "patience"));
+        let fixture = open(Timepiece::wound(start)).await;
+        let fault = fixture
+            .stand_in
+            .fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
+        let sending = fixture.carry(send("5", "patience"));
         let winding = async {
-            assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
-            scene.clock.set(if ahead { start + step } else { start - step });
-            while scene.sent(5).is_empty() && scene.clock.now().since(start + step) < Duration::from_secs(25)
+            assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
+            fixture.clock.set(if ahead { start + step } else { start - step });
+            while fixture.sent(5).is_empty()
+                && fixture.clock.now().since(start + step) < Duration::from_secs(25)
             {
-                scene.clock.wind(Duration::from_millis(100));
+                fixture.clock.wind(Duration::from_millis(100));
                 tokio::task::yield_now().await;
             }
         };
@@ -304,115 +310,118 @@ async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
 
 #[tokio::test]
 async fn a_failing_server_is_asked_once_more_and_no_more_than_that() {
-    let scene = open(Timepiece::wall()).await;
-    let once = scene.stand_in.fault(Fault::new(FaultKind::ServerError { status: 502 }).on("sendMessage"));
-    assert!(scene.outcome(send("5", "second time lucky")).await.success);
-    assert_eq!((scene.stand_in.struck(once), scene.sent(5).len()), (1, 1));
+    let fixture = open(Timepiece::wall()).await;
+    let once = fixture.stand_in.fault(Fault::new(FaultKind::ServerError { status: 502 }).on("sendMessage"));
+    assert!(fixture.outcome(send("5", "second time lucky")).await.success);
+    assert_eq!((fixture.stand_in.struck(once), fixture.sent(5).len()), (1, 1));
 
-    let always = scene
+    let always = fixture
         .stand_in
         .fault(Fault::new(FaultKind::ServerError { status: 500 }).on("sendMessage").until_cleared());
-    let outcome = scene.outcome(send("5", "never")).await;
+    let outcome = fixture.outcome(send("5", "never")).await;
     assert!(error(&outcome).contains("status 500"), "{outcome:?}");
-    assert_eq!((scene.stand_in.struck(always), scene.sent(5).len()), (2, 1));
+    assert_eq!((fixture.stand_in.struck(always), fixture.sent(5).len()), (2, 1));
 }
 
 #[tokio::test]
 async fn a_lost_answer_to_a_send_is_never_sent_again() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     // The second call uses a connection that was used before.
     for times in 1..=2 {
-        scene.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("sendMessage"));
-        let carried = scene.carry(send("5", "once")).await;
+        fixture.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("sendMessage"));
+        let carried = fixture.carry(send("5", "once")).await;
         assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
         assert!(!error(&carried.outcome).contains("network"));
         assert!(carried.posted.is_some());
-        assert_eq!(scene.sent(5).len(), 2 * times - 1);
-        assert!(scene.outcome(send("5", "next")).await.success);
+        assert_eq!(fixture.sent(5).len(), 2 * times - 1);
+        assert!(fixture.outcome(send("5", "next")).await.success);
     }
 }
 
 #[tokio::test]
 async fn a_lost_answer_to_an_edit_is_asked_for_again() {
-    let scene = open(Timepiece::wall()).await;
-    let id = scene.outcome(send("5", "draft")).await.message_id.unwrap();
-    scene.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("editMessageText"));
-    assert!(scene.outcome(edit("5", id.as_str(), "final")).await.success);
+    let fixture = open(Timepiece::wall()).await;
+    let id = fixture.outcome(send("5", "draft")).await.message_id.unwrap();
+    fixture.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("editMessageText"));
+    assert!(fixture.outcome(edit("5", id.as_str(), "final")).await.success);
 }
 
 #[tokio::test]
 async fn a_hanging_chat_times_out_before_its_deadline_and_holds_up_no_other() {
-    let scene = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
-    scene.stand_in.fault(Fault::new(FaultKind::HangAfterWrite).on("sendMessage").in_chat(5));
-    let hanging = scene.order(send("5", "stuck"));
+    let fixture = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
+    fixture.stand_in.fault(Fault::new(FaultKind::HangAfterWrite).on("sendMessage").in_chat(5));
+    let hanging = fixture.order(send("5", "stuck"));
     let deadline = hanging.deadline;
     let stuck = async {
-        let carried = scene.telegram.carry(&scene.bot, hanging).await;
-        (carried, scene.clock.instant())
+        let carried = fixture.telegram.carry(&fixture.bot, hanging).await;
+        (carried, fixture.clock.instant())
     };
     let others = async {
-        assert!(scene.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
+        assert!(fixture.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
         for _ in 0..20 {
-            assert!(scene.outcome(send("6", "meanwhile")).await.success);
+            assert!(fixture.outcome(send("6", "meanwhile")).await.success);
         }
-        scene.clock.wind(deadline.since(scene.clock.instant()) - Duration::from_millis(500));
+        fixture.clock.wind(deadline.since(fixture.clock.instant()) - Duration::from_millis(500));
     };
     let ((carried, ended), ()) = tokio::join!(stuck, others);
     assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
     assert!(ended < deadline);
-    assert_eq!((scene.sent(5).len(), scene.sent(6).len()), (1, 20));
+    assert_eq!((fixture.sent(5).len(), fixture.sent(6).len()), (1, 20));
 }
 
 #[tokio::test]
 async fn nothing_is_claimed_of_a_telegram_that_cannot_be_reached() {
-    let mut scene = open(Timepiece::wall()).await;
-    scene.bot.settings.insert("api_base_url".to_owned(), json!("http://127.0.0.1:1/"));
-    let carried = scene.carry(send("5", "x")).await;
+    let mut fixture = open(Timepiece::wall()).await;
+    fixture.bot.settings.insert("api_base_url".to_owned(), json!("http://127.0.0.1:1/"));
+    let carried = fixture.carry(send("5", "x")).await;
     assert!(error(&carried.outcome).starts_with("network: "), "{:?}", carried.outcome);
     assert_eq!(carried.posted, None);
-    let mut late = scene.order(send("5", "x"));
-    late.deadline = scene.clock.instant();
-    let outcome = scene.telegram.carry(&scene.bot, late).await.outcome;
+    let mut late = fixture.order(send("5", "x"));
+    late.deadline = fixture.clock.instant();
+    let outcome = fixture.telegram.carry(&fixture.bot, late).await.outcome;
     assert!(error(&outcome).starts_with("network: "), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn an_answer_that_broke_off_half_way_is_not_asked_for_again() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     let content = (0..900).map(|n| format!("line {n:05}\n")).collect::<String>();
-    let first = scene.stand_in.fault(Fault::new(FaultKind::Slow { delay_ms: 0 }).on("sendMessage"));
-    let then = scene.stand_in.fault(Fault::new(FaultKind::Blocked).on("sendMessage").until_cleared());
-    let outcome = scene.outcome(send("5", &content)).await;
+    let first = fixture.stand_in.fault(Fault::new(FaultKind::Slow { delay_ms: 0 }).on("sendMessage"));
+    let then = fixture.stand_in.fault(Fault::new(FaultKind::Blocked).on("sendMessage").until_cleared());
+    let outcome = fixture.outcome(send("5", &content)).await;
     let error = error(&outcome);
     assert!(error.contains("1 of 3") && error.contains("timed out") && !error.contains("network"), "{error}");
-    assert_eq!((scene.stand_in.struck(first), scene.stand_in.struck(then), scene.sent(5).len()), (1, 1, 1));
+    assert_eq!(
+        (fixture.stand_in.struck(first), fixture.stand_in.struck(then), fixture.sent(5).len()),
+        (1, 1, 1)
+    );
 }
 
 #[tokio::test]
 async fn a_group_that_moved_is_answered_where_it_went() {
-    let scene = open(Timepiece::wall()).await;
+    let fixture = open(Timepiece::wall()).await;
     for chat in [-7, -1009] {
-        scene.stand_in.inject(Injection::text(chat, "hello")).unwrap();
+        fixture.stand_in.inject(Injection::text(chat, "hello")).unwrap();
     }
-    scene.stand_in.fault(Fault::new(FaultKind::Migrated { to: -1009 }).in_chat(-7).until_cleared());
-    assert!(scene.outcome(send("-7", "found you")).await.success);
-    assert_eq!(scene.sent(-1009), ["found you"]);
+    fixture.stand_in.fault(Fault::new(FaultKind::Migrated { to: -1009 }).in_chat(-7).until_cleared());
+    assert!(fixture.outcome(send("-7", "found you")).await.success);
+    assert_eq!(fixture.sent(-1009), ["found you"]);
 }
 
 #[tokio::test]
 async fn chats_are_described_and_asked_about_once_a_minute() {
-    let scene = open(Timepiece::wall()).await;
-    scene
+    let fixture = open(Timepiece::wall()).await;
+    fixture
         .stand_in
         .inject(Injection { title: Some("Team".into()), ..Injection::text(-1001, "hello") })
         .unwrap();
     for (chat, name, kind) in [("5", "Ana", "dm"), ("-1001", "Team", "group")] {
-        let outcome = scene.outcome(Action::GetChatInfo { chat_id: chat.into() }).await;
+        let outcome = fixture.outcome(Action::GetChatInfo { chat_id: chat.into() }).await;
         let info = outcome.chat_info.unwrap();
         assert_eq!((info.name.as_str(), info.kind.as_str()), (name, kind));
     }
-    scene.stand_in.fault(Fault::new(FaultKind::ChatNotFound).on("getChat").until_cleared());
-    assert!(scene.outcome(Action::GetChatInfo { chat_id: "5".into() }).await.success);
-    let unknown = scene.outcome(Action::GetChatInfo { chat_id: "6".into() }).await;
+    fixture.stand_in.fault(Fault::new(FaultKind::ChatNotFound).on("getChat").until_cleared());
+    assert!(fixture.outcome(Action::GetChatInfo { chat_id: "5".into() }).await.success);
+    let unknown = fixture.outcome(Action::GetChatInfo { chat_id: "6".into() }).await;
     assert!(error(&unknown).contains("chat not found"));
 }

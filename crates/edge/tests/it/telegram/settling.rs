@@ -11,19 +11,19 @@ use serde_json::json;
 use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 use tokio::sync::mpsc;
 
-use super::actors::{LONG, Scene, WEBHOOK_SECRET, open};
+use super::actors::{Fixture, LONG, WEBHOOK_SECRET, open};
 
 #[tokio::test]
 async fn a_bot_is_met_under_the_name_and_id_that_telegram_gave_it() {
-    let scene = open(Timepiece::wall()).await;
-    let met = scene.telegram.meet(&scene.bot).await.unwrap();
+    let fixture = open(Timepiece::wall()).await;
+    let met = fixture.telegram.meet(&fixture.bot).await.unwrap();
     assert_eq!(met.id, "42");
     assert_eq!(json!(met.settings), json!({"username": "posty_bot", "bot_user_id": "42"}));
 }
 
 #[tokio::test]
 async fn a_token_that_telegram_does_not_know_is_told_in_words_without_it() {
-    let Scene { stand_in: _running, telegram, mut bot, .. } = open(Timepiece::wall()).await;
+    let Fixture { stand_in: _running, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     for token in ["43:canary-wrong", "canary", ""] {
         bot.credentials.insert("token", Secret::new(token));
         let trouble = telegram.meet(&bot).await.unwrap_err().to_string();
@@ -51,7 +51,7 @@ async fn door() -> (String, mpsc::UnboundedReceiver<HeaderMap>) {
 
 #[tokio::test]
 async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
-    let Scene { stand_in, telegram, mut bot, .. } = open(Timepiece::wall()).await;
+    let Fixture { stand_in, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     let (url, mut calls) = door().await;
     assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Pushed));
     assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Pushed));
@@ -70,18 +70,18 @@ async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
 
 #[tokio::test]
 async fn a_refused_webhook_is_told_in_telegrams_words() {
-    let scene = open(Timepiece::wall()).await;
-    let trouble = scene.telegram.register(&scene.bot, Some("ftp://example.test")).await.unwrap_err();
+    let fixture = open(Timepiece::wall()).await;
+    let trouble = fixture.telegram.register(&fixture.bot, Some("ftp://example.test")).await.unwrap_err();
     assert!(trouble.to_string().contains("bad webhook"), "{trouble}");
-    let mut bot = scene.bot;
+    let mut bot = fixture.bot;
     bot.credentials.insert("webhook_secret", Secret::new(""));
-    let trouble = scene.telegram.register(&bot, Some("https://example.test/x")).await.unwrap_err();
+    let trouble = fixture.telegram.register(&bot, Some("https://example.test/x")).await.unwrap_err();
     assert!(trouble.to_string().contains("webhook secret"), "{trouble}");
 }
 
 #[tokio::test]
 async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
-    let Scene { stand_in, telegram, bot, .. } = open(Timepiece::wall()).await;
+    let Fixture { stand_in, telegram, bot, .. } = open(Timepiece::wall()).await;
     stand_in.fault(Fault::new(FaultKind::ServerError { status: 500 }).on("answerCallbackQuery"));
     for (id, answered) in [("canary-1", 0), ("canary-2", 1)] {
         let pressed = stand_in

@@ -34,7 +34,7 @@ const LONG: Duration = Duration::from_secs(60);
 const PRIVATE: &str = "http://127.0.0.1:7678";
 const PUBLIC: &str = "https://post.example/inn";
 
-pub struct House {
+pub struct TestServer {
     pub web: Arc<Web>,
     pub clock: Timepiece,
     pub closing: CancellationToken,
@@ -70,13 +70,13 @@ async fn enrol(accounts: &Accounts, tenant: &str, name: &str) -> Result<Instance
 }
 
 /// The response to a request.
-pub struct Answer {
+pub struct PageResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub text: String,
 }
 
-impl Answer {
+impl PageResponse {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
@@ -131,7 +131,7 @@ impl From {
     }
 }
 
-impl House {
+impl TestServer {
     pub async fn open() -> Self {
         Self::at(PRIVATE).await
     }
@@ -208,7 +208,7 @@ impl House {
     }
 
     pub async fn enrol_for(&self, tenant: &str, name: &str) -> Heron<'_> {
-        Heron { instance: enrol(&self.identity.accounts, tenant, name).await.unwrap(), house: self }
+        Heron { instance: enrol(&self.identity.accounts, tenant, name).await.unwrap(), server: self }
     }
 
     pub async fn removes(&self, agent: &InstanceId) {
@@ -237,7 +237,7 @@ impl House {
     }
 
     /// Exchanges the secret of a link, as the page does.
-    pub async fn spends(&self, page: &From, secret: &Secret) -> Answer {
+    pub async fn spends(&self, page: &From, secret: &Secret) -> PageResponse {
         self.post(page, "/chat/api/session", json!({ "secret": secret.expose() })).await
     }
 
@@ -290,11 +290,11 @@ impl House {
         self.doors.clone().oneshot(request).await.unwrap()
     }
 
-    pub async fn get(&self, from: &From, path: &str) -> Answer {
+    pub async fn get(&self, from: &From, path: &str) -> PageResponse {
         read(self.send(from, Method::GET, path, Body::empty()).await).await
     }
 
-    pub async fn post(&self, from: &From, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, from: &From, path: &str, body: Value) -> PageResponse {
         read(self.send(from, Method::POST, path, Body::from(body.to_string())).await).await
     }
 
@@ -309,7 +309,7 @@ impl House {
     }
 
     /// The guest whose room it is says something there.
-    pub async fn says(&self, room: &str, text: &str, nonce: &str) -> Answer {
+    pub async fn says(&self, room: &str, text: &str, nonce: &str) -> PageResponse {
         let whose = self.rooms().room(&room.into()).await.unwrap().map(|room| room.person);
         let page = self.page_of(whose.as_deref().unwrap_or("ann")).await;
         let path = format!("/chat/api/rooms/{room}/messages");
@@ -332,21 +332,25 @@ impl House {
     }
 }
 
-async fn read(response: http::Response<Body>) -> Answer {
+async fn read(response: http::Response<Body>) -> PageResponse {
     let (parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+    PageResponse {
+        status: parts.status,
+        headers: parts.headers,
+        text: String::from_utf8(bytes.to_vec()).unwrap(),
+    }
 }
 
 /// An agent as a platform sees it: orders that passed the relay's checks.
 pub struct Heron<'a> {
     pub instance: InstanceId,
-    house: &'a House,
+    server: &'a TestServer,
 }
 
 impl Heron<'_> {
     pub async fn does(&self, action: Action) -> Outcome {
-        self.repeats(ActionId::mint(self.house.clock.now().millis()), action).await
+        self.repeats(ActionId::mint(self.server.clock.now().millis()), action).await
     }
 
     pub async fn repeats(&self, id: ActionId, action: Action) -> Outcome {
@@ -367,21 +371,21 @@ impl Heron<'_> {
             on: identity,
             action,
             stream_cursor: String::new(),
-            deadline: self.house.clock.instant() + Duration::from_secs(25),
+            deadline: self.server.clock.instant() + Duration::from_secs(25),
         };
-        self.house.web.carry(&bot, order).await.outcome
+        self.server.web.carry(&bot, order).await.outcome
     }
 
     /// Accepts one entry of its inbox.
     pub async fn acknowledges(&self, entry: &str) {
-        let inbox: Arc<dyn Inbox> = self.house.ledger.inbox();
-        let taken = Acknowledgement { entry: entry.into(), handed: self.house.clock.now(), place: None };
+        let inbox: Arc<dyn Inbox> = self.server.ledger.inbox();
+        let taken = Acknowledgement { entry: entry.into(), handed: self.server.clock.now(), place: None };
         inbox.acknowledge(&self.instance, vec![taken]).await.unwrap();
     }
 
     /// The entries in its inbox.
     pub async fn unread(&self) -> Vec<(String, Event)> {
-        let inbox: Arc<dyn Inbox> = self.house.ledger.inbox();
+        let inbox: Arc<dyn Inbox> = self.server.ledger.inbox();
         let entries = inbox.unread(&self.instance, Seq(0), 100).await.unwrap();
         let event = |entry: &ledger::Entry| serde_json::from_slice(&entry.event).unwrap();
         entries.iter().map(|entry| (entry.id.to_string(), event(entry))).collect()
@@ -432,7 +436,7 @@ pub struct Watcher {
 
 /// One server-sent event.
 #[derive(Debug, PartialEq)]
-pub struct Told {
+pub struct ServerSentEvent {
     pub name: String,
     pub id: Option<String>,
     pub data: Value,
@@ -440,12 +444,12 @@ pub struct Told {
 
 impl Watcher {
     /// The next event; `None` if the stream has ended.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<ServerSentEvent> {
         loop {
             if let Some((one, rest)) = self.heard.split_once("\n\n") {
                 let field =
                     |name: &str| one.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-                let told = field("event: ").map(|name| Told {
+                let told = field("event: ").map(|name| ServerSentEvent {
                     name,
                     id: field("id: "),
                     data: serde_json::from_str(&field("data: ").expect("data")).unwrap(),
@@ -463,7 +467,7 @@ impl Watcher {
     }
 
     /// The next event that is not about turns.
-    pub async fn hears_of_lines(&mut self) -> Told {
+    pub async fn hears_of_lines(&mut self) -> ServerSentEvent {
         loop {
             let told = self.hears().await;
             if told.name != "turn" {
@@ -472,7 +476,7 @@ impl Watcher {
         }
     }
 
-    pub async fn hears(&mut self) -> Told {
+    pub async fn hears(&mut self) -> ServerSentEvent {
         self.next().await.expect("the stream ended")
     }
 }

@@ -8,7 +8,7 @@ use http_kit::{RequestControl, RequestLimits};
 use posthouse_wire::TenantId;
 use serde_json::json;
 
-use super::actors::{From, House};
+use super::actors::{From, TestServer};
 
 const HOME: (&str, &str) = ("host", "localhost:7678");
 
@@ -27,11 +27,11 @@ fn everything(agent: &str, room: &str) -> Vec<(Method, String, String)> {
 
 #[tokio::test]
 async fn a_process_on_the_same_machine_needs_an_invitation_like_everybody_else() {
-    let house = House::open().await;
-    let heron = house.enrol("heron").await;
-    let room = house.enters("ann", &heron.instance).await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("heron").await;
+    let room = server.enters("ann", &heron.instance).await;
     let local = ("origin", "http://localhost:7678");
-    let cookie = house.page_of("ann").await.headers.pop().unwrap().1;
+    let cookie = server.page_of("ann").await.headers.pop().unwrap().1;
     let forged = format!("{}=00ff", cookie.split_once('=').unwrap().0);
     let strangers = [
         From::here(),
@@ -43,20 +43,20 @@ async fn a_process_on_the_same_machine_needs_an_invitation_like_everybody_else()
     ];
     for (number, stranger) in strangers.iter().enumerate() {
         for (method, path, body) in everything(heron.instance.as_str(), &room) {
-            let response = house.send(stranger, method.clone(), &path, Body::from(body)).await;
+            let response = server.send(stranger, method.clone(), &path, Body::from(body)).await;
             assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "stranger {number} at {method} {path}");
         }
     }
     assert!(heron.unread().await.is_empty());
-    assert!(!house.get(&house.owner().await, "/chat/api/agents").await.text.contains("mallory"));
+    assert!(!server.get(&server.owner().await, "/chat/api/agents").await.text.contains("mallory"));
 }
 
 #[tokio::test]
 async fn another_sites_page_finds_nothing_even_with_the_cookie() {
-    let house = House::open().await;
-    let heron = house.enrol("heron").await;
-    let room = house.enters("ann", &heron.instance).await;
-    let cookie = house.page_of("ann").await.headers.pop().unwrap();
+    let server = TestServer::open().await;
+    let heron = server.enrol("heron").await;
+    let room = server.enters("ann", &heron.instance).await;
+    let cookie = server.page_of("ann").await.headers.pop().unwrap();
     let foreign = [
         From::of("127.0.0.1", &[HOME, ("origin", "http://evil.example")]),
         From::of("127.0.0.1", &[HOME, ("origin", "http://localhost:3000")]),
@@ -67,7 +67,7 @@ async fn another_sites_page_finds_nothing_even_with_the_cookie() {
     for (number, site) in foreign.into_iter().enumerate() {
         let site = site.with(cookie.0, &cookie.1);
         for (method, path, body) in everything(heron.instance.as_str(), &room) {
-            let response = house.send(&site, method.clone(), &path, Body::from(body)).await;
+            let response = server.send(&site, method.clone(), &path, Body::from(body)).await;
             assert_eq!(response.status(), StatusCode::NOT_FOUND, "site {number} at {method} {path}");
         }
     }
@@ -76,9 +76,9 @@ async fn another_sites_page_finds_nothing_even_with_the_cookie() {
 
 #[tokio::test]
 async fn an_uninvited_visitor_sees_a_page_and_not_json() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     for visitor in [From::here(), From::outside(), From::of("192.168.1.7", &[("host", "192.168.1.1:7678")])] {
-        let page = house.get(&visitor, "/chat").await;
+        let page = server.get(&visitor, "/chat").await;
         assert_eq!(page.status, StatusCode::OK);
         assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
         assert!(page.text.contains("posthouse invite create"), "it says how one is invited");
@@ -87,8 +87,8 @@ async fn an_uninvited_visitor_sees_a_page_and_not_json() {
 
 #[tokio::test]
 async fn every_answer_forbids_what_the_page_does_not_need() {
-    let house = House::open().await;
-    let owner = house.owner().await;
+    let server = TestServer::open().await;
+    let owner = server.owner().await;
     for (path, kind) in [
         ("/chat", "text/html; charset=utf-8"),
         ("/chat/page.js", "text/javascript; charset=utf-8"),
@@ -97,7 +97,7 @@ async fn every_answer_forbids_what_the_page_does_not_need() {
         ("/chat/api/agents", "application/json"),
         ("/chat/none.js", "application/problem+json"),
     ] {
-        let answer = house.get(&owner, path).await;
+        let answer = server.get(&owner, path).await;
         assert_eq!(answer.headers["content-type"], kind, "{path}");
         let policy = answer.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.starts_with("default-src 'self';") && !policy.contains("unsafe"), "{policy}");
@@ -105,7 +105,7 @@ async fn every_answer_forbids_what_the_page_does_not_need() {
         assert_eq!(answer.headers["referrer-policy"], "no-referrer");
         assert_eq!(answer.headers["cache-control"], "no-store");
     }
-    let slash = house.get(&From::here(), "/chat/?a=b").await;
+    let slash = server.get(&From::here(), "/chat/?a=b").await;
     assert_eq!(
         (slash.status, &slash.headers["location"]),
         (StatusCode::PERMANENT_REDIRECT, &"../chat?a=b".parse().unwrap())
@@ -114,31 +114,31 @@ async fn every_answer_forbids_what_the_page_does_not_need() {
 
 #[tokio::test]
 async fn only_an_owner_makes_agents_and_their_making_is_on_record() {
-    let house = House::open().await;
-    let guest = house.page_of("ann").await;
-    assert!(house.post(&guest, "/chat/api/agents", json!({"name": "heron"})).await.is_absence());
-    assert!(house.audit().deeds(None, 10).await.unwrap().is_empty());
+    let server = TestServer::open().await;
+    let guest = server.page_of("ann").await;
+    assert!(server.post(&guest, "/chat/api/agents", json!({"name": "heron"})).await.is_absence());
+    assert!(server.audit().deeds(None, 10).await.unwrap().is_empty());
 
-    let owner = house.owner().await;
-    let made = house.post(&owner, "/chat/api/agents", json!({"name": "heron"})).await;
+    let owner = server.owner().await;
+    let made = server.post(&owner, "/chat/api/agents", json!({"name": "heron"})).await;
     assert_eq!(made.status, StatusCode::CREATED);
     assert!(made.text.contains("canary-secret") && made.text.contains("hermes/bin/hermes gateway run"));
-    let deeds = house.audit().deeds(None, 10).await.unwrap();
+    let deeds = server.audit().deeds(None, 10).await.unwrap();
     let [(_, deed)] = &deeds[..] else { panic!("one deed") };
     assert_eq!((deed.operation.as_str(), deed.status), ("POST /chat/api/agents", 201));
     assert_eq!(deed.caller, Some("127.0.0.1".parse().unwrap()));
     let about = deed.about.as_deref().unwrap();
     assert!(about.contains("heron") && about.contains("olga") && !about.contains("canary"), "{about}");
 
-    let listed = house.get(&owner, "/chat/api/agents").await;
+    let listed = server.get(&owner, "/chat/api/agents").await;
     assert!(!listed.text.contains("canary-secret"));
     let listed = listed.json();
     let [agent] = &listed["agents"].as_array().unwrap()[..] else { panic!("one agent") };
     assert_eq!((&agent["name"], &agent["connected"]), (&json!("heron"), &json!(false)));
-    let again = house.post(&owner, "/chat/api/agents", json!({"name": "heron"})).await;
+    let again = server.post(&owner, "/chat/api/agents", json!({"name": "heron"})).await;
     assert_eq!((again.status, &again.json()["code"]), (StatusCode::CONFLICT, &json!("name_taken")));
     for bad in ["", "a b", "-x", "inst_1", "é"] {
-        let unfit = house.post(&owner, "/chat/api/agents", json!({"name": bad})).await;
+        let unfit = server.post(&owner, "/chat/api/agents", json!({"name": bad})).await;
         assert_eq!(unfit.status, StatusCode::UNPROCESSABLE_ENTITY, "{bad}");
     }
 }
@@ -164,16 +164,16 @@ impl RequestLimits for Places {
 
 #[tokio::test]
 async fn requests_of_the_page_count_against_the_invitation_and_its_tenant() {
-    let house = House::open().await;
-    let (id, secret) = house.invites("ann", false).await;
-    let page = house.signs_in(From::here(), &secret).await;
+    let server = TestServer::open().await;
+    let (id, secret) = server.invites("ann", false).await;
+    let page = server.signs_in(From::here(), &secret).await;
     let principal = format!("invitation:{id}");
     for (full, status) in [(None, StatusCode::OK), (Some(principal.clone()), StatusCode::TOO_MANY_REQUESTS)] {
         let places = Arc::new(Places { came: Mutex::default(), full });
         let control = Some(RequestControl::new(places.clone()));
-        let answer = house.get(&From { control, ..page.clone() }, "/chat/api/agents").await;
+        let answer = server.get(&From { control, ..page.clone() }, "/chat/api/agents").await;
         assert_eq!(answer.status, status);
-        let tenant = Some(house.tenant("acme").await);
+        let tenant = Some(server.tenant("acme").await);
         assert_eq!(*places.came.lock().unwrap(), [(principal.clone(), tenant)]);
     }
 }

@@ -6,44 +6,44 @@ use edge::web::LINK_LIFE;
 use http::StatusCode;
 use serde_json::json;
 
-use super::actors::{From, House};
+use super::actors::{From, TestServer};
 
 #[tokio::test]
 async fn a_link_is_spent_by_a_post_once_and_never_by_a_get() {
-    let house = House::open_to_the_world().await;
-    let (_, secret) = house.invites("ann", false).await;
+    let server = TestServer::open_to_the_world().await;
+    let (_, secret) = server.invites("ann", false).await;
     // A link preview, and a person who opened the link from their mail and closed the page again.
     let mail = From::of(
         "203.0.113.9",
         &[("host", "post.example"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")],
     );
     for path in [format!("/chat?invite={}", secret.expose()), "/chat".to_owned()] {
-        let page = house.get(&mail, &path).await;
+        let page = server.get(&mail, &path).await;
         assert_eq!(page.status, StatusCode::OK);
         assert!(!page.headers.contains_key("set-cookie") && !page.text.contains(secret.expose()));
     }
-    let spent = house.spends(&From::outside(), &secret).await;
+    let spent = server.spends(&From::outside(), &secret).await;
     assert_eq!((spent.status, &spent.json()["person"]), (StatusCode::OK, &json!("ann")));
-    let again = house.spends(&From::outside(), &secret).await;
+    let again = server.spends(&From::outside(), &secret).await;
     assert_eq!((again.status, &again.json()["code"]), (StatusCode::FORBIDDEN, &json!("bad_link")));
     assert!(!again.headers.contains_key("set-cookie"));
     let page = From::outside().with("cookie", &spent.cookie());
-    assert_eq!(house.get(&page, "/chat/api/agents").await.json()["person"], "ann");
+    assert_eq!(server.get(&page, "/chat/api/agents").await.json()["person"], "ann");
 }
 
 #[tokio::test]
 async fn whoever_is_not_signed_in_sends_a_small_body_only() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let long = json!({ "secret": "f".repeat(8 * 1024) });
-    let refused = house.post(&From::here(), "/chat/api/session", long).await;
+    let refused = server.post(&From::here(), "/chat/api/session", long).await;
     assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
 async fn the_cookie_counts_for_the_page_alone() {
-    let house = House::open_to_the_world().await;
-    let (_, secret) = house.invites("ann", false).await;
-    let spent = house.spends(&From::outside(), &secret).await;
+    let server = TestServer::open_to_the_world().await;
+    let (_, secret) = server.invites("ann", false).await;
+    let spent = server.spends(&From::outside(), &secret).await;
     let cookie = spent.headers["set-cookie"].to_str().unwrap();
     for attribute in ["Path=/inn/chat;", "HttpOnly", "SameSite=Strict", "Secure"] {
         assert!(cookie.contains(attribute), "{cookie}");
@@ -53,65 +53,65 @@ async fn the_cookie_counts_for_the_page_alone() {
 
 #[tokio::test]
 async fn a_link_that_nobody_used_in_time_is_none() {
-    let house = House::open().await;
-    let (_, secret) = house.invites("ann", false).await;
-    house.clock.wind(LINK_LIFE - Duration::from_secs(1));
-    let (_, other) = house.invites("bob", false).await;
-    house.clock.wind(Duration::from_secs(1));
-    assert_eq!(house.spends(&From::here(), &secret).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(house.spends(&From::here(), &other).await.status, StatusCode::OK);
+    let server = TestServer::open().await;
+    let (_, secret) = server.invites("ann", false).await;
+    server.clock.wind(LINK_LIFE - Duration::from_secs(1));
+    let (_, other) = server.invites("bob", false).await;
+    server.clock.wind(Duration::from_secs(1));
+    assert_eq!(server.spends(&From::here(), &secret).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(server.spends(&From::here(), &other).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn a_session_ends_by_itself_in_the_end() {
-    let house = House::open().await;
-    let ann = house.page_of("ann").await;
-    house.clock.wind(Duration::from_secs(181 * 24 * 60 * 60));
-    assert!(house.get(&ann, "/chat/api/agents").await.is_uninvited());
+    let server = TestServer::open().await;
+    let ann = server.page_of("ann").await;
+    server.clock.wind(Duration::from_secs(181 * 24 * 60 * 60));
+    assert!(server.get(&ann, "/chat/api/agents").await.is_uninvited());
 }
 
 #[tokio::test]
 async fn a_link_never_silently_replaces_another_persons_cookie() {
-    let house = House::open().await;
-    let ann = house.page_of("ann").await;
-    let (bobs, secret) = house.invites("bob", false).await;
-    let asked = house.spends(&ann, &secret).await;
+    let server = TestServer::open().await;
+    let ann = server.page_of("ann").await;
+    let (bobs, secret) = server.invites("bob", false).await;
+    let asked = server.spends(&ann, &secret).await;
     assert_eq!((asked.status, &asked.json()["code"]), (StatusCode::CONFLICT, &json!("other_invitation")));
     assert_eq!((&asked.json()["person"], &asked.json()["invited"]), (&json!("ann"), &json!("bob")));
     assert!(!asked.headers.contains_key("set-cookie"));
-    assert_eq!(house.get(&ann, "/chat/api/agents").await.json()["person"], "ann");
+    assert_eq!(server.get(&ann, "/chat/api/agents").await.json()["person"], "ann");
     // The person confirms, and the link is still valid.
     let wanted = json!({ "secret": secret.expose(), "replace": true });
-    let replaced = house.post(&ann, "/chat/api/session", wanted).await;
+    let replaced = server.post(&ann, "/chat/api/session", wanted).await;
     assert_eq!(replaced.status, StatusCode::OK);
     let bob = From::here().with("cookie", &replaced.cookie());
-    assert_eq!(house.get(&bob, "/chat/api/agents").await.json()["person"], "bob");
-    assert!(house.get(&ann, "/chat/api/agents").await.is_uninvited(), "the session that was left has ended");
+    assert_eq!(server.get(&bob, "/chat/api/agents").await.json()["person"], "bob");
+    assert!(server.get(&ann, "/chat/api/agents").await.is_uninvited(), "the session that was left has ended");
     // Another link of the same invitation needs no confirmation.
-    let own = house.web.renew_link(&bobs).await.unwrap().unwrap();
-    assert_eq!(house.spends(&bob, &own).await.status, StatusCode::OK);
+    let own = server.web.renew_link(&bobs).await.unwrap().unwrap();
+    assert_eq!(server.spends(&bob, &own).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn an_invitation_reaches_its_tenants_agents_only_or_those_it_names() {
-    let house = House::open().await;
-    let (heron, otter) = (house.enrol("heron").await, house.enrol("otter").await);
-    let foreign = house.enrol_for("umbrella", "zebra").await;
+    let server = TestServer::open().await;
+    let (heron, otter) = (server.enrol("heron").await, server.enrol("otter").await);
+    let foreign = server.enrol_for("umbrella", "zebra").await;
     let named = Some(vec![otter.instance.clone()]);
-    let (_, secret) = house.invites_to("acme", named, "bob", false).await;
-    let bob = house.signs_in(From::here(), &secret).await;
-    let ann = house.page_of("ann").await;
+    let (_, secret) = server.invites_to("acme", named, "bob", false).await;
+    let bob = server.signs_in(From::here(), &secret).await;
+    let ann = server.page_of("ann").await;
     for (page, sees, not) in
         [(&ann, vec![&heron, &otter], vec![&foreign]), (&bob, vec![&otter], vec![&heron, &foreign])]
     {
-        let listed = house.get(page, "/chat/api/agents").await;
+        let listed = server.get(page, "/chat/api/agents").await;
         for agent in sees {
             assert!(listed.text.contains(agent.instance.as_str()));
-            house.enters_by(page, &agent.instance).await;
+            server.enters_by(page, &agent.instance).await;
         }
         for agent in not {
             assert!(!listed.text.contains(agent.instance.as_str()));
-            let entered = house.post(page, "/chat/api/rooms", json!({ "agent": agent.instance })).await;
+            let entered = server.post(page, "/chat/api/rooms", json!({ "agent": agent.instance })).await;
             assert!(entered.is_absence());
         }
     }
@@ -119,40 +119,40 @@ async fn an_invitation_reaches_its_tenants_agents_only_or_those_it_names() {
 
 #[tokio::test]
 async fn an_invitation_whose_agents_are_all_gone_is_for_none() {
-    let house = House::open().await;
-    let (heron, otter) = (house.enrol("heron").await, house.enrol("otter").await);
-    let (_, secret) = house.invites_to("acme", Some(vec![heron.instance.clone()]), "bob", false).await;
-    let bob = house.signs_in(From::here(), &secret).await;
-    house.removes(&heron.instance).await;
-    assert_eq!(house.get(&bob, "/chat/api/agents").await.json()["agents"], json!([]));
-    assert!(house.post(&bob, "/chat/api/rooms", json!({ "agent": otter.instance })).await.is_absence());
+    let server = TestServer::open().await;
+    let (heron, otter) = (server.enrol("heron").await, server.enrol("otter").await);
+    let (_, secret) = server.invites_to("acme", Some(vec![heron.instance.clone()]), "bob", false).await;
+    let bob = server.signs_in(From::here(), &secret).await;
+    server.removes(&heron.instance).await;
+    assert_eq!(server.get(&bob, "/chat/api/agents").await.json()["agents"], json!([]));
+    assert!(server.post(&bob, "/chat/api/rooms", json!({ "agent": otter.instance })).await.is_absence());
 }
 
 #[tokio::test]
 async fn a_room_belongs_to_the_invitation_and_not_to_a_name() {
-    let house = House::open().await;
-    let heron = house.enrol("heron").await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("heron").await;
     let mut pages = Vec::new();
     for _ in 0..2 {
-        let (_, secret) = house.invites("ann", false).await;
-        pages.push(house.signs_in(From::here(), &secret).await);
+        let (_, secret) = server.invites("ann", false).await;
+        pages.push(server.signs_in(From::here(), &secret).await);
     }
     let rooms = [
-        house.enters_by(&pages[0], &heron.instance).await,
-        house.enters_by(&pages[1], &heron.instance).await,
+        server.enters_by(&pages[0], &heron.instance).await,
+        server.enters_by(&pages[1], &heron.instance).await,
     ];
     assert_ne!(rooms[0], rooms[1]);
     let path = |of: usize, what: &str| format!("/chat/api/rooms/{}/{what}", rooms[of]);
     let said = json!({"text": "hello", "nonce": "nonce-0001"});
     for (whose, allowed) in [(0, true), (1, false)] {
-        let spoken = house.post(&pages[0], &path(whose, "messages"), said.clone()).await;
+        let spoken = server.post(&pages[0], &path(whose, "messages"), said.clone()).await;
         assert_eq!(spoken.status == StatusCode::OK, allowed);
         assert_eq!(spoken.is_absence(), !allowed);
     }
-    assert!(house.get(&pages[0], &path(1, "stream")).await.is_absence());
-    assert!(house.post(&pages[0], "/chat/api/stop", json!({"room": rooms[1]})).await.is_absence());
+    assert!(server.get(&pages[0], &path(1, "stream")).await.is_absence());
+    assert!(server.post(&pages[0], "/chat/api/stop", json!({"room": rooms[1]})).await.is_absence());
     // The agent sees two people, too.
-    house.post(&pages[1], &path(1, "messages"), said).await;
+    server.post(&pages[1], &path(1, "messages"), said).await;
     let ids: Vec<_> = heron.unread().await.into_iter().map(|(_, event)| event.source.user_id).collect();
     assert_eq!(ids.len(), 2);
     assert_ne!(ids[0], ids[1]);
@@ -160,24 +160,24 @@ async fn a_room_belongs_to_the_invitation_and_not_to_a_name() {
 
 #[tokio::test]
 async fn withdrawing_an_invitation_ends_its_open_streams_at_once() {
-    let house = House::open().await;
-    let heron = house.enrol("heron").await;
-    let (id, secret) = house.invites("bob", false).await;
-    let bob = house.signs_in(From::here(), &secret).await;
-    let room = house.enters_by(&bob, &heron.instance).await;
-    let mut streams = [house.watches(&bob, &room, "").await, house.watches(&bob, &room, "").await];
-    let of_ann = house.enters("ann", &heron.instance).await;
-    let mut ann = house.watches(&house.page_of("ann").await, &of_ann, "").await;
-    let link = house.web.renew_link(&id).await.unwrap().unwrap();
+    let server = TestServer::open().await;
+    let heron = server.enrol("heron").await;
+    let (id, secret) = server.invites("bob", false).await;
+    let bob = server.signs_in(From::here(), &secret).await;
+    let room = server.enters_by(&bob, &heron.instance).await;
+    let mut streams = [server.watches(&bob, &room, "").await, server.watches(&bob, &room, "").await];
+    let of_ann = server.enters("ann", &heron.instance).await;
+    let mut ann = server.watches(&server.page_of("ann").await, &of_ann, "").await;
+    let link = server.web.renew_link(&id).await.unwrap().unwrap();
 
-    assert!(house.web.withdraw(&id).await.unwrap());
+    assert!(server.web.withdraw(&id).await.unwrap());
     for stream in &mut streams {
         assert_eq!(stream.next().await, None);
     }
-    assert!(house.get(&bob, "/chat/api/agents").await.is_uninvited());
-    assert_eq!(house.spends(&From::here(), &link).await.status, StatusCode::FORBIDDEN);
+    assert!(server.get(&bob, "/chat/api/agents").await.is_uninvited());
+    assert_eq!(server.spends(&From::here(), &link).await.status, StatusCode::FORBIDDEN);
     assert!(!heron.does(super::actors::send(&room, "are you there?")).await.success, "nobody would read it");
-    assert!(!house.web.withdraw(&id).await.unwrap());
+    assert!(!server.web.withdraw(&id).await.unwrap());
     // Nobody else's stream ended.
     heron.does(super::actors::send(&of_ann, "still here")).await;
     assert_eq!(ann.hears().await.data["text"], "still here");
@@ -185,11 +185,11 @@ async fn withdrawing_an_invitation_ends_its_open_streams_at_once() {
 
 #[tokio::test]
 async fn the_ledger_knows_secrets_by_their_hashes_alone() {
-    let house = House::open().await;
-    let (id, secret) = house.invites("ann", false).await;
-    assert!(house.invitations().behind_link(secret.expose()).await.unwrap().is_none());
-    let spent = house.spends(&From::here(), &secret).await;
+    let server = TestServer::open().await;
+    let (id, secret) = server.invites("ann", false).await;
+    assert!(server.invitations().behind_link(secret.expose()).await.unwrap().is_none());
+    let spent = server.spends(&From::here(), &secret).await;
     let session = spent.cookie().split_once('=').unwrap().1.to_owned();
-    assert!(house.invitations().session(&session).await.unwrap().is_none());
-    assert_eq!(house.invitations().invitations().await.unwrap()[0].id, id);
+    assert!(server.invitations().session(&session).await.unwrap().is_none());
+    assert_eq!(server.invitations().invitations().await.unwrap()[0].id, id);
 }

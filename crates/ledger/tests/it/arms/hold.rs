@@ -262,7 +262,7 @@ stories! {
 }
 
 #[tokio::test]
-async fn what_was_held_when_the_house_fell_is_found_at_the_next_start() {
+async fn what_was_held_when_the_server_fell_is_found_at_the_next_start() {
     let book = Book::in_a_folder().await;
     let heron = book.enrols("acme", "heron").await;
     let (held, waiting) = (about(&heron, "held", 0), about(&heron, "waiting", 60));

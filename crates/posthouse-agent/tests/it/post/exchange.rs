@@ -1,6 +1,6 @@
 //! Questions, with failures before the answer arrives.
 
-use posthouse_agent::post::{AgentAnswer, AskRequest, Client, Fault};
+use posthouse_agent::post::{AgentAnswer, Ask, Client, Fault};
 use posthouse_agent::wire::CorrelationId;
 use posthouse_agent::wire::delivery::Cause;
 use serde_json::json;
@@ -10,22 +10,18 @@ use super::fake_server::{FakeServer, Question};
 use crate::test_server::{seconds, soon};
 
 /// A question with a very long timeout.
-fn question() -> AskRequest {
-    AskRequest {
-        timeout: seconds(1 << 30),
-        correlation_id: "q1".into(),
-        ..AskRequest::new("heron", "how many?")
-    }
+fn question() -> Ask {
+    Ask { timeout: seconds(1 << 30), correlation_id: "q1".into(), ..Ask::new("heron", "how many?") }
 }
 
-fn ask(client: Client, wish: AskRequest) -> JoinHandle<Result<AgentAnswer, Fault>> {
+fn ask(client: Client, wish: Ask) -> JoinHandle<Result<AgentAnswer, Fault>> {
     tokio::spawn(async move { client.exchange(&wish).await })
 }
 
 #[tokio::test]
 async fn post_exchange_an_answer_comes_with_its_data() {
     let server = FakeServer::open().await;
-    let asking = ask(server.client(), AskRequest { timeout: seconds(45), ..question() });
+    let asking = ask(server.client(), Ask { timeout: seconds(45), ..question() });
     server.hears(|recorded| recorded.questions.contains_key("q1")).await;
     server.answers("q1", r#"{"open":3}"#);
     let answer = soon(asking).await.unwrap().unwrap();
@@ -92,7 +88,7 @@ async fn post_exchange_survives_a_server_that_restarts_while_it_is_waited_for() 
 async fn post_exchange_a_question_put_late_has_only_the_time_that_is_left() {
     let server = FakeServer::open().await;
     server.dies();
-    let asking = ask(server.client(), AskRequest { timeout: seconds(1_000_000), ..question() });
+    let asking = ask(server.client(), Ask { timeout: seconds(1_000_000), ..question() });
     server.until(|recorded| recorded.missed > 1).await;
     server.clock.wind(seconds(1_000));
     server.returns();
@@ -111,8 +107,7 @@ async fn post_exchange_nobody_answering_is_a_timeout() {
     assert_eq!(soon(asking).await.unwrap(), Err(Fault::Timeout));
     // A server that never reports the end does not block the client for ever.
     server.set(|recorded| recorded.impatient = true);
-    let asking =
-        ask(server.client(), AskRequest { correlation_id: "q2".into(), timeout: seconds(5), ..question() });
+    let asking = ask(server.client(), Ask { correlation_id: "q2".into(), timeout: seconds(5), ..question() });
     assert_eq!(server.while_time_passes(asking).await.unwrap(), Err(Fault::Timeout));
 }
 
@@ -120,7 +115,7 @@ async fn post_exchange_nobody_answering_is_a_timeout() {
 async fn post_exchange_a_server_away_at_the_deadline_is_unreachable_and_the_answer_found_later() {
     let server = FakeServer::open().await;
     server.set(|recorded| recorded.dies_with_the_answer = true);
-    let asking = ask(server.client(), AskRequest { timeout: seconds(60), ..question() });
+    let asking = ask(server.client(), Ask { timeout: seconds(60), ..question() });
     let fault = server.while_time_passes(asking).await.unwrap().unwrap_err();
     assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
     server.answers("q1", "three");
@@ -152,7 +147,7 @@ async fn post_exchange_attaching_waits_until_the_question_ends_and_an_unknown_on
 #[tokio::test]
 async fn post_exchange_a_failed_delivery_names_its_cause() {
     let server = FakeServer::open().await;
-    let fault = soon(server.client().exchange(&AskRequest::new("nobody", "there?"))).await.unwrap_err();
+    let fault = soon(server.client().exchange(&Ask::new("nobody", "there?"))).await.unwrap_err();
     let expected = Fault::Refused {
         status: 404,
         code: "delivery_failed".into(),

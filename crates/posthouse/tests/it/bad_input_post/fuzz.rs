@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Scene, envelope};
+use super::{Fixture, envelope};
 use crate::crash::Dice;
 
 /// Bodies per operation.
@@ -91,7 +91,7 @@ fn tear(text: String, dice: &mut Dice) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_body_makes_the_post_stumble() {
-    let scene = Scene::open(&[]).await;
+    let fixture = Fixture::open(&[]).await;
     let mut dice = Dice(0x5851_f42d_4c95_7f2d);
     let mut heard = std::collections::BTreeMap::<u16, usize>::new();
     for operation in post::OPERATIONS.iter().filter(|operation| operation.method == "POST") {
@@ -111,7 +111,7 @@ async fn no_body_makes_the_post_stumble() {
                 _ => body.to_string().into_bytes(),
             };
             let shown = String::from_utf8_lossy(&bytes).into_owned();
-            let told = scene.tells(&path, bytes, None);
+            let told = fixture.tells(&path, bytes, None);
             let told = tokio::time::timeout(crate::talk::PATIENCE, told).await;
             let (status, answer) = told.unwrap_or_else(|_| panic!("no answer to {path} {shown}"));
             *heard.entry(status).or_default() += 1;
@@ -121,9 +121,9 @@ async fn no_body_makes_the_post_stumble() {
         }
     }
     println!("{heard:?}");
-    scene.has_not_panicked();
+    fixture.has_not_panicked();
     // It is as well as before.
     let (status, _) =
-        scene.posts("/v1/notify", &json!({ "agent": "heron", "message": "still there?" })).await;
+        fixture.posts("/v1/notify", &json!({ "agent": "heron", "message": "still there?" })).await;
     assert_eq!(status, 200);
 }

@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::{Dice, PATIENCE, kills};
 use crate::cron::{Armer, Call, Callback, ahead};
-use crate::house::House;
 use crate::talk::provide_crypto;
+use crate::test_server::TestServer;
 
 const AGENTS: usize = 4;
 /// Callers per agent, so that their requests overlap.
@@ -26,7 +26,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// One due time that an agent asked for, and the answer it got.
 #[derive(Debug)]
-struct Wish {
+struct ArmRequest {
     agent: String,
     job: String,
     fire_at: FireAt,
@@ -37,7 +37,7 @@ struct Wish {
 
 /// One call, and when the server signed its token. The signing time, not the time of reading, tells whether
 /// a call was made before or after a kill.
-struct Heard {
+struct ReceivedFire {
     call: Call,
     signed: Moment,
 }
@@ -53,20 +53,20 @@ enum Ended {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_house_is_killed() {
+async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_server_is_killed() {
     provide_crypto();
-    let mut house = House::open(&[("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "1000")]);
-    house.does(&["tenant", "create", "acme"]);
+    let mut server = TestServer::open(&[("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "1000")]);
+    server.does(&["tenant", "create", "acme"]);
     let callback = Callback::open().await;
     let mut armers = Vec::new();
     for number in 0..AGENTS {
         let name = format!("agent{number}");
-        let agent = house.does(&["agent", "create", &name, "--tenant", "acme"]);
+        let agent = server.does(&["agent", "create", &name, "--tenant", "acme"]);
         let instance = agent["instance_id"].as_str().unwrap().to_owned();
-        let armer = Armer::new(&house, &agent, callback.of(&instance)).await;
+        let armer = Armer::new(&server, &agent, callback.of(&instance)).await;
         armers.push((instance, armer));
     }
-    let jwks = reqwest::get(format!("{}/.well-known/jwks.json", house.url)).await.unwrap();
+    let jwks = reqwest::get(format!("{}/.well-known/jwks.json", server.url)).await.unwrap();
     let keys = KeySet::read(&jwks.bytes().await.unwrap()).unwrap();
 
     let enough = Arc::new(AtomicBool::new(false));
@@ -89,30 +89,30 @@ async fn no_acknowledged_arm_is_lost_run_twice_or_early_whenever_the_house_is_ki
             callback.called(callback.len() + 1 + dice.below(60)).await;
             tokio::time::sleep(Duration::from_micros(dice.below(4000) as u64)).await;
         }
-        tokio::task::block_in_place(|| house.kill());
+        tokio::task::block_in_place(|| server.kill());
         // One server has ended, the next has not started.
         deaths.push(Timepiece::wall().now());
-        tokio::task::block_in_place(|| house.start());
+        tokio::task::block_in_place(|| server.start());
     }
     enough.store(true, Ordering::Relaxed);
-    let mut wishes = Vec::new();
+    let mut arms = Vec::new();
     for caller in callers {
-        wishes.extend(caller.await.unwrap());
+        arms.extend(caller.await.unwrap());
     }
     for (_, armer) in &armers {
         until_nothing_is_armed(armer).await;
     }
-    assert_eq!(house.does(&["job", "list"])["items"], json!([]), "given up, or left");
+    assert_eq!(server.does(&["job", "list"])["items"], json!([]), "given up, or left");
 
     let heard = |call: Call| {
         let audience = audience(&call.agent.as_str().into());
-        let Some(claims) = judge(call.token(), &audience, &keys, Some(&house.url), call.at) else {
+        let Some(claims) = judge(call.token(), &audience, &keys, Some(&server.url), call.at) else {
             panic!("a token that its agent refuses: {call:?}");
         };
-        Heard { signed: Moment::from_seconds(claims.get("iat").unwrap().as_i64().unwrap()), call }
+        ReceivedFire { signed: Moment::from_seconds(claims.get("iat").unwrap().as_i64().unwrap()), call }
     };
-    let calls: Vec<Heard> = callback.calls().into_iter().map(heard).collect();
-    Sum::of(&wishes, &calls, &deaths).is_right(&deaths);
+    let calls: Vec<ReceivedFire> = callback.calls().into_iter().map(heard).collect();
+    Sum::of(&arms, &calls, &deaths).is_right(&deaths);
 }
 
 async fn until_nothing_is_armed(armer: &Armer) {
@@ -135,64 +135,64 @@ struct Caller {
 }
 
 impl Caller {
-    async fn calls(mut self, enough: Arc<AtomicBool>) -> Vec<Wish> {
-        let mut wishes = Vec::new();
+    async fn calls(mut self, enough: Arc<AtomicBool>) -> Vec<ArmRequest> {
+        let mut arms = Vec::new();
         for round in 0.. {
             if enough.load(Ordering::Relaxed) {
                 break;
             }
             let job = format!("job-{}-{round}", self.number);
             match self.dice.below(8) {
-                0 | 1 => self.replaces(&job, &mut wishes).await,
-                2 | 3 => self.cancels(&job, &mut wishes).await,
-                4 => self.goes_on(&job, &mut wishes).await,
-                5 => self.asks_once(&job, &mut wishes).await,
-                _ => drop(self.arms(&job, &mut wishes).await),
+                0 | 1 => self.replaces(&job, &mut arms).await,
+                2 | 3 => self.cancels(&job, &mut arms).await,
+                4 => self.goes_on(&job, &mut arms).await,
+                5 => self.asks_once(&job, &mut arms).await,
+                _ => drop(self.arms(&job, &mut arms).await),
             }
             tokio::time::sleep(self.millis(60)).await;
         }
-        wishes
+        arms
     }
 
     fn millis(&mut self, most: usize) -> Duration {
         Duration::from_millis(self.dice.below(most) as u64)
     }
 
-    fn noted(&self, job: &str, fire_at: &FireAt, is_armed: bool) -> Wish {
+    fn noted(&self, job: &str, fire_at: &FireAt, is_armed: bool) -> ArmRequest {
         let (agent, job) = (self.instance.clone(), job.to_owned());
-        Wish { agent, job, fire_at: fire_at.clone(), is_armed, ended: Ended::No }
+        ArmRequest { agent, job, fire_at: fire_at.clone(), is_armed, ended: Ended::No }
     }
 
     /// Arms, and repeats the same request until there is an answer.
-    async fn arms(&mut self, job: &str, wishes: &mut Vec<Wish>) -> usize {
+    async fn arms(&mut self, job: &str, arms: &mut Vec<ArmRequest>) -> usize {
         let due = ahead(self.millis(3000));
         // Due times of one job differ, because an equal one would be the same arm.
-        let fire_at = FireAt::from_micros(due.due_us() + (wishes.len() % 1000) as i64);
-        self.insists("provision", &self.armer.wish(job, &fire_at).body()).await;
-        wishes.push(self.noted(job, &fire_at, true));
-        wishes.len() - 1
+        let fire_at = FireAt::from_micros(due.due_us() + (arms.len() % 1000) as i64);
+        self.insists("provision", &self.armer.provision(job, &fire_at).body()).await;
+        arms.push(self.noted(job, &fire_at, true));
+        arms.len() - 1
     }
 
     /// Arms once, and gives up if there is no answer.
-    async fn asks_once(&mut self, job: &str, wishes: &mut Vec<Wish>) {
+    async fn asks_once(&mut self, job: &str, arms: &mut Vec<ArmRequest>) {
         let fire_at = ahead(self.millis(3000));
-        let answer = self.armer.posts("provision", &self.armer.wish(job, &fire_at).body()).await;
+        let answer = self.armer.posts("provision", &self.armer.provision(job, &fire_at).body()).await;
         let is_armed = answer.is_some_and(|(status, _)| status == 200);
-        wishes.push(self.noted(job, &fire_at, is_armed));
+        arms.push(self.noted(job, &fire_at, is_armed));
     }
 
-    async fn replaces(&mut self, job: &str, wishes: &mut Vec<Wish>) {
-        let first = self.arms(job, wishes).await;
+    async fn replaces(&mut self, job: &str, arms: &mut Vec<ArmRequest>) {
+        let first = self.arms(job, arms).await;
         tokio::time::sleep(self.millis(2000)).await;
-        self.arms(job, wishes).await;
-        wishes[first].ended = Ended::At(Timepiece::wall().now());
+        self.arms(job, arms).await;
+        arms[first].ended = Ended::At(Timepiece::wall().now());
     }
 
-    async fn cancels(&mut self, job: &str, wishes: &mut Vec<Wish>) {
-        let armed = self.arms(job, wishes).await;
+    async fn cancels(&mut self, job: &str, arms: &mut Vec<ArmRequest>) {
+        let armed = self.arms(job, arms).await;
         tokio::time::sleep(self.millis(2000)).await;
         let body = json!({ "job_id": job });
-        wishes[armed].ended = match self.dice.below(4) {
+        arms[armed].ended = match self.dice.below(4) {
             0 => match self.armer.posts("cancel", &body).await {
                 Some((200, _)) => Ended::At(Timepiece::wall().now()),
                 _ => Ended::Perhaps,
@@ -205,16 +205,16 @@ impl Caller {
     }
 
     /// Arms the job's next times at once; each must run, however late.
-    async fn goes_on(&mut self, job: &str, wishes: &mut Vec<Wish>) {
+    async fn goes_on(&mut self, job: &str, arms: &mut Vec<ArmRequest>) {
         let first = self.dice.below(1000) as u64;
         let times: Vec<FireAt> = (0..3).map(|n| ahead(Duration::from_millis(first + 700 * n))).collect();
-        let wish = Provision {
+        let arm = Provision {
             then: times[1..].to_vec(),
             policy: Policy { missed: Missed::All, window: Some(3600), ..Policy::default() },
-            ..self.armer.wish(job, &times[0])
+            ..self.armer.provision(job, &times[0])
         };
-        self.insists("provision", &wish.body()).await;
-        wishes.extend(times.iter().map(|time| self.noted(job, time, true)));
+        self.insists("provision", &arm.body()).await;
+        arms.extend(times.iter().map(|time| self.noted(job, time, true)));
     }
 
     async fn insists(&self, verb: &str, body: &serde_json::Value) {
@@ -228,7 +228,7 @@ impl Caller {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, insisting).await.expect("the house does not answer");
+        tokio::time::timeout(PATIENCE, insisting).await.expect("the server does not answer");
     }
 }
 
@@ -257,29 +257,28 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(wishes: &[Wish], calls: &[Heard], deaths: &[Moment]) -> Self {
-        let mut heard: HashMap<(&str, &str, &str), Vec<&Heard>> = HashMap::new();
+    fn of(arms: &[ArmRequest], calls: &[ReceivedFire], deaths: &[Moment]) -> Self {
+        let mut heard: HashMap<(&str, &str, &str), Vec<&ReceivedFire>> = HashMap::new();
         for one in calls {
-            let Heard { call, .. } = one;
+            let ReceivedFire { call, .. } = one;
             heard.entry((&call.agent, &call.job, &call.fire_at)).or_default().push(one);
         }
-        let mut sum = Self { wished: wishes.len(), ..Self::default() };
-        for wish in wishes {
-            let mut heard =
-                heard.remove(&(&*wish.agent, &*wish.job, wish.fire_at.text())).unwrap_or_default();
+        let mut sum = Self { wished: arms.len(), ..Self::default() };
+        for arm in arms {
+            let mut heard = heard.remove(&(&*arm.agent, &*arm.job, arm.fire_at.text())).unwrap_or_default();
             let calls: Vec<&Call> = heard.iter().map(|one| &one.call).collect();
             let runs = calls.iter().filter(|call| call.runs).count();
             let before = sum.broken();
-            sum.answered += usize::from(wish.is_armed);
+            sum.answered += usize::from(arm.is_armed);
             sum.run += runs;
             sum.twice += usize::from(runs > 1);
-            sum.early += calls.iter().filter(|call| call.at.millis() * 1000 < wish.fire_at.due_us()).count();
-            match wish.ended {
-                Ended::No if wish.is_armed && runs == 0 => sum.lost += 1,
+            sum.early += calls.iter().filter(|call| call.at.millis() * 1000 < arm.fire_at.due_us()).count();
+            match arm.ended {
+                Ended::No if arm.is_armed && runs == 0 => sum.lost += 1,
                 Ended::At(moment) => {
                     sum.replaced_or_cancelled += 1;
                     // Before its due time no attempt can have begun.
-                    if moment.millis() < wish.fire_at.due_ms() {
+                    if moment.millis() < arm.fire_at.due_ms() {
                         sum.silenced += 1;
                         sum.not_silent += calls.len();
                     }
@@ -298,7 +297,7 @@ impl Sum {
             }
             if sum.broken() != before {
                 let heard: Vec<_> = calls.iter().map(|call| (call.at, call.runs)).collect();
-                sum.stories.push(format!("{wish:?} was called at {heard:?}"));
+                sum.stories.push(format!("{arm:?} was called at {heard:?}"));
             }
         }
         sum.stories.extend(heard.keys().map(|key| format!("{key:?} was never wished for")));
@@ -339,37 +338,37 @@ impl Sum {
 #[test]
 fn the_sum_tells_every_broken_promise_from_a_kept_one() {
     let moment = |ms| Moment::from_seconds(1_000) + Duration::from_millis(ms);
-    let wish = |job: &str, due, ended| Wish {
+    let arm = |job: &str, due, ended| ArmRequest {
         agent: "heron".to_owned(),
         job: job.to_owned(),
         fire_at: FireAt::from_micros(moment(due).millis() * 1000),
         is_armed: true,
         ended,
     };
-    let call = |wish: &Wish, at, runs| Heard {
+    let call = |arm: &ArmRequest, at, runs| ReceivedFire {
         call: Call {
-            agent: wish.agent.clone(),
-            job: wish.job.clone(),
-            fire_at: wish.fire_at.text().to_owned(),
+            agent: arm.agent.clone(),
+            job: arm.job.clone(),
+            fire_at: arm.fire_at.text().to_owned(),
             headers: http::HeaderMap::new(),
             at: moment(at),
             runs,
         },
         signed: Moment::from_seconds(moment(at).seconds()),
     };
-    let wishes = [
-        wish("kept", 100, Ended::No),
-        wish("lost", 100, Ended::No),
-        wish("early", 100, Ended::No),
-        wish("twice", 100, Ended::No),
-        wish("silent", 9_000, Ended::At(moment(50))),
-        wish("loud", 9_000, Ended::At(moment(50))),
-        wish("too late", 100, Ended::At(moment(150))),
-        wish("again", 19_000, Ended::No),
-        wish("again long after", 100, Ended::No),
-        wish("again for nothing", 100, Ended::No),
+    let arms = [
+        arm("kept", 100, Ended::No),
+        arm("lost", 100, Ended::No),
+        arm("early", 100, Ended::No),
+        arm("twice", 100, Ended::No),
+        arm("silent", 9_000, Ended::At(moment(50))),
+        arm("loud", 9_000, Ended::At(moment(50))),
+        arm("too late", 100, Ended::At(moment(150))),
+        arm("again", 19_000, Ended::No),
+        arm("again long after", 100, Ended::No),
+        arm("again for nothing", 100, Ended::No),
     ];
-    let [kept, _, early, twice, _, loud, too_late, again, long_after, for_nothing] = &wishes;
+    let [kept, _, early, twice, _, loud, too_late, again, long_after, for_nothing] = &arms;
     let calls = [
         call(kept, 100, true),
         call(early, 99, true),
@@ -383,9 +382,9 @@ fn the_sum_tells_every_broken_promise_from_a_kept_one() {
         call(long_after, 21_100, false),
         call(for_nothing, 15_000, true),
         call(for_nothing, 18_500, false),
-        call(&wish("unasked", 0, Ended::No), 100, true),
+        call(&arm("unasked", 0, Ended::No), 100, true),
     ];
-    let sum = Sum::of(&wishes, &calls, &[moment(20_000)]);
+    let sum = Sum::of(&arms, &calls, &[moment(20_000)]);
     let expected = Sum {
         wished: 10,
         answered: 10,

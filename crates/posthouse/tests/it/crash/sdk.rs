@@ -15,8 +15,8 @@ use posthouse_wire::Secret;
 use serde_json::Value;
 
 use super::{Dice, PATIENCE, kills};
-use crate::house::House;
 use crate::talk::provide_crypto;
+use crate::test_server::TestServer;
 
 const JOBS: usize = 6;
 
@@ -24,17 +24,17 @@ const JOBS: usize = 6;
 type Ran = Arc<Mutex<Vec<(String, i64, i64)>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_house_is_killed() {
+async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_server_is_killed() {
     provide_crypto();
-    let mut house = House::open(&[("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "1000")]);
-    house.does(&["tenant", "create", "acme"]);
+    let mut server = TestServer::open(&[("POSTHOUSE_CLOCK__REQUESTS_PER_SECOND", "1000")]);
+    server.does(&["tenant", "create", "acme"]);
     let terms = || Terms { dialect: Dialect::Posthouse, ..Terms::new(Timepiece::wall(), zone(Some("UTC"))) };
 
-    let called = house.does(&["agent", "create", "called", "--tenant", "acme"]);
+    let called = server.does(&["agent", "create", "called", "--tenant", "acme"]);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let callback = format!("http://{}", listener.local_addr().unwrap());
-    let store = SqliteFile::open(house.dir.path().join("called.db"), terms()).unwrap();
-    let trigger = Trigger::Chronos(Chronos::by_callback(portal(&house, &called), callback));
+    let store = SqliteFile::open(server.dir.path().join("called.db"), terms()).unwrap();
+    let trigger = Trigger::Chronos(Chronos::by_callback(portal(&server, &called), callback));
     let expected =
         Expected { audience: text(&called, "audience"), issuer: Some(text(&called, "portal_url")) };
     let checks = verifier(&text(&called, "jwks_url"), expected, Timepiece::wall()).unwrap();
@@ -47,14 +47,14 @@ async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_h
         async move { axum::serve(listener, route).await }
     });
 
-    let dials = house.does(&["agent", "create", "dials", "--tenant", "acme"]);
-    let store = JsonFile::open(house.dir.path().join("dials"), terms()).unwrap();
-    let trigger = Trigger::Chronos(Chronos::by_socket(portal(&house, &dials)));
+    let dials = server.does(&["agent", "create", "dials", "--tenant", "acme"]);
+    let store = JsonFile::open(server.dir.path().join("dials"), terms()).unwrap();
+    let trigger = Trigger::Chronos(Chronos::by_socket(portal(&server, &dials)));
     let by_socket = Ran::default();
     let dialing = Cron::builder(store, terms()).trigger(trigger).on_job(notes(&by_socket));
     set_jobs(dialing.store().as_ref()).await;
     let settings =
-        Settings::new(&*house.url, text(&dials, "gateway_id"), Secret::new(text(&dials, "secret")));
+        Settings::new(&*server.url, text(&dials, "gateway_id"), Secret::new(text(&dials, "secret")));
     let line = WebSocketTransport::new(settings.taking_fires()).unwrap();
     dialing.follow(&line);
     let (leave, left) = tokio::sync::oneshot::channel::<()>();
@@ -70,8 +70,8 @@ async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_h
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for _ in 0..kills() {
         tokio::time::sleep(Duration::from_millis(300 + dice.below(1500) as u64)).await;
-        tokio::task::block_in_place(|| house.kill());
-        tokio::task::block_in_place(|| house.start());
+        tokio::task::block_in_place(|| server.kill());
+        tokio::task::block_in_place(|| server.start());
     }
     let last = Timepiece::wall().now().millis();
     for ran in [&by_callback, &by_socket] {
@@ -99,10 +99,10 @@ fn text(agent: &Value, name: &str) -> String {
     agent[name].as_str().unwrap().to_owned()
 }
 
-fn portal(house: &House, agent: &Value) -> Portal {
+fn portal(server: &TestServer, agent: &Value) -> Portal {
     let secret = Secret::new(text(agent, "client_secret"));
     let credential = ApiCredential::Client { id: text(agent, "client_id"), secret };
-    Portal::new(&house.url, credential, Timepiece::wall())
+    Portal::new(&server.url, credential, Timepiece::wall())
 }
 
 async fn set_jobs(store: &dyn JobStore) {

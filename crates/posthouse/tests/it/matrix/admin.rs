@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::cast::Cast;
+use super::actors::Actors;
 use super::{Cells, Name};
 
 /// Values of path parameters, by their name in the router; none for a parameter that is missing here.
-fn named(cast: &Cast, parameter: &str) -> Option<Name> {
+fn named(actors: &Actors, parameter: &str) -> Option<Name> {
     Some(match parameter {
         "tenant" => Name::new("acme", "acne"),
-        "agent" => cast.instance.clone(),
-        "client" => Name::of_id(cast.heron["client_id"].as_str().unwrap()),
+        "agent" => actors.instance.clone(),
+        "client" => Name::of_id(actors.heron["client_id"].as_str().unwrap()),
         "platform" => Name::new("web", "wed"),
-        "bot" => cast.instance.clone(),
+        "bot" => actors.instance.clone(),
         "name" => Name::new("kestrel", "buzzard"),
-        "dispatch" => cast.dispatch.clone(),
-        "entry" | "id" => cast.entry.clone(),
+        "dispatch" => actors.dispatch.clone(),
+        "entry" | "id" => actors.entry.clone(),
         "job" => Name::new("job", "jab"),
         "invite" => Name::new("ana", "ann"),
         _ => return None,
@@ -32,22 +32,22 @@ fn body(method: &str, is_there: bool) -> Option<Value> {
     }
 }
 
-pub async fn fill(cast: &Cast, cells: &mut Cells) {
-    let unknown = cast.unknown.iter().filter(|owner| owner.who != "the admin token");
+pub async fn fill(actors: &Actors, cells: &mut Cells) {
+    let unknown = actors.unknown.iter().filter(|owner| owner.who != "the admin token");
     let all: Vec<_> = unknown
-        .chain(&cast.ours)
-        .chain(&cast.other_instances)
-        .chain(&cast.other_tenants)
-        .chain(&cast.revoked)
+        .chain(&actors.ours)
+        .chain(&actors.other_instances)
+        .chain(&actors.other_tenants)
+        .chain(&actors.revoked)
         .collect();
-    let nowhere = cast.asks(&cast.unknown[0], "GET", "/admin/nowhere", None, None).await;
+    let nowhere = actors.asks(&actors.unknown[0], "GET", "/admin/nowhere", None, None).await;
     for operation in console::OPERATIONS {
         let (method, at) = (operation.method, operation.path);
         let mut paths = [String::new(), String::new()];
         for part in at.split('/').skip(1) {
             let name = match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
                 None => Name::new(part, part),
-                Some(parameter) => named(cast, parameter)
+                Some(parameter) => named(actors, parameter)
                     .unwrap_or_else(|| panic!("{method} {at}: what could stand for `{parameter}`?")),
             };
             paths[0].push_str(&format!("/{}", name.there));
@@ -55,7 +55,7 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
         }
         for owner in &all {
             for (is_there, path) in [(true, &paths[0]), (false, &paths[1])] {
-                let heard = cast.asks(owner, method, path, body(method, is_there).as_ref(), None).await;
+                let heard = actors.asks(owner, method, path, body(method, is_there).as_ref(), None).await;
                 let what = format!("{method} {path} by {}", owner.who);
                 let refused = heard.status == 401 && heard.json()["code"] == "unauthorized";
                 // The answer does not even reveal whether the path exists.

@@ -2,9 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use super::cast::{Cast, NEWS};
+use super::actors::{Actors, NEWS};
 use super::{Cells, Name};
-use crate::house::BINARY;
+use crate::test_server::BINARY;
 
 /// Commands that call no server, or run one.
 const AT_HOME: [&str; 10] = [
@@ -45,11 +45,11 @@ fn known(words: &[&str]) -> Vec<String> {
 
 /// Arguments of an operator's command, naming an existing or an absent object; none for a command without a
 /// row.
-fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
+fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> {
     let tenant = if is_there { "acme" } else { "acne" };
     let form = |name: &Name| name.form(is_there).to_owned();
-    let (agent, instance) = (form(&cast.agent), form(&cast.instance));
-    let file = cast.house.secret_file("agents.json", r#"{"sign": {"url": "http://127.0.0.1:9/"}}"#);
+    let (agent, instance) = (form(&actors.agent), form(&actors.instance));
+    let file = actors.server.secret_file("agents.json", r#"{"sign": {"url": "http://127.0.0.1:9/"}}"#);
     let words: Vec<&str> = match command {
         "tenant list"
         | "agent list"
@@ -78,7 +78,7 @@ fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
         }
         "agent change" => vec![&agent, "--wake-url", "http://127.0.0.1:9/", "--tenant", tenant],
         "client create" => vec!["--tenant", tenant],
-        "client revoke" => vec![cast.heron["client_id"].as_str().unwrap()],
+        "client revoke" => vec![actors.heron["client_id"].as_str().unwrap()],
         "bot create" => vec!["telegram", "--id", "1", "--token-file", &file],
         "bot change" => vec!["telegram:1", "--open"],
         "access list" => vec![],
@@ -92,8 +92,8 @@ fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
         "connector show" | "connector check" | "connector remove" => vec!["hooks", "--tenant", tenant],
         "alias create" => vec!["enrolled_agent", &agent, "--tenant", tenant],
         "alias remove" => vec!["kestrel", "--tenant", tenant],
-        "receipt show" => vec![cast.dispatch.form(is_there)],
-        "inbox redrive" | "message trace" => vec![cast.entry.form(is_there)],
+        "receipt show" => vec![actors.dispatch.form(is_there)],
+        "inbox redrive" | "message trace" => vec![actors.entry.form(is_there)],
         "job show" | "job fire-now" | "job redrive" => vec![&instance, "job"],
         "job history" => vec![&instance],
         "invite create" => vec!["ana", "--tenant", tenant],
@@ -104,13 +104,13 @@ fn typed(cast: &Cast, command: &str, is_there: bool) -> Option<Vec<String>> {
     Some(words.into_iter().map(str::to_owned).collect())
 }
 
-pub fn fill(cast: &Cast, cells: &mut Cells) {
+pub fn fill(actors: &Actors, cells: &mut Cells) {
     let commands = known(&[]);
     assert!(commands.len() > 50, "{commands:?}");
-    let secret = |of: &str, token: &str| cast.house.secret_file(of, token);
+    let secret = |of: &str, token: &str| actors.server.secret_file(of, token);
     let bearer = |header: &Option<String>| header.as_deref().unwrap().replacen("Bearer ", "", 1);
     // One owner of each kind; the admin API test shows that all others get the same answer.
-    let wrong = [&cast.acme, &cast.ours[2], &cast.umbrella, &cast.revoked[1]].into_iter().enumerate();
+    let wrong = [&actors.acme, &actors.ours[2], &actors.umbrella, &actors.revoked[1]].into_iter().enumerate();
     let operators: Vec<(&str, String)> = wrong
         .map(|(number, owner)| (owner.who, secret(&format!("wrong-{number}"), &bearer(&owner.authorization))))
         .chain([("an unknown token", secret("guess", "guess"))])
@@ -120,19 +120,19 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
             continue;
         }
         if SPEAKING.contains(&command.as_str()) {
-            speaks(cast, cells, command);
+            speaks(actors, cells, command);
             continue;
         }
         if READING.contains(&command.as_str()) {
-            reads(cast, cells, command);
+            reads(actors, cells, command);
             if !command.starts_with("receipt") {
                 continue;
             }
         }
-        let Some(there) = typed(cast, command, true) else {
+        let Some(there) = typed(actors, command, true) else {
             panic!("`posthouse {command}` has no row: how is it given?");
         };
-        let absent = typed(cast, command, false).unwrap();
+        let absent = typed(actors, command, false).unwrap();
         let of_the_post = OF_THE_POST.contains(&command.split(' ').next().unwrap());
         let who = operators.iter().enumerate();
         let who = who.filter(|(number, _)| of_the_post || [0, operators.len() - 1].contains(number));
@@ -140,7 +140,7 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
             let run = |words: &[String]| {
                 let mut line: Vec<&str> = command.split(' ').collect();
                 line.extend(words.iter().map(String::as_str));
-                types(cast, &[&line[..], &["--admin-token-file", file]].concat(), &[])
+                types(actors, &[&line[..], &["--admin-token-file", file]].concat(), &[])
             };
             let heard = run(&there);
             let refused = heard == (1, "posthouse: the admin token is missing or wrong\n".to_owned());
@@ -153,9 +153,9 @@ pub fn fill(cast: &Cast, cells: &mut Cells) {
 }
 
 /// A command that writes to agents, run by programs that have no permission for the agent or the question.
-fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
-    let revoked = &cast.revoked_client;
-    let mut guess = cast.umbrella_client.clone();
+fn speaks(actors: &Actors, cells: &mut Cells, command: &str) {
+    let revoked = &actors.revoked_client;
+    let mut guess = actors.umbrella_client.clone();
     guess["client_secret"] = "guess".into();
     let told = |name: &Name, is_there: bool| -> Vec<String> {
         // Fixed ids, because generated ones would differ between the two runs.
@@ -166,25 +166,25 @@ fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
         vec![command.to_owned(), "--attach".to_owned(), name.form(is_there).to_owned()]
     };
     for (who, credential, code) in [
-        ("another tenant's program", &cast.umbrella_client, 4),
+        ("another tenant's program", &actors.umbrella_client, 4),
         ("a revoked program", revoked, 1),
         ("an unknown program", &guess, 1),
-        ("another agent of acme", &cast.wren, 1),
+        ("another agent of acme", &actors.wren, 1),
     ] {
         // An agent may write to other agents of its tenant, but their questions belong to them.
         let is_ours = who == "another agent of acme";
         let mut asks: Vec<(&Name, i32, [Vec<String>; 2])> = Vec::new();
         if !is_ours {
             let words = |name| [told(name, true), told(name, false)];
-            asks.push((&cast.instance, code, words(&cast.instance)));
+            asks.push((&actors.instance, code, words(&actors.instance)));
             // Repeated refusals slow an address down, so unknown credentials try fewer cases.
             if code == 4 {
-                asks.push((&cast.wired, code, words(&cast.wired)));
+                asks.push((&actors.wired, code, words(&actors.wired)));
             }
         }
         if command == "ask" {
-            let words = [attached(&cast.correlation, true), attached(&cast.correlation, false)];
-            asks.push((&cast.correlation, 1, words));
+            let words = [attached(&actors.correlation, true), attached(&actors.correlation, false)];
+            asks.push((&actors.correlation, 1, words));
         }
         for (name, code, words) in asks {
             let [there, absent] = [true, false].map(|is_there| {
@@ -194,7 +194,7 @@ fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
                     ("POSTHOUSE_CLIENT_ID", text("client_id")),
                     ("POSTHOUSE_CLIENT_SECRET", text("client_secret")),
                 ];
-                let (code, said) = types(cast, &words, &env);
+                let (code, said) = types(actors, &words, &env);
                 (code, name.without(is_there, &said))
             });
             let what = format!("posthouse {command} {} by {who}", name.there);
@@ -204,12 +204,12 @@ fn speaks(cast: &Cast, cells: &mut Cells, command: &str) {
 }
 
 /// A command that reads data, run by programs that may not see it.
-fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
-    let name = if command.starts_with("receipt") { &cast.dispatch } else { &cast.correlation };
+fn reads(actors: &Actors, cells: &mut Cells, command: &str) {
+    let name = if command.starts_with("receipt") { &actors.dispatch } else { &actors.correlation };
     for (who, credential) in [
-        ("another tenant's program", &cast.umbrella_client),
-        ("a revoked program", &cast.revoked_client),
-        ("another agent of acme", &cast.wren),
+        ("another tenant's program", &actors.umbrella_client),
+        ("a revoked program", &actors.revoked_client),
+        ("another agent of acme", &actors.wren),
     ] {
         let text = |name: &str| credential[name].as_str().unwrap();
         let env =
@@ -219,7 +219,7 @@ fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
             if command.ends_with("show") {
                 line.push(name.form(is_there));
             }
-            let (code, said) = types(cast, &line, &env);
+            let (code, said) = types(actors, &line, &env);
             // A list is never refused, but contains nothing of others.
             let refused = (command.ends_with("list") || code == 1) && !said.contains(NEWS);
             let refused = refused && (command.ends_with("show") || !said.contains(&name.there));
@@ -231,10 +231,10 @@ fn reads(cast: &Cast, cells: &mut Cells, command: &str) {
 }
 
 /// The exit code, and everything it said.
-fn types(cast: &Cast, words: &[&str], env: &[(&str, &str)]) -> (i32, String) {
+fn types(actors: &Actors, words: &[&str], env: &[(&str, &str)]) -> (i32, String) {
     let mut command = Command::new(BINARY);
-    command.args(["--json", "--url", &cast.proxied_url]).args(words).envs(env.iter().copied());
-    let output = command.current_dir(cast.house.dir.path()).stdin(Stdio::null()).output().unwrap();
+    command.args(["--json", "--url", &actors.proxied_url]).args(words).envs(env.iter().copied());
+    let output = command.current_dir(actors.server.dir.path()).stdin(Stdio::null()).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(said).unwrap())
 }

@@ -3,12 +3,12 @@
 use http_kit::Operation;
 use serde_json::{Value, json};
 
-use super::cast::{Cast, Heard, NEWS, Owner};
+use super::actors::{Actors, NEWS, Owner, RecordedResponse};
 use super::{Cells, Name};
 
 /// Owner of the object that an operation names.
 #[derive(PartialEq)]
-enum Whose {
+enum OwnerKind {
     /// Every credential of its tenant.
     Tenants,
     /// The agent itself, and the programs of its tenant.
@@ -20,7 +20,7 @@ enum Whose {
 }
 
 struct Row {
-    whose: Whose,
+    whose: OwnerKind,
     asks: Vec<Ask>,
 }
 
@@ -40,17 +40,17 @@ fn body(name: &Name, path: &'static str, body: fn(&str) -> Value) -> Ask {
 }
 
 /// The row of an operation; none if it is missing here.
-fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
-    use Whose::{Holders, Instances, Nobodys, Tenants};
+fn row(actors: &Actors, method: &str, at: &'static str) -> Option<Row> {
+    use OwnerKind::{Holders, Instances, Nobodys, Tenants};
     // Every name of an agent.
-    let called = [&cast.agent, &cast.instance, &cast.alias, &cast.wired];
+    let called = [&actors.agent, &actors.instance, &actors.alias, &actors.wired];
     let to_each = |write: fn(&str) -> Value| called.map(|name| body(name, at, write)).into();
     let row = |whose, asks| Some(Row { whose, asks });
     match (method, at) {
         ("POST", "/v1/notify") => {
             let mut asks: Vec<Ask> = to_each(|name| json!({ "agent": name, "message": "psst" }));
             asks.push(body(
-                &cast.agent,
+                &actors.agent,
                 at,
                 |name| json!({ "agent": format!("{name}@desk"), "message": "psst", "connectors": ["relay"] }),
             ));
@@ -66,9 +66,9 @@ fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
         ),
         ("POST", "/v1/wake") => {
             let mut asks: Vec<Ask> = to_each(|name| json!({ "agent_id": name, "context": "psst" }));
-            asks.push(body(&cast.agent, at, |name| json!({ "agent": format!("{name}@desk") })));
+            asks.push(body(&actors.agent, at, |name| json!({ "agent": format!("{name}@desk") })));
             asks.push(body(
-                &cast.agent,
+                &actors.agent,
                 at,
                 |name| json!({ "agent": name, "when": 4_000_000_000_000_i64, "session_id": "desk" }),
             ));
@@ -88,22 +88,22 @@ fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
         ("GET", "/v1/exchanges/{correlation_id}") => row(
             Instances,
             vec![
-                path(&cast.correlation, |id| format!("/v1/exchanges/{id}")),
-                path(&cast.correlation, |id| format!("/v1/exchanges/{id}?wait=0.1")),
-                path(&cast.asked, |id| format!("/v1/exchanges/{id}")),
+                path(&actors.correlation, |id| format!("/v1/exchanges/{id}")),
+                path(&actors.correlation, |id| format!("/v1/exchanges/{id}?wait=0.1")),
+                path(&actors.asked, |id| format!("/v1/exchanges/{id}")),
             ],
         ),
         ("GET", "/v1/receipts") => row(
             Instances,
             vec![
-                path(&cast.wired, |agent| format!("/v1/receipts?agent={agent}")),
+                path(&actors.wired, |agent| format!("/v1/receipts?agent={agent}")),
                 path(&Name::new("crane", "robin"), |agent| {
                     format!("/v1/receipts?agent={agent}&state=queued&limit=1")
                 }),
             ],
         ),
         ("GET", "/v1/receipts/{dispatch_id}") => {
-            row(Instances, vec![path(&cast.dispatch, |id| format!("/v1/receipts/{id}"))])
+            row(Instances, vec![path(&actors.dispatch, |id| format!("/v1/receipts/{id}"))])
         }
         ("GET", "/v1/agents") => row(
             Tenants,
@@ -119,53 +119,57 @@ fn row(cast: &Cast, method: &str, at: &'static str) -> Option<Row> {
     }
 }
 
-pub async fn fill(cast: &Cast, cells: &mut Cells) {
+pub async fn fill(actors: &Actors, cells: &mut Cells) {
     let description = Operation { method: "GET", path: "/openapi.json", credential: false };
     for operation in post::OPERATIONS.iter().chain([&description]) {
         let (method, at) = (operation.method, operation.path);
-        let Some(row) = row(cast, method, at) else {
+        let Some(row) = row(actors, method, at) else {
             panic!("{method} {at} has no row: whose is what it names, and how is that asked for?");
         };
-        assert_eq!(operation.credential, matches!(row.whose, Whose::Tenants | Whose::Instances), "{at}");
+        assert_eq!(
+            operation.credential,
+            matches!(row.whose, OwnerKind::Tenants | OwnerKind::Instances),
+            "{at}"
+        );
         for ask in &row.asks {
-            is_there_for_its_owner(cast, method, ask).await;
-            for owner in cast.other_tenants.iter().chain(&cast.revoked).chain(&cast.unknown) {
-                cell(cast, cells, method, at, ask, owner, &row).await;
+            is_there_for_its_owner(actors, method, ask).await;
+            for owner in actors.other_tenants.iter().chain(&actors.revoked).chain(&actors.unknown) {
+                cell(actors, cells, method, at, ask, owner, &row).await;
             }
-            if row.whose == Whose::Instances {
-                for owner in &cast.other_instances {
-                    cell(cast, cells, method, at, ask, owner, &row).await;
+            if row.whose == OwnerKind::Instances {
+                for owner in &actors.other_instances {
+                    cell(actors, cells, method, at, ask, owner, &row).await;
                 }
             }
         }
         // If agents may not write to each other, another agent is unknown to a writer; the directory still
         // lists it.
-        if let (Whose::Tenants, true) = (&row.whose, !at.starts_with("/v1/agents")) {
-            for ask in row.asks.into_iter().filter(|ask| ask.name.there == cast.agent.there) {
-                let ask = Ask { name: cast.silent.clone(), ..ask };
-                let row = Row { whose: Whose::Tenants, asks: Vec::new() };
-                cell(cast, cells, method, at, &ask, &cast.silenced, &row).await;
+        if let (OwnerKind::Tenants, true) = (&row.whose, !at.starts_with("/v1/agents")) {
+            for ask in row.asks.into_iter().filter(|ask| ask.name.there == actors.agent.there) {
+                let ask = Ask { name: actors.silent.clone(), ..ask };
+                let row = Row { whose: OwnerKind::Tenants, asks: Vec::new() };
+                cell(actors, cells, method, at, &ask, &actors.silenced, &row).await;
             }
         }
     }
-    replies(cast, cells).await;
+    replies(actors, cells).await;
 }
 
 /// The object exists for its owner; otherwise a refusal would prove nothing. Writes are not tried, because
 /// they would be delivered.
-async fn is_there_for_its_owner(cast: &Cast, method: &str, ask: &Ask) {
+async fn is_there_for_its_owner(actors: &Actors, method: &str, ask: &Ask) {
     if method != "GET" {
         return;
     }
-    for owner in &cast.ours[..2] {
-        let heard = cast.asks(owner, method, &(ask.path)(&ask.name.there), None, None).await;
+    for owner in &actors.ours[..2] {
+        let heard = actors.asks(owner, method, &(ask.path)(&ask.name.there), None, None).await;
         assert!(heard.status < 300 && !heard.body.contains(r#""items":[]"#), "{}", heard.whole());
     }
 }
 
 /// One operation with one wrong credential, on an existing object and on an absent one.
 async fn cell(
-    cast: &Cast,
+    actors: &Actors,
     cells: &mut Cells,
     method: &str,
     at: &'static str,
@@ -178,8 +182,8 @@ async fn cell(
     for is_there in [true, false] {
         let name = ask.name.form(is_there);
         let body = ask.body.as_ref().map(|body| body(name));
-        let answer = cast.asks(owner, method, &(ask.path)(name), body.as_ref(), Some("d-probe")).await;
-        refused &= row.whose == Whose::Nobodys || is_refused(cast, at, owner, &answer);
+        let answer = actors.asks(owner, method, &(ask.path)(name), body.as_ref(), Some("d-probe")).await;
+        refused &= row.whose == OwnerKind::Nobodys || is_refused(actors, at, owner, &answer);
         heard.push(ask.name.without(is_there, &answer.whole()));
     }
     let what = format!("{method} {} by {}", (ask.path)(&ask.name.there), owner.who);
@@ -187,10 +191,10 @@ async fn cell(
 }
 
 /// An unknown caller gets 401; everybody else gets the answer for an absent object.
-fn is_refused(cast: &Cast, at: &str, owner: &Owner, heard: &Heard) -> bool {
+fn is_refused(actors: &Actors, at: &str, owner: &Owner, heard: &RecordedResponse) -> bool {
     let is = |list: &[Owner]| list.iter().any(|known| known.who == owner.who);
     let code = || heard.json()["code"].as_str().unwrap_or_default().to_owned();
-    if is(&cast.revoked) || is(&cast.unknown) {
+    if is(&actors.revoked) || is(&actors.unknown) {
         return (heard.status, code().as_str()) == (401, "unauthorized");
     }
     if owner.who.ends_with("in heron's name") && !owner.who.contains("program") {
@@ -216,30 +220,34 @@ fn is_refused(cast: &Cast, at: &str, owner: &Owner, heard: &Heard) -> bool {
 
 /// A token is valid for one question by one agent only. The holder of another token gets the same answer as
 /// a guess.
-async fn replies(cast: &Cast, cells: &mut Cells) {
+async fn replies(actors: &Actors, cells: &mut Cells) {
     let good =
-        json!({ "correlation_id": cast.correlation.there, "agent_id": "desk", "content": "I am desk" });
+        json!({ "correlation_id": actors.correlation.there, "agent_id": "desk", "content": "I am desk" });
     let with = |name: &str, value: &str| {
         let mut body = good.clone();
         body[name] = value.into();
         body
     };
-    let token = &cast.reply_token;
+    let token = &actors.reply_token;
     let asks = [
-        ("the token of another tenant's question", &cast.other_reply_token, good.clone()),
-        ("the token, for another question", &token.there, with("correlation_id", &cast.asked.there)),
-        ("the token, for no question", &token.there, with("correlation_id", &cast.correlation.absent)),
+        ("the token of another tenant's question", &actors.other_reply_token, good.clone()),
+        ("the token, for another question", &token.there, with("correlation_id", &actors.asked.there)),
+        ("the token, for no question", &token.there, with("correlation_id", &actors.correlation.absent)),
         ("the token, by another agent", &token.there, with("agent_id", "heron")),
         ("the token, by an agent that is not there", &token.there, with("agent_id", "disk")),
-        ("the correlation id for a token", &cast.correlation.there, good.clone()),
+        ("the correlation id for a token", &actors.correlation.there, good.clone()),
     ];
-    let all =
-        cast.other_tenants.iter().chain(&cast.revoked).chain(&cast.unknown).chain(&cast.other_instances);
-    for owner in all.chain(&cast.ours) {
+    let all = actors
+        .other_tenants
+        .iter()
+        .chain(&actors.revoked)
+        .chain(&actors.unknown)
+        .chain(&actors.other_instances);
+    for owner in all.chain(&actors.ours) {
         for (what, token, body) in &asks {
-            let there = cast.asks(owner, "POST", &format!("/v1/replies/{token}"), Some(body), None).await;
-            let path = format!("/v1/replies/{}", cast.reply_token.absent);
-            let absent = cast.asks(owner, "POST", &path, Some(&good), None).await;
+            let there = actors.asks(owner, "POST", &format!("/v1/replies/{token}"), Some(body), None).await;
+            let path = format!("/v1/replies/{}", actors.reply_token.absent);
+            let absent = actors.asks(owner, "POST", &path, Some(&good), None).await;
             let what = format!("an answer under {what} by {}", owner.who);
             cells.cell("/v1/replies", &what, there.status == 404, &there.whole(), &absent.whole());
         }
@@ -247,12 +255,12 @@ async fn replies(cast: &Cast, cells: &mut Cells) {
 }
 
 /// The id of another agent's question is not revealed: it can be used as if it were free.
-pub async fn taken_correlation(cast: &Cast) {
-    for owner in &cast.other_instances[..3] {
+pub async fn taken_correlation(actors: &Actors) {
+    for owner in &actors.other_instances[..3] {
         let mut heard = Vec::new();
-        for id in [&cast.correlation.there, &cast.correlation.absent] {
+        for id in [&actors.correlation.there, &actors.correlation.absent] {
             let ask = json!({ "agent": "desk", "message": "another", "wait": 0, "correlation_id": id });
-            let answer = cast.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
+            let answer = actors.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
             assert!(!answer.body.contains(NEWS), "{}", answer.whole());
             heard.push((answer.status, answer.json()["code"].clone()));
         }
@@ -261,21 +269,21 @@ pub async fn taken_correlation(cast: &Cast) {
 }
 
 /// Another tenant with an agent of the same name sends the same words under the same ids.
-pub async fn namesakes(cast: &Cast) {
+pub async fn namesakes(actors: &Actors) {
     let message = json!({ "agent": "crane", "message": "good morning" });
     let mut told = Vec::new();
-    for owner in [&cast.acme, &cast.umbrella] {
-        let heard = cast.asks(owner, "POST", "/v1/notify", Some(&message), Some("release-7")).await;
+    for owner in [&actors.acme, &actors.umbrella] {
+        let heard = actors.asks(owner, "POST", "/v1/notify", Some(&message), Some("release-7")).await;
         let delivery = heard.json()["dispatched"][0]["receipt"]["delivery_id"].clone();
         assert!(delivery.is_string(), "{}", heard.whole());
         told.push(delivery);
         let ask = json!({ "agent": "crane", "message": "well?", "correlation_id": "q-7", "wait": 0 });
-        let heard = cast.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
+        let heard = actors.asks(owner, "POST", "/v1/exchange", Some(&ask), None).await;
         assert_eq!(heard.status, 202, "{}", heard.whole());
     }
     assert_ne!(told[0], told[1]);
-    for (owner, delivery) in [&cast.acme, &cast.umbrella].into_iter().zip(&told) {
-        let shown = cast.asks(owner, "GET", "/v1/receipts/release-7", None, None).await.json();
+    for (owner, delivery) in [&actors.acme, &actors.umbrella].into_iter().zip(&told) {
+        let shown = actors.asks(owner, "GET", "/v1/receipts/release-7", None, None).await.json();
         assert_eq!(shown["items"].as_array().unwrap().len(), 1, "{shown}");
         assert_eq!(shown["items"][0]["receipt"]["delivery_id"], *delivery);
     }

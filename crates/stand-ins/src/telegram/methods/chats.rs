@@ -9,7 +9,7 @@ use crate::telegram::{
     files::MOST_DOWNLOAD,
     moment::unix_s,
     transcript::{RowKind, TranscriptRow},
-    world::{BotChat, StoredMessage, World},
+    world::{BotChat, ChatMessage, World},
 };
 
 const ACTIONS: [&str; 11] = [
@@ -118,7 +118,7 @@ impl MethodCall<'_> {
             "chat": chat.object,
             "forum_topic_created": {"name": name, "icon_color": color},
         }));
-        state.messages.insert((id, thread), StoredMessage { object, own: true });
+        state.messages.insert((id, thread), ChatMessage { object, own: true });
         let row = TranscriptRow {
             chat: Some(id),
             message_id: Some(thread),

@@ -10,7 +10,7 @@ use crate::telegram::{
     moment::unix_s,
     params::{flag, integer},
     transcript::{RowKind, TranscriptRow},
-    world::{BotState, StoredMessage, World},
+    world::{BotState, ChatMessage, World},
 };
 
 const LONGEST: usize = 4096;
@@ -56,7 +56,7 @@ impl MethodCall<'_> {
         set_content(&mut message, &text, entities, markup);
 
         let object = raw(&message);
-        state.messages.insert((chat, id), StoredMessage { object: object.clone(), own: true });
+        state.messages.insert((chat, id), ChatMessage { object: object.clone(), own: true });
         let row = TranscriptRow {
             chat: Some(chat),
             message_id: Some(id),

@@ -24,12 +24,12 @@ pub fn answer(agent: &str, question: &str) -> String {
 }
 
 #[derive(Default)]
-pub struct Crew {
+pub struct Agents {
     pub seen: Arc<Mutex<Seen>>,
     lines: Vec<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Crew {
+impl Agents {
     /// `made` is the output of `agent create`; `lives` counts the kills.
     pub fn dial(&mut self, url: &str, name: &str, made: &Value, lives: watch::Receiver<usize>) {
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
@@ -98,5 +98,5 @@ async fn answers(name: &str, said: &str, conversation: &Conversation, mut lives:
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, saying).await.expect("the house does not take an answer");
+    tokio::time::timeout(PATIENCE, saying).await.expect("the server does not take an answer");
 }

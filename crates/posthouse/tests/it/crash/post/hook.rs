@@ -16,7 +16,7 @@ pub struct Call {
     pub agent: String,
     pub text: String,
     pub body: Vec<u8>,
-    /// Whether it was answered well, if the house lived to hear it.
+    /// Whether it was answered well, if the server lived to hear it.
     pub taken: bool,
 }
 
@@ -52,7 +52,7 @@ async fn take(State(calls): State<Arc<Mutex<Vec<Call>>>>, request: Request) -> S
     let dispatch = text("/meta/dispatch_id");
     let taken = {
         let mut calls = calls.lock();
-        // One in eight fails once, so that all get through within the attempts that the house makes.
+        // One in eight fails once, so that all get through within the attempts that the server makes.
         let is_first = !calls.iter().any(|call| call.dispatch == dispatch);
         let taken = !(is_first && body.iter().map(|byte| usize::from(*byte)).sum::<usize>() % 8 == 0);
         calls.push(Call {

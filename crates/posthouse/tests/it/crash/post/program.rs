@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthouse_agent::post::{AgentAnswer, AskRequest, Client, Fault, NotifyRequest, WakeRequest};
+use posthouse_agent::post::{AgentAnswer, Ask, Client, Fault, Notify, Wake};
 use posthouse_time::Timepiece;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::When;
@@ -37,13 +37,13 @@ pub enum What {
 pub struct Program {
     number: usize,
     client: Client,
-    door: Door,
+    door: ApiConnection,
     agents: Vec<String>,
     dice: Dice,
 }
 
 impl Program {
-    pub fn new(number: usize, client: Client, door: Door, agents: Vec<String>, dice: Dice) -> Self {
+    pub fn new(number: usize, client: Client, door: ApiConnection, agents: Vec<String>, dice: Dice) -> Self {
         Self { number, client, door, agents, dice }
     }
 
@@ -104,7 +104,7 @@ impl Program {
     }
 
     async fn notifies_a_session(&self, agent: &str, id: String) -> Written {
-        let wish = NotifyRequest {
+        let wish = Notify {
             wait: Some(Duration::from_millis(200)),
             // The webhook tries wakes only once.
             connectors: Some(vec!["relay".to_owned()]),
@@ -115,7 +115,7 @@ impl Program {
     }
 
     async fn wakes(&self, agent: &str, id: String, when: When) -> Written {
-        let mut wish = WakeRequest::new(agent);
+        let mut wish = Wake::new(agent);
         wish.dispatch_id = id.as_str().into();
         wish.opts.context = Some(id.clone());
         wish.opts.when = when;
@@ -125,15 +125,15 @@ impl Program {
         Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
     }
 
-    fn notify(&self, agent: &str, id: &str) -> NotifyRequest {
-        let mut wish = NotifyRequest::new(agent, id);
+    fn notify(&self, agent: &str, id: &str) -> Notify {
+        let mut wish = Notify::new(agent, id);
         wish.dispatch_id = id.into();
         wish.from = Some(format!("program{}", self.number));
         wish
     }
 
-    fn question(&self, agent: &str, id: &str, text: &str) -> AskRequest {
-        let mut wish = AskRequest::new(agent, text);
+    fn question(&self, agent: &str, id: &str, text: &str) -> Ask {
+        let mut wish = Ask::new(agent, text);
         wish.correlation_id = id.into();
         wish.timeout = PATIENCE;
         wish
@@ -142,16 +142,16 @@ impl Program {
 
 /// Plain HTTP client of a program, for questions whose answer is not awaited in the same request.
 #[derive(Clone)]
-pub struct Door {
-    pub house: String,
+pub struct ApiConnection {
+    pub server: String,
     pub id: String,
     pub secret: String,
     pub http: reqwest::Client,
 }
 
-impl Door {
+impl ApiConnection {
     /// Sends the question and disconnects soon, until the server has it. From then on it counts as asked.
-    async fn puts(&self, wish: &AskRequest) {
+    async fn puts(&self, wish: &Ask) {
         let body = json!({
             "agent": wish.agent, "message": wish.message, "correlation_id": wish.correlation_id,
             "timeout": wish.timeout.as_secs(), "wait": 0,
@@ -159,7 +159,7 @@ impl Door {
         let putting = async || {
             let mut soon = Duration::from_millis(30);
             loop {
-                let request = self.http.post(format!("{}/v1/exchange", self.house));
+                let request = self.http.post(format!("{}/v1/exchange", self.server));
                 let request = request.basic_auth(&self.id, Some(&self.secret)).body(body.to_string());
                 match request.timeout(soon).send().await.map(|answer| answer.status().as_u16()) {
                     Ok(200 | 202) => return,
@@ -173,30 +173,30 @@ impl Door {
                 soon *= 2;
             }
         };
-        tokio::time::timeout(PATIENCE, putting()).await.expect("the house takes no question");
+        tokio::time::timeout(PATIENCE, putting()).await.expect("the server takes no question");
     }
 
-    async fn knows(&self, wish: &AskRequest) -> bool {
-        let request = self.http.get(format!("{}/v1/exchanges/{}", self.house, wish.correlation_id));
+    async fn knows(&self, wish: &Ask) -> bool {
+        let request = self.http.get(format!("{}/v1/exchanges/{}", self.server, wish.correlation_id));
         let asked = request.basic_auth(&self.id, Some(&self.secret)).send().await;
         asked.is_ok_and(|answer| matches!(answer.status().as_u16(), 200 | 202))
     }
 }
 
-async fn asks(client: Client, wish: AskRequest) -> Written {
+async fn asks(client: Client, wish: Ask) -> Written {
     let answer = insists(|| client.exchange(&wish)).await;
     answered(wish, answer)
 }
 
 /// Disconnects once the server has the question, and fetches the answer by its id only.
-async fn asks_and_comes_back(client: Client, door: Door, wish: AskRequest) -> Written {
+async fn asks_and_comes_back(client: Client, door: ApiConnection, wish: Ask) -> Written {
     door.puts(&wish).await;
     let answer = insists(|| client.attach(&wish.correlation_id)).await;
     answered(wish, answer)
 }
 
-fn answered(wish: AskRequest, answer: AgentAnswer) -> Written {
-    let AskRequest { agent, message, correlation_id, .. } = wish;
+fn answered(wish: Ask, answer: AgentAnswer) -> Written {
+    let Ask { agent, message, correlation_id, .. } = wish;
     Written { agent, text: message, what: What::Question(correlation_id, answer), answered: true }
 }
 
@@ -210,9 +210,9 @@ async fn insists<T, F: Future<Output = Result<T, Fault>>>(wish: impl Fn() -> F) 
                 Err(Fault::Unreachable(_) | Fault::Refused { status: 503, .. }) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Err(other) => panic!("the house refused: {other}"),
+                Err(other) => panic!("the server refused: {other}"),
             }
         }
     };
-    tokio::time::timeout(PATIENCE, insisting).await.expect("the house does not answer")
+    tokio::time::timeout(PATIENCE, insisting).await.expect("the server does not answer")
 }

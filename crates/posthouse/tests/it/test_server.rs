@@ -16,20 +16,20 @@ use tempfile::TempDir;
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_posthouse");
 
-/// A house that can be killed and started again in the same place.
-pub struct House {
+/// A server that can be killed and started again in the same place.
+pub struct TestServer {
     pub dir: TempDir,
     folder: PathBuf,
     pub url: String,
     env: Vec<(String, String)>,
     child: Option<Child>,
-    _place: Place,
+    _place: ReservedPort,
     /// Everything it printed, over all its lives.
     pub log: Arc<Mutex<String>>,
 }
 
-impl House {
-    /// Makes a house and opens it on a free port, which it keeps over restarts.
+impl TestServer {
+    /// Makes a server and opens it on a free port, which it keeps over restarts.
     pub fn open(env: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("house");
@@ -40,7 +40,7 @@ impl House {
     pub fn open_at(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
         let made = Command::new(BINARY).arg("init").arg(&folder).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let place = Place::take();
+        let place = ReservedPort::take();
         let port = place.port;
         let url = format!("http://127.0.0.1:{port}");
         let mut all = vec![
@@ -51,9 +51,9 @@ impl House {
             ("POSTHOUSE_ERRAND__ALLOW_CIDRS".to_owned(), "127.0.0.0/8".to_owned()),
         ];
         all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let mut house = Self { dir, folder, url, env: all, child: None, _place: place, log: Arc::default() };
-        house.start();
-        house
+        let mut server = Self { dir, folder, url, env: all, child: None, _place: place, log: Arc::default() };
+        server.start();
+        server
     }
 
     pub fn folder(&self) -> PathBuf {
@@ -67,7 +67,7 @@ impl House {
             match self.tries_to_start() {
                 Ok(()) => return,
                 Err(said) if said.contains("in use") => std::thread::sleep(Duration::from_millis(100)),
-                Err(said) => panic!("the house did not open: {said}"),
+                Err(said) => panic!("the server did not open: {said}"),
             }
         }
         panic!("the port stays in use\n{}", self.log.lock().unwrap());
@@ -172,7 +172,7 @@ impl House {
         status.unwrap().success()
     }
 
-    /// One command against this house, its answer as JSON.
+    /// One command against this server, its answer as JSON.
     pub fn does(&self, words: &[&str]) -> Value {
         let output = self.tries(words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -193,7 +193,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -205,12 +205,12 @@ impl Drop for House {
 /// A port that stays reserved for one server while it is down. It is below the range from which the system
 /// assigns ports. The UDP port of the same number is held as long as the server exists, so that no other
 /// test takes it.
-struct Place {
+struct ReservedPort {
     port: u16,
     _held: UdpSocket,
 }
 
-impl Place {
+impl ReservedPort {
     const FIRST: u32 = 20_000;
     const COUNT: u32 = 12_000;
 

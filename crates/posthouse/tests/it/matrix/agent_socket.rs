@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use super::cast::{Cast, gateway_token};
+use super::actors::{Actors, gateway_token};
 use super::{Cells, Name};
 use crate::talk::PATIENCE;
 
@@ -59,14 +59,14 @@ type About = (Name, fn(&str) -> FromGateway);
 
 /// A frame of every kind about an object of another agent, with the name of the object. The match has no
 /// wildcard arm, so a new kind of frame needs a row before this compiles.
-fn frames(cast: &Cast) -> Vec<About> {
+fn frames(actors: &Actors) -> Vec<About> {
     let about = |frame: &FromGateway| -> Option<About> {
         match frame {
-            FromGateway::Hello(_) => Some((cast.instance.clone(), |bot| hello("post", bot))),
+            FromGateway::Hello(_) => Some((actors.instance.clone(), |bot| hello("post", bot))),
             FromGateway::InboundAck { .. } => {
-                Some((cast.entry.clone(), |entry| FromGateway::InboundAck { entry: entry.into() }))
+                Some((actors.entry.clone(), |entry| FromGateway::InboundAck { entry: entry.into() }))
             }
-            FromGateway::Interrupt { .. } => Some((cast.asked.clone(), |asked| FromGateway::Interrupt {
+            FromGateway::Interrupt { .. } => Some((actors.asked.clone(), |asked| FromGateway::Interrupt {
                 session_key: session(asked).as_str().into(),
                 reason: None,
             })),
@@ -103,21 +103,21 @@ fn outbound(id: &str, action: Action, tagged: bool) -> FromGateway {
     })
 }
 
-pub async fn fill(cast: &Cast, cells: &mut Cells) {
+pub async fn fill(actors: &Actors, cells: &mut Cells) {
     // The owner can use the conversation; otherwise the refusals would prove nothing.
     for op in ["get_chat_info", "typing"] {
-        for action in actions(op, &cast.asked.there).unwrap() {
-            assert!(cast.heron_rides.asks("post", "post", action).await.success, "{op}");
+        for action in actions(op, &actors.asked.there).unwrap() {
+            assert!(actors.heron_rides.asks("post", "post", action).await.success, "{op}");
         }
     }
-    let mut stranger = cast.wren.clone();
+    let mut stranger = actors.wren.clone();
     stranger["gateway_id"] = "gw-nobody".into();
-    let mut guess = cast.heron.clone();
+    let mut guess = actors.heron.clone();
     guess["secret"] = "0".repeat(64).into();
     let owners: [(&str, &Value, bool); 5] = [
-        ("another agent of acme", &cast.wren, true),
-        ("an agent of umbrella", &cast.otter, true),
-        ("a removed agent", &cast.gone, false),
+        ("another agent of acme", &actors.wren, true),
+        ("an agent of umbrella", &actors.otter, true),
+        ("a removed agent", &actors.gone, false),
         ("an unknown agent", &stranger, false),
         ("a guess at heron's secret", &guess, false),
     ];
@@ -127,14 +127,14 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
             let rows = |asked: &str| {
                 actions(op, asked).unwrap_or_else(|| panic!("op {op} has no row: what would it name?"))
             };
-            for (there, absent) in rows(&cast.asked.there).into_iter().zip(rows(&cast.asked.absent)) {
+            for (there, absent) in rows(&actors.asked.there).into_iter().zip(rows(&actors.asked.absent)) {
                 for tagged in [true, false] {
                     let frame = |action: &Action| outbound("r-1", action.clone(), tagged);
-                    about.push((op.to_owned(), cast.asked.clone(), frame(&there), frame(&absent)));
+                    about.push((op.to_owned(), actors.asked.clone(), frame(&there), frame(&absent)));
                 }
             }
         }
-        for (name, frame) in frames(cast) {
+        for (name, frame) in frames(actors) {
             let (there, absent) = (frame(&name.there), frame(&name.absent));
             about.push((there.line(), name, there, absent));
         }
@@ -142,7 +142,7 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
             // A refused socket gets all frames at once, because repeated attempts are slowed down.
             let (there, absent): (Vec<_>, Vec<_>) =
                 about.iter().map(|(_, _, there, absent)| (there.clone(), absent.clone())).unzip();
-            let (there, absent) = (says(cast, agent, &there).await, says(cast, agent, &absent).await);
+            let (there, absent) = (says(actors, agent, &there).await, says(actors, agent, &absent).await);
             for (what, ..) in about {
                 let refused = there == "closed 4401 unauthorized";
                 cells.cell("the line", &format!("{what} by {who}"), refused, &there, &absent);
@@ -150,8 +150,8 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
             continue;
         }
         for (what, name, there, absent) in about {
-            let there = name.without(true, &says(cast, agent, &[there]).await);
-            let absent = name.without(false, &says(cast, agent, &[absent]).await);
+            let there = name.without(true, &says(actors, agent, &[there]).await);
+            let absent = name.without(false, &says(actors, agent, &[absent]).await);
             let refused = !there.contains(r#""success":true"#) && !there.contains("closed");
             cells.cell("the line", &format!("{what} by {who}"), refused, &there, &absent);
         }
@@ -159,12 +159,12 @@ pub async fn fill(cast: &Cast, cells: &mut Cells) {
 }
 
 /// All answers to these frames, up to the answer to a later request.
-async fn says(cast: &Cast, agent: &Value, frames: &[FromGateway]) -> String {
-    let address = cast.house.url.trim_start_matches("http://");
+async fn says(actors: &Actors, agent: &Value, frames: &[FromGateway]) -> String {
+    let address = actors.server.url.trim_start_matches("http://");
     let mut request = format!("ws://{address}/relay").into_client_request().unwrap();
     let bearer = format!("Bearer {}", gateway_token(agent));
     request.headers_mut().insert("authorization", bearer.parse().unwrap());
-    request.headers_mut().insert("x-forwarded-for", cast.caller().parse().unwrap());
+    request.headers_mut().insert("x-forwarded-for", actors.caller().parse().unwrap());
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
     let fence = outbound("fence", Action::GetChatInfo { chat_id: "post-fence".into() }, true);

@@ -11,7 +11,7 @@ use posthouse_wire::{Event, InstanceId};
 use vault::{MasterKeys, Vault};
 
 /// A server with one agent, which owns the bot unless it is shared.
-pub struct House {
+pub struct TestServer {
     pub ledger: Ledger,
     pub vault: Vault,
     pub agent: InstanceId,
@@ -20,21 +20,21 @@ pub struct House {
     edge: Edge,
 }
 
-impl House {
-    pub async fn with(bot: &OpenedBot, clock: &Timepiece) -> House {
-        House::routed(bot, Discriminator::Any, clock).await
+impl TestServer {
+    pub async fn with(bot: &OpenedBot, clock: &Timepiece) -> TestServer {
+        TestServer::routed(bot, Discriminator::Any, clock).await
     }
 
     /// A server whose bot is open to everybody, with this route to the agent.
-    pub async fn routed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> House {
+    pub async fn routed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> TestServer {
         let config = relay::Config::default();
-        House::build(bot, discriminator, PrincipalPolicy::Any, clock, config, Vec::new()).await
+        TestServer::build(bot, discriminator, PrincipalPolicy::Any, clock, config, Vec::new()).await
     }
 
     /// A server whose bot has the default access policy.
-    pub async fn closed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> House {
+    pub async fn closed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> TestServer {
         let config = relay::Config::default();
-        House::build(bot, discriminator, PrincipalPolicy::default(), clock, config, Vec::new()).await
+        TestServer::build(bot, discriminator, PrincipalPolicy::default(), clock, config, Vec::new()).await
     }
 
     /// A server with this platform, whose agent's inbox has this many places.
@@ -43,9 +43,9 @@ impl House {
         inbox_entries: i64,
         clock: &Timepiece,
         platform: Arc<dyn Platform>,
-    ) -> House {
+    ) -> TestServer {
         let config = relay::Config { inbox_entries, ..relay::Config::default() };
-        House::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
+        TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
     }
 
     async fn build(
@@ -55,7 +55,7 @@ impl House {
         clock: &Timepiece,
         config: relay::Config,
         platforms: Vec<Arc<dyn Platform>>,
-    ) -> House {
+    ) -> TestServer {
         let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
         let roster = ledger.roster();
         let (tenant, agent) = ("ten_1".into(), InstanceId::new("inst_1"));
@@ -120,7 +120,7 @@ impl House {
             platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
-        House { ledger, vault, agent, identity, relay, edge }
+        TestServer { ledger, vault, agent, identity, relay, edge }
     }
 
     pub fn intake(&self) -> Intake {

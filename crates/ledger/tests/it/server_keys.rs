@@ -47,7 +47,7 @@ stories! {
         assert_eq!(vault.server_keys(ServerKeyKind::CronMaster).await.unwrap().len(), 1);
     }
 
-    async fn a_key_of_the_house_is_sealed_anew_where_it_lies(book) {
+    async fn a_key_of_the_server_is_sealed_anew_where_it_lies(book) {
         let (vault, kind) = (book.ledger.vault(), ServerKeyKind::Signing);
         vault.begin_server_keys(key(kind, "a", book.clock.now())).await.unwrap();
         let others = vault.sealed_under_other_keys("k2", 10).await.unwrap();

@@ -28,7 +28,7 @@ use crate::pigeon::{self, Pigeon};
 
 pub const ADMIN: &str = "canary-admin";
 
-pub struct House {
+pub struct TestServer {
     pub ledger: Ledger,
     pub identity: Identity,
     pub keyring: Keyring,
@@ -39,7 +39,7 @@ pub struct House {
     pub backups: Arc<Mutex<Vec<std::path::PathBuf>>>,
 }
 
-impl House {
+impl TestServer {
     /// Commits that wrote something. In memory a read is a commit too.
     pub fn writes(&self) -> u64 {
         self.ledger.commits() - self.ledger.reads()
@@ -132,16 +132,16 @@ impl House {
         Self { ledger, identity, keyring, relay, post, doors, timepiece, backups }
     }
 
-    /// A house with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.
+    /// A server with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.
     pub async fn settled() -> (Self, Value) {
-        let house = Self::open().await;
-        house.makes("/admin/tenants", json!({ "name": "acme" })).await;
-        house
+        let server = Self::open().await;
+        server.makes("/admin/tenants", json!({ "name": "acme" })).await;
+        server
             .makes("/admin/bots", json!({ "platform": "pigeon", "secrets": { "token": pigeon::TOKEN } }))
             .await;
         let body = json!({ "tenant": "acme", "name": "heron", "bots": ["pigeon:7001"] });
-        let heron = house.makes("/admin/agents", body).await;
-        (house, heron)
+        let heron = server.makes("/admin/agents", body).await;
+        (server, heron)
     }
 
     pub async fn asks(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
@@ -230,7 +230,7 @@ impl House {
     }
 }
 
-impl House {
+impl TestServer {
     /// The stored owner of an access token.
     pub async fn owner_of(&self, token: &str) -> Option<ledger::AccessRecord> {
         self.keyring.access_record(Keyring::token_hash(token)).await.unwrap()

@@ -7,12 +7,12 @@ use posthouse_wire::{GatewayId, Secret, token};
 use serde_json::{Value, json};
 
 use super::{Name, proxy};
-use crate::house::House;
 use crate::receiver::Receiver;
 use crate::talk::{Rider, provide_crypto};
+use crate::test_server::TestServer;
 use crate::tokens::exchanges;
 
-/// What an agent was told, in words that no other test of this cast uses.
+/// What an agent was told, in words that no other test of this actors uses.
 pub const NEWS: &str = "the words of heron's own message";
 
 /// A caller of the HTTP API.
@@ -42,13 +42,13 @@ impl Owner {
 
 /// A complete answer, without the date.
 #[derive(Debug)]
-pub struct Heard {
+pub struct RecordedResponse {
     pub status: u16,
     headers: Vec<String>,
     pub body: String,
 }
 
-impl Heard {
+impl RecordedResponse {
     pub fn whole(&self) -> String {
         format!("{} {:?} {}", self.status, self.headers, self.body)
     }
@@ -58,8 +58,8 @@ impl Heard {
     }
 }
 
-pub struct Cast {
-    pub house: House,
+pub struct Actors {
+    pub server: TestServer,
     /// The same server behind a trusted proxy: every connection comes from another address.
     pub proxied_url: String,
     pub receiver: Receiver,
@@ -120,62 +120,62 @@ pub fn basic(client: &str, secret: &str) -> String {
 }
 
 /// The access token that a credential is exchanged for.
-async fn token_of(house: &House, credential: &Value) -> String {
-    text(&exchanges(house, credential).await, "access_token")
+async fn token_of(server: &TestServer, credential: &Value) -> String {
+    text(&exchanges(server, credential).await, "access_token")
 }
 
-impl Cast {
+impl Actors {
     pub async fn gather() -> Self {
         provide_crypto();
-        let house = House::open(&[("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8")]);
+        let server = TestServer::open(&[("POSTHOUSE_SERVER__TRUSTED_PROXIES", "127.0.0.0/8")]);
         let receiver = Receiver::open().await;
         for tenant in ["acme", "umbrella", "hermits"] {
-            house.does(&["tenant", "create", tenant]);
+            server.does(&["tenant", "create", tenant]);
         }
-        let enrol = |name: &str, tenant: &str| house.does(&["agent", "create", name, "--tenant", tenant]);
+        let enrol = |name: &str, tenant: &str| server.does(&["agent", "create", name, "--tenant", tenant]);
         let [heron, wren, _, finch, gone] =
             ["heron", "wren", "crane", "finch", "dodo"].map(|name| enrol(name, "acme"));
         let [otter, _] = ["otter", "crane"].map(|name| enrol(name, "umbrella"));
         let [rook, _] = ["rook", "raven"].map(|name| enrol(name, "hermits"));
-        house.does(&["tenant", "set", "hermits", "--peer-post", "none"]);
+        server.does(&["tenant", "set", "hermits", "--peer-post", "none"]);
         for (tenant, agent) in [("acme", "desk"), ("umbrella", "till")] {
             let wired = json!({ "agents": { agent: { "url": receiver.at("good") } } });
-            let settings = house.secret_file(&format!("{tenant}.json"), &wired.to_string());
+            let settings = server.secret_file(&format!("{tenant}.json"), &wired.to_string());
             let words = ["connector", "create", "hooks", "--tenant", tenant, "--kind", "webhook"];
-            house.does(&[&words[..], &["--settings", &settings]].concat());
+            server.does(&[&words[..], &["--settings", &settings]].concat());
         }
-        house.does(&["alias", "create", "kestrel", "heron", "--tenant", "acme"]);
+        server.does(&["alias", "create", "kestrel", "heron", "--tenant", "acme"]);
 
         // Credentials ended in every way: of a program, of an agent, and removed with the agent.
-        let client = |tenant: &str| house.does(&["client", "create", "--tenant", tenant]);
+        let client = |tenant: &str| server.does(&["client", "create", "--tenant", tenant]);
         let revoked_client = client("acme");
         let mut revoked = vec![Owner::basic("a revoked program by its credential", &revoked_client)];
         for (who, ended) in
             [("a revoked program", &revoked_client), ("a revoked agent", &finch), ("a removed agent", &gone)]
         {
-            revoked.push(Owner::bearer(who, &token_of(&house, ended).await));
+            revoked.push(Owner::bearer(who, &token_of(&server, ended).await));
         }
         revoked.push(Owner::bearer("the login of a removed agent", &text(&gone, "access_token")));
         for ended in [&revoked_client, &finch] {
-            house.does(&["client", "revoke", &text(ended, "client_id")]);
+            server.does(&["client", "revoke", &text(ended, "client_id")]);
         }
-        house.does(&["agent", "remove", "dodo", "--tenant", "acme", "--yes"]);
+        server.does(&["agent", "remove", "dodo", "--tenant", "acme", "--yes"]);
 
         let (acme_client, umbrella_client) = (client("acme"), client("umbrella"));
-        let acme = Owner::bearer("acme's program", &token_of(&house, &acme_client).await);
-        let umbrella = Owner::bearer("umbrella's program", &token_of(&house, &umbrella_client).await);
-        let otters = token_of(&house, &otter).await;
-        let herons = Owner::bearer("heron", &token_of(&house, &heron).await);
-        let wrens = token_of(&house, &wren).await;
+        let acme = Owner::bearer("acme's program", &token_of(&server, &acme_client).await);
+        let umbrella = Owner::bearer("umbrella's program", &token_of(&server, &umbrella_client).await);
+        let otters = token_of(&server, &otter).await;
+        let herons = Owner::bearer("heron", &token_of(&server, &heron).await);
+        let wrens = token_of(&server, &wren).await;
         let guess = json!({ "client_id": text(&acme_client, "client_id"), "client_secret": "guessed" });
         let stranger = json!({ "client_id": "tenant:ten_nobody", "client_secret": "guessed" });
-        let admin = std::fs::read_to_string(house.folder().join("admin.token")).unwrap().trim().to_owned();
-        let operators = reqwest::Client::new().post(format!("{}/admin/tenants/umbrella/token", house.url));
+        let admin = std::fs::read_to_string(server.folder().join("admin.token")).unwrap().trim().to_owned();
+        let operators = reqwest::Client::new().post(format!("{}/admin/tenants/umbrella/token", server.url));
         let operators = operators.bearer_auth(&admin).send().await.unwrap();
         let operators: Value = serde_json::from_str(&operators.text().await.unwrap()).unwrap();
-        let heron_rides = Rider::dial(&house, &heron, &[("post", "post")]).await;
+        let heron_rides = Rider::dial(&server, &heron, &[("post", "post")]).await;
 
-        let mut cast = Self {
+        let mut actors = Self {
             other_tenants: vec![
                 umbrella.clone(),
                 Owner::basic("umbrella's program by its credential", &umbrella_client),
@@ -203,7 +203,7 @@ impl Cast {
             ours: vec![acme.clone(), Owner::basic("acme's program by its credential", &acme_client), herons],
             silenced: Owner::bearer(
                 "an agent that may not write to its peers",
-                &token_of(&house, &rook).await,
+                &token_of(&server, &rook).await,
             ),
             silent: Name::new("raven", "robin"),
             agent: Name::new("heron", "robin"),
@@ -218,9 +218,9 @@ impl Cast {
             entry: Name::new("", ""),
             entry_dispatch: "d-to-crane".to_owned(),
             callers: AtomicU32::new(0),
-            proxied_url: proxy::open(&house.url),
+            proxied_url: proxy::open(&server.url),
             client: reqwest::Client::new(),
-            house,
+            server,
             receiver,
             heron_rides,
             heron,
@@ -233,14 +233,14 @@ impl Cast {
             revoked_client,
             umbrella_client,
         };
-        cast.own_things().await;
-        cast
+        actors.own_things().await;
+        actors
     }
 
     /// What belongs to heron and to acme: messages with their receipts, questions, an entry that waits.
     async fn own_things(&mut self) {
         let heron = self.ours[2].clone();
-        let done = |heard: Heard, status: u16| {
+        let done = |heard: RecordedResponse, status: u16| {
             assert_eq!(heard.status, status, "{}", heard.whole());
             heard.json()
         };
@@ -276,8 +276,8 @@ impl Cast {
         path: &str,
         body: Option<&Value>,
         key: Option<&str>,
-    ) -> Heard {
-        let url = format!("{}{path}", self.house.url);
+    ) -> RecordedResponse {
+        let url = format!("{}{path}", self.server.url);
         let mut request = self.client.request(method.parse().unwrap(), url);
         request = request.header("x-forwarded-for", self.caller());
         if let Some(authorization) = &by.authorization {
@@ -298,7 +298,7 @@ impl Cast {
         let told = |name: &str| !matches!(name, "date" | "connection");
         let headers = answer.headers().iter().filter(|(name, _)| told(name.as_str()));
         let headers = headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
-        Heard { status, headers, body: answer.text().await.unwrap() }
+        RecordedResponse { status, headers, body: answer.text().await.unwrap() }
     }
 
     /// Refusals slow an address down, so every caller has another address.
@@ -324,11 +324,11 @@ impl Cast {
         let sent: Vec<&str> =
             listed["items"].as_array().unwrap().iter().map(|item| item["route"].as_str().unwrap()).collect();
         assert_eq!(sent, ["deliver", "exchange", "exchange", "deliver"], "{listed}");
-        let shown = self.house.does(&["connector", "list"]);
+        let shown = self.server.does(&["connector", "list"]);
         assert_eq!(shown["items"].as_array().unwrap().len(), 2, "{shown}");
-        assert_eq!(self.house.does(&["alias", "list"])["items"][0]["name"], "kestrel");
-        assert_eq!(self.house.does(&["tenant", "show", "acme"])["peer_post"], "all");
-        let agents = self.house.does(&["agent", "list", "--tenant", "acme"]);
+        assert_eq!(self.server.does(&["alias", "list"])["items"][0]["name"], "kestrel");
+        assert_eq!(self.server.does(&["tenant", "show", "acme"])["peer_post"], "all");
+        let agents = self.server.does(&["agent", "list", "--tenant", "acme"]);
         assert_eq!(agents["items"].as_array().unwrap().len(), 4, "{agents}");
         self.nobody_got_through().await;
     }
