@@ -31,6 +31,8 @@ pub struct TestAgent {
     pub tenant: TenantId,
 }
 
+/// The key of every test vault, so that a second server can open the same ledger.
+const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// The admin token of every test server.
 pub const ADMIN: &str = "adm_test";
 
@@ -75,7 +77,7 @@ impl TestServer {
 
     /// A server that keeps its tokens elsewhere.
     pub async fn over(ledger: Ledger, tokens: Arc<dyn Tokens>, clock: Timepiece) -> Self {
-        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let vault =
             Vault::unlock(keys, ledger.vault(), tokens, &*ledger.facts(), clock.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
