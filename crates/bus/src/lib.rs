@@ -45,7 +45,7 @@ pub struct Listener(broadcast::Receiver<Word>);
 
 /// The next thing that a listener receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum BusEvent {
     Word(Word),
     /// Notifications were missed. The listener must reload all data that it caches.
     Missed,
@@ -70,11 +70,11 @@ impl Bus {
 }
 
 impl Listener {
-    pub async fn hear(&mut self) -> Heard {
+    pub async fn hear(&mut self) -> BusEvent {
         match self.0.recv().await {
-            Ok(word) => Heard::Word(word),
-            Err(broadcast::error::RecvError::Lagged(_)) => Heard::Missed,
-            Err(broadcast::error::RecvError::Closed) => Heard::Silence,
+            Ok(word) => BusEvent::Word(word),
+            Err(broadcast::error::RecvError::Lagged(_)) => BusEvent::Missed,
+            Err(broadcast::error::RecvError::Closed) => BusEvent::Silence,
         }
     }
 }
@@ -88,8 +88,8 @@ mod tests {
         let bus = Bus::local();
         let (mut one, mut two) = (bus.listen(), bus.listen());
         bus.tell(Word::RosterChanged);
-        assert_eq!(one.hear().await, Heard::Word(Word::RosterChanged));
-        assert_eq!(two.hear().await, Heard::Word(Word::RosterChanged));
+        assert_eq!(one.hear().await, BusEvent::Word(Word::RosterChanged));
+        assert_eq!(two.hear().await, BusEvent::Word(Word::RosterChanged));
     }
 
     #[tokio::test]
@@ -99,7 +99,7 @@ mod tests {
         for _ in 0..=WAITING {
             bus.tell(Word::RosterChanged);
         }
-        assert_eq!(slow.hear().await, Heard::Missed);
+        assert_eq!(slow.hear().await, BusEvent::Missed);
     }
 
     #[tokio::test]
@@ -107,6 +107,6 @@ mod tests {
         let bus = Bus::local();
         let mut last = bus.listen();
         drop(bus);
-        assert_eq!(last.hear().await, Heard::Silence);
+        assert_eq!(last.hear().await, BusEvent::Silence);
     }
 }

@@ -44,4 +44,4 @@ pub use operator::{ByHand, JobFilter, JobStanding};
 pub use routes::{OPENAPI, OPERATIONS, routes, told};
 pub use target::{FireOutcome, FireTarget};
 /// Types in which the admin API shows the signing keys.
-pub use vault::{Algorithm, KeyStanding};
+pub use vault::{Algorithm, SigningKeyStatus};

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use http_kit::{Endpoint, Operation, ShuttingDown, completed, operations, read_body, router};
 use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
-use posthouse_wire::cron::{BadField, Cancel, Listing, Provision};
+use posthouse_wire::cron::{ArmList, BadField, Cancel, Provision};
 use posthouse_wire::{InstanceId, JobId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ async fn list(State(clock): State<Clock>, head: Parts) -> Response {
         Err(refusal) => return refusal,
     };
     match clock.0.arms.listing(&instance.id, LISTED).await {
-        Ok(armed) => Json(Listing { armed }).into_response(),
+        Ok(armed) => Json(ArmList { armed }).into_response(),
         Err(fault) => unavailable(&fault.into()),
     }
 }
@@ -165,7 +165,7 @@ async fn history(
 /// Error of an attempt as its agent may see it. Whether a name has no address or only private ones would reveal the
 /// server's network, so both have the same text. The operator's history and the log tell them apart.
 fn for_the_tenant(error: &str) -> &str {
-    let private = errand::Fault::from(errand::Refusal::Address(std::net::Ipv4Addr::UNSPECIFIED.into()));
+    let private = errand::Fault::from(errand::UrlRefusal::Address(std::net::Ipv4Addr::UNSPECIFIED.into()));
     match error == errand::Fault::Unresolved.to_string() || error == private.to_string() {
         true => "the host has no public address",
         false => error,

@@ -178,7 +178,7 @@ pub(crate) async fn create(
 
 fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, AdminProblem> {
     let mut settings = new.settings;
-    let mut draft = edge::Bot {
+    let mut draft = edge::OpenedBot {
         platform: new.platform.as_str().into(),
         id: "".into(),
         shared: new.shared,

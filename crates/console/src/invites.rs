@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use edge::web::{self, NewInvitation, Person};
+use edge::web::{self, NewInvitation, PersonName};
 use http_kit::Page;
 use ledger::Invitation;
 use posthouse_wire::{InstanceId, InvitationId};
@@ -99,7 +99,7 @@ pub(crate) async fn create(
     JsonBody(new): JsonBody<NewInvite>,
 ) -> Result<Made<Link>, AdminProblem> {
     let guests = console.guests()?;
-    let Some(person) = Person::read(&new.person) else {
+    let Some(person) = PersonName::read(&new.person) else {
         let detail = "a person's name is 1 to 64 characters, none of them a control character";
         return Err(AdminProblem::unfit("bad_name", detail));
     };

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use clock::{Algorithm, KeyStanding};
+use clock::{Algorithm, SigningKeyStatus};
 use http_kit::Page;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) struct Rotation {
     at_once: bool,
 }
 
-fn shown(key: &KeyStanding) -> Value {
+fn shown(key: &SigningKeyStatus) -> Value {
     json!({
         "kid": key.kid,
         "algorithm": key.algorithm.name(),

@@ -42,7 +42,8 @@ struct ShownStep {
 }
 
 fn shown(story: Story) -> ShownStory {
-    let step = |step: ledger::Step| ShownStep { what: step.what, at: step.at.to_string(), note: step.note };
+    let step =
+        |step: ledger::TraceStep| ShownStep { what: step.what, at: step.at.to_string(), note: step.note };
     ShownStory {
         id: story.id,
         what: story.what,

@@ -6,7 +6,7 @@ use posthouse_wire::{BotId, Platform as PlatformName, Secret};
 use serde_json::{Map, Value};
 use vault::Credentials;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::platform::PlatformBot;
 use crate::{Edge, Fault};
 
@@ -40,11 +40,11 @@ pub enum NotKept {
 
 impl Edge {
     /// Creates a bot: checks its credentials with the platform, seals them and starts to serve it.
-    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<Bot, NotKept>, Fault> {
+    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<OpenedBot, NotKept>, Fault> {
         let Some(platform) = self.platform(&draft.platform).cloned() else {
             return Ok(Err(NotKept::UnknownPlatform(draft.platform)));
         };
-        let mut bot = Bot {
+        let mut bot = OpenedBot {
             platform: PlatformName::from(draft.platform.as_str()),
             id: BotId::from(draft.id.unwrap_or_default()),
             shared: draft.shared,

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
 use crate::Fault;
-use crate::bots::{Bot, Bots};
+use crate::bots::{Bots, OpenedBot};
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
-use crate::platform::{Platform, Settled};
+use crate::platform::{EventDelivery, Platform};
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -128,7 +128,7 @@ impl Edge {
 
     /// The webhook URL of this bot, if its platform can reach this server. Platforms require https, except local
     /// ones that we call over plain http ourselves.
-    pub fn door(&self, bot: &Bot) -> Option<String> {
+    pub fn door(&self, bot: &OpenedBot) -> Option<String> {
         let platform = self.platform(bot.platform.as_str())?;
         let reaches = self.0.public_url.starts_with("https://") || platform.is_neighbour(bot);
         reaches.then(|| format!("{}/door/{}/{}", self.0.public_url, bot.platform, bot.id))
@@ -160,7 +160,7 @@ impl Edge {
     }
 
     /// Registers a bot with its platform and runs its event source. Does nothing if that is already running.
-    async fn start(&self, bot: Arc<Bot>) {
+    async fn start(&self, bot: Arc<OpenedBot>) {
         let Some(platform) = self.platform(bot.platform.as_str()).cloned() else { return };
         let stop = self.0.closing.child_token();
         if self.0.fetching.lock().contains_key(&bot.bot_ref()) {
@@ -169,11 +169,11 @@ impl Edge {
         self.0.fetching.lock().insert(bot.bot_ref(), stop.clone());
         let (edge, intake) = (self.clone(), self.0.intake.clone());
         self.0.relay.tasks().spawn(async move {
-            let settled = tokio::select! {
+            let delivery = tokio::select! {
                 () = stop.cancelled() => return,
-                settled = edge.register(&platform, &bot) => settled,
+                delivery = edge.register(&platform, &bot) => delivery,
             };
-            if settled == Settled::Fetches {
+            if delivery == EventDelivery::Fetched {
                 platform.fetch(bot, intake, stop).await;
             }
         });
@@ -188,7 +188,7 @@ impl Edge {
 
     /// Registers a bot with its platform. Retries until that succeeds, because a bot without its webhook would get no
     /// messages.
-    async fn register(&self, platform: &Arc<dyn Platform>, bot: &Bot) -> Settled {
+    async fn register(&self, platform: &Arc<dyn Platform>, bot: &OpenedBot) -> EventDelivery {
         let door = self.door(bot);
         if door.is_none() && bot.setting("mode") == Some("webhook") {
             tracing::warn!(bot.id = %bot.id, platform = platform.name(), "the platform cannot call this server, so the bot polls; to use its webhook, set server.public_url to an https address");
@@ -196,12 +196,12 @@ impl Edge {
         let mut pause = FIRST_PAUSE;
         loop {
             match platform.register(bot, door.as_deref()).await {
-                Ok(settled) => {
+                Ok(delivery) => {
                     if !platform.needs().is_empty() {
-                        let how = if settled == Settled::Called { "webhook" } else { "polling" };
+                        let how = if delivery == EventDelivery::Pushed { "webhook" } else { "polling" };
                         tracing::info!(bot.id = %bot.id, platform = platform.name(), "a bot is registered with its platform and gets events by {how}");
                     }
-                    return settled;
+                    return delivery;
                 }
                 Err(trouble) => {
                     tracing::warn!(bot.id = %bot.id, platform = platform.name(), %trouble, "could not register a bot with its platform; trying again");

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
-use ledger::{BotRef, Full};
+use ledger::{BotRef, LimitReached};
 use posthouse_wire::{ChatId, EntryId, Source, ThreadId, session_key};
 use relay::{Admission, Entrant, Relay};
 use vault::{Captured, Vault};
 
 use crate::Fault;
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
-use crate::platform::{Arrival, Head, HeadProof, Moved, Platform, Raw, Reading, Refusal, Reply};
+use crate::platform::{
+    Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
+};
 
 /// Notice to a sender whose message was not stored because the inbox is full.
 const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
@@ -29,11 +31,11 @@ pub struct Intake {
 
 /// The result for the arrivals of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct IntakeResult {
     /// The entries of the arrivals that are turns, whether stored now or earlier.
     pub entries: Vec<EntryId>,
     /// Set if at least one arrival was not stored because there was no room for it.
-    pub full: Option<Full>,
+    pub full: Option<LimitReached>,
 }
 
 /// The result of a delivery.
@@ -42,9 +44,9 @@ pub enum DeliveryResult {
     /// Every turn in it is stored; these are the ids of the entries.
     Taken {
         entries: Vec<EntryId>,
-        reply: Reply,
+        reply: PlatformResponse,
     },
-    Refused(Refusal),
+    Refused(WebhookRefusal),
 }
 
 /// An admitted arrival.
@@ -69,9 +71,9 @@ impl Intake {
     pub(crate) fn judge_head(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Bot,
-        head: &Head<'_>,
-    ) -> Result<HeadProof, Refusal> {
+        bot: &OpenedBot,
+        head: &RequestHead<'_>,
+    ) -> Result<HeadProof, WebhookRefusal> {
         platform
             .verify_head(bot, head)
             .inspect_err(|refusal| self.metrics.refused(platform.name(), refusal.reason))
@@ -81,7 +83,7 @@ impl Intake {
     pub async fn receive(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         raw: Raw,
     ) -> Result<DeliveryResult, Fault> {
         // The signature covers the unparsed bytes, so nothing is parsed before it is checked.
@@ -104,10 +106,10 @@ impl Intake {
     pub async fn take(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         reading: Reading,
         person: Option<&Principal>,
-    ) -> Result<Taken, Fault> {
+    ) -> Result<IntakeResult, Fault> {
         for reason in &reading.ignored {
             self.metrics.ignored(platform.name(), reason);
         }
@@ -132,18 +134,18 @@ impl Intake {
                 self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        let mut taken = Taken::default();
+        let mut result = IntakeResult::default();
         for Admitting { admitted, entrant, capabilities } in admitted {
             let source = &entrant.event.source;
             let to = may_answer(source).then(|| (source.chat_id.clone(), source.thread_id.clone()));
             match self.keep(platform.name(), &admitted, entrant, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
                     self.relay.end_if_unrouted(&on, &admitted.to().instance, removals).await?;
-                    taken.entries.push(entry);
+                    result.entries.push(entry);
                 }
                 ArrivalResult::Nothing => {}
                 ArrivalResult::Full(full) => {
-                    taken.full = Some(full);
+                    result.full = Some(full);
                     if let Some((Some(chat), thread)) = to
                         && !platform.answers_senders_itself()
                         && self.notices.may_tell(&on, &chat)
@@ -153,7 +155,7 @@ impl Intake {
                 }
             }
         }
-        Ok(taken)
+        Ok(result)
     }
 
     /// Returns the arrival if it is a turn for an agent, from a sender who may write to it. This is decided before
@@ -161,7 +163,7 @@ impl Intake {
     async fn admitted(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         on: &BotRef,
         arrival: Arrival,
         person: Option<&Principal>,
@@ -206,7 +208,7 @@ impl Intake {
     async fn offer_pairing(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         source: &Source,
         stranger: Stranger,
     ) -> Result<(), Fault> {
@@ -226,7 +228,7 @@ impl Intake {
     fn answer(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -239,7 +241,7 @@ impl Intake {
     fn tell_code(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         code: PairingCode,
@@ -312,5 +314,5 @@ fn pairing_notice(code: &PairingCode) -> String {
 enum ArrivalResult {
     Entry(EntryId),
     Nothing,
-    Full(Full),
+    Full(LimitReached),
 }

@@ -22,10 +22,10 @@ pub mod telegram;
 pub mod web;
 
 pub use bot_lifecycle::{BotDraft, NotKept};
-pub use bots::{Bot, Bots};
+pub use bots::{Bots, OpenedBot};
 pub use config::Config;
 pub use edge::{Edge, Parts};
 pub use fault::Fault;
-pub use intake::{DeliveryResult, Intake, Taken};
+pub use intake::{DeliveryResult, Intake, IntakeResult};
 pub use metrics::Metrics;
 pub use routes::{OPENAPI, OPERATIONS, routes};

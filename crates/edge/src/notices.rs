@@ -11,7 +11,7 @@ use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, ChatId, InstanceId, TenantId, ThreadId};
 use relay::Order;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::platform::Platform;
 
 /// Shortest time between two notices of a bot, over all its chats.
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(25);
 #[derive(Clone)]
 pub(crate) struct Notices {
     timepiece: Timepiece,
-    sent: Arc<Mutex<Sent>>,
+    sent: Arc<Mutex<RecentNotices>>,
 }
 
 #[derive(Default)]
-struct Sent {
+struct RecentNotices {
     bots: HashMap<BotRef, Instant>,
     chats: HashMap<(BotRef, ChatId), Instant>,
     /// Time of the next removal of expired items.
@@ -69,7 +69,7 @@ impl Notices {
     pub async fn send(
         &self,
         platform: Arc<dyn Platform>,
-        bot: Arc<Bot>,
+        bot: Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -99,7 +99,7 @@ impl Notices {
     }
 }
 
-impl Sent {
+impl RecentNotices {
     fn bot_may_send(&self, on: &BotRef, now: Instant) -> bool {
         self.bots.get(on).is_none_or(|last| now >= *last + PER_BOT)
     }

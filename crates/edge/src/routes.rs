@@ -14,9 +14,9 @@ use ledger::BotRef;
 use serde_json::Map;
 use vault::Credentials;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::intake::DeliveryResult;
-use crate::platform::{Head, HeadProof, Platform, Raw};
+use crate::platform::{HeadProof, Platform, Raw, RequestHead};
 use crate::{Edge, Fault};
 
 /// Largest accepted body, in bytes. The deliveries of all platforms are far smaller.
@@ -36,14 +36,14 @@ pub fn routes(edge: &Edge) -> Router {
 }
 
 #[derive(serde::Deserialize)]
-struct Door {
+struct WebhookPath {
     platform: String,
     bot: String,
     #[serde(default)]
     rest: String,
 }
 
-async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Request) -> Response {
+async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, request: Request) -> Response {
     // Split by hand, because the extractors of method and headers would copy them.
     let (parts, body) = request.into_parts();
     // The path selects one bot and so the secret to check, never a tenant.
@@ -67,7 +67,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
     };
-    let head = Head { method: &parts.method, rest: &door.rest, headers: &parts.headers };
+    let head = RequestHead { method: &parts.method, rest: &door.rest, headers: &parts.headers };
     match edge.intake().judge_head(&platform, &bot, &head) {
         Ok(HeadProof::Proven) => {
             let principal = format!("{}:{}", platform.name(), door.bot);
@@ -114,12 +114,12 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
 }
 
 /// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
-fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<Bot, Fault> {
+fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<OpenedBot, Fault> {
     let mut credentials = Credentials::default();
     for need in platform.needs() {
         credentials.insert(need.name, vault::random_hex(32)?);
     }
-    Ok(Bot {
+    Ok(OpenedBot {
         platform: identity.platform.clone(),
         id: identity.bot.clone(),
         shared: false,

@@ -2,7 +2,7 @@
 
 use bus::{Bus, Word};
 use errand::Errand;
-use ledger::{AgentCreated, BotRef, Created, Generation, Instance, NewAgent, Removed, Tenant};
+use ledger::{AgentCreated, AgentToCreate, BotRef, Created, Generation, Instance, Removed, Tenant};
 use posthouse_time::Timepiece;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{GatewayId, InstanceId, Platform, Secret, TenantId};
@@ -116,7 +116,7 @@ impl Accounts {
             |platform: &Platform| BotRef { platform: platform.clone(), bot: instance.id.as_str().into() };
         let built_in: Vec<BotRef> = wanted.built_in.iter().map(named).collect();
         // One commit, so that a crash here leaves a complete agent or none.
-        let created = self.roster.records().create_agent(NewAgent {
+        let created = self.roster.records().create_agent(AgentToCreate {
             instance: instance.clone(),
             bots: wanted.bots.clone(),
             built_in: wanted.built_in,

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use ledger::Invitations;
 use posthouse_wire::{InstanceId, Secret, TenantId, token};
-use vault::{GatewayOwner, Keyring, Standing};
+use vault::{CredentialCheck, GatewayOwner, Keyring};
 
 use crate::authorization::{PresentedCredential, bearer};
 use crate::roster_view::agent_of_client;
@@ -139,11 +139,11 @@ impl Authenticator {
     async fn gateway(&self, token: &str) -> Result<Checked, Fault> {
         let leeway = i64::try_from(self.token_leeway.as_secs()).unwrap_or(i64::MAX);
         let holder = match self.keyring.judge(token).await? {
-            Standing::Good(holder) => holder,
+            CredentialCheck::Good(holder) => holder,
             // A laptop that slept between making the token and connecting must not disable itself permanently.
-            Standing::Expired { holder, late_seconds } if late_seconds <= leeway => holder,
-            Standing::Expired { .. } => return Ok(Err(CredentialRefusal::Expired)),
-            Standing::Refused => return Ok(Err(CredentialRefusal::Unknown)),
+            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= leeway => holder,
+            CredentialCheck::Expired { .. } => return Ok(Err(CredentialRefusal::Expired)),
+            CredentialCheck::Refused => return Ok(Err(CredentialRefusal::Unknown)),
         };
         let GatewayOwner { gateway, instance, tenant } = holder;
         self.agent(&tenant, &instance, AgentCredential::Gateway(gateway)).await

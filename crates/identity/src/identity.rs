@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use bus::{Bus, Heard};
+use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{Invitations, Ledger, Roster};
 use posthouse_time::Timepiece;
@@ -100,9 +100,9 @@ impl Identity {
             tokio::select! {
                 () = self.closing.cancelled() => return Ok(()),
                 heard = words.hear() => match heard {
-                    Heard::Word(word) => self.roster.heard(&word),
-                    Heard::Missed => self.roster.missed(),
-                    Heard::Silence => return Ok(()),
+                    BusEvent::Word(word) => self.roster.heard(&word),
+                    BusEvent::Missed => self.roster.missed(),
+                    BusEvent::Silence => return Ok(()),
                 },
             }
         }

@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, GatewayId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId,
 };
 
-use crate::{Fault, Pair, PrincipalPolicy, Sealed, TokenHash};
+use crate::{Fault, PrincipalPolicy, Sealed, TokenHash, TokenPair};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
@@ -201,7 +201,7 @@ pub struct RouteTo {
 
 /// Everything that an agent is created with.
 #[derive(Clone, Debug)]
-pub struct NewAgent {
+pub struct AgentToCreate {
     pub instance: Instance,
     /// Owned bots that are to belong to it.
     pub bots: Vec<BotRef>,
@@ -222,7 +222,7 @@ pub struct HttpCredentials {
     pub login: LoginId,
     /// The client id that this login presents.
     pub login_client: ClientId,
-    pub login_tokens: Pair,
+    pub login_tokens: TokenPair,
 }
 
 /// Outcome of creating an agent.
@@ -266,7 +266,7 @@ pub trait Roster: Send + Sync {
     async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault>;
 
     /// Creates an agent with its gateway, bots, routes, client and login: all of it or nothing.
-    async fn create_agent(&self, agent: NewAgent) -> Result<AgentCreated, Fault>;
+    async fn create_agent(&self, agent: AgentToCreate) -> Result<AgentCreated, Fault>;
     /// Creates an agent without any credential, for tests and benchmarks.
     async fn create_instance(&self, instance: Instance) -> Result<Created, Fault>;
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault>;

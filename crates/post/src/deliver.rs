@@ -1,9 +1,9 @@
 //! `notify` and `deliver`: messages to an agent by every connector that knows it.
 
-use ledger::Verb;
+use ledger::DispatchVerb;
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
-use posthouse_wire::delivery::{Origin, Payload, TriggerKind, WakeOpts, When, is_dispatch_id};
+use posthouse_wire::delivery::{Payload, PayloadOrigin, TriggerKind, WakeOpts, When, is_dispatch_id};
 
 use crate::address::Address;
 use crate::directory::DeliveryPath;
@@ -50,7 +50,7 @@ impl Post {
         let now = self.0.timepiece.now();
         let dispatch = checked_id(Some(payload.meta.dispatch_id.clone()), now)?;
         if by.agent.is_some() {
-            payload.meta.origin = Origin {
+            payload.meta.origin = PayloadOrigin {
                 skill_name: by.name().to_owned(),
                 entry_skill_name: None,
                 trigger_kind: TriggerKind::Agent,
@@ -105,7 +105,7 @@ impl Post {
                 outcome => outcome,
             };
             let connector = path.name().to_owned();
-            dispatched.push(Dispatched { connector, outcome, wakes: item.verb() == Verb::Wake });
+            dispatched.push(Dispatched { connector, outcome, wakes: item.verb() == DispatchVerb::Wake });
         }
         Ok(dispatched)
     }

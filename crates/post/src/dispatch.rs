@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ledger::{Attempted, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, ReceiptState, Verb};
+use ledger::{
+    Attempted, DispatchVerb, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, ReceiptState,
+};
 use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt};
@@ -287,7 +289,7 @@ impl Post {
             }
             Err(Undone::Failed(failed))
                 if failed.may_pass()
-                    && item.verb() != Verb::Wake
+                    && item.verb() != DispatchVerb::Wake
                     && connector.repeats_harmlessly()
                     && attempts + 1 < ATTEMPTS =>
             {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ledger::{Asked, Exchange, ExchangeState, NewExchange, ReceiptKey};
+use ledger::{AskResult, Exchange, ExchangeState, NewExchange, ReceiptKey};
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::{
-    Cause, DeliveryFailed, DeliveryReceipt, Kind, Payload, Response, is_dispatch_id,
+    Cause, DeliveryFailed, DeliveryReceipt, Payload, PayloadKind, Response, is_dispatch_id,
 };
 
 use crate::connector::{AgentConnector, Question, Replied, Undone};
@@ -140,25 +140,25 @@ impl Post {
         let sending = Sending::by(by, from, fresh_id(now).into(), now);
         let new = self.question(by, &path, &message, &correlation, &sending, now + timeout);
         let meta = sending.meta(by, trigger_kind, event_type, Some(correlation.clone()));
-        let item = Item::Ask { payload: Payload { kind: Kind::Augment, text: message, meta } };
+        let item = Item::Ask { payload: Payload { kind: PayloadKind::Augment, text: message, meta } };
         let promised = self.promised(&path, &sending, &item);
         let accepted = promised.accepted;
         let turn = self.0.turns.turn(&by.tenant).await;
         let asked = self.0.exchanges.ask(new, promised, self.0.config.open_exchanges).await?;
         drop(turn);
         match asked {
-            Asked::Opened(key) => {
+            AskResult::Opened(key) => {
                 self.put_in_time(Promise::fresh(key, accepted), path, sending, item).await?;
             }
             // The first request stored its receipt too, so it was sent or will be.
-            Asked::Attached(_) => return Ok(correlation),
+            AskResult::Attached(_) => return Ok(correlation),
             // Another caller took the id since `recorded_id` was called.
-            Asked::InUse if self.recorded_id(by, &said).await? != correlation => {
+            AskResult::InUse if self.recorded_id(by, &said).await? != correlation => {
                 return Box::pin(self.put_question(by, Ask { correlation_id: Some(said), ..again }, timeout))
                     .await;
             }
-            Asked::InUse => return Err(Refused::CorrelationInUse),
-            Asked::TooMany => return Err(Refused::OverQuota("the tenant has too many open questions")),
+            AskResult::InUse => return Err(Refused::CorrelationInUse),
+            AskResult::TooMany => return Err(Refused::OverQuota("the tenant has too many open questions")),
         };
         Ok(correlation)
     }

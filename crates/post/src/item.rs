@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
-use ledger::{Digest, NewReceipt, Opening, Receipt, Verb};
+use ledger::{Digest, DispatchVerb, NewReceipt, Opening, Receipt};
 use posthouse_time::Moment;
-use posthouse_wire::delivery::{Meta, Origin, Payload, TriggerKind, WakeOpts};
+use posthouse_wire::delivery::{Meta, Payload, PayloadOrigin, TriggerKind, WakeOpts};
 use posthouse_wire::{ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
 use serde::{Deserialize, Serialize};
 
@@ -36,11 +36,11 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    pub fn verb(&self) -> Verb {
+    pub fn verb(&self) -> DispatchVerb {
         match self {
-            Item::Deliver { .. } => Verb::Deliver,
-            Item::Wake { .. } => Verb::Wake,
-            Item::Ask { .. } => Verb::Exchange,
+            Item::Deliver { .. } => DispatchVerb::Deliver,
+            Item::Wake { .. } => DispatchVerb::Wake,
+            Item::Ask { .. } => DispatchVerb::Exchange,
         }
     }
 
@@ -158,7 +158,7 @@ impl Sending {
         Meta {
             dispatch_id: self.dispatch.clone(),
             sent_at: self.sent_at.millis(),
-            origin: Origin {
+            origin: PayloadOrigin {
                 skill_name: self.from.clone(),
                 entry_skill_name: None,
                 trigger_kind: by.trigger(trigger_kind),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::RosterChange;
-use ledger::{Answered, Exchange, ExchangeState, Outgoing, Verb};
+use ledger::{Answered, DispatchVerb, Exchange, ExchangeState, Outgoing};
 use posthouse_time::Moment;
 use posthouse_wire::{CorrelationId, TenantId};
 
@@ -129,7 +129,8 @@ impl Post {
             let hand = hand.filter(|_| self.0.busy.has_any(tenant));
             // Questions do not count: a receiver may hold its response until the deadline, and open questions have a
             // limit of their own.
-            let place = (outgoing.receipt.verb != Verb::Exchange).then(|| (hand, self.0.busy.enter(tenant)));
+            let place =
+                (outgoing.receipt.verb != DispatchVerb::Exchange).then(|| (hand, self.0.busy.enter(tenant)));
             let post = self.clone();
             // Tracked, so that shutdown waits for the attempt. Its result would be unknown otherwise.
             self.0.tasks.spawn(async move {

@@ -1,6 +1,6 @@
 //! Receipts: reading them, and converting stored results to the contract's receipts.
 
-use ledger::{Digest, Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Verb};
+use ledger::{Digest, DispatchVerb, Receipt, ReceiptFilter, ReceiptKey, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 use posthouse_wire::{DispatchId, TenantId};
@@ -15,13 +15,13 @@ const LONGEST_PAGE: u32 = 200;
 /// The contract's receipt for a delivery that was made before.
 pub(crate) fn handed(first: &Receipt) -> Result<Handed, Refused> {
     // A wake that had nothing to send got a receipt the first time, and gets it again.
-    let answered = first.verb == Verb::Wake && first.answer.is_some();
+    let answered = first.verb == DispatchVerb::Wake && first.answer.is_some();
     if first.state == ReceiptState::Failed && first.entry.is_none() && !answered {
         return Err(Refused::Failed(failure(first)));
     }
     Ok(match first.verb {
-        Verb::Wake => Handed::Woken(woken(first)),
-        Verb::Deliver | Verb::Exchange => Handed::Delivered(delivered(first)),
+        DispatchVerb::Wake => Handed::Woken(woken(first)),
+        DispatchVerb::Deliver | DispatchVerb::Exchange => Handed::Delivered(delivered(first)),
     })
 }
 

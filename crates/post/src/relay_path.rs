@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use identity::Gate;
-use ledger::{Instance, NewReceipt, Opening, Verb};
+use ledger::{DispatchVerb, Instance, NewReceipt, Opening};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, Meta, Posted, WakeReceipt};
+use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Meta, PayloadKind, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay, StopRule};
 
@@ -33,7 +33,7 @@ struct InboxMessage<'a> {
     pub chat: ChatId,
     pub text: &'a str,
     /// `None` for a wake, which has no envelope.
-    pub envelope: Option<(Kind, &'a Meta)>,
+    pub envelope: Option<(PayloadKind, &'a Meta)>,
     pub expects_reply: bool,
 }
 
@@ -98,7 +98,7 @@ impl RelayPath {
         let InboxMessage { sender, chat, text, envelope, expects_reply } = letter;
         let (kind, word) = match envelope {
             Some((kind, _)) => (*kind, kind.word()),
-            None => (Kind::Augment, "wake"),
+            None => (PayloadKind::Augment, "wake"),
         };
         let preamble = self.preamble_for(text, word, sender);
         let mut event = Event {
@@ -230,7 +230,7 @@ impl Post {
             chat: chat.clone(),
             text,
             envelope,
-            expects_reply: item.verb() == Verb::Exchange,
+            expects_reply: item.verb() == DispatchVerb::Exchange,
         };
         let (attached, at) = (relay_path.is_attached(&instance.id), self.0.timepiece.now());
         let new = NewReceipt {
@@ -251,7 +251,7 @@ impl Post {
                 None => Ok(taken_in(&kept.entry, &session, at, false, item)),
             };
         }
-        if item.verb() != Verb::Wake {
+        if item.verb() != DispatchVerb::Wake {
             return Ok(taken_in(&kept.entry, &session, at, !attached, item));
         }
         let default = if attached { self.0.config.wake_wait.0 } else { Duration::ZERO };
@@ -278,14 +278,16 @@ impl Post {
 /// The receipt for an inbox entry that nobody waits for.
 fn taken_in(entry: &EntryId, session: &str, at: Moment, skipped: bool, item: &Item) -> Handed {
     match item.verb() {
-        Verb::Wake => Handed::Woken(WakeReceipt {
+        DispatchVerb::Wake => Handed::Woken(WakeReceipt {
             woken_at: at.millis(),
             woken: false,
             session_id: Some(session.to_owned()),
             warnings: vec!["it was sent before, and its receipt was removed since".to_owned()],
             ..WakeReceipt::default()
         }),
-        Verb::Deliver | Verb::Exchange => Handed::Delivered(accepted(entry, session, at, skipped)),
+        DispatchVerb::Deliver | DispatchVerb::Exchange => {
+            Handed::Delivered(accepted(entry, session, at, skipped))
+        }
     }
 }
 

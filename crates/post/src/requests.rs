@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, Reply};
+use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, StoredReply};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
-    AgentStatus, DeliveryReceipt, Kind, Payload, Response, TriggerKind, WakeReceipt, When,
+    AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, When,
 };
 use posthouse_wire::{CorrelationId, DispatchId};
 
@@ -20,7 +20,7 @@ pub struct Notify {
     /// `agent` delivers, `agent@session` wakes.
     pub agent: String,
     pub message: String,
-    pub kind: Kind,
+    pub kind: PayloadKind,
     pub event_type: Option<String>,
     pub correlation_id: Option<CorrelationId>,
     /// Use only these connectors. `None`: all that know the agent.
@@ -126,7 +126,7 @@ pub enum Exchanged {
 #[derive(Clone, Debug)]
 pub struct ReceiptWithReplies {
     pub receipt: Receipt,
-    pub replies: Vec<Reply>,
+    pub replies: Vec<StoredReply>,
 }
 
 /// Filter and page of a list of receipts.

@@ -106,7 +106,7 @@ impl Post {
     }
 
     /// Which secrets a connector has, without their values.
-    pub async fn connector_secrets(&self, of: &ConnectorId) -> Result<vault::Held, Refused> {
+    pub async fn connector_secrets(&self, of: &ConnectorId) -> Result<vault::SecretPresence, Refused> {
         Ok(self.0.webhook_signer.held(of).await?)
     }
 

@@ -32,13 +32,13 @@ pub use self::body::BodyLimits;
 use self::body::{BodyFault, RequestBody, RequestState};
 pub use self::budget::ByteBudget;
 use self::budget::NoRoom;
-use crate::house::Health;
 use crate::server::PeerConnection;
+use crate::wiring::ServerHealth;
 
 /// State of the server's own handlers: health and metrics.
 #[derive(Clone)]
 pub struct Porter {
-    pub health: Health,
+    pub health: ServerHealth,
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
     pub admin: AdminDoor,

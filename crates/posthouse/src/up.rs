@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use edge::web::{self, NewInvitation, Person};
+use edge::web::{self, NewInvitation, PersonName};
 use identity::{Enrolment, Identity};
 use ledger::Tenant;
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
 use posthouse_wire::{Platform, TenantId};
 
 use crate::config::Config;
-use crate::house::{self, House};
+use crate::wiring::{self, RunningServer};
 
 /// Tenant of the agents that `up` creates, and of those created on its chat page.
 pub const TENANT: &str = "home";
@@ -22,7 +22,7 @@ const SAMPLE: &str = "sample";
 pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let made = match dir.join("posthouse.toml").exists() {
         true => None,
-        false => Some(house::init(&dir).await?),
+        false => Some(wiring::init(&dir).await?),
     };
     let mut config = Config::load(&dir.join("posthouse.toml"))?;
     if let Some(listen) = listen {
@@ -31,8 +31,8 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     // A person who tries things out has the wake URLs of their agents on this machine.
     config.allow_loopback_errands();
     config.platforms.web.page = true;
-    let house = match House::open(config).await {
-        Ok(house) => house,
+    let server = match RunningServer::open(config).await {
+        Ok(server) => server,
         Err(error) => {
             // A failed start leaves no new folder behind, unless another process is using it by now.
             let in_use = |cause: &(dyn std::error::Error + 'static)| {
@@ -44,13 +44,13 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
             return Err(error);
         }
     };
-    let tenant = tenant(&house.identity).await?;
-    let sample_agent = sample_connection(&house.identity, &tenant.id, &house.url).await?;
-    let secret = house.web.invite_starter(starter(&tenant)?).await?;
+    let tenant = tenant(&server.identity).await?;
+    let sample_agent = sample_connection(&server.identity, &tenant.id, &server.url).await?;
+    let secret = server.web.invite_starter(starter(&tenant)?).await?;
 
-    println!("posthouse is ready at {}", house.url);
+    println!("posthouse is ready at {}", server.url);
     println!();
-    println!("  Talk to the sample agent:  {}", web::link(&house.url, &secret));
+    println!("  Talk to the sample agent:  {}", web::link(&server.url, &secret));
     println!("                             (this link works once; every start prints a new one)");
     println!(
         "  Ask it from a program:     posthouse --dir {} ask sample \"are you there?\" --tenant {TENANT}",
@@ -72,12 +72,12 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
                 .await
         }
     });
-    house::termination().await?;
+    wiring::termination().await?;
     stop.cancel();
     if let Ok(Err(fault)) = sample.await {
         tracing::warn!(%fault, "the sample agent did not disconnect cleanly");
     }
-    house.close().await;
+    server.close().await;
     Ok(())
 }
 
@@ -89,7 +89,7 @@ async fn tenant(identity: &Identity) -> anyhow::Result<Tenant> {
 
 /// The person who runs `up` owns its tenant.
 fn starter(tenant: &Tenant) -> anyhow::Result<NewInvitation> {
-    let person = Person::read("owner").context("the name is not valid")?;
+    let person = PersonName::read("owner").context("the name is not valid")?;
     Ok(NewInvitation { tenant: tenant.id.clone(), agents: None, person, owner: true })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use identity::GatewayOwner;
-use ledger::{Begun, BotRef, Request};
+use ledger::{BeginOutcome, BotRef, Request};
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
@@ -258,10 +258,10 @@ impl Relay {
             })
             .await?;
         let id = match begun {
-            Begun::Fresh { action, .. } => action,
-            Begun::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
-            Begun::Unfinished { action } if asked.egress.may_repeat(&on) => action,
-            Begun::Unfinished { .. } => return Err(Stop::Refused(end_unknown(action))),
+            BeginOutcome::Fresh { action, .. } => action,
+            BeginOutcome::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
+            BeginOutcome::Unfinished { action } if asked.egress.may_repeat(&on) => action,
+            BeginOutcome::Unfinished { .. } => return Err(Stop::Refused(end_unknown(action))),
         };
         Ok(Order {
             id,
@@ -279,9 +279,9 @@ impl Relay {
     async fn begun_before(&self, asked: &ActionRequest) -> Result<Option<Outcome>, Stop> {
         let begun = self.0.outbox.begun_before(&asked.holder.gateway, &asked.outbound.request_id).await?;
         Ok(begun.and_then(|begun| match begun {
-            Begun::Fresh { .. } => None,
-            Begun::Finished { outcome, .. } => Some(outcome),
-            Begun::Unfinished { .. } => Some(end_unknown(&asked.outbound.action)),
+            BeginOutcome::Fresh { .. } => None,
+            BeginOutcome::Finished { outcome, .. } => Some(outcome),
+            BeginOutcome::Unfinished { .. } => Some(end_unknown(&asked.outbound.action)),
         }))
     }
 

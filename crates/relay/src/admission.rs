@@ -1,6 +1,6 @@
 //! Incoming events that the gate has admitted, and the result of storing one.
 
-use ledger::{Full, NewReceipt, Sender};
+use ledger::{LimitReached, NewReceipt, Sender};
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, Event};
 
@@ -42,7 +42,7 @@ pub enum Admission {
     /// The same event came before. This is its first entry.
     Known(EntryId),
     /// The inbox has no room for it. Nothing was stored, and the same event may be sent again.
-    Full(Full),
+    Full(LimitReached),
     /// It would crash a stock agent's reader, so it must not get into its inbox.
     Undeliverable,
 }

@@ -1,6 +1,6 @@
 //! Metrics of the relay. Labels come from closed sets; none names a tenant.
 
-use ledger::Full;
+use ledger::LimitReached;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -67,11 +67,11 @@ impl Metrics {
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }
 
-    pub(crate) fn entries_refused(&self, full: Full) {
+    pub(crate) fn entries_refused(&self, full: LimitReached) {
         let why = match full {
-            Full::Inbox => "inbox",
-            Full::Share => "share",
-            Full::Tenant => "tenant",
+            LimitReached::Inbox => "inbox",
+            LimitReached::Share => "share",
+            LimitReached::Tenant => "tenant",
         };
         self.entries_refused.get_or_create(&Why { why }).inc();
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use bus::{Bus, Heard, Word};
+use bus::{Bus, BusEvent, Word};
 use dashmap::DashMap;
 use errand::Errand;
 use identity::Identity;
@@ -110,9 +110,9 @@ impl Relay {
             tokio::select! {
                 () = self.0.closing.cancelled() => break,
                 heard = words.hear() => match heard {
-                    Heard::Word(word) => self.heard(word),
-                    Heard::Missed => self.check_seats_again(),
-                    Heard::Silence => break,
+                    BusEvent::Word(word) => self.heard(word),
+                    BusEvent::Missed => self.check_seats_again(),
+                    BusEvent::Silence => break,
                 },
             }
         }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use identity::GatewayOwner;
 use ledger::BotRef;
 use posthouse_time::{Instant, Timepiece};
-use posthouse_wire::frame::Lines;
+use posthouse_wire::frame::LineAssembler;
 use posthouse_wire::{Action, FromGateway, ToGateway};
 use tokio::sync::Notify;
 
@@ -38,7 +38,7 @@ pub(crate) struct Socket {
     egress: Arc<dyn Egress>,
     holder: GatewayOwner,
     stream: WebSocket,
-    lines: Lines,
+    lines: LineAssembler,
     connections: Arc<AgentConnections>,
     /// Notified when there are orders for this socket.
     orders_ready: Arc<Notify>,
@@ -106,7 +106,7 @@ pub(crate) fn serve(
         egress,
         holder,
         stream,
-        lines: Lines::new(reading::LONGEST_LINE),
+        lines: LineAssembler::new(reading::LONGEST_LINE),
         orders_ready,
         proof: Proof::default(),
         seated: None,

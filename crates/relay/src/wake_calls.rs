@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use errand::{Call, Errand};
+use errand::{Errand, OutgoingCall};
 use futures_util::StreamExt;
 use ledger::Seq;
 use parking_lot::Mutex;
@@ -302,7 +302,7 @@ impl Relay {
         let count = |why| {
             self.0.metrics.pokes.get_or_create(&Why { why }).inc();
         };
-        let call = Call::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
+        let call = OutgoingCall::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
         match self.0.wake_calls.errand.run(call).await {
             Ok(_) => count("answered"),
             Err(fault) => {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use ledger::{GatewayRecord, Sealed, Tokens, VaultRecords};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::token::{self, Verdict};
+use posthouse_wire::token::{self, TokenVerdict};
 use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
 
 use crate::Fault;
-use crate::seal::{Keys, random_hex};
+use crate::seal::{MasterKeys, random_hex};
 
 /// Time for which a rotated secret stays valid beside its successor.
 pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
@@ -21,7 +21,7 @@ pub struct Keyring {
     pub(crate) tokens: Arc<dyn Tokens>,
     /// Lifetime of an access token.
     pub(crate) access: Duration,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<MasterKeys>,
     pub(crate) timepiece: Timepiece,
 }
 
@@ -35,7 +35,7 @@ pub struct GatewayOwner {
 
 /// Result of checking a presented token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CredentialCheck {
     Good(GatewayOwner),
     /// The signature is valid, but the token expired `late_seconds` ago.
     Expired {
@@ -77,7 +77,7 @@ impl Keyring {
 
     /// Checks an upgrade token. An unknown gateway costs the same work as a known one, so that response times
     /// reveal nothing.
-    pub async fn judge(&self, token: &str) -> Result<Standing, Fault> {
+    pub async fn judge(&self, token: &str) -> Result<CredentialCheck, Fault> {
         let now = self.timepiece.now();
         let record = match token::claimed_gateway(token) {
             Some(gateway) => self.records.gateway(&gateway).await?,
@@ -89,14 +89,14 @@ impl Keyring {
         };
         let verdict = token::verify(token, secrets.iter(), now.seconds());
         let Some(record) = record.filter(|record| record.revoked.is_none()) else {
-            return Ok(Standing::Refused);
+            return Ok(CredentialCheck::Refused);
         };
         let holder =
             GatewayOwner { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
         Ok(match verdict {
-            Verdict::Good(_) => Standing::Good(holder),
-            Verdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },
-            Verdict::Refused => Standing::Refused,
+            TokenVerdict::Good(_) => CredentialCheck::Good(holder),
+            TokenVerdict::Expired { late_seconds, .. } => CredentialCheck::Expired { holder, late_seconds },
+            TokenVerdict::Refused => CredentialCheck::Refused,
         })
     }
 

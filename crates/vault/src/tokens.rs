@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use ledger::{
-    AccessRecord, ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, Pair, RefreshRequest,
-    Renewal, RenewedCredentials, TokenHash, WhichCredentials,
+    AccessRecord, ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, RefreshRequest,
+    Renewal, RenewedCredentials, TokenHash, TokenPair, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
@@ -35,7 +35,7 @@ const LAPSE: Duration = Duration::from_secs(24 * 3600);
 
 /// Owner of a client credential, according to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientOwner {
     pub client: ClientId,
     pub tenant: TenantId,
     /// `None` for a tenant's own client.
@@ -123,9 +123,13 @@ impl Keyring {
 
     /// Returns the owner of a client credential. The lookup uses the secret's hash, so that an existing client id
     /// takes the same time as an unknown one.
-    pub async fn client(&self, client: &str, secret: &str) -> Result<Option<Client>, Fault> {
+    pub async fn client(&self, client: &str, secret: &str) -> Result<Option<ClientOwner>, Fault> {
         let found = self.tokens.client(&client.into(), hash(secret), self.timepiece.now()).await?;
-        Ok(found.map(|ClientRecord { client, tenant, instance, .. }| Client { client, tenant, instance }))
+        Ok(found.map(|ClientRecord { client, tenant, instance, .. }| ClientOwner {
+            client,
+            tenant,
+            instance,
+        }))
     }
 
     /// The hash under which an access token is stored.
@@ -234,9 +238,9 @@ impl Keyring {
         Ok(AccessGrant { access_token: random("pht_")?, expires, expires_in: lifetime })
     }
 
-    fn pair(&self) -> Result<(AccessGrant, Secret, Pair), Fault> {
+    fn pair(&self) -> Result<(AccessGrant, Secret, TokenPair), Fault> {
         let (access, refresh_token) = (self.access_grant(self.access)?, random("phr_")?);
-        let pair = Pair {
+        let pair = TokenPair {
             access: hash(access.access_token.expose()),
             access_expires: access.expires,
             refresh: hash(refresh_token.expose()),

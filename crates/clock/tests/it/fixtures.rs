@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Keys, Owner, Signer, Vault};
+use vault::{MasterKeys, Owner, Signer, Vault};
 
 use crate::callback_server::CallbackServer;
 
@@ -127,8 +127,8 @@ impl TestServer {
     ) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), time.clone())
             .await
             .unwrap();
         let errand = errand();

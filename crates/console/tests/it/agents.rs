@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use posthouse_wire::{Secret, token};
 use serde_json::{Value, json};
-use vault::Standing;
+use vault::CredentialCheck;
 
 use crate::house::House;
 
@@ -12,7 +12,7 @@ async fn is_good(house: &House, credential: &Value) -> bool {
     let gateway = credential["gateway_id"].as_str().unwrap().into();
     let secret = Secret::new(credential["secret"].as_str().unwrap());
     let token = token::mint(&gateway, &secret, 60, 1_765_000_000);
-    matches!(house.keyring.judge(&token).await.unwrap(), Standing::Good(_))
+    matches!(house.keyring.judge(&token).await.unwrap(), CredentialCheck::Good(_))
 }
 
 #[tokio::test]

@@ -17,12 +17,12 @@ use ledger::{Append, InboxLimits, Ledger, Location};
 use post::requests::{Notified, Notify};
 use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::Kind;
+use posthouse_wire::delivery::PayloadKind;
 use posthouse_wire::{EntryId, Event, InstanceId, Secret, TenantId};
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Algorithm, Keyring, Keys, Vault};
+use vault::{Algorithm, Keyring, MasterKeys, Vault};
 
 use crate::pigeon::{self, Pigeon};
 
@@ -50,8 +50,8 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, timepiece.clone()).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone())
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone())
             .await
             .unwrap();
         let errand = Errand::new(errand::Config::default());
@@ -217,7 +217,7 @@ impl House {
         let wish = Notify {
             agent: agent.to_owned(),
             message: message.to_owned(),
-            kind: Kind::Augment,
+            kind: PayloadKind::Augment,
             event_type: None,
             correlation_id: None,
             connectors: None,

@@ -15,7 +15,7 @@ use identity::{Authentication, Principal};
 use ledger::Invitation;
 
 use super::problem::ChatProblem;
-use super::routes::Chat;
+use super::routes::ChatPage;
 use super::session::cookie;
 use super::{NAME, page};
 
@@ -30,7 +30,7 @@ impl Visitor {
 }
 
 /// Middleware of every route of the page: refuses requests of other sites, and sets the headers of every response.
-pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next: Next) -> Response {
+pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let asked = match called_by(&parts) {
         Some(host) => asked_by_our_page(&parts, &host, origin_of(&chat.public_url).as_deref()),
@@ -47,7 +47,7 @@ pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next
 }
 
 /// Middleware of every route that needs a session.
-pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(State(chat): State<ChatPage>, mut request: Request, next: Next) -> Response {
     let session = cookie(request.headers(), &chat.cookie_name());
     match chat.identity.authenticator.person(session).await {
         Ok(Authentication::Known(Principal::Person(invitation))) => {

@@ -12,7 +12,7 @@ use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
 use identity::Identity;
-use ledger::{Audit, Deed, Full, Line, Room};
+use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
 use relay::{Relay, STOP};
@@ -40,7 +40,7 @@ const AGENTS: usize = 500;
 
 /// The components that serve the page.
 #[derive(Clone)]
-pub struct Chat {
+pub struct ChatPage {
     pub web: Arc<Web>,
     pub intake: Intake,
     pub bots: Bots,
@@ -55,7 +55,7 @@ pub struct Chat {
     pub closing: CancellationToken,
 }
 
-impl Chat {
+impl ChatPage {
     /// The path of the page; its cookie is limited to it.
     pub(super) fn page_path(&self) -> String {
         let rest = self.public_url.split_once("://").map_or("", |(_, rest)| rest);
@@ -70,7 +70,7 @@ impl Chat {
 }
 
 /// All operations with their handlers. The router is built from this list. The closed ones need a session.
-const ENDPOINTS: &[Endpoint<Chat>] = &[
+const ENDPOINTS: &[Endpoint<ChatPage>] = &[
     Endpoint::open("GET", "/", || get(front)),
     Endpoint::open("GET", "/chat", || get(page::show)),
     Endpoint::open("GET", "/chat/", || get(page::without_slash)),
@@ -85,13 +85,13 @@ const ENDPOINTS: &[Endpoint<Chat>] = &[
 ];
 
 /// All operations. A test checks the OpenAPI fragment against them.
-pub const OPERATIONS: &[Operation] = &operations::<Chat, { ENDPOINTS.len() }>(ENDPOINTS);
+pub const OPERATIONS: &[Operation] = &operations::<ChatPage, { ENDPOINTS.len() }>(ENDPOINTS);
 
 /// The OpenAPI fragment of the operations, written by hand.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// The page at `/chat` and the redirect to it from `/`. The caller mounts them under the server's URL prefix.
-pub fn routes(chat: Chat) -> Router {
+pub fn routes(chat: ChatPage) -> Router {
     let (closed, open): (Vec<_>, Vec<_>) =
         ENDPOINTS.iter().partition(|endpoint| endpoint.operation().credential);
     let invited = router("", closed).route_layer(middleware::from_fn_with_state(chat.clone(), auth::admit));
@@ -101,16 +101,16 @@ pub fn routes(chat: Chat) -> Router {
         .with_state(chat)
 }
 
-type Answer = Result<Json<Value>, ChatProblem>;
+type PageResult = Result<Json<Value>, ChatProblem>;
 pub(super) type Body<const LONGEST: usize = LONGEST_BODY> = Result<BoundedBody<LONGEST>, UnreadBody>;
 
 /// Redirects the root URL to the page.
-async fn front(State(chat): State<Chat>) -> Response {
+async fn front(State(chat): State<ChatPage>) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, chat.page_path())]).into_response()
 }
 
 /// Lists the agents this visitor can talk to, and names the visitor.
-async fn agents(State(chat): State<Chat>, Extension(Visitor(invited)): Extension<Visitor>) -> Answer {
+async fn agents(State(chat): State<ChatPage>, Extension(Visitor(invited)): Extension<Visitor>) -> PageResult {
     let mut here = chat.identity.roster.records().instances(Some(&invited.tenant)).await?;
     here.retain(|agent| invited.covers(&agent.tenant, &agent.id));
     here.truncate(AGENTS);
@@ -133,7 +133,7 @@ struct Named {
 
 /// Creates an agent and returns its credential once. The audit record is stored before the response.
 async fn connect(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(Visitor(invited)): Extension<Visitor>,
     address: Option<Extension<ClientAddress>>,
     body: Body,
@@ -185,10 +185,10 @@ struct Entering {
 }
 
 async fn enter(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(Visitor(invited)): Extension<Visitor>,
     body: Body,
-) -> Answer {
+) -> PageResult {
     let Entering { agent } = read(body)?;
     let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if !invited.covers(&agent.tenant, &agent.id) {
@@ -205,7 +205,7 @@ struct Since {
 }
 
 async fn watch(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(visitor): Extension<Visitor>,
     Path(room): Path<String>,
     since: Result<Query<Since>, axum::extract::rejection::QueryRejection>,
@@ -225,19 +225,19 @@ async fn watch(
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct PostedMessage {
     text: String,
     /// The page's id for this message. Sending it again changes nothing.
     nonce: String,
 }
 
 async fn speak(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(visitor): Extension<Visitor>,
     Path(room): Path<String>,
     body: Body,
-) -> Answer {
-    let Said { text, nonce } = read(body)?;
+) -> PageResult {
+    let PostedMessage { text, nonce } = read(body)?;
     if text.trim().is_empty() {
         return Err(ChatProblem::unfit("the message is empty"));
     }
@@ -262,19 +262,19 @@ async fn speak(
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
     let _lock = chat.web.locks.lock(&room.id).await;
-    let mut taken = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
-    let entry = match (taken.entries.pop(), taken.full) {
+    let mut result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
+    let entry = match (result.entries.pop(), result.full) {
         (Some(entry), _) => entry,
-        (None, Some(Full::Tenant)) => return Err(ChatProblem::STORAGE_FULL),
+        (None, Some(LimitReached::Tenant)) => return Err(ChatProblem::STORAGE_FULL),
         (None, Some(_)) => return Err(ChatProblem::INBOX_FULL),
         (None, None) => return Err(ChatProblem::NOT_TAKEN),
     };
-    let line = Line {
+    let line = RoomMessage {
         message: message.clone(),
         by_agent: false,
         text,
         reply_to: None,
-        said: received,
+        sent: received,
         edited: None,
         entry: Some(entry.clone()),
         delivered: None,
@@ -308,13 +308,17 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
 }
 
 #[derive(Deserialize)]
-struct Stopping {
+struct StopRequest {
     room: ChatId,
 }
 
 /// Stops the running turn of this room, if there is one.
-async fn stop(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>, body: Body) -> Answer {
-    let Stopping { room } = read(body)?;
+async fn stop(
+    State(chat): State<ChatPage>,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> PageResult {
+    let StopRequest { room } = read(body)?;
     let room = open(&chat, &visitor, &room).await?;
     chat.relay.interrupt(&room.instance, &source(&room));
     chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
@@ -322,7 +326,7 @@ async fn stop(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>, 
 }
 
 /// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.
-async fn open(chat: &Chat, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
+async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
     let room = chat.web.rooms.room(room).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(ChatProblem::NOT_FOUND) }
 }

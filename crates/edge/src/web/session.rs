@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::invitations::{SESSION_LIFE, fingerprint};
 use super::problem::ChatProblem;
-use super::routes::{Body, Chat, read};
+use super::routes::{Body, ChatPage, read};
 
 /// The longest body of this request, which anyone may send.
 const LONGEST_EXCHANGE: usize = 4 * 1024;
 
 #[derive(Deserialize)]
-pub(super) struct Exchange {
+pub(super) struct SignInRequest {
     /// The secret of the link.
     secret: Secret,
     /// The person has confirmed that this invitation replaces the browser's current one.
@@ -27,11 +27,11 @@ pub(super) struct Exchange {
 
 /// Redeems a link. If the browser is signed in with another invitation, the person has to confirm first.
 pub(super) async fn exchange(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     headers: HeaderMap,
     body: Body<LONGEST_EXCHANGE>,
 ) -> Result<Response, ChatProblem> {
-    let Exchange { secret, replace } = read(body)?;
+    let SignInRequest { secret, replace } = read(body)?;
     let invitations = &chat.web.invitations;
     let link = fingerprint(secret.expose());
     let Some(invited) = invitations.behind_link(&link).await? else { return Err(ChatProblem::BAD_LINK) };
@@ -56,7 +56,7 @@ pub(super) async fn exchange(
     Ok(response)
 }
 
-fn set_cookie(chat: &Chat, session: &Secret) -> Result<HeaderValue, ChatProblem> {
+fn set_cookie(chat: &ChatPage, session: &Secret) -> Result<HeaderValue, ChatProblem> {
     let secure = if chat.public_url.starts_with("https:") { "; Secure" } else { "" };
     let text = format!(
         "{}={}; Path={}; HttpOnly; SameSite=Strict; Max-Age={}{secure}",

@@ -1,7 +1,7 @@
 //! Errors tell the caller whether the request may have arrived.
 
 use crate::listener::{self, Listener, Names, never};
-use errand::{Call, Config, Errand, Fault, Lookup, LookupResult};
+use errand::{Config, Errand, Fault, Lookup, LookupResult, OutgoingCall};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn fails(errand: &Errand, url: String) -> Fault {
 }
 
 async fn fails_within(time: Duration, errand: &Errand, url: String) -> Fault {
-    let fault = errand.run(Call::post(url, "body").timeout(time)).await.unwrap_err();
+    let fault = errand.run(OutgoingCall::post(url, "body").timeout(time)).await.unwrap_err();
     for text in [fault.to_string(), format!("{fault:?}")] {
         assert!(!text.contains("canary"), "{text}");
     }

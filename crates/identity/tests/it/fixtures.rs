@@ -14,7 +14,7 @@ use ledger::{
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{InstanceId, Secret, Source, TenantId};
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 #[derive(Clone)]
 pub struct TestServer {
@@ -75,9 +75,9 @@ impl TestServer {
 
     /// A server that keeps its tokens elsewhere.
     pub async fn over(ledger: Ledger, tokens: Arc<dyn Tokens>, clock: Timepiece) -> Self {
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
         let vault =
-            Vault::unlock(keys, ledger.vault(), tokens, &*ledger.house(), clock.clone()).await.unwrap();
+            Vault::unlock(keys, ledger.vault(), tokens, &*ledger.facts(), clock.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let identity = Identity::new(Parts {
             admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),

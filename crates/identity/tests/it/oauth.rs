@@ -12,8 +12,8 @@ use http::{Request, StatusCode};
 use http_kit::ClientAddress;
 use identity::{AgentCredential, BOOTSTRAP_CLIENT, Login, Principal};
 use ledger::{
-    AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
-    RenewedCredentials, TokenHash, Tokens, WhichCredentials,
+    AccessRecord, ClientRecord, EndedCredentials, Fault, LoginRecord, Owner, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, Secret, TenantId};
@@ -388,7 +388,7 @@ broken! {
     async fn revoke_client(&self, client: &ClientId, now: Moment) -> bool;
     async fn grant(&self, client: &ClientId, access: TokenHash, expires: Moment) -> bool;
     async fn grant_operator(&self, tenant: &TenantId, access: TokenHash, expires: Moment) -> bool;
-    async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: Pair, now: Moment) -> Option<LoginRecord>;
+    async fn log_in(&self, login: &LoginId, client: &ClientId, instance: &InstanceId, pair: TokenPair, now: Moment) -> Option<LoginRecord>;
     async fn logins(&self, of: Option<&TenantId>) -> Vec<LoginRecord>;
     async fn log_out(&self, login: &LoginId) -> bool;
     async fn refresh(&self, request: RefreshRequest) -> Renewal;

@@ -15,8 +15,8 @@ use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
 use super::{Sqlite, access, arms, receipts, tokens, vault};
 use crate::roster::{
-    AgentCreated, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance, NewAgent, Removed,
-    Roster, Route, RouteTo, Tenant,
+    AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance,
+    Removed, Roster, Route, RouteTo, Tenant,
 };
 use crate::{Fault, Owner, Sealed};
 
@@ -83,7 +83,7 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn create_agent(&self, agent: NewAgent) -> Result<AgentCreated, Fault> {
+    async fn create_agent(&self, agent: AgentToCreate) -> Result<AgentCreated, Fault> {
         self.write(move |db| create::agent(db, &agent)).await
     }
 

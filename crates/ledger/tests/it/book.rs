@@ -171,7 +171,7 @@ impl Book {
     /// Prunes until nothing is left to prune, and returns the number of calls.
     pub async fn prunes(&self) -> usize {
         let mut calls = 1;
-        while self.ledger.house().prune().await.unwrap() {
+        while self.ledger.facts().prune().await.unwrap() {
             calls += 1;
         }
         calls

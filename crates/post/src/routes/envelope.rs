@@ -1,7 +1,7 @@
 //! Parser of the envelope in `POST /v1/deliver`, as other runtimes of the contract write it.
 
 use http_kit::Problem;
-use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
+use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, is_dispatch_id};
 use posthouse_wire::{CorrelationId, DispatchId};
 use serde_json::Value;
 
@@ -20,8 +20,8 @@ pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
     let kind =
         fields.optional_word("kind", kind, KINDS)?.ok_or_else(|| fields.complain("kind", "is missing"))?;
     let text = match kind {
-        Kind::Augment => fields.text("content")?,
-        Kind::Template => fields.text("prompt")?,
+        PayloadKind::Augment => fields.text("content")?,
+        PayloadKind::Template => fields.text("prompt")?,
     };
     let meta = fields.object("meta", "meta.")?;
     if meta.deepest(depth) > DEEPEST_META {
@@ -51,8 +51,8 @@ fn read(mut fields: Fields) -> Result<Meta, Problem> {
     })
 }
 
-fn origin(mut fields: Fields) -> Result<Origin, Problem> {
-    Ok(Origin {
+fn origin(mut fields: Fields) -> Result<PayloadOrigin, Problem> {
+    Ok(PayloadOrigin {
         skill_name: fields.label("skill_name", LONGEST_LABEL)?,
         entry_skill_name: fields.label_if_any("entry_skill_name", LONGEST_LABEL)?,
         trigger_kind: fields
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn an_envelope_is_taken_as_it_came() {
         let payload = taken(&body()).unwrap();
-        assert_eq!((payload.kind, payload.text.as_str()), (Kind::Template, "do it"));
+        assert_eq!((payload.kind, payload.text.as_str()), (PayloadKind::Template, "do it"));
         let mut expected = body()["meta"].clone();
         expected["origin"].as_object_mut().unwrap().remove("entry_skill_name");
         assert_eq!(serde_json::to_value(&payload.meta).unwrap(), expected);

@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use http_kit::Problem;
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::{DeliveryReceipt, Kind, TriggerKind, WakeReceipt, When};
+use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, TriggerKind, WakeReceipt, When};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
     let request = Notify {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
-        kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(Kind::Augment),
+        kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(PayloadKind::Augment),
         event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
         correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
         connectors: fields.optional_names("connectors")?,
@@ -74,8 +74,8 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
 
 pub(crate) const KINDS: &str = "augment, template";
 
-pub(crate) fn kind(word: &str) -> Option<Kind> {
-    [Kind::Augment, Kind::Template].into_iter().find(|kind| kind.word() == word)
+pub(crate) fn kind(word: &str) -> Option<PayloadKind> {
+    [PayloadKind::Augment, PayloadKind::Template].into_iter().find(|kind| kind.word() == word)
 }
 
 /// The trigger kind that a program of a tenant gives. For an agent the field is ignored.
@@ -170,7 +170,7 @@ fn error_kind(refused: &Refused) -> &'static str {
         Refused::Malformed { .. } | Refused::ExchangeAddress => "invalid_request",
         Refused::TooLong { .. } => "too_long",
         Refused::CorrelationInUse => "correlation_in_use",
-        Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => "quota_exceeded",
+        Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => "quota_exceeded",
         Refused::InboxFull(_) => "inbox_full",
         Refused::Absent => "not_found",
         Refused::TimedOut { .. } => "timeout",

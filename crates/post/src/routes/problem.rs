@@ -96,7 +96,7 @@ impl From<Refused> for Problem {
             Refused::Unanswered(failed) => failed_with(StatusCode::BAD_GATEWAY, &failed),
             Refused::NotImplemented(_) => Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", words),
             Refused::CorrelationInUse => Problem::conflict("correlation_in_use", words),
-            Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => {
+            Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => {
                 limited("quota_exceeded", words)
             }
             Refused::InboxFull(_) => limited("inbox_full", words),
@@ -179,9 +179,9 @@ mod tests {
             (Refused::NotImplemented("no way back".to_owned()), (501, "not_implemented")),
             (Refused::CorrelationInUse, (409, "correlation_in_use")),
             (Refused::OverQuota("too many questions"), (429, "quota_exceeded")),
-            (Refused::InboxFull(ledger::Full::Inbox), (429, "inbox_full")),
-            (Refused::InboxFull(ledger::Full::Share), (429, "inbox_full")),
-            (Refused::InboxFull(ledger::Full::Tenant), (429, "quota_exceeded")),
+            (Refused::InboxFull(ledger::LimitReached::Inbox), (429, "inbox_full")),
+            (Refused::InboxFull(ledger::LimitReached::Share), (429, "inbox_full")),
+            (Refused::InboxFull(ledger::LimitReached::Tenant), (429, "quota_exceeded")),
             (Refused::Absent, (404, "not_found")),
             (Refused::TimedOut { timeout_ms: 5 }, (504, "timeout")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)), (503, "unavailable")),
@@ -194,7 +194,7 @@ mod tests {
     fn a_refusal_that_passes_says_when_to_come_back() {
         for (problem, seconds) in [
             (Problem::from(Refused::OverQuota("too many questions")), Some("60")),
-            (Refused::InboxFull(ledger::Full::Inbox).into(), Some("60")),
+            (Refused::InboxFull(ledger::LimitReached::Inbox).into(), Some("60")),
             (Refusal::Barred.into(), Some("60")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)).into(), Some("5")),
             (Refused::Absent.into(), None),

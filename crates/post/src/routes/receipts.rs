@@ -131,7 +131,7 @@ pub(super) fn error(kept: &str, line: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{ReceiptKey, Reply, ReplyKind, Verb};
+    use ledger::{DispatchVerb, ReceiptKey, ReplyKind, StoredReply};
 
     use super::*;
 
@@ -146,7 +146,7 @@ mod tests {
             instance: Some("inst_1".into()),
             chat: Some("post-desk".into()),
             session: Some("desk".to_owned()),
-            verb: Verb::Deliver,
+            verb: DispatchVerb::Deliver,
             sender: "tenant:acme".into(),
             sent_by: None,
             sent_at: Moment::from_millis(1_000),
@@ -187,7 +187,7 @@ mod tests {
             skipped: false,
             ..kept()
         };
-        let said = Reply {
+        let said = StoredReply {
             at: Moment::from_millis(1_500),
             what: ReplyKind::Said,
             message: "m-1".into(),

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use post::connector::relay::RelayConnector;
 use post::connector::{AgentConnector, Question, Replied, Undone};
-use posthouse_wire::delivery::{AgentStatus, Cause, DeliveryReceipt, Kind, Payload, WakeOpts, WakeReceipt};
+use posthouse_wire::delivery::{
+    AgentStatus, Cause, DeliveryReceipt, Payload, PayloadKind, WakeOpts, WakeReceipt,
+};
 use serde_json::json;
 
 use crate::bench::{Bench, context, emission, fault, payload};
@@ -35,7 +37,9 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
         assert_eq!(traces(), before, "a stranger is refused before anything is done");
     }
     let agent = known.unwrap_or("anybody");
-    for (kind, dispatch) in [(Kind::Augment, "c-1"), (Kind::Template, "c-2"), (Kind::Augment, "c-3")] {
+    for (kind, dispatch) in
+        [(PayloadKind::Augment, "c-1"), (PayloadKind::Template, "c-2"), (PayloadKind::Augment, "c-3")]
+    {
         // Nothing at all, and what looks like a command, are texts too.
         let text = if dispatch == "c-3" { "" } else { "/status; -l" };
         is_well_formed(&connector.deliver(agent, &payload(kind, dispatch, text)).await.unwrap());
@@ -43,7 +47,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
     if connector.repeats_harmlessly() {
         // The post makes the same attempt again when it does not know how the first one ended.
         is_well_formed(
-            &connector.deliver(agent, &payload(Kind::Augment, "c-1", "/status; -l")).await.unwrap(),
+            &connector.deliver(agent, &payload(PayloadKind::Augment, "c-1", "/status; -l")).await.unwrap(),
         );
     }
     wakes_or_degrades(connector, agent, known.is_some()).await;
@@ -56,7 +60,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
 async fn fails_honestly(connector: &dyn AgentConnector, known: &str) {
     assert!(!connector.health_check().await);
     assert!(connector.lists(known).await.unwrap(), "an agent does not vanish with its substrate");
-    let failed = fault(connector.deliver(known, &payload(Kind::Augment, "f-1", "hello")).await);
+    let failed = fault(connector.deliver(known, &payload(PayloadKind::Augment, "f-1", "hello")).await);
     assert_eq!(failed.agent_id, known);
     assert_ne!(failed.cause_kind, Cause::ClientValidation, "a passing fault must not be final: {failed:?}");
     assert!(failed.may_pass() && !failed.message.is_empty(), "{failed:?}");
@@ -149,7 +153,7 @@ fn is_well_formed(receipt: &DeliveryReceipt) {
 }
 
 fn asked(dispatch: &str) -> Payload {
-    let mut asked = payload(Kind::Augment, dispatch, "how many?");
+    let mut asked = payload(PayloadKind::Augment, dispatch, "how many?");
     asked.meta.correlation_id = Some("corr-1".into());
     asked
 }
@@ -294,7 +298,7 @@ async fn an_agent_on_the_line_is_active_while_it_has_something_to_take() {
     let relay = RelayConnector::new(&town.post, &heron.tenant);
     let seated = heron.sits_frozen().await;
     assert_eq!(relay.agent_status("heron").await, AgentStatus::Idle);
-    relay.deliver("heron", &payload(Kind::Augment, "b-1", "hello")).await.unwrap();
+    relay.deliver("heron", &payload(PayloadKind::Augment, "b-1", "hello")).await.unwrap();
     assert_eq!(relay.agent_status("heron").await, AgentStatus::Active);
     assert_eq!(relay.agent_status("heron@kitchen").await, AgentStatus::Active);
     seated.thaws();

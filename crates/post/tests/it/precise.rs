@@ -22,7 +22,7 @@ async fn open_exchanges_of_another_tenant_are_not_woken_by_a_roster_that_changes
     // Whoever asked sits and waits by now: nobody looks anything up any more.
     let settles = async || {
         for _ in 0..20 {
-            town.ledger.house().set_fact("tick", "tock").await.unwrap();
+            town.ledger.facts().set_fact("tick", "tock").await.unwrap();
             tokio::task::yield_now().await;
         }
         town.ledger.reads()

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tower::ServiceExt;
-use vault::{Keys, Owner, Vault};
+use vault::{MasterKeys, Owner, Vault};
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// How long a test waits for what must come. Never waited out by one that passes.
@@ -114,8 +114,8 @@ impl Town {
     async fn build_with(place: Location, config: Config, relay: relay::Config, time: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), time.clone())
             .await
             .unwrap();
         let errand = Errand::new(errand::Config::loopback());

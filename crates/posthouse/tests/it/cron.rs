@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -138,7 +138,7 @@ impl Armer {
             fire_at: fire_at.clone(),
             callback: Some(self.callback.clone()),
             dedup: Provision::dedup_key(&job.into(), fire_at),
-            proof: Proof::default(),
+            proof: FireProof::default(),
             policy: Policy::default(),
             then: Vec::new(),
         }

@@ -15,7 +15,7 @@ use ledger::{Bot, BotRef, Created, Discriminator, Invitation, Ledger, Location, 
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
 use relay::{Config, Entrant, Parts, Relay, StopRule};
-use vault::{Keyring, Keys, Vault};
+use vault::{Keyring, MasterKeys, Vault};
 
 use crate::failing_inbox::FailingInbox;
 use crate::gateway::Gateway;
@@ -106,8 +106,8 @@ impl House {
     pub async fn build(place: Location, config: Config, clock: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
         let outbox = Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into() });

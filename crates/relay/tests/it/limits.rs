@@ -1,6 +1,6 @@
 //! Limits of an inbox (section 16.2).
 
-use ledger::Full;
+use ledger::LimitReached;
 use relay::{Admission, Config, Entrant, StopRule};
 
 use crate::house::{Agent, House, message};
@@ -34,7 +34,7 @@ async fn a_full_inbox_drops_no_accepted_mail() {
     }
     for number in 0..100 {
         let refused = brings(&house, &heron, "flood", &number.to_string()).await;
-        assert_eq!(refused, Admission::Full(Full::Inbox));
+        assert_eq!(refused, Admission::Full(LimitReached::Inbox));
     }
     assert_eq!(counted(&house, "posthouse_relay_entries_refused_total{why=\"inbox\"}"), 100);
     let mut gateway = heron.sits_settled().await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use ledger::{Begun, BotRef, Fault, Outbox, Request};
+use ledger::{BeginOutcome, BotRef, Fault, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
 use relay::{Carried, Egress, Order};
@@ -102,12 +102,16 @@ impl Reluctant {
 
 #[async_trait]
 impl Outbox for Reluctant {
-    async fn begin(&self, request: Request) -> Result<Begun, Fault> {
+    async fn begin(&self, request: Request) -> Result<BeginOutcome, Fault> {
         self.room()?;
         self.inner.begin(request).await
     }
 
-    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault> {
+    async fn begun_before(
+        &self,
+        gateway: &GatewayId,
+        request: &RequestId,
+    ) -> Result<Option<BeginOutcome>, Fault> {
         self.inner.begun_before(gateway, request).await
     }
 

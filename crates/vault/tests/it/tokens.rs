@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ledger::AccessRecord;
 use posthouse_wire::{ClientId, InstanceId, Secret};
-use vault::{AccessGrant, BOOTSTRAP_CLIENT, Client, Keyring, Login, Owner, Refreshed};
+use vault::{AccessGrant, BOOTSTRAP_CLIENT, ClientOwner, Keyring, Login, Owner, Refreshed};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -65,7 +65,7 @@ async fn a_client_stands_for_its_owner_and_its_token_for_the_client() {
     assert_eq!(id, format!("agent:{heron}").as_str());
     assert!(secret.expose().len() >= 64 && secret.expose().starts_with("phs_"));
     let found = keyring.client(id.as_str(), secret.expose()).await.unwrap().unwrap();
-    let expected = Client { client: id.clone(), tenant: "ten_acme".into(), instance: Some(heron) };
+    let expected = ClientOwner { client: id.clone(), tenant: "ten_acme".into(), instance: Some(heron) };
     assert_eq!(found, expected);
     let grant = access(&keyring, &id).await;
     assert_eq!(grant.expires_in, hours(1));
@@ -250,7 +250,7 @@ async fn a_login_is_found_by_its_tenant_and_refreshes_without_end() {
         assert!(stranger.is_none());
         safe.winds(hours(1000));
         assert!(bearer(&keyring, &login.access.access_token).await.is_none());
-        safe.ledger.house().prune().await.unwrap();
+        safe.ledger.facts().prune().await.unwrap();
         login = refreshes(&keyring, &login.refresh_token).await;
         assert_eq!(login.login, first);
     }

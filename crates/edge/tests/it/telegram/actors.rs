@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use edge::Bot;
+use edge::OpenedBot;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
 use ledger::BotRef;
@@ -26,11 +26,11 @@ pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {
     Telegram::new(api_base, clock)
 }
 
-pub fn bot(settings: serde_json::Value) -> Bot {
+pub fn bot(settings: serde_json::Value) -> OpenedBot {
     let mut credentials = Credentials::default();
     credentials.insert("token", Secret::new(TOKEN));
     credentials.insert("webhook_secret", Secret::new(WEBHOOK_SECRET));
-    Bot {
+    OpenedBot {
         platform: "telegram".into(),
         id: "42".into(),
         shared: false,
@@ -40,9 +40,9 @@ pub fn bot(settings: serde_json::Value) -> Bot {
 }
 
 pub struct Scene {
-    pub stand_in: played::Telegram,
+    pub stand_in: played::TelegramStandIn,
     pub telegram: Telegram,
-    pub bot: Bot,
+    pub bot: OpenedBot,
     pub clock: Timepiece,
 }
 
@@ -52,8 +52,8 @@ pub async fn open(clock: Timepiece) -> Scene {
 }
 
 pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
-    let bots = vec![played::Bot::new(TOKEN, "posty_bot").unwrap()];
-    let stand_in = played::Telegram::start(played::Settings { bots, ..settings }).await.unwrap();
+    let bots = vec![played::StandInBot::new(TOKEN, "posty_bot").unwrap()];
+    let stand_in = played::TelegramStandIn::start(played::Settings { bots, ..settings }).await.unwrap();
     for chat in [5, 6] {
         stand_in.inject(played::Injection::text(chat, "hello")).unwrap();
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use edge::platform::Platform;
-use edge::{Bot, Edge, Intake};
+use edge::{Edge, Intake, OpenedBot};
 use identity::Identity;
 use ledger::{Discriminator, Generation, Instance, Ledger, Location, PrincipalPolicy, Route, Seq, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Event, InstanceId};
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 /// A server with one agent, which owns the bot unless it is shared.
 pub struct House {
@@ -21,25 +21,25 @@ pub struct House {
 }
 
 impl House {
-    pub async fn with(bot: &Bot, clock: &Timepiece) -> House {
+    pub async fn with(bot: &OpenedBot, clock: &Timepiece) -> House {
         House::routed(bot, Discriminator::Any, clock).await
     }
 
     /// A server whose bot is open to everybody, with this route to the agent.
-    pub async fn routed(bot: &Bot, discriminator: Discriminator, clock: &Timepiece) -> House {
+    pub async fn routed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> House {
         let config = relay::Config::default();
         House::build(bot, discriminator, PrincipalPolicy::Any, clock, config, Vec::new()).await
     }
 
     /// A server whose bot has the default access policy.
-    pub async fn closed(bot: &Bot, discriminator: Discriminator, clock: &Timepiece) -> House {
+    pub async fn closed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> House {
         let config = relay::Config::default();
         House::build(bot, discriminator, PrincipalPolicy::default(), clock, config, Vec::new()).await
     }
 
     /// A server with this platform, whose agent's inbox has this many places.
     pub async fn with_small_inbox(
-        bot: &Bot,
+        bot: &OpenedBot,
         inbox_entries: i64,
         clock: &Timepiece,
         platform: Arc<dyn Platform>,
@@ -49,7 +49,7 @@ impl House {
     }
 
     async fn build(
-        bot: &Bot,
+        bot: &OpenedBot,
         discriminator: Discriminator,
         principals: PrincipalPolicy,
         clock: &Timepiece,
@@ -91,8 +91,8 @@ impl House {
             created: Moment::default(),
         };
         roster.create_route(route).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
         let bus = bus::Bus::local();

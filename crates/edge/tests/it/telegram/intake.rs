@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::platform::{Arrival, Platform, Raw, Reading, Verified, once};
-use edge::{Bot, DeliveryResult};
+use edge::platform::{Arrival, Platform, Raw, Reading, VerifiedBody, once};
+use edge::{DeliveryResult, OpenedBot};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use ledger::{Discriminator, Seq};
 use posthouse_time::Timepiece;
@@ -20,20 +20,20 @@ const KIND: &str = "telegram.canary";
 struct Intake {
     house: House,
     platform: Arc<dyn Platform>,
-    bot: Arc<Bot>,
+    bot: Arc<OpenedBot>,
 }
 
 impl Intake {
     async fn of(shared: bool, what: Discriminator) -> Self {
         let clock = Timepiece::wall();
-        let bot = Bot { shared, ..bot(json!({"username": "posty_bot", "bot_user_id": "42"})) };
+        let bot = OpenedBot { shared, ..bot(json!({"username": "posty_bot", "bot_user_id": "42"})) };
         let house = House::routed(&bot, what, &clock).await;
         Self { house, platform: Arc::new(telegram("http://127.0.0.1:1", clock)), bot: Arc::new(bot) }
     }
 
     fn reads(&self, update: &Value) -> Reading {
         let body = update.to_string().into();
-        let verified = Verified { body, rest: String::new(), received: Timepiece::wall().now() };
+        let verified = VerifiedBody { body, rest: String::new(), received: Timepiece::wall().now() };
         self.platform.normalize(&self.bot, verified).unwrap()
     }
 

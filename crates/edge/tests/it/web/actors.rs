@@ -10,8 +10,8 @@ use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use bus::Bus;
 use edge::platform::Platform as _;
-use edge::web::{self, Chat, Enrol, EnrolRefused, EnrolledAgent, NewInvitation, Person, Web};
-use edge::{Bot, Edge};
+use edge::web::{self, ChatPage, Enrol, EnrolRefused, EnrolledAgent, NewInvitation, PersonName, Web};
+use edge::{Edge, OpenedBot};
 use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -25,7 +25,7 @@ use relay::{Order, Relay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 /// Longer than anything here takes; only a failing test waits so long.
 const LONG: Duration = Duration::from_secs(60);
@@ -154,8 +154,8 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
         let bus = Bus::local();
@@ -185,7 +185,7 @@ impl House {
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
         let closing = CancellationToken::new();
-        let doors = web::routes(Chat {
+        let doors = web::routes(ChatPage {
             web: web.clone(),
             intake: edge.intake().clone(),
             bots: edge.bots().clone(),
@@ -231,7 +231,7 @@ impl House {
         person: &str,
         owner: bool,
     ) -> (InvitationId, Secret) {
-        let person = Person::read(person).unwrap();
+        let person = PersonName::read(person).unwrap();
         let new = NewInvitation { tenant: self.tenant(tenant).await, agents, person, owner };
         self.web.invite(new).await.unwrap()
     }
@@ -318,7 +318,7 @@ impl House {
 
     /// Author and text of everything in the room.
     pub async fn reads(&self, room: &str) -> Vec<(String, String)> {
-        let lines = self.rooms().lines_after(&room.into(), 0, None, usize::MAX).await.unwrap();
+        let lines = self.rooms().messages_after(&room.into(), 0, None, usize::MAX).await.unwrap();
         let author = |by_agent| if by_agent { "agent" } else { "person" }.to_owned();
         lines.into_iter().map(|(_, line)| (author(line.by_agent), line.text)).collect()
     }
@@ -351,7 +351,7 @@ impl Heron<'_> {
 
     pub async fn repeats(&self, id: ActionId, action: Action) -> Outcome {
         let identity = BotRef { platform: web::NAME.into(), bot: self.instance.as_str().into() };
-        let bot = Bot {
+        let bot = OpenedBot {
             platform: identity.platform.clone(),
             id: identity.bot.clone(),
             shared: false,

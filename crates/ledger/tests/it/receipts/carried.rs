@@ -98,7 +98,7 @@ stories! {
         let entry = kept(&book, new.clone()).await;
         let receipt = told(&book, "d1").await;
         assert_eq!((receipt.key, receipt.entry.as_ref(), receipt.due), (key, Some(&entry), None));
-        assert_eq!((receipt.skipped, receipt.verb, receipt.attempts), (true, Verb::Wake, 1));
+        assert_eq!((receipt.skipped, receipt.verb, receipt.attempts), (true, DispatchVerb::Wake, 1));
         assert_eq!(appended(&book, new).await, Appended::Known(entry.clone()), "a second ring is no second wake");
         book.acknowledges(HERON, &[&entry]).await;
         assert_eq!(state(&book, "d1").await, ReceiptState::Acknowledged);

@@ -15,7 +15,7 @@ use posthouse_wire::{InstanceId, Secret};
 use relay::Relay;
 use serde_json::Value;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::{Config, Parts, Post, routes};
 
@@ -39,9 +39,9 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let (tokens, house) = (ledger.tokens(), ledger.house());
-        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let (tokens, facts) = (ledger.tokens(), ledger.facts());
+        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*facts, time.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let public_url = "https://post.example".to_owned();
         let bus = Bus::local();

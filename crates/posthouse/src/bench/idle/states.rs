@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tokio::task::JoinSet;
 
-use super::super::estate::{Estate, Ground, Plan};
+use super::super::fixtures::{BenchFolder, Plan, ServerFixture};
 use super::super::poster::Poster;
 use super::super::report::{Report, at_most};
-use super::super::server::Server;
+use super::super::server::ServerProcess;
 use super::super::stopwatch::Stopwatch;
 use super::{SETTLED, dial, hear, listen, upgrade};
 
@@ -19,18 +19,19 @@ const WATCHED: Duration = Duration::from_secs(10);
 
 /// Five sockets of one agent with two credentials: one that has not said hello, two standbys, a reserve, and a live
 /// one that has not acknowledged its message.
-pub async fn measure(ground: &Ground, report: &mut Report) -> anyhow::Result<()> {
-    let estate = Estate::prepare(ground, Plan { busy: 1, chats: 1, shared: false, crowd: 0 }).await?;
-    let agent = &estate.busy[0];
-    let other = estate.another_credential(agent).await?;
-    let server = Server::start(&estate.folder, &[]).await?;
+pub async fn measure(bench_folder: &BenchFolder, report: &mut Report) -> anyhow::Result<()> {
+    let fixture =
+        ServerFixture::prepare(bench_folder, Plan { busy: 1, chats: 1, shared: false, crowd: 0 }).await?;
+    let agent = &fixture.busy[0];
+    let other = fixture.another_credential(agent).await?;
+    let server = ServerProcess::start(&fixture.folder, &[]).await?;
     let address = server.address()?;
 
     let mut sockets = vec![upgrade(address, agent).await?];
     for credential in [agent, agent, &other, &other] {
         sockets.push(dial(address, credential).await?);
     }
-    let status = Poster::connect(&server, &estate, 0).await?.post(1).await?;
+    let status = Poster::connect(&server, &fixture, 0).await?.post(1).await?;
     ensure!(status == 200, "the server answered a message with {status}");
     let live = sockets.last_mut().context("five sockets were opened")?;
     hear(live, b"\"inbound\"").await.context("the message")?;

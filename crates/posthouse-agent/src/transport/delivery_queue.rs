@@ -12,48 +12,52 @@ use posthouse_wire::EntryId;
 use posthouse_wire::passthrough::Forward;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::connection::Outbox;
-use super::{Declined, Inbound, InboundHandler, Seen, Sight};
+use super::connection::PendingFrames;
+use super::{Declined, EntryState, Inbound, InboundHandler, SeenEntries};
 
 /// The server never has more than a window (64) of unacknowledged deliveries. If it does, the socket is not
 /// read further until there is room.
 const QUEUE: usize = 256;
 
-pub(super) struct Hands {
-    shared: Arc<Shared>,
+pub(super) struct DeliveryQueue {
+    shared: Arc<DeliveryState>,
     /// The only sender, so that the task ends when the transport is dropped.
     handler: watch::Sender<Option<Arc<dyn InboundHandler>>>,
-    queue: mpsc::Sender<Delivery>,
+    queue: mpsc::Sender<QueuedDelivery>,
     /// The receiver of `queue`, until the first connect spawns the task.
-    idle: Mutex<Option<mpsc::Receiver<Delivery>>>,
+    idle: Mutex<Option<mpsc::Receiver<QueuedDelivery>>>,
 }
 
-struct Shared {
-    seen: Mutex<Seen>,
-    outbox: Arc<Outbox>,
+struct DeliveryState {
+    seen: Mutex<SeenEntries>,
+    frames: Arc<PendingFrames>,
     full: AtomicUsize,
     emptied: Notify,
 }
 
-pub(super) enum Delivery {
+pub(super) enum QueuedDelivery {
     Event(Inbound),
     Forward { forward: Box<Forward>, entry: Option<EntryId> },
 }
 
-impl Delivery {
+impl QueuedDelivery {
     fn entry(&self) -> Option<&EntryId> {
         match self {
-            Delivery::Event(inbound) => inbound.entry.as_ref(),
-            Delivery::Forward { entry, .. } => entry.as_ref(),
+            QueuedDelivery::Event(inbound) => inbound.entry.as_ref(),
+            QueuedDelivery::Forward { entry, .. } => entry.as_ref(),
         }
     }
 }
 
-impl Hands {
-    pub(super) fn new(outbox: Arc<Outbox>) -> Self {
+impl DeliveryQueue {
+    pub(super) fn new(frames: Arc<PendingFrames>) -> Self {
         let (queue, idle) = mpsc::channel(QUEUE);
-        let shared =
-            Shared { seen: Mutex::default(), outbox, full: AtomicUsize::new(0), emptied: Notify::new() };
+        let shared = DeliveryState {
+            seen: Mutex::default(),
+            frames,
+            full: AtomicUsize::new(0),
+            emptied: Notify::new(),
+        };
         Self {
             shared: Arc::new(shared),
             handler: watch::Sender::new(None),
@@ -78,15 +82,15 @@ impl Hands {
     }
 
     /// Accepts a delivery from the socket. Repeats do not reach the handler.
-    pub(super) async fn receive(&self, delivery: Delivery) {
+    pub(super) async fn receive(&self, delivery: QueuedDelivery) {
         if let Some(entry) = delivery.entry() {
-            let sight = self.shared.seen.lock().meet(entry);
-            match sight {
-                Sight::New => {}
-                Sight::InHand => return,
-                Sight::Taken => {
-                    self.shared.outbox.acknowledge(entry.clone());
-                    self.shared.outbox.ready.notify_one();
+            let state = self.shared.seen.lock().check(entry);
+            match state {
+                EntryState::New => {}
+                EntryState::InProgress => return,
+                EntryState::Accepted => {
+                    self.shared.frames.acknowledge(entry.clone());
+                    self.shared.frames.ready.notify_one();
                     return;
                 }
             }
@@ -109,9 +113,9 @@ impl Hands {
 }
 
 async fn work(
-    shared: Arc<Shared>,
+    shared: Arc<DeliveryState>,
     mut handlers: watch::Receiver<Option<Arc<dyn InboundHandler>>>,
-    mut queue: mpsc::Receiver<Delivery>,
+    mut queue: mpsc::Receiver<QueuedDelivery>,
 ) {
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, 64).await > 0 {
@@ -123,34 +127,38 @@ async fn work(
             };
             let Some(handler) = handler else { continue };
             let entry = delivery.entry().cloned();
-            let verdict = hand(&shared, &*handler, delivery).await;
-            shared.settle(entry, verdict);
+            let result = deliver(&shared, &*handler, delivery).await;
+            shared.settle(entry, result);
         }
         // Once for the whole batch, so that acknowledgements that are ready together are sent together.
-        shared.outbox.ready.notify_one();
+        shared.frames.ready.notify_one();
     }
 }
 
-async fn hand(shared: &Shared, handler: &dyn InboundHandler, delivery: Delivery) -> Result<(), Declined> {
-    let mut taking = match delivery {
-        Delivery::Event(inbound) => handler.inbound(inbound),
-        Delivery::Forward { forward, .. } => handler.forwarded(*forward),
+async fn deliver(
+    shared: &DeliveryState,
+    handler: &dyn InboundHandler,
+    delivery: QueuedDelivery,
+) -> Result<(), Declined> {
+    let mut accepting = match delivery {
+        QueuedDelivery::Event(inbound) => handler.inbound(inbound),
+        QueuedDelivery::Forward { forward, .. } => handler.forwarded(*forward),
     };
-    if let Poll::Ready(verdict) = futures_util::poll!(&mut taking) {
-        return verdict;
+    if let Poll::Ready(result) = futures_util::poll!(&mut accepting) {
+        return result;
     }
     // The handler is slow: acknowledgements that are ready need not wait for it.
-    shared.outbox.ready.notify_one();
-    taking.await
+    shared.frames.ready.notify_one();
+    accepting.await
 }
 
-impl Shared {
-    fn settle(&self, entry: Option<EntryId>, verdict: Result<(), Declined>) {
+impl DeliveryState {
+    fn settle(&self, entry: Option<EntryId>, result: Result<(), Declined>) {
         if let Some(entry) = entry {
-            match verdict {
+            match result {
                 Ok(()) => {
-                    self.seen.lock().took(&entry);
-                    self.outbox.acknowledge(entry);
+                    self.seen.lock().accept(&entry);
+                    self.frames.acknowledge(entry);
                 }
                 Err(Declined) => {
                     tracing::warn!(entry.id = %entry, "entry declined; the server will deliver it again");

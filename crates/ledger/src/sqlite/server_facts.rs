@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use rusqlite::OptionalExtension;
 
 use super::{Sqlite, prune};
-use crate::{Fault, House};
+use crate::{Fault, ServerFacts};
 
 #[async_trait]
-impl House for Sqlite {
+impl ServerFacts for Sqlite {
     async fn fact(&self, name: &'static str) -> Result<Option<String>, Fault> {
         self.read(move |db| {
             db.query_row("SELECT value FROM facts WHERE name = ?1", [name], |row| row.get(0)).optional()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{SinkExt, StreamExt};
-use posthouse_agent::wire::frame::{Hello, Lines, Outbound};
+use posthouse_agent::wire::frame::{Hello, LineAssembler, Outbound};
 use posthouse_agent::wire::{
     ChatId, Descriptor, EntryId, Event, FromGateway, Secret, SessionKey, Source, ToGateway,
 };
@@ -33,12 +33,12 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub struct House {
+pub struct TestServer {
     listener: TcpListener,
     pub clock: Timepiece,
 }
 
-impl House {
+impl TestServer {
     pub async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self { listener, clock: Timepiece::wound(Moment::from_seconds(1_765_000_000)) }
@@ -49,7 +49,7 @@ impl House {
         Settings::new(url, GATEWAY, Secret::new(SECRET)).fronting([Identity::new("alpha", "a1")])
     }
 
-    pub fn line(&self) -> WebSocketTransport {
+    pub fn transport(&self) -> WebSocketTransport {
         WebSocketTransport::with_timepiece(self.settings(), self.clock.clone()).unwrap()
     }
 
@@ -65,7 +65,14 @@ impl House {
             Ok(response)
         };
         let socket = soon(tokio_tungstenite::accept_hdr_async(tcp, look)).await.unwrap();
-        Seat { socket, path, bearer, lines: Lines::new(16 << 20), heard: VecDeque::new(), sizes: Vec::new() }
+        Seat {
+            socket,
+            path,
+            bearer,
+            lines: LineAssembler::new(16 << 20),
+            received: VecDeque::new(),
+            sizes: Vec::new(),
+        }
     }
 
     /// An agent connects and is accepted.
@@ -76,12 +83,12 @@ impl House {
     }
 
     /// A connection and its server side, with a handler that passes on its deliveries.
-    pub async fn connected(&self) -> (WebSocketTransport, Seat, Heard) {
-        let line = self.line();
-        let heard = listen(&line);
-        let (opened, seat) = tokio::join!(line.connect(), self.seats());
+    pub async fn connected(&self) -> (WebSocketTransport, Seat, ReceivedByAgent) {
+        let transport = self.transport();
+        let received = listen(&transport);
+        let (opened, seat) = tokio::join!(transport.connect(), self.seats());
         opened.unwrap();
-        (line, seat, heard)
+        (transport, seat, received)
     }
 
     /// No agent connects, however far the clock advances.
@@ -100,8 +107,8 @@ pub struct Seat {
     pub socket: WebSocketStream<TcpStream>,
     pub path: String,
     pub bearer: String,
-    lines: Lines,
-    heard: VecDeque<FromGateway>,
+    lines: LineAssembler,
+    received: VecDeque<FromGateway>,
     /// The size of every message received.
     pub sizes: Vec<usize>,
 }
@@ -128,7 +135,7 @@ impl Seat {
 
     /// The next frame. `None` after the other side has closed.
     pub async fn next(&mut self) -> Option<FromGateway> {
-        while self.heard.is_empty() {
+        while self.received.is_empty() {
             let message = match soon(self.socket.next()).await {
                 Some(Ok(Message::Text(text))) => text,
                 // Reads to the end, which sends this side's half of the close.
@@ -137,16 +144,16 @@ impl Seat {
                 Some(Ok(_)) => continue,
             };
             self.sizes.push(message.len());
-            let heard = &mut self.heard;
+            let received = &mut self.received;
             self.lines
-                .push(message.as_bytes(), |line| heard.push_back(FromGateway::read(line).unwrap()))
+                .push(message.as_bytes(), |line| received.push_back(FromGateway::read(line).unwrap()))
                 .unwrap();
         }
-        self.heard.pop_front()
+        self.received.pop_front()
     }
 
     pub async fn hears(&mut self) -> FromGateway {
-        self.next().await.expect("the line should be open")
+        self.next().await.expect("the connection should be open")
     }
 
     pub async fn hears_ack(&mut self, entry: &str) {
@@ -156,7 +163,7 @@ impl Seat {
     pub async fn hears_request(&mut self) -> Outbound {
         match self.hears().await {
             FromGateway::Outbound(outbound) => outbound,
-            other => panic!("expected a request, heard {other:?}"),
+            other => panic!("expected a request, received {other:?}"),
         }
     }
 
@@ -182,13 +189,13 @@ pub fn source(platform: &str, chat: &str) -> Source {
 }
 
 /// The deliveries to a handler, and its verdict on each.
-pub struct Heard {
+pub struct ReceivedByAgent {
     pub events: mpsc::UnboundedReceiver<Inbound>,
     pub interrupts: mpsc::UnboundedReceiver<(SessionKey, ChatId)>,
     verdicts: mpsc::UnboundedSender<Result<(), Declined>>,
 }
 
-impl Heard {
+impl ReceivedByAgent {
     /// The text of the next event, before the handler's verdict.
     pub async fn next(&mut self) -> String {
         soon(self.events.recv()).await.unwrap().event.text
@@ -213,12 +220,12 @@ struct Listener {
     verdicts: tokio::sync::Mutex<mpsc::UnboundedReceiver<Result<(), Declined>>>,
 }
 
-pub fn listen(line: &dyn RelayTransport) -> Heard {
-    let (events, heard_events) = mpsc::unbounded_channel();
-    let (interrupts, heard_interrupts) = mpsc::unbounded_channel();
+pub fn listen(transport: &dyn RelayTransport) -> ReceivedByAgent {
+    let (events, received_events) = mpsc::unbounded_channel();
+    let (interrupts, received_interrupts) = mpsc::unbounded_channel();
     let (verdicts, given) = mpsc::unbounded_channel();
-    line.set_inbound_handler(Arc::new(Listener { events, interrupts, verdicts: given.into() }));
-    Heard { events: heard_events, interrupts: heard_interrupts, verdicts }
+    transport.set_inbound_handler(Arc::new(Listener { events, interrupts, verdicts: given.into() }));
+    ReceivedByAgent { events: received_events, interrupts: received_interrupts, verdicts }
 }
 
 #[async_trait]

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use ledger::{Bot, Created, Discriminator, Generation, Instance, Ledger, Location, Roster, Route, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, Platform, Secret, TenantId};
-use vault::{Credentials, Keyring, Keys, Vault};
+use vault::{Credentials, Keyring, MasterKeys, Vault};
 
 /// The platform that delivers; what its bots answer goes nowhere.
 pub const PLATFORM: &str = "telegram";
@@ -21,12 +21,12 @@ const SHARED_BOT: &str = "7000000000";
 const AT_ONCE: usize = 1024;
 
 /// Folder for the server folders of this run, removed at the end.
-pub struct Ground {
+pub struct BenchFolder {
     folder: PathBuf,
     made: AtomicU32,
 }
 
-impl Ground {
+impl BenchFolder {
     pub fn new(within: Option<&Path>) -> anyhow::Result<Self> {
         let within = within.map_or_else(std::env::temp_dir, Path::to_owned);
         let folder = within.join(format!("posthouse-bench-{}", std::process::id()));
@@ -40,12 +40,12 @@ impl Ground {
     }
 
     /// Path for the next server folder.
-    pub fn house(&self) -> PathBuf {
-        self.folder.join(format!("house-{}", self.made.fetch_add(1, Ordering::Relaxed)))
+    pub fn server_folder(&self) -> PathBuf {
+        self.folder.join(format!("server-{}", self.made.fetch_add(1, Ordering::Relaxed)))
     }
 }
 
-impl Drop for Ground {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
             eprintln!("bench: {} could not be removed: {error}", self.folder.display());
@@ -66,17 +66,17 @@ pub struct Plan {
 }
 
 /// A server folder on which no server runs yet.
-pub struct Estate {
+pub struct ServerFixture {
     pub folder: PathBuf,
     /// The webhook secret of every bot of this server.
     pub webhook_secret: Secret,
-    pub busy: Vec<Enrolled>,
-    pub crowd: Vec<Enrolled>,
+    pub busy: Vec<BenchAgent>,
+    pub crowd: Vec<BenchAgent>,
 }
 
 /// The credential of one agent, and the name by which programs of its tenant address it.
 #[derive(Clone)]
-pub struct Enrolled {
+pub struct BenchAgent {
     pub tenant: TenantId,
     pub instance: InstanceId,
     pub name: String,
@@ -96,13 +96,13 @@ pub fn poster_of(chat: &str) -> Option<usize> {
     usize::try_from(chat.parse::<u64>().ok()?.checked_sub(busy_chat(0))?).ok()
 }
 
-impl Estate {
-    pub async fn prepare(ground: &Ground, plan: Plan) -> anyhow::Result<Self> {
-        let folder = ground.house();
-        crate::house::init(&folder).await?;
+impl ServerFixture {
+    pub async fn prepare(bench_folder: &BenchFolder, plan: Plan) -> anyhow::Result<Self> {
+        let folder = bench_folder.server_folder();
+        crate::wiring::init(&folder).await?;
         let timepiece = Timepiece::wall();
         let (ledger, vault) = unlock(&folder, &timepiece).await?;
-        let registrar = Registrar {
+        let writer = ServerFixtureWriter {
             roster: ledger.roster(),
             keyring: vault.keyring(),
             vault,
@@ -110,40 +110,40 @@ impl Estate {
             webhook_secret: vault::random_hex(32)?,
         };
         if plan.shared || plan.crowd > 0 {
-            registrar.bot(&BotId::new(SHARED_BOT), true).await?;
+            writer.bot(&BotId::new(SHARED_BOT), true).await?;
         }
         let mut busy = Vec::new();
         for at in 0..plan.busy {
-            busy.push(registrar.busy(at, plan).await?);
+            busy.push(writer.busy(at, plan).await?);
         }
-        let crowd = stream::iter(0..plan.crowd).map(|at| registrar.one_of_crowd(at));
+        let crowd = stream::iter(0..plan.crowd).map(|at| writer.one_of_crowd(at));
         let crowd = crowd.buffer_unordered(AT_ONCE).try_collect().await?;
-        let webhook_secret = registrar.webhook_secret.clone();
+        let webhook_secret = writer.webhook_secret.clone();
         // The ledger can be opened by the server only after the last handle is dropped.
-        drop((registrar, ledger));
+        drop((writer, ledger));
         Ok(Self { folder, webhook_secret, busy, crowd })
     }
 
     /// Issues a second credential to an agent. Call it before a server runs.
-    pub async fn another_credential(&self, agent: &Enrolled) -> anyhow::Result<Enrolled> {
+    pub async fn another_credential(&self, agent: &BenchAgent) -> anyhow::Result<BenchAgent> {
         let timepiece = Timepiece::wall();
         let (_ledger, vault) = unlock(&self.folder, &timepiece).await?;
         let gateway = GatewayId::mint(timepiece.now().millis());
         let issued = vault.keyring().issue(&gateway, &agent.instance).await?;
         let secret = issued.context("a second credential was refused")?;
-        Ok(Enrolled { gateway, secret, ..agent.clone() })
+        Ok(BenchAgent { gateway, secret, ..agent.clone() })
     }
 }
 
 async fn unlock(folder: &Path, timepiece: &Timepiece) -> anyhow::Result<(Ledger, Vault)> {
     let ledger = Ledger::open(Location::Folder(folder.to_owned()), timepiece.clone()).await?;
-    let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+    let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
     let vault =
-        Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
+        Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone()).await?;
     Ok((ledger, vault))
 }
 
-struct Registrar {
+struct ServerFixtureWriter {
     roster: Arc<dyn Roster>,
     keyring: Keyring,
     vault: Vault,
@@ -151,8 +151,8 @@ struct Registrar {
     webhook_secret: Secret,
 }
 
-impl Registrar {
-    async fn busy(&self, at: u32, plan: Plan) -> anyhow::Result<Enrolled> {
+impl ServerFixtureWriter {
+    async fn busy(&self, at: u32, plan: Plan) -> anyhow::Result<BenchAgent> {
         let name = format!("busy-{at}");
         let (tenant, instance, gateway, secret) = self.agent(&name).await?;
         let bot = if plan.shared {
@@ -168,16 +168,16 @@ impl Registrar {
             self.route(&bot, Discriminator::Any, &instance).await?;
             bot
         };
-        Ok(Enrolled { tenant, instance, name, gateway, secret, bot })
+        Ok(BenchAgent { tenant, instance, name, gateway, secret, bot })
     }
 
-    async fn one_of_crowd(&self, at: u32) -> anyhow::Result<Enrolled> {
+    async fn one_of_crowd(&self, at: u32) -> anyhow::Result<BenchAgent> {
         let name = format!("crowd-{at}");
         let (tenant, instance, gateway, secret) = self.agent(&name).await?;
         let bot = BotId::new(SHARED_BOT);
         let chat = ChatId::from((6_000_000_000 + u64::from(at)).to_string());
         self.route(&bot, Discriminator::Chat(chat), &instance).await?;
-        Ok(Enrolled { tenant, instance, name, gateway, secret, bot })
+        Ok(BenchAgent { tenant, instance, name, gateway, secret, bot })
     }
 
     /// A tenant, its only agent, and that agent's credential.

@@ -7,18 +7,18 @@ use rusqlite::{Connection, params};
 use super::sealed;
 use crate::Fault;
 use crate::sqlite::Sqlite;
-use crate::vault::{HouseKey, HouseKeyKind, HouseKeys};
+use crate::vault::{ServerKey, ServerKeyKind, ServerKeys};
 
 #[async_trait]
-impl HouseKeys for Sqlite {
-    async fn house_keys(&self, kind: HouseKeyKind) -> Result<Vec<HouseKey>, Fault> {
+impl ServerKeys for Sqlite {
+    async fn server_keys(&self, kind: ServerKeyKind) -> Result<Vec<ServerKey>, Fault> {
         self.read(move |db| {
             db.prepare_cached(
                 "SELECT name, algorithm, created, starts, min(ends, wall_time_at(ends_ledger)), key_id, blob FROM house_keys
                  WHERE kind = ?1 ORDER BY id",
             )?
             .query_map([kind.word()], |row| {
-                Ok(HouseKey {
+                Ok(ServerKey {
                     kind,
                     name: row.get(0)?,
                     algorithm: row.get(1)?,
@@ -33,7 +33,7 @@ impl HouseKeys for Sqlite {
         .await
     }
 
-    async fn begin_house_keys(&self, key: HouseKey) -> Result<(), Fault> {
+    async fn begin_server_keys(&self, key: ServerKey) -> Result<(), Fault> {
         self.write(move |db| {
             let begun: bool = db.query_row(
                 "SELECT EXISTS (SELECT 1 FROM house_keys WHERE kind = ?1)",
@@ -45,7 +45,7 @@ impl HouseKeys for Sqlite {
         .await
     }
 
-    async fn succeed_house_key(&self, key: HouseKey, older_end: Moment) -> Result<(), Fault> {
+    async fn succeed_server_key(&self, key: ServerKey, older_end: Moment) -> Result<(), Fault> {
         self.write(move |db| {
             end(db, key.kind, older_end)?;
             insert(db, &key)
@@ -53,11 +53,11 @@ impl HouseKeys for Sqlite {
         .await
     }
 
-    async fn end_house_keys(&self, kind: HouseKeyKind, at: Moment) -> Result<bool, Fault> {
+    async fn end_server_keys(&self, kind: ServerKeyKind, at: Moment) -> Result<bool, Fault> {
         self.write(move |db| end(db, kind, at).map(|ended| ended > 0)).await
     }
 
-    async fn forget_house_keys(&self, kind: HouseKeyKind) -> Result<(), Fault> {
+    async fn forget_server_keys(&self, kind: ServerKeyKind) -> Result<(), Fault> {
         self.write(move |db| {
             db.execute(
                 "DELETE FROM house_keys WHERE kind = ?1 AND ends_ledger <= ledger_time()",
@@ -69,7 +69,7 @@ impl HouseKeys for Sqlite {
     }
 }
 
-fn end(db: &Connection, kind: HouseKeyKind, at: Moment) -> rusqlite::Result<usize> {
+fn end(db: &Connection, kind: ServerKeyKind, at: Moment) -> rusqlite::Result<usize> {
     db.execute(
         "UPDATE house_keys SET ends = min(coalesce(ends, ?2), ?2),
            ends_ledger = min(coalesce(ends_ledger, ledger_time_at(?2)), ledger_time_at(?2)) WHERE kind = ?1",
@@ -77,7 +77,7 @@ fn end(db: &Connection, kind: HouseKeyKind, at: Moment) -> rusqlite::Result<usiz
     )
 }
 
-fn insert(db: &Connection, key: &HouseKey) -> rusqlite::Result<()> {
+fn insert(db: &Connection, key: &ServerKey) -> rusqlite::Result<()> {
     db.execute(
         "INSERT INTO house_keys (kind, name, algorithm, created, starts, ends, ends_ledger, key_id, blob)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6), ?7, ?8)",

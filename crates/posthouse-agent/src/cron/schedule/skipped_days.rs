@@ -9,24 +9,24 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
-/// Parts of a pattern that decide which days are lost.
+/// Parts of a pattern that decide which days are skipped.
 #[derive(Clone, Debug)]
-pub(super) struct Lost {
+pub(super) struct SkippedDays {
     /// Days of the month.
     pub(super) days: BTreeSet<u32>,
     /// Weekdays on which the job runs whatever the day of the month. Empty if weekdays are not restricted.
     pub(super) weekdays: BTreeSet<u32>,
 }
 
-impl Lost {
+impl SkippedDays {
     /// Whether a search that began on one day skips another, although it matches.
-    pub(super) fn loses(&self, begun: Date, found: Date) -> bool {
+    pub(super) fn skips(&self, begun: Date, found: Date) -> bool {
         let march = found.first_of_month();
         if found.month() != 3 || begun >= march {
             return false;
         }
         let Ok(last) = march.yesterday().map(|last| last.day().unsigned_abs().into()) else { return false };
-        // A job that runs on the last day of February reaches March hour by hour and loses nothing.
+        // A job that runs on the last day of February reaches March hour by hour and skips nothing.
         if self.days.contains(&last) {
             return false;
         }

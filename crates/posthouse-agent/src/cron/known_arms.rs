@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 use posthouse_wire::JobId;
-use posthouse_wire::cron::{FireAt, Listing, Provision};
+use posthouse_wire::cron::{ArmList, FireAt, Provision};
 
-use super::arm_request::Arm;
+use super::arm_request::WantedArm;
 use crate::jobs::{Missed, Overlap, Policy};
 
 /// If fewer later times than this are left at the portal, it gets more.
@@ -15,26 +15,26 @@ const FEW: usize = 8;
 
 /// The arms at the portal, as far as they are known.
 #[derive(Default)]
-pub(super) struct Memory {
-    armed: HashMap<JobId, Armed>,
+pub(super) struct KnownArms {
+    armed: HashMap<JobId, KnownArm>,
     /// The portal has been asked for its list and has answered.
     listed: bool,
     /// Jobs with a fire that is being claimed, and how many.
-    in_hand: HashMap<JobId, usize>,
+    claiming: HashMap<JobId, usize>,
     /// Jobs with a fire accepted since the jobs were last read.
     moved: HashSet<JobId>,
 }
 
 /// One arm.
 #[derive(Clone)]
-pub(super) struct Armed {
+pub(super) struct KnownArm {
     text: String,
     then: VecDeque<FireAt>,
     /// `None` for an arm that is only known from the portal's list.
     policy: Option<Policy>,
 }
 
-impl Memory {
+impl KnownArms {
     /// Whether to ask the portal for its list: nothing is known, or there may be arms left from an earlier
     /// process.
     pub(super) fn wants_listing(&self) -> bool {
@@ -42,23 +42,23 @@ impl Memory {
     }
 
     /// Adds the arms of the portal's list. Arms that this process made are known better and stay.
-    pub(super) fn learn(&mut self, listing: Listing) {
+    pub(super) fn learn(&mut self, listing: ArmList) {
         for arm in listing.armed {
-            let heard = Armed { text: arm.fire_at, then: VecDeque::new(), policy: None };
-            self.armed.entry(arm.job_id).or_insert(heard);
+            let listed = KnownArm { text: arm.fire_at, then: VecDeque::new(), policy: None };
+            self.armed.entry(arm.job_id).or_insert(listed);
         }
         self.listed = true;
     }
 
     /// Forgets everything, because the portal may have dropped its arms.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn forget_all(&mut self) {
         self.armed.clear();
         self.listed = false;
     }
 
     /// Records an arm that is about to be made, and returns the one it replaces.
-    pub(super) fn arming(&mut self, request: &Provision) -> Option<Armed> {
-        let armed = Armed {
+    pub(super) fn arming(&mut self, request: &Provision) -> Option<KnownArm> {
+        let armed = KnownArm {
             text: request.fire_at.text().to_owned(),
             then: request.then.iter().cloned().collect(),
             policy: Some(request.policy.clone()),
@@ -68,8 +68,8 @@ impl Memory {
 
     /// The arm was not made: restores the earlier one, unless a fire has shown that the portal did get the
     /// request.
-    pub(super) fn not_armed(&mut self, request: &Provision, before: Option<Armed>) {
-        let untouched = |armed: &Armed| armed.text == request.fire_at.text();
+    pub(super) fn not_armed(&mut self, request: &Provision, before: Option<KnownArm>) {
+        let untouched = |armed: &KnownArm| armed.text == request.fire_at.text();
         if self.armed.get(&request.job).is_some_and(untouched) {
             self.armed.remove(&request.job);
             self.armed.extend(before.map(|before| (request.job.clone(), before)));
@@ -85,19 +85,19 @@ impl Memory {
     }
 
     /// A fire of this job is about to be claimed.
-    pub(super) fn taking(&mut self, job: &JobId) {
-        *self.in_hand.entry(job.clone()).or_default() += 1;
+    pub(super) fn claim_started(&mut self, job: &JobId) {
+        *self.claiming.entry(job.clone()).or_default() += 1;
     }
 
     /// The claim has ended. `answered` is the fire's time if the portal need not deliver it again.
-    pub(super) fn took(&mut self, job: &JobId, answered: Option<&str>) {
+    pub(super) fn claim_ended(&mut self, job: &JobId, answered: Option<&str>) {
         if let Some(text) = answered {
             self.fired(job, text);
         }
-        if let Entry::Occupied(mut in_hand) = self.in_hand.entry(job.clone()) {
-            *in_hand.get_mut() -= 1;
-            if *in_hand.get() == 0 {
-                in_hand.remove();
+        if let Entry::Occupied(mut claiming) = self.claiming.entry(job.clone()) {
+            *claiming.get_mut() -= 1;
+            if *claiming.get() == 0 {
+                claiming.remove();
             }
         }
         self.moved.insert(job.clone());
@@ -111,7 +111,7 @@ impl Memory {
     /// The job's record may be older or newer than its known arm. Another round follows every fire and
     /// decides.
     pub(super) fn is_moving(&self, job: &JobId) -> bool {
-        self.in_hand.contains_key(job) || self.moved.contains(job)
+        self.claiming.contains_key(job) || self.moved.contains(job)
     }
 
     /// A fire of that time was accepted: the portal continues with the next time that it knows, if any.
@@ -133,7 +133,7 @@ impl Memory {
     }
 
     /// Whether the portal needs this arm.
-    pub(super) fn lacks(&self, job: &JobId, arm: &Arm, now: Timestamp) -> bool {
+    pub(super) fn lacks(&self, job: &JobId, arm: &WantedArm, now: Timestamp) -> bool {
         let Some(armed) = self.armed.get(job) else { return true };
         if armed.is_backlog(arm, now) {
             return false;
@@ -150,14 +150,14 @@ impl Memory {
     }
 }
 
-impl Armed {
+impl KnownArm {
     /// The portal still has a time that has passed, and the job's policy runs all of them or queues them.
     /// Arming the next time would lose it. The portal reaches the next time by itself.
-    fn is_backlog(&self, arm: &Arm, now: Timestamp) -> bool {
+    fn is_backlog(&self, arm: &WantedArm, now: Timestamp) -> bool {
         let kept = arm.policy.missed == Missed::All || arm.policy.overlap == Overlap::Queue;
         let behind = |at: FireAt| {
             let at = at.due_us();
-            at <= now.as_microsecond() && at < arm.fire_at.due_us() && !arm.taken.contains(&at)
+            at <= now.as_microsecond() && at < arm.fire_at.due_us() && !arm.claimed.contains(&at)
         };
         kept && FireAt::parse(&self.text).is_ok_and(behind)
     }

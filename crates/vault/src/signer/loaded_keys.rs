@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use aws_lc_rs::{digest, hmac};
 use bytes::Bytes;
-use ledger::{HouseKey, HouseKeyKind, VaultRecords};
+use ledger::{ServerKey, ServerKeyKind, VaultRecords};
 use posthouse_time::{Instant, Moment, Timepiece};
 use posthouse_wire::{InstanceId, JobId, Secret};
 use serde_json::json;
 
-use super::pair::Pair;
-use super::{Algorithm, Jwks, KeyStanding, context};
+use super::pair::SigningKeyPair;
+use super::{Algorithm, Jwks, SigningKeyStatus, context};
 use crate::Fault;
-use crate::seal::Keys;
+use crate::seal::MasterKeys;
 
-pub(super) struct Keep {
+pub(super) struct LoadedKeys {
     /// Oldest first.
     signing: Vec<Signing>,
     master: hmac::Key,
@@ -23,14 +23,14 @@ pub(super) struct Keep {
 }
 
 struct Signing {
-    record: HouseKey,
+    record: ServerKey,
     algorithm: Algorithm,
-    pair: Arc<Pair>,
+    pair: Arc<SigningKeyPair>,
 }
 
 /// A secret with which an external scheduler signs.
 pub(super) struct Outside {
-    pub(super) record: HouseKey,
+    pub(super) record: ServerKey,
     pub(super) secret: Secret,
     /// The same end on the monotonic clock, in case the wall clock is set back.
     ends_at: Option<Instant>,
@@ -50,35 +50,35 @@ struct Published {
     until: Option<Moment>,
 }
 
-impl Keep {
+impl LoadedKeys {
     pub(super) async fn read(
         records: &dyn VaultRecords,
-        keys: &Keys,
+        keys: &MasterKeys,
         timepiece: &Timepiece,
     ) -> Result<Self, Fault> {
         let now = timepiece.now();
-        let open = |record: &HouseKey| keys.open(&context(record.kind, &record.name), &record.sealed);
+        let open = |record: &ServerKey| keys.open(&context(record.kind, &record.name), &record.sealed);
         let mut signing = Vec::new();
-        for record in living(records, HouseKeyKind::Signing, now).await? {
+        for record in living(records, ServerKeyKind::Signing, now).await? {
             let algorithm: Algorithm = record.algorithm.parse().map_err(|_| Fault::Broken)?;
-            let pair = Arc::new(Pair::read(algorithm, &record.name, &open(&record)?)?);
+            let pair = Arc::new(SigningKeyPair::read(algorithm, &record.name, &open(&record)?)?);
             signing.push(Signing { record, algorithm, pair });
         }
-        let master = living(records, HouseKeyKind::CronMaster, now).await?;
+        let master = living(records, ServerKeyKind::CronMaster, now).await?;
         let master = master.first().ok_or(Fault::Unsigned("there is no master key"))?;
         let master = hmac::Key::new(hmac::HMAC_SHA256, &open(master)?);
         let mut scheduler = Vec::new();
-        for record in living(records, HouseKeyKind::Scheduler, now).await? {
+        for record in living(records, ServerKeyKind::Scheduler, now).await? {
             let secret = keys.open_text(&context(record.kind, &record.name), &record.sealed)?;
             let ends_at = record.ends.map(|end| timepiece.instant() + end.since(now));
             scheduler.push(Outside { record, secret, ends_at });
         }
-        let mut keep = Self { signing, master, scheduler, published: Published::default() };
-        keep.publish(now);
-        Ok(keep)
+        let mut loaded = Self { signing, master, scheduler, published: Published::default() };
+        loaded.publish(now);
+        Ok(loaded)
     }
 
-    pub(super) fn in_force(&self, now: Moment) -> Option<Arc<Pair>> {
+    pub(super) fn in_force(&self, now: Moment) -> Option<Arc<SigningKeyPair>> {
         self.signing_at(now).map(|key| Arc::clone(&key.pair))
     }
 
@@ -107,11 +107,11 @@ impl Keep {
         jwks
     }
 
-    pub(super) fn standings(&self, now: Moment) -> Vec<KeyStanding> {
+    pub(super) fn statuses(&self, now: Moment) -> Vec<SigningKeyStatus> {
         let in_force = self.signing_at(now).map(|key| &key.record.name);
         let newest_first = self.signing.iter().rev();
         newest_first
-            .map(|key| KeyStanding {
+            .map(|key| SigningKeyStatus {
                 kid: key.record.name.clone(),
                 algorithm: key.algorithm,
                 created: key.record.created,
@@ -140,12 +140,16 @@ impl Keep {
 
 /// Keys that have not ended. Ended keys are also deleted from the records, once they have ended by ledger time.
 /// Nothing is written when there are none.
-async fn living(records: &dyn VaultRecords, kind: HouseKeyKind, now: Moment) -> Result<Vec<HouseKey>, Fault> {
-    let mut keys = records.house_keys(kind).await?;
+async fn living(
+    records: &dyn VaultRecords,
+    kind: ServerKeyKind,
+    now: Moment,
+) -> Result<Vec<ServerKey>, Fault> {
+    let mut keys = records.server_keys(kind).await?;
     let all = keys.len();
     keys.retain(|key| key.ends.is_none_or(|end| end > now));
     if keys.len() < all {
-        records.forget_house_keys(kind).await?;
+        records.forget_server_keys(kind).await?;
     }
     Ok(keys)
 }

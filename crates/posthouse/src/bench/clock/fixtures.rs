@@ -8,11 +8,11 @@ use anyhow::{Context, ensure};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use ledger::{Armed, Generation, Instance, Ledger, Location, NewArm, Owner, Roster, Tenant};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use posthouse_wire::{InstanceId, JobId, ScheduleId, Secret, TenantId};
-use vault::{Keyring, Keys, Vault};
+use vault::{Keyring, MasterKeys, Vault};
 
-use super::super::estate::{Ground, made};
+use super::super::fixtures::{BenchFolder, made};
 
 /// Concurrent writes, which share commits.
 const AT_ONCE: usize = 1024;
@@ -20,19 +20,19 @@ const AT_ONCE: usize = 1024;
 const QUOTA: u32 = 1_000_000;
 
 /// A server folder on which no server runs yet.
-pub struct Premises {
+pub struct ClockFixture {
     pub folder: PathBuf,
-    pub agents: Vec<Agent>,
+    pub agents: Vec<ClockAgent>,
 }
 
 /// One agent, and its credential for the clock.
-pub struct Agent {
+pub struct ClockAgent {
     pub instance: InstanceId,
     pub access: Secret,
 }
 
 /// A job to arm, with the number of its agent.
-pub struct Wish {
+pub struct JobToArm {
     pub agent: usize,
     pub job: String,
     pub due_us: i64,
@@ -49,32 +49,32 @@ pub fn settings() -> Vec<(&'static str, String)> {
     ]
 }
 
-impl Premises {
-    pub async fn prepare(ground: &Ground, agents: u32) -> anyhow::Result<Self> {
-        let folder = ground.house();
-        crate::house::init(&folder).await?;
+impl ClockFixture {
+    pub async fn prepare(bench_folder: &BenchFolder, agents: u32) -> anyhow::Result<Self> {
+        let folder = bench_folder.server_folder();
+        crate::wiring::init(&folder).await?;
         let timepiece = Timepiece::wall();
         let ledger = Ledger::open(Location::Folder(folder.clone()), timepiece.clone()).await?;
-        let keys = Keys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
-        let (house, now) = (ledger.house(), timepiece.now());
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
+        let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(folder.join("vault.key"))?))?;
+        let (facts, now) = (ledger.facts(), timepiece.now());
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, timepiece).await?;
         let tenant = TenantId::mint(now.millis());
         let record = Tenant { id: tenant.clone(), name: "bench".to_owned(), created: now };
         made(ledger.roster().create_tenant(record).await?)?;
-        let registrar = Registrar { roster: ledger.roster(), keyring: vault.keyring(), tenant, now };
-        let agents = stream::iter(0..agents).map(|at| registrar.agent(at)).buffered(AT_ONCE);
+        let writer = ClockFixtureWriter { roster: ledger.roster(), keyring: vault.keyring(), tenant, now };
+        let agents = stream::iter(0..agents).map(|at| writer.agent(at)).buffered(AT_ONCE);
         let agents = agents.try_collect().await?;
         // The ledger can be opened by the server only after the last handle is dropped.
-        drop((registrar, vault, house, ledger));
+        drop((writer, vault, facts, ledger));
         Ok(Self { folder, agents })
     }
 
     /// Arms directly in the ledger, because arming is not measured here.
-    pub async fn arm(&self, wishes: impl Iterator<Item = Wish>) -> anyhow::Result<()> {
+    pub async fn arm(&self, jobs: impl Iterator<Item = JobToArm>) -> anyhow::Result<()> {
         let timepiece = Timepiece::wall();
         let ledger = Ledger::open(Location::Folder(self.folder.clone()), timepiece.clone()).await?;
         let (arms, now) = (ledger.arms(), timepiece.now());
-        let arming = stream::iter(wishes).map(|wish| arms.arm(self.new_arm(wish, now), QUOTA, now));
+        let arming = stream::iter(jobs).map(|new| arms.arm(self.new_arm(new, now), QUOTA, now));
         let mut arming = arming.buffer_unordered(AT_ONCE);
         while let Some(armed) = arming.next().await {
             let armed = armed?;
@@ -85,32 +85,32 @@ impl Premises {
         Ok(())
     }
 
-    fn new_arm(&self, wish: Wish, now: Moment) -> NewArm {
-        let (job, fire_at) = (JobId::from(wish.job), FireAt::from_micros(wish.due_us));
+    fn new_arm(&self, new: JobToArm, now: Moment) -> NewArm {
+        let (job, fire_at) = (JobId::from(new.job), FireAt::from_micros(new.due_us));
         NewArm {
-            instance: self.agents[wish.agent % self.agents.len()].instance.clone(),
+            instance: self.agents[new.agent % self.agents.len()].instance.clone(),
             schedule: ScheduleId::mint(now.millis()),
             dedup: Provision::dedup_key(&job, &fire_at),
             next_us: fire_at.due_us(),
             job,
             fire_at,
-            callback: Some(wish.callback),
-            proof: Proof::PortalJwt,
+            callback: Some(new.callback),
+            proof: FireProof::PortalJwt,
             policy: Policy::default(),
             then: Vec::new(),
         }
     }
 }
 
-struct Registrar {
+struct ClockFixtureWriter {
     roster: Arc<dyn Roster>,
     keyring: Keyring,
     tenant: TenantId,
     now: Moment,
 }
 
-impl Registrar {
-    async fn agent(&self, at: u32) -> anyhow::Result<Agent> {
+impl ClockFixtureWriter {
+    async fn agent(&self, at: u32) -> anyhow::Result<ClockAgent> {
         let instance = InstanceId::mint(self.now.millis());
         let record = Instance {
             id: instance.clone(),
@@ -127,6 +127,6 @@ impl Registrar {
         let (client, _) = client.context("a fresh agent was refused a client")?;
         let grant = self.keyring.grant_access(&client).await?;
         let access = grant.context("a fresh client was refused a token")?.access_token;
-        Ok(Agent { instance, access })
+        Ok(ClockAgent { instance, access })
     }
 }

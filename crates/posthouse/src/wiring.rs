@@ -28,7 +28,7 @@ use prometheus_client::registry::Registry;
 use relay::Relay;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 use crate::config::Config;
 use crate::egress_router::EgressRouter;
@@ -38,7 +38,7 @@ use crate::{doors, server};
 
 /// Options of `serve`.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ServeOptions {
     /// Print one line with the URL when the server is ready.
     pub announce: bool,
 }
@@ -51,7 +51,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(9);
 const PRUNE_EVERY: Duration = Duration::from_secs(30);
 
 /// A running server.
-pub struct House {
+pub struct RunningServer {
     pub identity: Identity,
     relay: Relay,
     pub edge: Edge,
@@ -66,17 +66,17 @@ pub struct House {
 }
 
 /// Serves until SIGINT or SIGTERM.
-pub async fn serve(config: Config, options: Options) -> anyhow::Result<()> {
-    let house = House::open(config).await?;
+pub async fn serve(config: Config, options: ServeOptions) -> anyhow::Result<()> {
+    let server = RunningServer::open(config).await?;
     if options.announce {
-        println!("posthouse is ready at {}", house.url);
+        println!("posthouse is ready at {}", server.url);
     }
     termination().await?;
-    house.close().await;
+    server.close().await;
     Ok(())
 }
 
-impl House {
+impl RunningServer {
     pub async fn open(config: Config) -> anyhow::Result<Self> {
         let timepiece = Timepiece::wall();
         let folder = config.storage_dir().to_owned();
@@ -89,10 +89,10 @@ impl House {
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        let keys = Keys::read(&key)?;
+        let keys = MasterKeys::read(&key)?;
         let vault =
-            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone()).await?;
-        let admin = match ledger.house().fact(ADMIN).await? {
+            Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone()).await?;
+        let admin = match ledger.facts().fact(ADMIN).await? {
             Some(hash) => AdminToken::from_hash(hash),
             None => bail!("{} has no admin token: create the folder with `posthouse init`", folder.display()),
         };
@@ -156,7 +156,7 @@ impl House {
         });
 
         let stop = CancellationToken::new();
-        let health = Health::new(&ledger);
+        let health = ServerHealth::new(&ledger);
         let mut metrics = Registry::default();
         identity.metrics().register(&mut metrics);
         relay.metrics().register(&mut metrics);
@@ -195,7 +195,7 @@ impl House {
             }),
         ];
         if config.platforms.web.serves_page() {
-            planes.push(web::routes(web::Chat {
+            planes.push(web::routes(web::ChatPage {
                 web: Arc::clone(&web),
                 intake: edge.intake().clone(),
                 bots: edge.bots().clone(),
@@ -347,17 +347,17 @@ fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<
 
 /// Backup function for the admin API.
 fn backup(ledger: &Ledger) -> console::Backup {
-    let house = ledger.house();
+    let facts = ledger.facts();
     Arc::new(move |to| {
-        let house = Arc::clone(&house);
-        Box::pin(async move { house.backup(&to).await.map_err(|fault| fault.to_string()) })
+        let facts = Arc::clone(&facts);
+        Box::pin(async move { facts.backup(&to).await.map_err(|fault| fault.to_string()) })
     })
 }
 
 async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) -> Result<(), String> {
-    let house = ledger.house();
+    let facts = ledger.facts();
     loop {
-        while house.prune().await.map_err(|fault| fault.to_string())? {}
+        while facts.prune().await.map_err(|fault| fault.to_string())? {}
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = timepiece.after(PRUNE_EVERY) => {}
@@ -367,14 +367,14 @@ async fn prune(ledger: Ledger, timepiece: Timepiece, stop: CancellationToken) ->
 
 /// Health of the server, with the reason if it is not ready.
 #[derive(Clone)]
-pub struct Health {
-    ledger: Arc<dyn ledger::House>,
+pub struct ServerHealth {
+    ledger: Arc<dyn ledger::ServerFacts>,
     fallen: Arc<Mutex<Vec<(&'static str, String)>>>,
 }
 
-impl Health {
+impl ServerHealth {
     fn new(ledger: &Ledger) -> Self {
-        Self { ledger: ledger.house(), fallen: Arc::default() }
+        Self { ledger: ledger.facts(), fallen: Arc::default() }
     }
 
     pub async fn check(&self) -> Result<(), String> {
@@ -420,15 +420,15 @@ impl Health {
 
 /// Creates a server folder: configuration, vault key and admin token. They survive power loss once this
 /// returns. If it fails, it leaves nothing behind.
-pub async fn init(dir: &Path) -> anyhow::Result<Made> {
+pub async fn init(dir: &Path) -> anyhow::Result<CreatedFiles> {
     init_on(dir, &SystemDisk).await
 }
 
-async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<Made> {
+async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<CreatedFiles> {
     if dir.join("posthouse.toml").exists() {
         bail!("{} is already a server folder", dir.display());
     }
-    let mut made = Made::default();
+    let mut made = CreatedFiles::default();
     match fill(dir, disk, &mut made).await {
         Ok(()) => Ok(made),
         Err(error) => {
@@ -440,12 +440,12 @@ async fn init_on(dir: &Path, disk: &(dyn Disk + Sync)) -> anyhow::Result<Made> {
 
 /// The files that [`init`] itself created. Another process may be running `init` in the same folder.
 #[derive(Default)]
-pub struct Made {
+pub struct CreatedFiles {
     files: Vec<PathBuf>,
     folder: Option<PathBuf>,
 }
 
-impl Made {
+impl CreatedFiles {
     /// Removes the files, and the folder if it is empty then.
     pub fn remove(self) {
         for file in self.files {
@@ -466,19 +466,19 @@ impl Made {
 /// Files that a running server creates besides those of `init`.
 const OPENED: [&str; 5] = ["ledger.db", "ledger.db-wal", "ledger.db-shm", "house.lock", "house.url"];
 
-async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut Made) -> anyhow::Result<()> {
+async fn fill(dir: &Path, disk: &(dyn Disk + Sync), made: &mut CreatedFiles) -> anyhow::Result<()> {
     if key_files::create_folder_durably(dir, disk)? {
         made.folder = Some(dir.to_owned());
     }
     let token = Secret::new(format!("pha_{}", vault::random_hex(32)?.expose()));
     // First, because only one process can create it: the second one fails here.
-    made.write(dir.join("vault.key"), Keys::generate()?.expose(), disk)?;
+    made.write(dir.join("vault.key"), MasterKeys::generate()?.expose(), disk)?;
     made.write(dir.join("admin.token"), &format!("{}\n", token.expose()), disk)?;
     let opened =
         OPENED.map(|name| dir.join(name)).into_iter().filter(|path| !path.exists()).collect::<Vec<_>>();
     let ledger = Ledger::open(Location::Folder(dir.to_owned()), Timepiece::wall()).await?;
     made.files.extend(opened);
-    ledger.house().set_fact(ADMIN, &AdminToken::hash(&token)).await?;
+    ledger.facts().set_fact(ADMIN, &AdminToken::hash(&token)).await?;
     drop(ledger);
     // Last, so that a folder that contains it is complete.
     made.write(dir.join("posthouse.toml"), crate::config::FRESH, disk)

@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{CLIENT_SECRET, Heard, Life, Question, die};
+use super::{CLIENT_SECRET, Question, RecordedCalls, ServerTask, die};
 
 #[derive(Clone)]
-struct House {
-    heard: watch::Sender<Heard>,
-    life: Arc<Mutex<Life>>,
+struct ServerState {
+    recorded: watch::Sender<RecordedCalls>,
+    task: Arc<Mutex<ServerTask>>,
 }
 
-pub(super) fn open(heard: watch::Sender<Heard>, life: Arc<Mutex<Life>>) -> Router {
-    let house = House { heard, life };
+pub(super) fn open(recorded: watch::Sender<RecordedCalls>, task: Arc<Mutex<ServerTask>>) -> Router {
+    let server = ServerState { recorded, task };
     let doors = Router::new()
         .route("/v1/notify", post(notify))
         .route("/v1/wake", post(wake))
@@ -33,59 +33,61 @@ pub(super) fn open(heard: watch::Sender<Heard>, life: Arc<Mutex<Life>>) -> Route
         .route("/v1/receipts/{dispatch}", get(receipt))
         .route("/v1/agents", get(agents))
         .route("/v1/agents/{name}", get(agent))
-        .layer(from_fn_with_state(house.clone(), admit));
-    let house = doors.route("/oauth/token", post(token)).with_state(house);
+        .layer(from_fn_with_state(server.clone(), admit));
+    let server = doors.route("/oauth/token", post(token)).with_state(server);
     // A server may be below a path of its own.
-    Router::new().nest("/under/a/path", house.clone()).merge(house)
+    Router::new().nest("/under/a/path", server.clone()).merge(server)
 }
 
 fn problem(status: StatusCode, code: &str) -> Response {
     (status, Json(json!({ "code": code, "detail": format!("this is {code}") }))).into_response()
 }
 
-async fn token(State(house): State<House>, form: String) -> Response {
+async fn token(State(server): State<ServerState>, form: String) -> Response {
     let right = "grant_type=client_credentials&client_id=tenant%3Aacme&client_secret=";
     if form != format!("{right}{}", CLIENT_SECRET.replace(' ', "+")) {
         return (StatusCode::UNAUTHORIZED, Json(json!({ "error": "invalid_client" }))).into_response();
     }
-    house.heard.send_modify(|heard| heard.tokens += 1);
-    let access_token = format!("t{}", house.heard.borrow().tokens);
+    server.recorded.send_modify(|recorded| recorded.tokens += 1);
+    let access_token = format!("t{}", server.recorded.borrow().tokens);
     Json(json!({ "access_token": access_token, "expires_in": 900 })).into_response()
 }
 
 /// Checks the token and records the call.
-async fn admit(State(house): State<House>, request: Request, next: Next) -> Response {
+async fn admit(State(server): State<ServerState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let bearer = parts.headers["authorization"].to_str().unwrap().strip_prefix("Bearer t");
     let number: u32 = bearer.and_then(|number| number.parse().ok()).unwrap_or(0);
-    if number <= house.heard.borrow().spent {
+    if number <= server.recorded.borrow().spent {
         return problem(StatusCode::UNAUTHORIZED, "unauthorized");
     }
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
     let written = serde_json::from_slice(&body).unwrap_or_default();
     let path = parts.uri.path_and_query().unwrap().as_str();
-    house.heard.send_modify(|heard| heard.calls.push((format!("{} {path}", parts.method), written)));
-    if let Some((status, page)) = house.heard.borrow().answers {
+    server
+        .recorded
+        .send_modify(|recorded| recorded.calls.push((format!("{} {path}", parts.method), written)));
+    if let Some((status, page)) = server.recorded.borrow().answers {
         return (StatusCode::from_u16(status).unwrap(), page).into_response();
     }
     let answer = next.run(Request::from_parts(parts, body.into())).await;
     let mut dies = false;
-    house.heard.send_if_modified(|heard| {
-        dies = std::mem::take(&mut heard.dies_with_the_answer);
+    server.recorded.send_if_modified(|recorded| {
+        dies = std::mem::take(&mut recorded.dies_with_the_answer);
         dies
     });
     if dies {
-        die(&house.life);
+        die(&server.task);
         std::future::pending::<()>().await;
     }
     answer
 }
 
-async fn notify(State(house): State<House>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
+async fn notify(State(server): State<ServerState>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
     let key = headers["idempotency-key"].to_str().unwrap().to_owned();
     let agent = body["agent"].clone();
-    house.heard.send_modify(|heard| {
-        heard.told.entry(key.clone()).or_insert(body);
+    server.recorded.send_modify(|recorded| {
+        recorded.messages.entry(key.clone()).or_insert(body);
     });
     let receipt = json!({ "delivered_at": 7, "delivery_id": "ent_1", "delivery_skipped": true });
     let well = json!({ "connector": "relay", "ok": true, "route": "deliver", "receipt": receipt });
@@ -107,23 +109,23 @@ async fn deliver(Json(body): Json<Value>) -> Response {
         .into_response()
 }
 
-async fn exchange(State(house): State<House>, Json(body): Json<Value>) -> Response {
+async fn exchange(State(server): State<ServerState>, Json(body): Json<Value>) -> Response {
     if body["agent"] == "nobody" {
         let cause = json!({ "code": "delivery_failed", "detail": "nobody of that name", "cause_kind": "client_validation" });
         return (StatusCode::NOT_FOUND, Json(cause)).into_response();
     }
     let question = body["correlation_id"].as_str().unwrap().to_owned();
-    house.heard.send_modify(|heard| {
-        heard.questions.entry(question.clone()).or_insert(Question::Open);
+    server.recorded.send_modify(|recorded| {
+        recorded.questions.entry(question.clone()).or_insert(Question::Open);
     });
-    if house.heard.borrow().dies_with_the_answer {
+    if server.recorded.borrow().dies_with_the_answer {
         return StatusCode::NO_CONTENT.into_response();
     }
-    stands(&house, &question).await
+    stands(&server, &question).await
 }
 
-async fn look(State(house): State<House>, Path(question): Path<String>) -> Response {
-    stands(&house, &question).await
+async fn look(State(server): State<ServerState>, Path(question): Path<String>) -> Response {
+    stands(&server, &question).await
 }
 
 async fn questions() -> Response {
@@ -140,11 +142,11 @@ async fn questions() -> Response {
 }
 
 /// Waits for the question to end, unless the server is set to answer at once.
-async fn stands(house: &House, question: &str) -> Response {
-    let mut heard = house.heard.subscribe();
-    let open = |heard: &Heard| heard.questions.get(question) == Some(&Question::Open);
-    let heard = heard.wait_for(|heard| heard.impatient || !open(heard)).await.unwrap();
-    match heard.questions.get(question) {
+async fn stands(server: &ServerState, question: &str) -> Response {
+    let mut recorded = server.recorded.subscribe();
+    let open = |recorded: &RecordedCalls| recorded.questions.get(question) == Some(&Question::Open);
+    let recorded = recorded.wait_for(|recorded| recorded.impatient || !open(recorded)).await.unwrap();
+    match recorded.questions.get(question) {
         None => problem(StatusCode::NOT_FOUND, "not_found"),
         Some(Question::TimedOut) => problem(StatusCode::GATEWAY_TIMEOUT, "timeout"),
         Some(Question::Open) => {

@@ -6,7 +6,7 @@ use crate::Fault;
 
 /// Small named values, such as the hash of the admin token and the vault's check value of its key.
 #[async_trait]
-pub trait House: Send + Sync {
+pub trait ServerFacts: Send + Sync {
     async fn fact(&self, name: &'static str) -> Result<Option<String>, Fault>;
     /// Replaces the earlier value.
     async fn set_fact(&self, name: &'static str, value: &str) -> Result<(), Fault>;

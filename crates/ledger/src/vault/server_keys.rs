@@ -8,7 +8,7 @@ use crate::Fault;
 
 /// Purpose of a server key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HouseKeyKind {
+pub enum ServerKeyKind {
     /// Signs fire tokens. Its public half is published.
     Signing,
     /// Per-job keys are derived from it. There is one, and it is never replaced.
@@ -17,7 +17,7 @@ pub enum HouseKeyKind {
     Scheduler,
 }
 
-impl HouseKeyKind {
+impl ServerKeyKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Signing => "signing",
@@ -29,8 +29,8 @@ impl HouseKeyKind {
 
 /// One key of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HouseKey {
-    pub kind: HouseKeyKind,
+pub struct ServerKey {
+    pub kind: ServerKeyKind,
     /// Unique among its kind. The `kid` of a signing key.
     pub name: String,
     pub algorithm: String,
@@ -44,16 +44,16 @@ pub struct HouseKey {
 }
 
 #[async_trait]
-pub trait HouseKeys: Send + Sync {
+pub trait ServerKeys: Send + Sync {
     /// Oldest first.
-    async fn house_keys(&self, kind: HouseKeyKind) -> Result<Vec<HouseKey>, Fault>;
+    async fn server_keys(&self, kind: ServerKeyKind) -> Result<Vec<ServerKey>, Fault>;
     /// Stores `key` if there is none of its kind. If two callers do this at the same time, both then use the
-    /// one that [`HouseKeys::house_keys`] returns.
-    async fn begin_house_keys(&self, key: HouseKey) -> Result<(), Fault>;
+    /// one that [`ServerKeys::server_keys`] returns.
+    async fn begin_server_keys(&self, key: ServerKey) -> Result<(), Fault>;
     /// Stores `key` as the newest of its kind. Older keys end at `older_end`, unless they end before that.
-    async fn succeed_house_key(&self, key: HouseKey, older_end: Moment) -> Result<(), Fault>;
+    async fn succeed_server_key(&self, key: ServerKey, older_end: Moment) -> Result<(), Fault>;
     /// Ends all keys of a kind at `end`, unless they end before that. False when there is none.
-    async fn end_house_keys(&self, kind: HouseKeyKind, end: Moment) -> Result<bool, Fault>;
+    async fn end_server_keys(&self, kind: ServerKeyKind, end: Moment) -> Result<bool, Fault>;
     /// Deletes the keys of a kind that have ended by ledger time.
-    async fn forget_house_keys(&self, kind: HouseKeyKind) -> Result<(), Fault>;
+    async fn forget_server_keys(&self, kind: ServerKeyKind) -> Result<(), Fault>;
 }

@@ -15,7 +15,7 @@ const TAKEN: &[u8] = b"HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r
 const FOREIGN: &[u8] = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
 
 /// Due time and arrival of each job, in microseconds of the wall clock.
-pub struct Book {
+pub struct FireTimes {
     due: Vec<i64>,
     /// 0 means "not yet".
     came: Box<[AtomicI64]>,
@@ -23,7 +23,7 @@ pub struct Book {
     again: AtomicU64,
 }
 
-impl Book {
+impl FireTimes {
     pub fn new(due: Vec<i64>) -> Self {
         let came = due.iter().map(|_| AtomicI64::new(0)).collect();
         Self { due, came, count: AtomicU64::new(0), again: AtomicU64::new(0) }
@@ -69,13 +69,13 @@ fn number(body: &[u8]) -> Option<usize> {
 }
 
 /// Listens on several ports until dropped. The server treats each as a separate host.
-pub struct Crew {
+pub struct FireReceivers {
     pub urls: Vec<String>,
     _listening: JoinSet<()>,
 }
 
-impl Crew {
-    pub async fn listen(hosts: usize, book: &Arc<Book>) -> anyhow::Result<Self> {
+impl FireReceivers {
+    pub async fn listen(hosts: usize, book: &Arc<FireTimes>) -> anyhow::Result<Self> {
         let (mut urls, mut listening) = (Vec::new(), JoinSet::new());
         for _ in 0..hosts {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -86,7 +86,7 @@ impl Crew {
     }
 }
 
-async fn admit(listener: TcpListener, book: Arc<Book>) {
+async fn admit(listener: TcpListener, book: Arc<FireTimes>) {
     let mut lines = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
@@ -95,7 +95,7 @@ async fn admit(listener: TcpListener, book: Arc<Book>) {
     }
 }
 
-async fn take(mut stream: TcpStream, book: Arc<Book>) {
+async fn take(mut stream: TcpStream, book: Arc<FireTimes>) {
     let mut request = Vec::with_capacity(4096);
     while let Ok(read) = stream.read_buf(&mut request).await
         && read > 0
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_fire_is_found_by_its_job_and_counted_once() {
-        let book = Book::new(vec![1_000, 2_000]);
+        let book = FireTimes::new(vec![1_000, 2_000]);
         let body = format!("{{\"job_id\":\"{}\",\"fire_at\":\"x\"}}", job(1));
         assert_eq!(number(body.as_bytes()), Some(1));
         assert_eq!(number(b"{\"job_id\":\"other\"}"), None);
