@@ -287,7 +287,9 @@ fn every_route_of_the_server_is_an_operation() {
             continue;
         }
         let bare = BARE_ROUTES.iter().find(|(path, _)| *path == source.path).map_or(0, |(_, count)| *count);
-        let routes = source.code.matches(".route(").count() + source.code.matches(".route_service(").count();
+        // The path is a literal, so it is missing in the code. A lookup of a route has another argument.
+        let routes =
+            source.code.matches(".route(,").count() + source.code.matches(".route_service(,").count();
         assert_eq!(routes, bare, "{}: add it to the list of operations instead", source.path);
     }
 }
@@ -332,8 +334,8 @@ fn sources(except: &[&str]) -> Vec<Source> {
                 continue;
             }
             let text = fs::read_to_string(&file).unwrap();
-            // Tests stand last in their file.
-            let shipped = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            // Tests inside a file stand last in it.
+            let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let (code, literals) = taken_apart(shipped);
             let path = file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
             sources.push(Source { path, code, literals });

@@ -7,7 +7,7 @@ use super::{Cells, Name};
 use crate::test_server::BINARY;
 
 /// Commands that call no server, or run one.
-const AT_HOME: [&str; 10] = [
+const AT_HOME: [&str; 11] = [
     "up",
     "init",
     "serve",
@@ -17,6 +17,7 @@ const AT_HOME: [&str; 10] = [
     "bench relay",
     "bench clock",
     "bench post",
+    "openapi",
     "completions",
 ];
 
