@@ -62,6 +62,10 @@ impl RosterVersions {
 
     /// Whether one of these subjects has changed after this number of changes.
     pub fn changed_since(&self, version: u64, subjects: &[RosterChange]) -> bool {
+        // Mostly nothing at all has changed. Then no lookup is needed.
+        if self.current() == version {
+            return false;
+        }
         let changed = |subject: &RosterChange| self.last.get(subject).is_some_and(|last| *last > version);
         subjects.iter().any(changed) || self.floor.load(Ordering::SeqCst) > version
     }

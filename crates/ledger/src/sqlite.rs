@@ -37,6 +37,7 @@ use crate::{
     Access, Arms, Audit, Connectors, Entry, Exchanges, Fault, Inbox, Invitations, Outbox, Receipts, Rooms,
     Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
 };
+use arms::JobCounts;
 use inbox::counts::InboxCounts;
 use ledger_time::LedgerClock;
 use pool::Pool;
@@ -74,6 +75,7 @@ pub(crate) struct Sqlite {
     reads: AtomicU64,
     inbox_counts: Arc<InboxCounts>,
     usage: Arc<UsageSums>,
+    job_counts: Arc<JobCounts>,
 }
 
 /// Number of connections that read in parallel.
@@ -218,7 +220,12 @@ fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
     };
     let inbox_counts = InboxCounts::attach(&writing)?;
     let usage = UsageSums::attach(&writing)?;
-    let counts = WriterCounts { inbox: Arc::clone(&inbox_counts), usage: Arc::clone(&usage) };
+    let job_counts = Arc::new(JobCounts::default());
+    let counts = WriterCounts {
+        inbox: Arc::clone(&inbox_counts),
+        usage: Arc::clone(&usage),
+        jobs: Arc::clone(&job_counts),
+    };
     let writer = Writer::start(writing, counts, reading, lock, clock.clone())?;
     Ok(Ledger(Arc::new(Sqlite {
         pool,
@@ -229,6 +236,7 @@ fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
         reads: AtomicU64::new(0),
         inbox_counts,
         usage,
+        job_counts,
     })))
 }
 

@@ -44,9 +44,9 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
             return Err(error);
         }
     };
-    let tenant = tenant(&server.identity).await?;
-    let sample_agent = sample_connection(&server.identity, &tenant.id, &server.url).await?;
-    let secret = server.web.invite_starter(starter(&tenant)?).await?;
+    let tenant = tenant(&server.planes.identity).await?;
+    let sample_agent = sample_connection(&server.planes.identity, &tenant.id, &server.url).await?;
+    let secret = server.planes.web.invite_starter(starter(&tenant)?).await?;
 
     println!("posthouse is ready at {}", server.url);
     println!();

@@ -4,9 +4,11 @@ mod alarm;
 mod arming;
 mod history;
 mod hold;
+mod job_counts;
 mod revive;
 mod rows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,12 +25,14 @@ use crate::arms::{
 };
 pub(super) use arming::cancel_all;
 use history::NewLine;
+pub(super) use job_counts::JobCounts;
 use rows::ARM;
 
 #[async_trait]
 impl Arms for Sqlite {
     async fn arm(&self, new: NewArm, quota: u32, now: Moment) -> Result<Armed, Fault> {
-        self.write_for(self.tenant_of(&new.instance), move |db| arming::arm(db, &new, quota, now)).await
+        let (owner, jobs) = (self.tenant_of(&new.instance), Arc::clone(&self.job_counts));
+        self.write_for(owner, move |db| arming::arm(db, &jobs, &new, quota, now)).await
     }
 
     async fn cancel(&self, instance: &InstanceId, job: &JobId, now: Moment) -> Result<Option<ArmKey>, Fault> {

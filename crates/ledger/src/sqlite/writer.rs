@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::arms::JobCounts;
 use super::checkpoint::Checkpoints;
 use super::inbox::counts::InboxCounts;
 use super::ledger_time::LedgerClock;
@@ -30,6 +31,7 @@ pub(super) struct Writer {
 pub(super) struct WriterCounts {
     pub inbox: Arc<InboxCounts>,
     pub usage: Arc<UsageSums>,
+    pub jobs: Arc<JobCounts>,
 }
 
 impl WriterCounts {
@@ -41,6 +43,7 @@ impl WriterCounts {
     fn rolled_back(&self) {
         self.inbox.rolled_back();
         self.usage.rolled_back();
+        self.jobs.rolled_back();
     }
 
     /// Compares with a recount, in debug builds. A statement that is not counted therefore fails every test

@@ -156,7 +156,7 @@ async fn the_same_event_again_is_kept_once() {
     let on = &heron.bots[0];
     let event = crate::house::message(on, "c1", "once");
     let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = house.admitted(on, bearings).await.unwrap();
+    let admitted = house.admitted(on, bearings, true).await.unwrap();
     let mut kept = Vec::new();
     for _ in 0..2 {
         let entrant = relay::Entrant {
@@ -187,7 +187,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
         event.source.chat_type = "group".to_owned();
         event.source.user_id = Some(user.into());
         let bearings = identity::Bearings { source: &event.source, path: None };
-        let admitted = house.admitted(on, bearings).await.unwrap();
+        let admitted = house.admitted(on, bearings, true).await.unwrap();
         let entrant = relay::Entrant {
             event,
             dedup: dedup.into(),
@@ -218,7 +218,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
     for text in ["to one who sleeps", "to one who listens"] {
         let event = crate::house::message(on, "c1", text);
         let bearings = identity::Bearings { source: &event.source, path: None };
-        let admitted = house.admitted(on, bearings).await.unwrap();
+        let admitted = house.admitted(on, bearings, true).await.unwrap();
         let entrant = relay::Entrant {
             event,
             dedup: text.into(),

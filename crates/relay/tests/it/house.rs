@@ -242,9 +242,9 @@ impl House {
     }
 
     /// What the gate says about a message to this bot; nothing when it is not admitted.
-    pub async fn admitted(&self, on: &BotRef, bearings: Bearings<'_>) -> Option<Admitted> {
+    pub async fn admitted(&self, on: &BotRef, bearings: Bearings<'_>, addressed: bool) -> Option<Admitted> {
         let person = self.person_for(on).await;
-        let approach = Approach { on, shared: true, bearings, addressed: false, person: person.as_ref() };
+        let approach = Approach { on, shared: true, bearings, addressed, person: person.as_ref() };
         match self.identity.gate.decide(approach).await.unwrap() {
             GateDecision::Admitted(admitted) => Some(admitted),
             _ => None,
@@ -254,7 +254,7 @@ impl House {
     /// Brings an event to a bot; nothing when it is nobody's or was not let in.
     pub async fn brings(&self, on: &BotRef, event: Event, path: Option<&str>) -> Option<EntryId> {
         let bearings = Bearings { source: &event.source, path };
-        let admitted = self.admitted(on, bearings).await?;
+        let admitted = self.admitted(on, bearings, false).await?;
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
         let entrant = Entrant {

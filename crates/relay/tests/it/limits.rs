@@ -11,7 +11,7 @@ async fn brings(house: &House, heron: &Agent, chat: &str, text: &str) -> Admissi
     // A person of its own in each chat.
     event.source.user_id = Some(chat.into());
     let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = house.admitted(on, bearings).await.unwrap();
+    let admitted = house.admitted(on, bearings, true).await.unwrap();
     let entrant = Entrant {
         event,
         id: None,

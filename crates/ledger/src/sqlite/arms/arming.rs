@@ -7,11 +7,18 @@ use rusqlite::{Connection, params};
 
 use super::super::usage::count_for_agent;
 use super::history::{self, NewLine};
+use super::job_counts::JobCounts;
 use super::revive;
 use super::rows::{PendingArm, insert, later_text, policy_text};
 use crate::arms::{ArmFate, ArmKey, ArmState, Armed, NewArm};
 
-pub(super) fn arm(db: &Connection, new: &NewArm, quota: u32, now: Moment) -> rusqlite::Result<Armed> {
+pub(super) fn arm(
+    db: &Connection,
+    jobs: &JobCounts,
+    new: &NewArm,
+    quota: u32,
+    now: Moment,
+) -> rusqlite::Result<Armed> {
     let pending = PendingArm::of_job(db, new.instance.as_str(), new.job.as_str())?;
     if let Some(same) = pending.as_ref().filter(|pending| pending.dedup() == new.dedup) {
         refresh(db, same.key, new)?;
@@ -27,7 +34,7 @@ pub(super) fn arm(db: &Connection, new: &NewArm, quota: u32, now: Moment) -> rus
     }
     match &pending {
         Some(old) => end(db, old, ArmFate::Superseded, now)?,
-        None if count(db, &new.instance)? >= quota => return Ok(Armed::OverQuota),
+        None if !jobs.admit(db, &new.instance, quota)? => return Ok(Armed::OverQuota),
         None => {}
     }
     let key = insert(db, new, now)?;
@@ -49,11 +56,6 @@ fn refresh(db: &Connection, key: ArmKey, new: &NewArm) -> rusqlite::Result<()> {
         later_text(&new.then),
     ])
     .map(drop)
-}
-
-fn count(db: &Connection, instance: &InstanceId) -> rusqlite::Result<u32> {
-    db.prepare_cached("SELECT count(*) FROM arms WHERE instance = ?1")?
-        .query_row([instance.as_str()], |row| row.get(0))
 }
 
 pub(super) fn cancel(

@@ -1,0 +1,143 @@
+//! The planes of the server: built in order, each with only what it may hold; their loops and their shutdown.
+
+use std::sync::Arc;
+
+use bus::Bus;
+use clock::Clock;
+use edge::Edge;
+use edge::platform::Platform;
+use edge::telegram::Telegram;
+use edge::web::Web;
+use errand::Errand;
+use identity::{AdminToken, Identity};
+use ledger::Ledger;
+use post::Post;
+use posthouse_time::Timepiece;
+use prometheus_client::registry::Registry;
+use relay::Relay;
+use tokio_util::sync::CancellationToken;
+use vault::Vault;
+
+use super::ServerHealth;
+use crate::config::Config;
+
+/// The handles of all planes.
+pub struct Planes {
+    pub identity: Identity,
+    pub relay: Relay,
+    pub clock: Clock,
+    pub post: Post,
+    pub edge: Edge,
+    pub web: Arc<Web>,
+}
+
+/// Runs the loop of a plane until shutdown.
+macro_rules! keep_running {
+    ($health:expr, $stop:expr, $name:literal, $plane:expr) => {{
+        let plane = $plane.clone();
+        $health.keep_up($name, $stop, move || {
+            let plane = plane.clone();
+            async move { plane.run().await.map_err(|fault| fault.to_string()) }
+        });
+    }};
+}
+
+impl Planes {
+    /// Builds the planes. The vault goes to the edge; the others get a part of it.
+    pub async fn build(
+        config: &Config,
+        ledger: &Ledger,
+        vault: Vault,
+        admin: AdminToken,
+        url: &str,
+        timepiece: &Timepiece,
+    ) -> anyhow::Result<Self> {
+        let bus = Bus::local();
+        let errand = Errand::new(config.errand());
+        let identity = Identity::new(identity::Parts {
+            admin,
+            access_token: config.relay.access_token.0,
+            token_leeway: config.relay.token_leeway.0,
+            ..identity::Parts::over(ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone())
+        });
+        let relay = Relay::new(relay::Parts {
+            config: config.relay.clone(),
+            inbox: ledger.inbox(),
+            outbox: ledger.outbox(),
+            identity: identity.clone(),
+            bus,
+            errand: errand.clone(),
+            timepiece: timepiece.clone(),
+        });
+        let signer = vault.signer(config.clock.signing).await?;
+        let clock = Clock::new(clock::Parts {
+            config: config.clock.clone(),
+            arms: ledger.arms(),
+            signer: signer.clone(),
+            relay: relay.clone(),
+            identity: identity.clone(),
+            errand: errand.clone(),
+            issuer: url.to_owned(),
+            timepiece: timepiece.clone(),
+        })?;
+        let post = Post::new(post::Parts {
+            config: config.post.clone(),
+            receipts: ledger.receipts(),
+            exchanges: ledger.exchanges(),
+            connectors: ledger.connectors(),
+            usage: ledger.usage(),
+            relay: relay.clone(),
+            identity: identity.clone(),
+            clock: clock.clone(),
+            webhook_signer: vault.webhook_signer(&signer),
+            errand: errand.clone(),
+            public_url: url.to_owned(),
+            timepiece: timepiece.clone(),
+        });
+        post.take_over().await?;
+        let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), timepiece.clone()));
+        let edge = Edge::new(edge::Parts {
+            identity: identity.clone(),
+            vault,
+            relay: relay.clone(),
+            timepiece: timepiece.clone(),
+            platforms: platforms(config, &web, timepiece),
+            public_url: url.to_owned(),
+        });
+        Ok(Self { identity, relay, clock, post, edge, web })
+    }
+
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.identity.metrics().register(registry);
+        self.relay.metrics().register(registry);
+        self.edge.metrics().register(registry);
+        self.clock.metrics().register(registry);
+        self.post.metrics().register(registry);
+    }
+
+    pub fn keep_running(&self, health: &ServerHealth, stop: &CancellationToken) {
+        keep_running!(health, stop, "identity", self.identity);
+        keep_running!(health, stop, "relay", self.relay);
+        keep_running!(health, stop, "edge", self.edge);
+        keep_running!(health, stop, "clock", self.clock);
+        keep_running!(health, stop, "post", self.post);
+    }
+
+    /// Closes the planes in the order in which they hand work on.
+    pub async fn close(&self) {
+        self.edge.close();
+        self.post.close().await;
+        self.clock.close().await;
+        self.relay.close().await;
+        self.identity.close();
+    }
+}
+
+fn platforms(config: &Config, web: &Arc<Web>, timepiece: &Timepiece) -> Vec<Arc<dyn Platform>> {
+    let mut platforms: Vec<Arc<dyn Platform>> =
+        vec![Arc::new(Telegram::new(&config.platforms.telegram.api_base_url, timepiece.clone()))];
+    if config.platforms.web.enabled {
+        platforms.push(Arc::clone(web) as Arc<dyn Platform>);
+    }
+    platforms
+}
