@@ -31,11 +31,7 @@ impl RateLimit {
         let full = cost * at_once.max(1);
         // An evicted entry counts as a full budget, so entries stay at least until the budget is full.
         let remembered = full + Duration::from_secs(10);
-        Self {
-            budgets: Cache::builder().max_capacity(100_000).time_to_idle(remembered).build(),
-            cost,
-            full,
-        }
+        Self { budgets: Cache::builder().max_capacity(100_000).time_to_idle(remembered).build(), cost, full }
     }
 
     /// Takes one request from the budget. False if the budget is empty.

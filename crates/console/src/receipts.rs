@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use ledger::{ReceiptKey, ReceiptState};
-use post::requests::{Listing, ReceiptWithReplies};
+use post::requests::{ReceiptListing, ReceiptWithReplies};
 use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{DispatchId, TenantId};
 use serde::Deserialize;
@@ -63,13 +63,13 @@ pub(crate) async fn list(
         Some(word) => Some(ReceiptState::from_word(word).ok_or_else(unknown_state)?),
     };
     let limit = which.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
-    let listing = Listing {
+    let listing = ReceiptListing {
         agent: which.agent,
         state,
         before: which.after.map(ReceiptKey),
         limit: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
     };
-    let receipts = console.post.all_receipts(only.as_ref(), listing).await?;
+    let receipts = console.post.receipts().list_for_operator(only.as_ref(), listing).await?;
     let next = receipts.last().filter(|_| receipts.len() == limit);
     let next = next.map(|told| told.receipt.key.0.to_string());
     let (mut names, mut items) = (Names::default(), Vec::with_capacity(receipts.len()));
@@ -109,7 +109,7 @@ impl Parts {
         if !is_dispatch_id(dispatch) {
             return Ok(Vec::new());
         }
-        match self.post.any_receipt(&DispatchId::from(dispatch)).await {
+        match self.post.receipts().of_any_dispatch(&DispatchId::from(dispatch)).await {
             Ok(receipts) => Ok(receipts),
             Err(post::Refused::Absent) => Ok(Vec::new()),
             Err(refused) => Err(refused.into()),

@@ -51,7 +51,7 @@ impl Post {
         let Some(instance) = instance else {
             return Ok(Caller { client, tenant, agent: None, attested: label });
         };
-        let agent = self.instance(&tenant, instance.as_str()).await?.ok_or(Refusal::Nobody)?;
+        let agent = self.0.directory.instance(&tenant, instance.as_str()).await?.ok_or(Refusal::Nobody)?;
         match label {
             Some(label) if label != agent.name && label != agent.id.as_str() => {
                 Err(Refusal::SomebodyElse { header: header.clone() })

@@ -22,11 +22,12 @@ use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use posthouse_time::Moment;
 use relay::RequestControl;
 
 use self::fields::Fields;
 use self::problem::Problem;
-use crate::conversation::LONGEST_TEXT;
+use crate::conversations::LONGEST_TEXT;
 use crate::{Caller, Fault, Post, openapi};
 
 pub use receipts::told;
@@ -97,6 +98,10 @@ impl Door {
         Self { post: post.clone(), description }
     }
 
+    pub fn now(&self) -> Moment {
+        self.post.0.background.timepiece.now()
+    }
+
     /// Authenticates the caller by the head of the request.
     async fn asked(&self, head: &Parts) -> Result<Caller, Problem> {
         let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
@@ -121,7 +126,7 @@ impl Door {
         R: Into<Problem> + Send + 'static,
         F: Future<Output = Result<T, R>> + Send + 'static,
     {
-        match self.post.0.tasks.spawn(work(self.post.clone())).await {
+        match self.post.0.background.tasks.spawn(work(self.post.clone())).await {
             Ok(done) => done.map_err(Into::into),
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),

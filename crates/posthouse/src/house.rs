@@ -158,7 +158,11 @@ impl House {
         let mut planes = vec![
             relay::routes(
                 &relay,
-                Arc::new(EgressRouter { edge: edge.clone(), post: post.clone(), usage: ledger.usage() }),
+                Arc::new(EgressRouter {
+                    edge: edge.clone(),
+                    post: Arc::clone(post.conversations()),
+                    usage: ledger.usage(),
+                }),
             ),
             edge::routes(&edge),
             clock::routes(&clock),

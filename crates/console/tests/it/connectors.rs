@@ -217,8 +217,8 @@ async fn a_connector_that_may_not_be_opened_is_listed_as_unhealthy_with_its_reas
         settings: json!({ "sessions": { "desk": "main" } }).to_string(),
         created: house.timepiece.now(),
     };
-    house.post.connectors().create_connector(record, Vec::new()).await.unwrap();
-    house.post.changed(&tenant);
+    house.post.connectors().records().create_connector(record, Vec::new()).await.unwrap();
+    house.post.connectors().changed(&tenant);
     let listed = house.gets("/admin/connectors").await["items"][0].clone();
     let shown = house.gets("/admin/connectors/acme/panes").await;
     let checked = house.makes("/admin/connectors/acme/panes/check", json!({})).await;

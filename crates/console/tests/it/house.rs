@@ -13,7 +13,7 @@ use edge::web::Web;
 use errand::Errand;
 use http::{Method, Request, StatusCode};
 use ledger::{Append, InboxLimits, Ledger, Location};
-use post::requests::{Notified, Notify};
+use post::requests::{NotifyRequest, NotifyResult};
 use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::Kind;
@@ -203,11 +203,11 @@ impl House {
     }
 
     /// A program of a tenant tells an agent something.
-    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> Notified {
+    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> NotifyResult {
         let tenant = self.gets(&format!("/admin/tenants/{tenant}")).await;
         let tenant = TenantId::from(tenant["tenant_id"].as_str().unwrap());
         let by = Caller { client: format!("tenant:{tenant}").into(), tenant, agent: None, attested: None };
-        let wish = Notify {
+        let wish = NotifyRequest {
             agent: agent.to_owned(),
             message: message.to_owned(),
             kind: Kind::Augment,
@@ -219,6 +219,6 @@ impl House {
             dispatch_id: None,
             wait: None,
         };
-        self.post.notify(&by, wish).await.unwrap()
+        self.post.messages().notify(&by, wish).await.unwrap()
     }
 }

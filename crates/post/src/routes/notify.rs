@@ -11,12 +11,16 @@ use serde_json::{Value, json};
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
 use super::problem::Problem;
 use super::{Answer, Door, envelope};
-use crate::requests::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
+use crate::dispatch::fresh_id;
+use crate::requests::{
+    ConnectorResult, DeliverRequest, DeliverResult, LONGEST_WAIT, NotifyRequest, NotifyResult, SentReceipt,
+    WakeRequest, WakeResult,
+};
 use crate::{Caller, Refused};
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
-    let request = Notify {
+    let request = NotifyRequest {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(Kind::Augment),
@@ -29,23 +33,23 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
-    let Notified { agent, dispatch_id, dispatched } =
-        door.to_the_end(|post| async move { post.notify(&by, request).await }).await?;
-    let body = Outcome { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
+    let NotifyResult { agent, dispatch_id, dispatched } =
+        door.to_the_end(|post| async move { post.messages().notify(&by, request).await }).await?;
+    let body = NotifyBody { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
     Ok(Json(body).into_response())
 }
 
 pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
-    let request = Deliver {
+    let request = DeliverRequest {
         agent: fields.label("agent_id", LONGEST_ADDRESS)?,
         payload: envelope::payload(&mut fields)?,
         connectors: fields.optional_names("connectors")?,
     };
     fields.end()?;
     let id = request.payload.meta.dispatch_id.clone();
-    let delivered = door.to_the_end(|post| async move { post.deliver(&by, request).await }).await;
-    let Delivered { dispatch_id, receipt, dispatched } =
+    let delivered = door.to_the_end(|post| async move { post.messages().deliver(&by, request).await }).await;
+    let DeliverResult { dispatch_id, receipt, dispatched } =
         delivered.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
@@ -54,8 +58,8 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
     // `agent_id` is the contract's name, `agent` the name in our other operations.
     let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
-    let id = idempotency_key(&headers)?.unwrap_or_else(|| door.post.fresh_id().into());
-    let request = Wake {
+    let id = idempotency_key(&headers)?.unwrap_or_else(|| fresh_id(door.now()).into());
+    let request = WakeRequest {
         agent: fields.label(agent, LONGEST_ADDRESS)?,
         context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
         when: when(&mut fields)?,
@@ -66,8 +70,8 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
-    let woken = door.to_the_end(|post| async move { post.wake(&by, request).await }).await;
-    let Woken { dispatch_id, receipt, dispatched } =
+    let woken = door.to_the_end(|post| async move { post.messages().wake(&by, request).await }).await;
+    let WakeResult { dispatch_id, receipt, dispatched } =
         woken.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
@@ -101,7 +105,7 @@ fn when(fields: &mut Fields) -> Result<When, Problem> {
 }
 
 /// The contract's receipt, extended by the dispatch id and the result of every connector.
-fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]) -> Value {
+fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[ConnectorResult]) -> Value {
     let mut body = serde_json::to_value(receipt).unwrap_or_default();
     if let Some(body) = body.as_object_mut() {
         body.insert("dispatch_id".to_owned(), dispatch_id.into());
@@ -112,20 +116,20 @@ fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]
 
 /// The response to a notify.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct NotifyBody<'a> {
     agent: &'a str,
     dispatch_id: &'a str,
-    dispatched: Vec<One<'a>>,
+    dispatched: Vec<ResultBody<'a>>,
 }
 
 /// The result of one connector.
 #[derive(Serialize)]
-struct One<'a> {
+struct ResultBody<'a> {
     connector: &'a str,
     ok: bool,
     route: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    receipt: Option<Contract<'a>>,
+    receipt: Option<ReceiptBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,20 +139,20 @@ struct One<'a> {
 /// The receipt of a delivery or a wake.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Contract<'a> {
+enum ReceiptBody<'a> {
     Delivered(&'a DeliveryReceipt),
     Woken(&'a WakeReceipt),
 }
 
-fn each(dispatched: &[Dispatched]) -> Vec<One<'_>> {
-    dispatched.iter().map(One::of).collect()
+fn each(dispatched: &[ConnectorResult]) -> Vec<ResultBody<'_>> {
+    dispatched.iter().map(ResultBody::of).collect()
 }
 
-impl<'a> One<'a> {
-    fn of(dispatched: &'a Dispatched) -> Self {
+impl<'a> ResultBody<'a> {
+    fn of(dispatched: &'a ConnectorResult) -> Self {
         let (receipt, refused) = match &dispatched.outcome {
-            Ok(Handed::Delivered(receipt)) => (Some(Contract::Delivered(receipt)), None),
-            Ok(Handed::Woken(receipt)) => (Some(Contract::Woken(receipt)), None),
+            Ok(SentReceipt::Delivered(receipt)) => (Some(ReceiptBody::Delivered(receipt)), None),
+            Ok(SentReceipt::Woken(receipt)) => (Some(ReceiptBody::Woken(receipt)), None),
             Err(refused) => (None, Some(refused)),
         };
         Self {
@@ -238,12 +242,12 @@ mod tests {
         let woken = WakeReceipt { woken_at: 7, woken: true, ..WakeReceipt::default() };
         let failed = DeliveryFailed::new("desk", Cause::Network, "nobody listens there");
         let dispatched = [
-            ("relay", Ok(Handed::Woken(woken))),
+            ("relay", Ok(SentReceipt::Woken(woken))),
             ("hook", Err(Refused::Failed(failed))),
             ("pane", Err(Refused::NotImplemented("tmux has no reply channel".to_owned()))),
             ("shelf", Err(Refused::Fault(Fault::from(ledger::Fault::Storage("row 7 of x".to_owned()))))),
         ]
-        .map(|(name, outcome)| Dispatched { connector: name.to_owned(), outcome, wakes: true });
+        .map(|(name, outcome)| ConnectorResult { connector: name.to_owned(), outcome, wakes: true });
         assert_eq!(
             json!(each(&dispatched)),
             json!([

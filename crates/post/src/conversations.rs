@@ -1,0 +1,332 @@
+//! Conversations with programs (platform `post`): what agents say to programs, and which of it answers a question.
+
+pub(crate) mod names;
+mod streamed_text;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ledger::{Exchange, ExchangeState, Identity, NewReply, Receipts, ReplyKind};
+use posthouse_time::Timepiece;
+use posthouse_wire::action::Metadata;
+use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, InstanceId, MessageId, Outcome};
+use relay::{Carried, Egress, Order};
+
+use self::names::{PLATFORM, identity, is_question};
+use self::streamed_text::joined;
+use crate::Fault;
+use crate::answers::Answers;
+use crate::deadlines::Deadlines;
+
+/// The longest text of one message, in bytes.
+pub(crate) const LONGEST_TEXT: usize = 256 * 1024;
+/// The message length advertised to agents, in characters.
+const ADVERTISED_LENGTH: u32 = 32_000;
+
+/// The advertised operations. `edit` is accepted too, but not advertised.
+const OPS: [&str; 3] = ["send", "typing", "get_chat_info"];
+
+/// Takes what agents on the relay say in conversations with programs.
+pub struct Conversations {
+    receipts: Arc<dyn Receipts>,
+    answers: Arc<Answers>,
+    deadlines: Arc<Deadlines>,
+    timepiece: Timepiece,
+}
+
+#[async_trait]
+impl Egress for Conversations {
+    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+        (*of == identity()).then(|| {
+            let mut descriptor = Descriptor::new(PLATFORM, "Programs");
+            descriptor.max_message_length = ADVERTISED_LENGTH;
+            descriptor.markdown_dialect = "markdown".to_owned();
+            descriptor.supported_ops = OPS.map(str::to_owned).to_vec();
+            descriptor
+        })
+    }
+
+    fn is_built_in(&self, identity: &Identity) -> bool {
+        identity.platform == PLATFORM
+    }
+
+    fn everyones(&self) -> Option<Identity> {
+        Some(identity())
+    }
+
+    /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.
+    fn may_repeat(&self, identity: &Identity) -> bool {
+        self.is_built_in(identity)
+    }
+
+    async fn carry(&self, order: Order) -> Carried {
+        let posted = Some(self.timepiece.now());
+        let outcome = match self.act_on(&order).await {
+            Ok(outcome) => outcome,
+            Err(fault) => {
+                tracing::error!(%fault, "could not store an agent's message to a program");
+                Outcome::failed("network: the server could not store this message and did nothing")
+            }
+        };
+        Carried { outcome, posted }
+    }
+}
+
+/// A message of an agent in a conversation.
+struct AgentMessage<'a> {
+    by: &'a InstanceId,
+    chat: &'a ChatId,
+    /// Without the cursor of an unfinished text.
+    text: &'a str,
+    /// The agent is still writing it.
+    unfinished: bool,
+    metadata: &'a Metadata,
+    message: MessageId,
+}
+
+impl<'a> AgentMessage<'a> {
+    fn of(
+        order: &'a Order,
+        chat: &'a ChatId,
+        text: &'a str,
+        metadata: &'a Metadata,
+        message: MessageId,
+    ) -> Self {
+        let begun = order.unfinished();
+        let (text, unfinished) = (begun.unwrap_or(text), begun.is_some());
+        Self { by: &order.instance, chat, text, unfinished, metadata, message }
+    }
+
+    /// Whether this may be the rest of an unfinished message. Stock agents mark the last message of a turn with
+    /// `notify`, and the first message of a text that they stream with `expect_edits`.
+    fn may_continue(&self) -> bool {
+        !self.unfinished && self.metadata.notify == Some(true) && self.metadata.expect_edits != Some(true)
+    }
+}
+
+impl Conversations {
+    pub(crate) fn new(
+        receipts: Arc<dyn Receipts>,
+        answers: Arc<Answers>,
+        deadlines: Arc<Deadlines>,
+        timepiece: Timepiece,
+    ) -> Self {
+        Self { receipts, answers, deadlines, timepiece }
+    }
+
+    async fn act_on(&self, order: &Order) -> Result<Outcome, Fault> {
+        match &order.action {
+            Action::Send { chat_id, content, reply_to, metadata } => {
+                let message = MessageId::new(order.id.as_str());
+                let said = AgentMessage::of(order, chat_id, content, metadata, message);
+                match self.unfinished_before(&said, reply_to.as_ref()).await? {
+                    Some((first, begun)) => self.finish(said, first, &begun).await,
+                    None => self.store(said, reply_to.as_ref()).await,
+                }
+            }
+            // The agent streams its text by edits: the last edit counts.
+            Action::Edit { chat_id, message_id, content, metadata } => {
+                let said = AgentMessage::of(order, chat_id, content, metadata, message_id.clone());
+                if self.is_begun_answer(&said).await? {
+                    // The last edit is not marked as such. A stock agent whose edit is refused sends the rest as a
+                    // message, and marks that as the answer.
+                    return Ok(Outcome::failed("an answer to a program cannot be edited"));
+                }
+                self.replace(said).await
+            }
+            Action::Typing { chat_id, content, .. } => {
+                if content.as_deref() != Some("") && is_question(chat_id) {
+                    self.deadlines.agent_types(&order.instance, chat_id);
+                }
+                Ok(Outcome::done())
+            }
+            Action::GetChatInfo { chat_id } => {
+                let name = names::shown(chat_id).to_owned();
+                Ok(Outcome::info(ChatInfo { name, kind: "dm".to_owned() }))
+            }
+            other => Ok(Outcome::failed(format!("unsupported op: {}", other.op()))),
+        }
+    }
+
+    async fn store(&self, said: AgentMessage<'_>, reply_to: Option<&MessageId>) -> Result<Outcome, Fault> {
+        let Some((question, reply)) = self.classify(&said).await? else { return Ok(too_long()) };
+        let kept = self.receipts.said(said.by, said.chat, named(reply_to).as_ref(), reply).await;
+        self.notify_callers(question, kept.map(drop))?;
+        Ok(Outcome::sent(said.message))
+    }
+
+    /// The unfinished message of this agent in this conversation, if `said` may be the rest of it.
+    async fn unfinished_before(
+        &self,
+        said: &AgentMessage<'_>,
+        reply_to: Option<&MessageId>,
+    ) -> Result<Option<(MessageId, String)>, Fault> {
+        if !said.may_continue() {
+            return Ok(None);
+        }
+        Ok(self.receipts.unfinished(said.by, said.chat, named(reply_to).as_ref()).await?)
+    }
+
+    /// Joins the rest to the unfinished message. Both become one message under the id of the first.
+    async fn finish(&self, rest: AgentMessage<'_>, first: MessageId, begun: &str) -> Result<Outcome, Fault> {
+        let (text, message) = (joined(begun, rest.text), rest.message.clone());
+        let outcome = self.replace(AgentMessage { text: &text, message: first, ..rest }).await?;
+        Ok(if outcome.success { Outcome::sent(message) } else { outcome })
+    }
+
+    /// Whether this edits an unfinished answer of a stock agent. An agent with our SDK names the question instead.
+    async fn is_begun_answer(&self, said: &AgentMessage<'_>) -> Result<bool, Fault> {
+        if said.metadata.correlation_id.is_some() || self.question_of(said).await?.is_none() {
+            return Ok(false);
+        }
+        let begun = self.receipts.unfinished(said.by, said.chat, None).await?;
+        Ok(begun.is_some_and(|(message, _)| message == said.message))
+    }
+
+    async fn replace(&self, said: AgentMessage<'_>) -> Result<Outcome, Fault> {
+        let Some((question, reply)) = self.classify(&said).await? else { return Ok(too_long()) };
+        let kept = self.amended(&said, question.is_some(), reply).await;
+        let found = *kept.as_ref().unwrap_or(&true);
+        self.notify_callers(question, kept.map(drop))?;
+        Ok(match found {
+            true => Outcome::sent(said.message),
+            false => Outcome::failed("not_found: there is no such message in this conversation"),
+        })
+    }
+
+    /// Stores an edit in place of the message. False if there is no such message: its receipt is unknown then, except
+    /// for an answer, which has a conversation of its own.
+    async fn amended(
+        &self,
+        said: &AgentMessage<'_>,
+        answers: bool,
+        reply: NewReply,
+    ) -> Result<bool, ledger::Fault> {
+        let receipts = &self.receipts;
+        // An answer that already counts is not changed.
+        let counts = matches!(reply.what, ReplyKind::Said | ReplyKind::Answer);
+        if counts && receipts.amended(said.by, said.chat, reply.clone()).await? {
+            return Ok(true);
+        }
+        if answers {
+            receipts.said(said.by, said.chat, None, reply).await?;
+        }
+        Ok(answers)
+    }
+
+    /// Records the message as the answer if it is one, and returns the reply to store. `None` if it is too long.
+    async fn classify(&self, said: &AgentMessage<'_>) -> Result<Option<(Option<Exchange>, NewReply)>, Fault> {
+        if said.text.len() > LONGEST_TEXT {
+            return Ok(None);
+        }
+        let now = self.timepiece.now();
+        let question = self.question_of(said).await?;
+        self.note_writing(said, question.as_ref());
+        let question = question.filter(|exchange| !said.unfinished && answers(exchange, said.metadata));
+        let what = match &question {
+            Some(exchange) => self.answers.record(exchange, said.text, now.millis()).await?,
+            None => ReplyKind::Said,
+        };
+        let (message, text) = (said.message.clone(), said.text.to_owned());
+        Ok(Some((question, NewReply { at: now, what, message, text, unfinished: said.unfinished })))
+    }
+
+    /// Remembers an unfinished answer, to notice when the agent stops writing it.
+    fn note_writing(&self, said: &AgentMessage<'_>, question: Option<&Exchange>) {
+        let Some(question) = question else { return };
+        if said.unfinished && question.state == ExchangeState::Open {
+            self.deadlines.answer_begun(said.by, said.chat, question);
+        } else if !said.unfinished && answers(question, said.metadata) {
+            self.deadlines.answer_finished(said.by, said.chat);
+        }
+    }
+
+    /// Wakes the waiting callers. The receipt is written first, so that they find the answer there; they are woken even
+    /// if that failed.
+    fn notify_callers(
+        &self,
+        question: Option<Exchange>,
+        kept: Result<(), ledger::Fault>,
+    ) -> Result<(), Fault> {
+        let Some(exchange) = question else { return Ok(kept?) };
+        self.answers.notify(&exchange);
+        if let Err(fault) = kept {
+            // The answer itself is stored with the question.
+            tracing::error!(%fault, "could not store an answer with its receipt");
+        }
+        Ok(())
+    }
+
+    /// The question of this chat, if it was put to this agent.
+    async fn question_of(&self, said: &AgentMessage<'_>) -> Result<Option<Exchange>, Fault> {
+        match is_question(said.chat) {
+            true => self.answers.question_in(said.by, said.chat).await,
+            false => Ok(None),
+        }
+    }
+}
+
+/// The entry that an agent replies to.
+fn named(reply_to: Option<&MessageId>) -> Option<EntryId> {
+    reply_to.map(|entry| EntryId::new(entry.as_str()))
+}
+
+fn too_long() -> Outcome {
+    Outcome::failed(format!("too long: at most {LONGEST_TEXT} bytes"))
+}
+
+/// Whether a message is the answer. An agent with our SDK echoes the correlation id. A stock agent does not; of all
+/// messages of a turn it marks only the answer with `notify`.
+fn answers(exchange: &Exchange, metadata: &Metadata) -> bool {
+    match &metadata.correlation_id {
+        Some(echoed) => *echoed == exchange.correlation,
+        None => metadata.notify == Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::ExchangeState;
+    use posthouse_wire::ActionId;
+
+    use super::*;
+    use crate::fixtures::Fixture;
+    use crate::requests::AskRequest;
+
+    #[tokio::test]
+    async fn what_the_agent_marks_as_its_answer_answers_the_question_of_that_conversation() {
+        let fixture = Fixture::open().await;
+        let (conversations, by) = (fixture.conversations(), fixture.operator());
+        let heron = fixture.enrol("heron").await;
+        let request = AskRequest {
+            agent: "heron".to_owned(),
+            message: "how many?".to_owned(),
+            timeout: None,
+            correlation_id: Some("q-1".into()),
+            event_type: None,
+            connectors: None,
+            from: None,
+            trigger_kind: None,
+        };
+        let asked = fixture.questions().ask(&by, request).await.unwrap();
+        let says = async |id: &str, text: &str, notify| {
+            let metadata = Metadata { notify, ..Metadata::default() };
+            let (chat_id, content) = (names::chat(&names::question(&asked)), text.to_owned());
+            let order = Order {
+                id: ActionId::new(id),
+                tenant: by.tenant.clone(),
+                instance: heron.clone(),
+                on: identity(),
+                action: Action::Send { chat_id, content, reply_to: None, metadata },
+                ends_turn: false,
+                stream_cursor: String::new(),
+                deadline: fixture.time.instant(),
+            };
+            assert!(conversations.carry(order).await.outcome.success);
+            fixture.ledger.exchanges().exchange(&by.tenant, &asked).await.unwrap().unwrap()
+        };
+        assert_eq!(says("act_1", "let me see", None).await.state, ExchangeState::Open);
+        let answered = says("act_2", "42", Some(true)).await;
+        assert_eq!((answered.state, answered.answer.unwrap().0.as_str()), (ExchangeState::Answered, "42"));
+    }
+}

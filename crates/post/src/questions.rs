@@ -1,0 +1,221 @@
+//! Questions to agents (exchanges): stores a question and puts it to the agent by one connector.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{Asked, NewExchange};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::CorrelationId;
+use posthouse_wire::delivery::{Kind, Payload, is_dispatch_id};
+use tokio_util::task::TaskTracker;
+
+use crate::answer_collector::AnswerCollector;
+use crate::answers::Answers;
+use crate::background::Background;
+use crate::conversations::names;
+use crate::directory::{DeliveryPath, Directory};
+use crate::dispatch::{Dispatch, DispatchItem, check_text, digest, fresh_id};
+use crate::dispatcher::{Dispatcher, OpenReceipt};
+use crate::fault::STORAGE_FULL;
+use crate::requests::{AskRequest, LONGEST_TIMEOUT};
+use crate::tenant_quotas::TenantQuotas;
+use crate::{Caller, Refused};
+
+/// The default lifetime of a question.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Puts questions to agents.
+pub struct Questions {
+    directory: Arc<Directory>,
+    dispatcher: Arc<Dispatcher>,
+    answers: Arc<Answers>,
+    collector: Arc<AnswerCollector>,
+    quotas: Arc<TenantQuotas>,
+    timepiece: Timepiece,
+    tasks: TaskTracker,
+}
+
+impl Questions {
+    pub(crate) fn new(
+        directory: Arc<Directory>,
+        dispatcher: Arc<Dispatcher>,
+        answers: Arc<Answers>,
+        collector: Arc<AnswerCollector>,
+        quotas: Arc<TenantQuotas>,
+        background: &Background,
+    ) -> Self {
+        let (timepiece, tasks) = (background.timepiece.clone(), background.tasks.clone());
+        Self { directory, dispatcher, answers, collector, quotas, timepiece, tasks }
+    }
+
+    /// Puts a question, or finds the same one put earlier, and returns its stored id.
+    pub async fn ask(&self, by: &Caller, request: AskRequest) -> Result<CorrelationId, Refused> {
+        if request.agent.contains('@') {
+            return Err(Refused::ExchangeAddress);
+        }
+        check_text("message", &request.message)?;
+        let said = request.correlation_id.clone().unwrap_or_else(|| fresh_id(self.timepiece.now()).into());
+        if !is_dispatch_id(said.as_str()) {
+            return Err(Refused::malformed(
+                "correlation_id",
+                "must be 1 to 128 letters, digits, `.`, `_`, `:` or `-`",
+            ));
+        }
+        loop {
+            let recorded = self.answers.recorded_id(by, &said).await?;
+            match self.ask_as(by, &request, &recorded).await {
+                // Another caller took the id since it was looked up.
+                Err(Refused::CorrelationInUse) if self.answers.recorded_id(by, &said).await? != recorded => {}
+                asked => return asked.map(|()| recorded),
+            }
+        }
+    }
+
+    /// Stores the question under this id before anything is sent, then puts it.
+    async fn ask_as(
+        &self,
+        by: &Caller,
+        request: &AskRequest,
+        recorded: &CorrelationId,
+    ) -> Result<(), Refused> {
+        if self.was_asked(by, request, recorded).await? {
+            return Ok(());
+        }
+        if !self.quotas.has_room(&by.tenant) {
+            return Err(Refused::OverQuota(STORAGE_FULL));
+        }
+        let (agent, connectors) = (request.agent.as_str(), request.connectors.as_deref());
+        let path = self.directory.find_for_question(by, agent, connectors).await?;
+        let now = self.timepiece.now();
+        let dispatch = Dispatch::by(by, request.from.clone(), fresh_id(now).into(), now);
+        let (trigger, event_type) = (request.trigger_kind, request.event_type.clone());
+        let meta = dispatch.meta(by, trigger, event_type, Some(recorded.clone()));
+        let item = DispatchItem::Ask {
+            payload: Payload { kind: Kind::Augment, text: request.message.clone(), meta },
+        };
+        let deadline = now + request.timeout.unwrap_or(TIMEOUT).min(LONGEST_TIMEOUT);
+        let new = self.record(&path, &dispatch, &request.message, recorded, deadline);
+        let receipt = self.dispatcher.new_receipt(&path, &dispatch, &item);
+        let accepted = receipt.accepted;
+        let turn = self.quotas.turn(&by.tenant).await;
+        let asked = self.answers.open(new, receipt, self.quotas.open_questions()).await?;
+        drop(turn);
+        match asked {
+            Asked::Opened(key) => self.put(OpenReceipt::new(key, accepted), path, dispatch, item).await,
+            // The first request stored its receipt too, so it was sent or will be.
+            Asked::Attached(_) => Ok(()),
+            Asked::InUse => Err(Refused::CorrelationInUse),
+            Asked::TooMany => Err(Refused::OverQuota("the tenant has too many open questions")),
+        }
+    }
+
+    /// Whether this caller put the same question before. True even if the agent was removed since.
+    async fn was_asked(
+        &self,
+        by: &Caller,
+        request: &AskRequest,
+        recorded: &CorrelationId,
+    ) -> Result<bool, Refused> {
+        let known = self.answers.question(&by.tenant, recorded).await?;
+        Ok(known.is_some_and(|known| {
+            known.caller == by.client
+                && known.agent == request.agent
+                && known.digest == digest(&[&request.agent, &request.message])
+        }))
+    }
+
+    /// The record of a new question.
+    fn record(
+        &self,
+        path: &DeliveryPath,
+        dispatch: &Dispatch,
+        message: &str,
+        correlation: &CorrelationId,
+        deadline: Moment,
+    ) -> NewExchange {
+        // An agent whose messages are stored here answers in a conversation, any other at a reply URL.
+        let instance = path.instance.as_ref().map(|instance| instance.id.clone());
+        let chat = instance.as_ref().map(|_| names::chat(&names::question(correlation)));
+        let reply_token = instance.is_none().then(|| self.dispatcher.reply_token(dispatch));
+        NewExchange {
+            tenant: dispatch.tenant.clone(),
+            correlation: correlation.clone(),
+            caller: dispatch.sender.clone(),
+            connector: path.name.clone(),
+            agent: path.agent.clone(),
+            instance,
+            chat,
+            dispatch: dispatch.id.clone(),
+            digest: digest(&[&path.agent, message]),
+            opened: dispatch.sent_at,
+            deadline,
+            reply_token,
+            collected: path.connector.collects(),
+        }
+    }
+
+    /// Puts a stored question. A receiver may delay its response until the deadline, so an attempt runs in the
+    /// background. A question that is stored for the agent arrives at once, or is refused.
+    async fn put(
+        &self,
+        receipt: OpenReceipt,
+        path: DeliveryPath,
+        dispatch: Dispatch,
+        item: DispatchItem,
+    ) -> Result<(), Refused> {
+        if path.storage().is_some() {
+            let put = self.dispatcher.send_opened(receipt, &path, &dispatch, &item).await;
+            if let (Err(Refused::InboxFull(_)), Some(correlation)) = (&put, item.correlation()) {
+                self.answers.withdraw(&dispatch.tenant, correlation, receipt.key).await?;
+            }
+            return put.map(drop);
+        }
+        if path.connector.collects() {
+            self.collector.question_opened();
+        }
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.tasks.spawn(async move {
+            let sent = dispatcher.send_opened(receipt, &path, &dispatch, &item).await;
+            if let Err(Refused::Fault(fault)) = sent {
+                tracing::error!(%fault, "could not record the delivery of a question: it will be sent again");
+            }
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ledger::ExchangeState;
+
+    use crate::Refused;
+    use crate::fixtures::Fixture;
+    use crate::requests::AskRequest;
+
+    #[tokio::test]
+    async fn a_question_is_stored_once_and_waits_in_the_inbox_of_its_agent() {
+        let fixture = Fixture::open().await;
+        let (questions, by) = (fixture.questions(), fixture.operator());
+        let heron = fixture.enrol("heron").await;
+        let request = |message: &str| AskRequest {
+            agent: "heron".to_owned(),
+            message: message.to_owned(),
+            timeout: Some(Duration::from_secs(30)),
+            correlation_id: Some("q-1".into()),
+            event_type: None,
+            connectors: None,
+            from: None,
+            trigger_kind: None,
+        };
+        for _ in 0..2 {
+            assert_eq!(questions.ask(&by, request("how many?")).await.unwrap(), "q-1");
+        }
+        let stored = fixture.ledger.exchanges().exchange(&by.tenant, &"q-1".into()).await.unwrap().unwrap();
+        assert_eq!((stored.state, stored.instance.as_ref()), (ExchangeState::Open, Some(&heron)));
+        assert_eq!(fixture.ledger.inbox().size(&heron).await.unwrap().entries, 1);
+        let other = questions.ask(&by, request("how much?")).await;
+        assert!(matches!(other, Err(Refused::CorrelationInUse)), "{other:?}");
+    }
+}
