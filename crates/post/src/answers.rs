@@ -1,27 +1,33 @@
 //! Answers to questions: which answer counts, callers that wait for it, and the state of a question.
 
+mod delivery;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use dashmap::DashMap;
 use ledger::{
-    Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange, NewReceipt, NewReply, ReceiptKey,
-    Receipts, ReplyKind,
+    Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange, NewReceipt, Receipts, ReplyKind,
 };
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{DeliveryFailed, Response};
-use posthouse_wire::{ChatId, CorrelationId, InstanceId, MessageId, TenantId};
+use posthouse_wire::action::Metadata;
+use posthouse_wire::delivery::{DeliveryFailed, Response, is_dispatch_id};
+use posthouse_wire::{ChatId, CorrelationId, InstanceId, TenantId};
 use relay::{Relay, RosterChange};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer_waiters::AnswerWaiters;
 use crate::background::Background;
-use crate::connector::ConnectorReply;
+use crate::conversations::names;
 use crate::deadlines::Deadlines;
-use crate::dispatch::fresh_id;
-use crate::question_id;
 use crate::requests::{AskState, LONGEST_WAIT, QuestionPage};
 use crate::{Caller, Fault, Metrics, Refused};
 
+pub(crate) use delivery::QuestionStatus;
+
+/// Separates a caller's id from the id of its agent, if another caller uses the same id. Callers cannot use this
+/// character.
+const OWN: char = '#';
 /// Questions on one page.
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
@@ -32,18 +38,10 @@ pub struct Answers {
     receipts: Arc<dyn Receipts>,
     waiters: Arc<AnswerWaiters>,
     deadlines: Arc<Deadlines>,
+    deadline_changed: Arc<Notify>,
     metrics: Arc<Metrics>,
     timepiece: Timepiece,
     closing: CancellationToken,
-}
-
-/// Whether it is still useful to send a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum QuestionStatus {
-    Open(Box<Exchange>),
-    Answered(Moment),
-    /// Its deadline has passed, it failed, or it is not stored.
-    Over,
 }
 
 impl Answers {
@@ -56,7 +54,8 @@ impl Answers {
         background: &Background,
     ) -> Self {
         let (timepiece, closing) = (background.timepiece.clone(), background.closing.clone());
-        Self { exchanges, receipts, waiters, deadlines, metrics, timepiece, closing }
+        let deadline_changed = Arc::clone(deadlines.changed());
+        Self { exchanges, receipts, waiters, deadlines, deadline_changed, metrics, timepiece, closing }
     }
 
     /// The state of a question by the id that its caller gave, after waiting at most `wait` for its answer.
@@ -66,7 +65,7 @@ impl Answers {
         correlation: &CorrelationId,
         wait: Duration,
     ) -> Result<AskState, Refused> {
-        let recorded = self.recorded_id(by, correlation).await?;
+        let (recorded, _) = self.find(by, correlation).await?;
         self.wait_for(by, &recorded, wait).await
     }
 
@@ -83,7 +82,7 @@ impl Answers {
             // Taken before the record is read, so that the deadline computed from `left` is never too late.
             let asked = self.timepiece.instant();
             let known = self.exchanges.exchange(&by.tenant, recorded).await?;
-            let Some(exchange) = known.filter(|exchange| question_id::may_attach(by, exchange)) else {
+            let Some(exchange) = known.filter(|exchange| may_attach(by, exchange)) else {
                 return Err(Refused::Absent);
             };
             if exchange.state == ExchangeState::Open && exchange.left.is_zero() {
@@ -122,25 +121,31 @@ impl Answers {
         items.truncate(limit as usize);
         let next = items.last().filter(|_| more).map(|last| (last.opened, last.correlation.clone()));
         for item in &mut items {
-            item.correlation = question_id::shown(by, &item.correlation);
+            item.correlation = shown_id(by, &item.correlation);
         }
         Ok(QuestionPage { items, next })
     }
 
-    /// The stored id of a question of this caller.
-    pub(crate) async fn recorded_id(
+    /// The stored id of a question of this caller, and the question if it is stored.
+    ///
+    /// An agent must not learn which ids others use. If another caller uses an id, the agent's own question is stored
+    /// as `ID#inst_…`.
+    pub(crate) async fn find(
         &self,
         by: &Caller,
         said: &CorrelationId,
-    ) -> Result<CorrelationId, Fault> {
-        let Some(agent) = &by.agent else { return Ok(said.clone()) };
-        let own = question_id::of_agent(said, &agent.id);
-        if self.exchanges.exchange(&by.tenant, &own).await?.is_some() {
-            return Ok(own);
+    ) -> Result<(CorrelationId, Option<Exchange>), Fault> {
+        let Some(agent) = &by.agent else {
+            return Ok((said.clone(), self.exchanges.exchange(&by.tenant, said).await?));
+        };
+        let own = CorrelationId::from(format!("{said}{OWN}{}", agent.id));
+        if let Some(found) = self.exchanges.exchange(&by.tenant, &own).await? {
+            return Ok((own, Some(found)));
         }
-        let taken = self.exchanges.exchange(&by.tenant, said).await?;
-        let anothers = taken.is_some_and(|exchange| !question_id::may_attach(by, &exchange));
-        Ok(if anothers { own } else { said.clone() })
+        match self.exchanges.exchange(&by.tenant, said).await? {
+            Some(anothers) if !may_attach(by, &anothers) => Ok((own, None)),
+            found => Ok((said.clone(), found)),
+        }
     }
 
     /// Stores a new question with the receipt of its delivery. At most `most` questions of a tenant can be open.
@@ -151,19 +156,28 @@ impl Answers {
         most: u32,
     ) -> Result<Asked, Fault> {
         let asked = self.exchanges.ask(new, receipt, most).await?;
-        if matches!(asked, Asked::Opened(_)) {
-            self.deadlines.question_opened();
-        }
+        // The new question may have the earliest deadline.
+        self.deadline_changed.notify_one();
         Ok(asked)
     }
 
-    /// The stored question with this id.
-    pub(crate) async fn question(
+    /// Records what an agent says in a conversation as the answer to its question, if it is one. The caller stores it
+    /// with the receipt, then calls [`Answers::notify`].
+    pub(crate) async fn offer(
         &self,
-        tenant: &TenantId,
-        recorded: &CorrelationId,
-    ) -> Result<Option<Exchange>, Fault> {
-        Ok(self.exchanges.exchange(tenant, recorded).await?)
+        by: &InstanceId,
+        chat: &ChatId,
+        text: &str,
+        metadata: &Metadata,
+    ) -> Result<(Option<Exchange>, ReplyKind), Fault> {
+        let question = self.question_in(by, chat).await?;
+        match question.filter(|question| is_answer(metadata, question)) {
+            Some(question) => {
+                let what = self.record(&question, text, self.timepiece.now().millis()).await?;
+                Ok((Some(question), what))
+            }
+            None => Ok((None, ReplyKind::Said)),
+        }
     }
 
     /// The question of this conversation, if it was put to this agent.
@@ -172,23 +186,10 @@ impl Answers {
         of: &InstanceId,
         chat: &ChatId,
     ) -> Result<Option<Exchange>, Fault> {
-        Ok(self.exchanges.exchange_in(of, chat).await?)
-    }
-
-    /// Whether it is still useful to send a question.
-    pub(crate) async fn status(
-        &self,
-        tenant: &TenantId,
-        correlation: &CorrelationId,
-    ) -> Result<QuestionStatus, Fault> {
-        let Some(found) = self.exchanges.exchange(tenant, correlation).await? else {
-            return Ok(QuestionStatus::Over);
-        };
-        Ok(match found.state {
-            ExchangeState::Answered => QuestionStatus::Answered(found.ended.unwrap_or(self.timepiece.now())),
-            ExchangeState::Open if !found.left.is_zero() => QuestionStatus::Open(Box::new(found)),
-            _ => QuestionStatus::Over,
-        })
+        match names::is_question(chat) {
+            true => Ok(self.exchanges.exchange_in(of, chat).await?),
+            false => Ok(None),
+        }
     }
 
     /// Records an answer and classifies it. The caller still has to notify those who wait.
@@ -210,58 +211,9 @@ impl Answers {
         })
     }
 
-    /// Stores an answer that came by a connector or by HTTP, with the receipt of the question, and notifies those who
-    /// wait.
-    pub(crate) async fn take(&self, exchange: &Exchange, reply: ConnectorReply) -> Result<ReplyKind, Fault> {
-        let now = self.timepiece.now();
-        let ConnectorReply { content, sent_at } = reply;
-        let what = self.record(exchange, &content, sent_at.unwrap_or(now.millis())).await?;
-        let message = MessageId::new(fresh_id(now));
-        let reply = NewReply { at: now, what, message, text: content, unfinished: false };
-        // The answer itself is stored already, so a failure here does not lose it.
-        if let Err(fault) = self.store_with_receipt(exchange, reply).await {
-            tracing::error!(%fault, "could not store an answer with its receipt");
-        }
-        self.notify(exchange);
-        Ok(what)
-    }
-
-    async fn store_with_receipt(&self, exchange: &Exchange, reply: NewReply) -> Result<(), Fault> {
-        let receipts = self.receipts.receipts_of(Some(&exchange.tenant), None, &exchange.dispatch).await?;
-        match receipts.first() {
-            Some(receipt) => Ok(self.receipts.replied(receipt.key, reply).await?),
-            None => Ok(()),
-        }
-    }
-
     /// Notifies the callers that wait for this question.
     pub(crate) fn notify(&self, exchange: &Exchange) {
         self.waiters.notify(&exchange.tenant, &exchange.correlation);
-    }
-
-    /// Ends a question that could not be delivered.
-    pub(crate) async fn fail(
-        &self,
-        tenant: &TenantId,
-        correlation: &CorrelationId,
-        failed: &DeliveryFailed,
-    ) -> Result<(), Fault> {
-        let error = crate::receipt::error(failed);
-        self.exchanges.fail(tenant, correlation, &error, self.timepiece.now()).await?;
-        self.waiters.notify(tenant, correlation);
-        Ok(())
-    }
-
-    /// Deletes a question that could not be put, so that it can be asked again under the same id.
-    pub(crate) async fn withdraw(
-        &self,
-        tenant: &TenantId,
-        correlation: &CorrelationId,
-        receipt: ReceiptKey,
-    ) -> Result<(), Fault> {
-        self.exchanges.unask(tenant, correlation, receipt).await?;
-        self.waiters.notify(tenant, correlation);
-        Ok(())
     }
 
     /// Notifies waiting callers after roster changes, until shutdown: removing an agent or connector also ends its
@@ -283,11 +235,93 @@ impl Answers {
     }
 }
 
-fn still_open(by: &Caller, exchange: &Exchange) -> AskState {
-    AskState::Open {
-        correlation_id: question_id::shown(by, &exchange.correlation),
-        deadline: exchange.deadline,
+/// Whether this can be a stored id of a question: a caller's id, optionally followed by `#` and an agent's id.
+pub(crate) fn is_recorded_id(text: &str) -> bool {
+    is_dispatch_id(text.split_once(OWN).map_or(text, |(said, _)| said))
+}
+
+/// The id to show: to an agent as it gave it, to a program of the tenant as stored, because it sees the questions of
+/// all agents.
+fn shown_id(by: &Caller, recorded: &CorrelationId) -> CorrelationId {
+    match recorded.as_str().split_once(OWN) {
+        Some((said, _)) if by.agent.is_some() => said.into(),
+        _ => recorded.clone(),
     }
+}
+
+/// Whether a message is the answer to a question. An agent with our SDK echoes the correlation id. A stock agent does
+/// not; of all messages of a turn it marks only the answer with `notify`.
+fn is_answer(metadata: &Metadata, question: &Exchange) -> bool {
+    match &metadata.correlation_id {
+        Some(echoed) => *echoed == question.correlation,
+        None => metadata.notify == Some(true),
+    }
+}
+
+/// Whether this caller may attach to a question: the caller that asked, and programs of its tenant.
+fn may_attach(by: &Caller, exchange: &Exchange) -> bool {
+    exchange.caller == by.client || by.agent.is_none()
+}
+
+/// Notification channels by question. A notification only means that the record may have changed.
+#[derive(Default)]
+pub(crate) struct AnswerWaiters(DashMap<(TenantId, CorrelationId), watch::Sender<u64>>);
+
+/// One waiting caller.
+pub(crate) struct AnswerWaiter<'a> {
+    waiters: &'a AnswerWaiters,
+    question: (TenantId, CorrelationId),
+    changes: Option<watch::Receiver<u64>>,
+}
+
+impl AnswerWaiters {
+    pub fn wait(&self, tenant: &TenantId, correlation: &CorrelationId) -> AnswerWaiter<'_> {
+        let question = (tenant.clone(), correlation.clone());
+        let changes = self.0.entry(question.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe();
+        AnswerWaiter { waiters: self, question, changes: Some(changes) }
+    }
+
+    /// Notifies all waiting callers.
+    pub fn notify_all(&self) {
+        self.0.iter().for_each(|waiting| waiting.send_modify(|count| *count += 1));
+    }
+
+    /// Notifies all waiting callers of this tenant.
+    pub fn notify_tenant(&self, tenant: &TenantId) {
+        let theirs = self.0.iter().filter(|waiting| waiting.key().0 == *tenant);
+        theirs.for_each(|waiting| waiting.send_modify(|count| *count += 1));
+    }
+
+    pub fn notify(&self, tenant: &TenantId, correlation: &CorrelationId) {
+        if let Some(waiting) = self.0.get(&(tenant.clone(), correlation.clone())) {
+            waiting.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+impl AnswerWaiter<'_> {
+    /// Resolves when something has changed since the last look.
+    pub async fn changed(&mut self) {
+        let changed = match &mut self.changes {
+            Some(changes) => changes.changed().await.is_ok(),
+            None => false,
+        };
+        if !changed {
+            // Unreachable: the sender lives as long as any receiver. Callers have a deadline anyway.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for AnswerWaiter<'_> {
+    fn drop(&mut self) {
+        self.changes = None;
+        self.waiters.0.remove_if(&self.question, |_, changes| changes.receiver_count() == 0);
+    }
+}
+
+fn still_open(by: &Caller, exchange: &Exchange) -> AskState {
+    AskState::Open { correlation_id: shown_id(by, &exchange.correlation), deadline: exchange.deadline }
 }
 
 /// The result of a question that has ended.
@@ -295,7 +329,7 @@ fn ended(by: &Caller, exchange: Exchange) -> Result<AskState, Refused> {
     let timeout_ms = exchange.deadline.millis() - exchange.opened.millis();
     match (exchange.state, exchange.answer) {
         (ExchangeState::Answered, Some((content, sent_at))) => Ok(AskState::Answered(Response {
-            correlation_id: question_id::shown(by, &exchange.correlation),
+            correlation_id: shown_id(by, &exchange.correlation),
             content,
             sent_at,
             agent_id: exchange.agent,
@@ -315,8 +349,11 @@ fn ended(by: &Caller, exchange: Exchange) -> Result<AskState, Refused> {
 mod tests {
     use std::time::Duration;
 
+    use futures_util::FutureExt;
     use ledger::ReplyKind;
+    use posthouse_wire::{CorrelationId, TenantId};
 
+    use super::AnswerWaiters;
     use crate::connector::ConnectorReply;
     use crate::fixtures::Fixture;
     use crate::requests::AskState;
@@ -333,5 +370,22 @@ mod tests {
         let AskState::Answered(response) = answered.unwrap() else { panic!("it is answered") };
         assert_eq!((response.content.as_str(), response.sent_at), ("42", 7));
         assert_eq!(answers.take(&question, reply("43")).await.unwrap(), ReplyKind::Duplicate);
+    }
+
+    #[test]
+    fn callers_of_a_question_are_notified_and_forgotten_with_the_last_of_them() {
+        let waiters = AnswerWaiters::default();
+        let (acme, zeta) = (TenantId::from("acme"), TenantId::from("zeta"));
+        let question = CorrelationId::from("q-1");
+        let mut waiter = waiters.wait(&acme, &question);
+        waiters.notify(&zeta, &question);
+        waiters.notify_tenant(&zeta);
+        assert!(waiter.changed().now_or_never().is_none(), "another tenant's question has the same id");
+        waiters.notify(&acme, &question);
+        assert!(waiter.changed().now_or_never().is_some());
+        waiters.notify_all();
+        assert!(waiter.changed().now_or_never().is_some());
+        drop(waiter);
+        assert!(waiters.0.is_empty());
     }
 }

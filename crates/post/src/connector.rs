@@ -234,27 +234,12 @@ pub struct NewMessage<'a> {
 #[derive(Clone, Debug)]
 pub struct StoredMessage {
     pub entry: EntryId,
-    pub session: String,
-    pub at: Moment,
-    /// The agent was not there to receive it.
-    pub skipped: bool,
+    /// The receipt of a delivery: the time of our commit, the id of the entry and the conversation.
+    pub receipt: DeliveryReceipt,
     /// The same message was stored before, so nothing was done.
     pub known: bool,
     /// Time to wait for the agent to accept a wake, unless the request sets its own.
     pub wake_wait: Duration,
-}
-
-impl StoredMessage {
-    /// The receipt of a delivery: the time of our commit, and the id of the entry.
-    pub fn delivery_receipt(&self) -> DeliveryReceipt {
-        DeliveryReceipt {
-            delivered_at: self.at.millis(),
-            delivery_id: Some(self.entry.to_string()),
-            session_id: Some(self.session.clone()),
-            delivery_skipped: self.skipped,
-            warnings: Vec::new(),
-        }
-    }
 }
 
 impl ConnectorError {

@@ -1,19 +1,18 @@
 //! Conversations with programs (platform `post`): what agents say to programs, and which of it answers a question.
 
 pub(crate) mod names;
-mod streamed_text;
+mod streaming;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::{Exchange, ExchangeState, Identity, NewReply, Receipts, ReplyKind};
+use ledger::{Exchange, Identity, NewReply, Receipts, ReplyKind};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, InstanceId, MessageId, Outcome};
 use relay::{Carried, Egress, Order};
 
 use self::names::{PLATFORM, identity, is_question};
-use self::streamed_text::joined;
 use crate::Fault;
 use crate::answers::Answers;
 use crate::deadlines::Deadlines;
@@ -119,10 +118,12 @@ impl Conversations {
             Action::Send { chat_id, content, reply_to, metadata } => {
                 let message = MessageId::new(order.id.as_str());
                 let said = AgentMessage::of(order, chat_id, content, metadata, message);
-                match self.unfinished_before(&said, reply_to.as_ref()).await? {
-                    Some((first, begun)) => self.finish(said, first, &begun).await,
-                    None => self.store(said, reply_to.as_ref()).await,
+                if said.may_continue()
+                    && let Some((first, begun)) = self.unfinished_before(&said, reply_to.as_ref()).await?
+                {
+                    return self.finish(said, first, &begun).await;
                 }
+                self.store(said, reply_to.as_ref()).await
             }
             // The agent streams its text by edits: the last edit counts.
             Action::Edit { chat_id, message_id, content, metadata } => {
@@ -155,90 +156,18 @@ impl Conversations {
         Ok(Outcome::sent(said.message))
     }
 
-    /// The unfinished message of this agent in this conversation, if `said` may be the rest of it.
-    async fn unfinished_before(
-        &self,
-        said: &AgentMessage<'_>,
-        reply_to: Option<&MessageId>,
-    ) -> Result<Option<(MessageId, String)>, Fault> {
-        if !said.may_continue() {
-            return Ok(None);
-        }
-        Ok(self.receipts.unfinished(said.by, said.chat, named(reply_to).as_ref()).await?)
-    }
-
-    /// Joins the rest to the unfinished message. Both become one message under the id of the first.
-    async fn finish(&self, rest: AgentMessage<'_>, first: MessageId, begun: &str) -> Result<Outcome, Fault> {
-        let (text, message) = (joined(begun, rest.text), rest.message.clone());
-        let outcome = self.replace(AgentMessage { text: &text, message: first, ..rest }).await?;
-        Ok(if outcome.success { Outcome::sent(message) } else { outcome })
-    }
-
-    /// Whether this edits an unfinished answer of a stock agent. An agent with our SDK names the question instead.
-    async fn is_begun_answer(&self, said: &AgentMessage<'_>) -> Result<bool, Fault> {
-        if said.metadata.correlation_id.is_some() || self.question_of(said).await?.is_none() {
-            return Ok(false);
-        }
-        let begun = self.receipts.unfinished(said.by, said.chat, None).await?;
-        Ok(begun.is_some_and(|(message, _)| message == said.message))
-    }
-
-    async fn replace(&self, said: AgentMessage<'_>) -> Result<Outcome, Fault> {
-        let Some((question, reply)) = self.classify(&said).await? else { return Ok(too_long()) };
-        let kept = self.amended(&said, question.is_some(), reply).await;
-        let found = *kept.as_ref().unwrap_or(&true);
-        self.notify_callers(question, kept.map(drop))?;
-        Ok(match found {
-            true => Outcome::sent(said.message),
-            false => Outcome::failed("not_found: there is no such message in this conversation"),
-        })
-    }
-
-    /// Stores an edit in place of the message. False if there is no such message: its receipt is unknown then, except
-    /// for an answer, which has a conversation of its own.
-    async fn amended(
-        &self,
-        said: &AgentMessage<'_>,
-        answers: bool,
-        reply: NewReply,
-    ) -> Result<bool, ledger::Fault> {
-        let receipts = &self.receipts;
-        // An answer that already counts is not changed.
-        let counts = matches!(reply.what, ReplyKind::Said | ReplyKind::Answer);
-        if counts && receipts.amended(said.by, said.chat, reply.clone()).await? {
-            return Ok(true);
-        }
-        if answers {
-            receipts.said(said.by, said.chat, None, reply).await?;
-        }
-        Ok(answers)
-    }
-
     /// Records the message as the answer if it is one, and returns the reply to store. `None` if it is too long.
     async fn classify(&self, said: &AgentMessage<'_>) -> Result<Option<(Option<Exchange>, NewReply)>, Fault> {
         if said.text.len() > LONGEST_TEXT {
             return Ok(None);
         }
         let now = self.timepiece.now();
-        let question = self.question_of(said).await?;
-        self.note_writing(said, question.as_ref());
-        let question = question.filter(|exchange| !said.unfinished && answers(exchange, said.metadata));
-        let what = match &question {
-            Some(exchange) => self.answers.record(exchange, said.text, now.millis()).await?,
-            None => ReplyKind::Said,
+        let (question, what) = match said.unfinished {
+            true => (self.note_unfinished(said).await?, ReplyKind::Said),
+            false => self.answers.offer(said.by, said.chat, said.text, said.metadata).await?,
         };
         let (message, text) = (said.message.clone(), said.text.to_owned());
         Ok(Some((question, NewReply { at: now, what, message, text, unfinished: said.unfinished })))
-    }
-
-    /// Remembers an unfinished answer, to notice when the agent stops writing it.
-    fn note_writing(&self, said: &AgentMessage<'_>, question: Option<&Exchange>) {
-        let Some(question) = question else { return };
-        if said.unfinished && question.state == ExchangeState::Open {
-            self.deadlines.answer_begun(said.by, said.chat, question);
-        } else if !said.unfinished && answers(question, said.metadata) {
-            self.deadlines.answer_finished(said.by, said.chat);
-        }
     }
 
     /// Wakes the waiting callers. The receipt is written first, so that they find the answer there; they are woken even
@@ -256,14 +185,6 @@ impl Conversations {
         }
         Ok(())
     }
-
-    /// The question of this chat, if it was put to this agent.
-    async fn question_of(&self, said: &AgentMessage<'_>) -> Result<Option<Exchange>, Fault> {
-        match is_question(said.chat) {
-            true => self.answers.question_in(said.by, said.chat).await,
-            false => Ok(None),
-        }
-    }
 }
 
 /// The entry that an agent replies to.
@@ -273,15 +194,6 @@ fn named(reply_to: Option<&MessageId>) -> Option<EntryId> {
 
 fn too_long() -> Outcome {
     Outcome::failed(format!("too long: at most {LONGEST_TEXT} bytes"))
-}
-
-/// Whether a message is the answer. An agent with our SDK echoes the correlation id. A stock agent does not; of all
-/// messages of a turn it marks only the answer with `notify`.
-fn answers(exchange: &Exchange, metadata: &Metadata) -> bool {
-    match &metadata.correlation_id {
-        Some(echoed) => *echoed == exchange.correlation,
-        None => metadata.notify == Some(true),
-    }
 }
 
 #[cfg(test)]
@@ -302,7 +214,7 @@ mod tests {
             agent: "heron".to_owned(),
             message: "how many?".to_owned(),
             timeout: None,
-            correlation_id: Some("q-1".into()),
+            correlation_id: "q-1".into(),
             event_type: None,
             connectors: None,
             from: None,
@@ -311,7 +223,7 @@ mod tests {
         let asked = fixture.questions().ask(&by, request).await.unwrap();
         let says = async |id: &str, text: &str, notify| {
             let metadata = Metadata { notify, ..Metadata::default() };
-            let (chat_id, content) = (names::chat(&names::question(&asked)), text.to_owned());
+            let (chat_id, content) = (names::question_chat(&asked), text.to_owned());
             let order = Order {
                 id: ActionId::new(id),
                 tenant: by.tenant.clone(),

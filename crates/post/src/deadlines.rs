@@ -9,7 +9,7 @@ use posthouse_wire::{ChatId, CorrelationId, InstanceId, TenantId};
 use relay::Relay;
 use tokio::sync::Notify;
 
-use crate::answer_waiters::AnswerWaiters;
+use crate::answers::AnswerWaiters;
 use crate::answers_in_progress::AnswersInProgress;
 use crate::background::Background;
 use crate::{Fault, Metrics};
@@ -27,7 +27,7 @@ pub struct Deadlines {
     metrics: Arc<Metrics>,
     timepiece: Timepiece,
     /// Wakes the loop: a question may end sooner than expected.
-    changed: Notify,
+    changed: Arc<Notify>,
 }
 
 impl Deadlines {
@@ -39,13 +39,13 @@ impl Deadlines {
         metrics: Arc<Metrics>,
         timepiece: Timepiece,
     ) -> Self {
-        let (in_progress, changed) = (AnswersInProgress::default(), Notify::new());
+        let (in_progress, changed) = (AnswersInProgress::default(), Arc::default());
         Self { exchanges, receipts, relay, waiters, in_progress, metrics, timepiece, changed }
     }
 
-    /// A new question may have the earliest deadline.
-    pub(crate) fn question_opened(&self) {
-        self.changed.notify_one();
+    /// To be notified when a question may end sooner than expected.
+    pub(crate) fn changed(&self) -> &Arc<Notify> {
+        &self.changed
     }
 
     /// An agent types in the conversation of a question.

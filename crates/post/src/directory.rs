@@ -1,7 +1,6 @@
 //! Agent directory of a tenant: names, aliases, and the connectors that know each agent, in order.
 
 mod agent_records;
-mod delivery_path;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +13,11 @@ use posthouse_wire::{InstanceId, TenantId};
 
 use crate::address::Address;
 use crate::connector::relay::RELAY;
-use crate::connector::{AgentConnector, ConnectorBuilder, ConnectorError};
+use crate::connector::{AgentConnector, ConnectorBuilder, ConnectorError, MessageStorage};
 use crate::requests::ListedAgent;
 use crate::{Caller, Fault, Refused};
 
 pub(crate) use agent_records::AgentRecords;
-pub(crate) use delivery_path::DeliveryPath;
 
 /// Lifetime of cached records. A change on this node is visible at once, because the cache key has its version.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -49,6 +47,27 @@ struct TenantConnectors {
 struct NamedConnector {
     name: String,
     connector: Arc<dyn AgentConnector>,
+}
+
+/// A delivery path: one connector by which one agent can be reached.
+#[derive(Clone)]
+pub(crate) struct DeliveryPath {
+    /// The name of the connector in its tenant.
+    pub name: String,
+    pub connector: Arc<dyn AgentConnector>,
+    /// The agent's name at this connector. An address with a session is passed on whole: the connector splits it.
+    pub agent: String,
+    /// The session in the address. `None` if the whole address is the name of an agent at this connector.
+    pub session: Option<String>,
+    /// The agent's record, at a connector that stores messages for it.
+    pub instance: Option<Arc<Instance>>,
+}
+
+impl DeliveryPath {
+    /// The storage of a connector that stores messages with their receipts, and the agent that it stores them for.
+    pub fn storage(&self) -> Option<(&dyn MessageStorage, &Instance)> {
+        self.connector.storage().zip(self.instance.as_deref())
+    }
 }
 
 impl Directory {
@@ -85,10 +104,9 @@ impl Directory {
         written: &str,
         wakes: bool,
     ) -> Result<Vec<DeliveryPath>, Fault> {
-        let address = Address::read(written);
-        let (agent, session) = match (wakes, address.session) {
-            (true, Some(session)) => (address.agent, Some(session)),
-            _ => (address.whole, None),
+        let (agent, session) = match wakes {
+            true => (Address::read(written).agent, Address::read(written).session),
+            false => (written, None),
         };
         // An agent's own name takes precedence over an alias.
         let mut instance = self.agents.find(&by.tenant, agent).await?;

@@ -6,12 +6,13 @@ use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use ledger::{Digest, NewReceipt, Opening, Receipt, Verb};
 use posthouse_time::Moment;
-use posthouse_wire::delivery::{Meta, Origin, Payload, TriggerKind, WakeOpts, is_dispatch_id};
+use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, WakeOpts, is_dispatch_id};
 use posthouse_wire::{ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
 use serde::{Deserialize, Serialize};
 
 use crate::connector::Emission;
 use crate::conversations::LONGEST_TEXT;
+use crate::requests::AskRequest;
 use crate::{Caller, Refused};
 
 /// The sender, id and time of a message, wake or question. It may go to several connectors.
@@ -117,6 +118,20 @@ impl Dispatch {
             id,
             sent_at,
         }
+    }
+
+    /// A question with a new id. `correlation` is its stored id.
+    pub fn question(
+        by: &Caller,
+        request: &AskRequest,
+        correlation: &CorrelationId,
+        now: Moment,
+    ) -> (Self, DispatchItem) {
+        let dispatch = Self::by(by, request.from.clone(), fresh_id(now).into(), now);
+        let (trigger, event_type) = (request.trigger_kind, request.event_type.clone());
+        let meta = dispatch.meta(by, trigger, event_type, Some(correlation.clone()));
+        let payload = Payload { kind: Kind::Augment, text: request.message.clone(), meta };
+        (dispatch, DispatchItem::Ask { payload })
     }
 
     /// Restored from a receipt, for a later attempt.

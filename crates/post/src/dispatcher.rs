@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{
-    Attempted, Instance, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts, TokenHash,
-    Verb,
+    Attempted, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts, TokenHash, Verb,
 };
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{Cause, DeliveryFailed, WakeReceipt};
+use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -109,7 +108,10 @@ impl Dispatcher {
     ) -> Result<SentReceipt, Refused> {
         let item = &*item.in_session(path.session.as_deref());
         let sent = match path.storage() {
-            Some((storage, to)) => self.store(storage, to, path, dispatch, item, wait).await,
+            Some((storage, to)) => {
+                let receipt = self.receipt_of_entry(path, dispatch, item);
+                self.store(storage, NewMessage { to, dispatch, item, receipt }, wait).await
+            }
             None => {
                 let new = self.new_receipt(path, dispatch, item);
                 let accepted = new.accepted;
@@ -128,14 +130,17 @@ impl Dispatcher {
     /// The first attempt at an item whose receipt is stored.
     pub(crate) async fn send_opened(
         &self,
-        receipt: OpenReceipt,
+        (key, receipt): (ReceiptKey, NewReceipt),
         path: &DeliveryPath,
         dispatch: &Dispatch,
         item: &DispatchItem,
     ) -> Result<SentReceipt, Refused> {
         let sent = match path.storage() {
-            Some((storage, to)) => self.store(storage, to, path, dispatch, item, None).await,
-            None => self.attempt(receipt, path, dispatch, item).await,
+            Some((storage, to)) => {
+                let receipt = NewReceipt { open: Opening::Entry, ..receipt };
+                self.store(storage, NewMessage { to, dispatch, item, receipt }, None).await
+            }
+            None => self.attempt(OpenReceipt::new(key, receipt.accepted), path, dispatch, item).await,
         };
         self.metrics.dispatched(path, item.verb(), &sent);
         sent
@@ -152,6 +157,11 @@ impl Dispatcher {
         let open = Opening::Attempt { body: item.json(), due: now + LEASE };
         let instance = path.instance.as_ref().map(|instance| instance.id.clone());
         NewReceipt { instance, ..dispatch.receipt((&path.name, &path.agent), item, open, now) }
+    }
+
+    /// The receipt of an item that is stored by the connector itself.
+    fn receipt_of_entry(&self, path: &DeliveryPath, dispatch: &Dispatch, item: &DispatchItem) -> NewReceipt {
+        dispatch.receipt((&path.name, &path.agent), item, Opening::Entry, self.timepiece.now())
     }
 
     /// The hash of the token in the reply URL of a question.
@@ -219,7 +229,9 @@ impl Dispatcher {
             }
         }
         if let Some((storage, to)) = path.storage() {
-            return self.store(storage, to, path, &dispatch, item, None).await;
+            let receipt = self.receipt_of_entry(path, &dispatch, item);
+            let message = NewMessage { to, dispatch: &dispatch, item, receipt };
+            return self.store(storage, message, None).await;
         }
         // For example a text typed into a pane would be read twice.
         if earlier == EarlierAttempt::Perhaps && !path.connector.repeats_harmlessly() {
@@ -234,24 +246,20 @@ impl Dispatcher {
     async fn store(
         &self,
         storage: &dyn MessageStorage,
-        to: &Instance,
-        path: &DeliveryPath,
-        dispatch: &Dispatch,
-        item: &DispatchItem,
+        message: NewMessage<'_>,
         wait: Option<Duration>,
     ) -> Result<SentReceipt, Refused> {
-        let names = (path.name.as_str(), path.agent.as_str());
-        let receipt = dispatch.receipt(names, item, Opening::Entry, self.timepiece.now());
-        let digest = receipt.digest;
+        let NewMessage { to, dispatch, item, .. } = message;
+        let digest = message.receipt.digest;
         let turn = self.quotas.turn(&dispatch.tenant).await;
-        let stored = storage.store(NewMessage { to, dispatch, item, receipt }).await?;
+        let stored = storage.store(message).await?;
         if stored.known {
             let first = self.receipts.receipt(&dispatch.tenant, &dispatch.id, digest).await?;
             // The receipt identified the repeat, but it may have been pruned since.
-            return first.map_or_else(|| Ok(repeated(&stored, item)), |first| receipt::sent(&first));
+            return first.map_or_else(|| Ok(repeated(stored, item)), |first| receipt::sent(&first));
         }
         if item.verb() != Verb::Wake {
-            return Ok(SentReceipt::Delivered(stored.delivery_receipt()));
+            return Ok(SentReceipt::Delivered(stored.receipt));
         }
         let wait = wait.unwrap_or(stored.wake_wait);
         // A request that waits for the agent gives its turn back, so that it does not block its tenant.
@@ -287,18 +295,17 @@ impl Dispatcher {
 }
 
 /// The receipt for an item that was stored before, if its first receipt is gone.
-fn repeated(stored: &StoredMessage, item: &DispatchItem) -> SentReceipt {
+fn repeated(stored: StoredMessage, item: &DispatchItem) -> SentReceipt {
+    let receipt = DeliveryReceipt { delivery_skipped: false, ..stored.receipt };
     match item.verb() {
         Verb::Wake => SentReceipt::Woken(WakeReceipt {
-            woken_at: stored.at.millis(),
+            woken_at: receipt.delivered_at,
             woken: false,
-            session_id: Some(stored.session.clone()),
+            session_id: receipt.session_id,
             warnings: vec!["it was sent before, and its receipt was removed since".to_owned()],
             ..WakeReceipt::default()
         }),
-        Verb::Deliver | Verb::Exchange => {
-            SentReceipt::Delivered(StoredMessage { skipped: false, ..stored.clone() }.delivery_receipt())
-        }
+        Verb::Deliver | Verb::Exchange => SentReceipt::Delivered(receipt),
     }
 }
 

@@ -16,8 +16,7 @@ use serde_json::Value;
 use vault::{Keys, Vault, WebhookSigner};
 
 use crate::answer_collector::AnswerCollector;
-use crate::answer_waiters::AnswerWaiters;
-use crate::answers::Answers;
+use crate::answers::{AnswerWaiters, Answers};
 use crate::background::Background;
 use crate::connector::ConnectorBuilder;
 use crate::connector_admin::ConnectorAdmin;

@@ -14,7 +14,6 @@
 
 mod address;
 mod answer_collector;
-mod answer_waiters;
 mod answers;
 mod answers_in_progress;
 mod auth;
@@ -36,7 +35,6 @@ mod messages;
 mod metrics;
 mod openapi;
 mod post;
-mod question_id;
 mod questions;
 mod receipt;
 mod receipt_reader;
@@ -48,7 +46,6 @@ mod scheduled_wakes;
 mod tenant_limit;
 mod tenant_quotas;
 mod tenant_rounds;
-mod tenant_turns;
 
 pub use address::Address;
 pub use answers::Answers;

@@ -10,8 +10,7 @@ use relay::Relay;
 use vault::WebhookSigner;
 
 use crate::answer_collector::AnswerCollector;
-use crate::answer_waiters::AnswerWaiters;
-use crate::answers::Answers;
+use crate::answers::{AnswerWaiters, Answers};
 use crate::background::Background;
 use crate::connector::ConnectorBuilder;
 use crate::connector::memory::ConnectorMemory;

@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Asked, NewExchange};
+use ledger::{Asked, Exchange, NewExchange, NewReceipt, ReceiptKey};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::{Kind, Payload, is_dispatch_id};
+use posthouse_wire::delivery::is_dispatch_id;
 use tokio_util::task::TaskTracker;
 
 use crate::answer_collector::AnswerCollector;
 use crate::answers::Answers;
 use crate::background::Background;
-use crate::conversations::names;
+use crate::conversations::{LONGEST_TEXT, names};
 use crate::directory::{DeliveryPath, Directory};
-use crate::dispatch::{Dispatch, DispatchItem, check_text, digest, fresh_id};
-use crate::dispatcher::{Dispatcher, OpenReceipt};
-use crate::fault::STORAGE_FULL;
+use crate::dispatch::{Dispatch, DispatchItem, digest};
+use crate::dispatcher::Dispatcher;
 use crate::requests::{AskRequest, LONGEST_TIMEOUT};
 use crate::tenant_quotas::TenantQuotas;
 use crate::{Caller, Refused};
@@ -53,8 +52,10 @@ impl Questions {
         if request.agent.contains('@') {
             return Err(Refused::ExchangeAddress);
         }
-        check_text("message", &request.message)?;
-        let said = request.correlation_id.clone().unwrap_or_else(|| fresh_id(self.timepiece.now()).into());
+        if request.message.len() > LONGEST_TEXT {
+            return Err(Refused::TooLong { field: "message", most: LONGEST_TEXT });
+        }
+        let said = &request.correlation_id;
         if !is_dispatch_id(said.as_str()) {
             return Err(Refused::malformed(
                 "correlation_id",
@@ -62,10 +63,14 @@ impl Questions {
             ));
         }
         loop {
-            let recorded = self.answers.recorded_id(by, &said).await?;
+            let (recorded, known) = self.answers.find(by, said).await?;
+            // The same question again is found even if the agent was removed since.
+            if known.is_some_and(|known| is_same(&known, by, &request)) {
+                return Ok(recorded);
+            }
             match self.ask_as(by, &request, &recorded).await {
                 // Another caller took the id since it was looked up.
-                Err(Refused::CorrelationInUse) if self.answers.recorded_id(by, &said).await? != recorded => {}
+                Err(Refused::CorrelationInUse) if self.answers.find(by, said).await?.0 != recorded => {}
                 asked => return asked.map(|()| recorded),
             }
         }
@@ -78,50 +83,23 @@ impl Questions {
         request: &AskRequest,
         recorded: &CorrelationId,
     ) -> Result<(), Refused> {
-        if self.was_asked(by, request, recorded).await? {
-            return Ok(());
-        }
-        if !self.quotas.has_room(&by.tenant) {
-            return Err(Refused::OverQuota(STORAGE_FULL));
-        }
+        let turn = self.quotas.turn_with_room(&by.tenant).await?;
         let (agent, connectors) = (request.agent.as_str(), request.connectors.as_deref());
         let path = self.directory.find_for_question(by, agent, connectors).await?;
         let now = self.timepiece.now();
-        let dispatch = Dispatch::by(by, request.from.clone(), fresh_id(now).into(), now);
-        let (trigger, event_type) = (request.trigger_kind, request.event_type.clone());
-        let meta = dispatch.meta(by, trigger, event_type, Some(recorded.clone()));
-        let item = DispatchItem::Ask {
-            payload: Payload { kind: Kind::Augment, text: request.message.clone(), meta },
-        };
+        let (dispatch, item) = Dispatch::question(by, request, recorded, now);
         let deadline = now + request.timeout.unwrap_or(TIMEOUT).min(LONGEST_TIMEOUT);
         let new = self.record(&path, &dispatch, &request.message, recorded, deadline);
         let receipt = self.dispatcher.new_receipt(&path, &dispatch, &item);
-        let accepted = receipt.accepted;
-        let turn = self.quotas.turn(&by.tenant).await;
-        let asked = self.answers.open(new, receipt, self.quotas.open_questions()).await?;
+        let asked = self.answers.open(new, receipt.clone(), self.quotas.open_questions()).await?;
         drop(turn);
         match asked {
-            Asked::Opened(key) => self.put(OpenReceipt::new(key, accepted), path, dispatch, item).await,
+            Asked::Opened(key) => self.put((key, receipt), path, dispatch, item).await,
             // The first request stored its receipt too, so it was sent or will be.
             Asked::Attached(_) => Ok(()),
             Asked::InUse => Err(Refused::CorrelationInUse),
             Asked::TooMany => Err(Refused::OverQuota("the tenant has too many open questions")),
         }
-    }
-
-    /// Whether this caller put the same question before. True even if the agent was removed since.
-    async fn was_asked(
-        &self,
-        by: &Caller,
-        request: &AskRequest,
-        recorded: &CorrelationId,
-    ) -> Result<bool, Refused> {
-        let known = self.answers.question(&by.tenant, recorded).await?;
-        Ok(known.is_some_and(|known| {
-            known.caller == by.client
-                && known.agent == request.agent
-                && known.digest == digest(&[&request.agent, &request.message])
-        }))
     }
 
     /// The record of a new question.
@@ -135,7 +113,7 @@ impl Questions {
     ) -> NewExchange {
         // An agent whose messages are stored here answers in a conversation, any other at a reply URL.
         let instance = path.instance.as_ref().map(|instance| instance.id.clone());
-        let chat = instance.as_ref().map(|_| names::chat(&names::question(correlation)));
+        let chat = instance.as_ref().map(|_| names::question_chat(correlation));
         let reply_token = instance.is_none().then(|| self.dispatcher.reply_token(dispatch));
         NewExchange {
             tenant: dispatch.tenant.clone(),
@@ -158,15 +136,15 @@ impl Questions {
     /// background. A question that is stored for the agent arrives at once, or is refused.
     async fn put(
         &self,
-        receipt: OpenReceipt,
+        (key, receipt): (ReceiptKey, NewReceipt),
         path: DeliveryPath,
         dispatch: Dispatch,
         item: DispatchItem,
     ) -> Result<(), Refused> {
         if path.storage().is_some() {
-            let put = self.dispatcher.send_opened(receipt, &path, &dispatch, &item).await;
+            let put = self.dispatcher.send_opened((key, receipt), &path, &dispatch, &item).await;
             if let (Err(Refused::InboxFull(_)), Some(correlation)) = (&put, item.correlation()) {
-                self.answers.withdraw(&dispatch.tenant, correlation, receipt.key).await?;
+                self.answers.withdraw(&dispatch.tenant, correlation, key).await?;
             }
             return put.map(drop);
         }
@@ -175,13 +153,20 @@ impl Questions {
         }
         let dispatcher = Arc::clone(&self.dispatcher);
         self.tasks.spawn(async move {
-            let sent = dispatcher.send_opened(receipt, &path, &dispatch, &item).await;
+            let sent = dispatcher.send_opened((key, receipt), &path, &dispatch, &item).await;
             if let Err(Refused::Fault(fault)) = sent {
                 tracing::error!(%fault, "could not record the delivery of a question: it will be sent again");
             }
         });
         Ok(())
     }
+}
+
+/// Whether this caller put the same question before.
+fn is_same(known: &Exchange, by: &Caller, request: &AskRequest) -> bool {
+    known.caller == by.client
+        && known.agent == request.agent
+        && known.digest == digest(&[&request.agent, &request.message])
 }
 
 #[cfg(test)]
@@ -203,7 +188,7 @@ mod tests {
             agent: "heron".to_owned(),
             message: message.to_owned(),
             timeout: Some(Duration::from_secs(30)),
-            correlation_id: Some("q-1".into()),
+            correlation_id: "q-1".into(),
             event_type: None,
             connectors: None,
             from: None,

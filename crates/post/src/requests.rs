@@ -63,7 +63,8 @@ pub struct AskRequest {
     pub agent: String,
     pub message: String,
     pub timeout: Option<Duration>,
-    pub correlation_id: Option<CorrelationId>,
+    /// The id that the caller gives to the question.
+    pub correlation_id: CorrelationId,
     pub event_type: Option<String>,
     pub connectors: Option<Vec<String>>,
     pub from: Option<String>,

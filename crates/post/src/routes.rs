@@ -23,6 +23,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use posthouse_time::Moment;
+use posthouse_wire::delivery::TriggerKind;
 use relay::RequestControl;
 
 use self::fields::Fields;
@@ -135,6 +136,20 @@ impl Door {
             },
         }
     }
+}
+
+/// The trigger kind that a program of a tenant gives. For an agent the field is ignored.
+fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Problem> {
+    let known = |word: &str| match word {
+        "cli" => Some(Some(TriggerKind::Cli)),
+        "dashboard" => Some(Some(TriggerKind::Dashboard)),
+        "event" => Some(Some(TriggerKind::Event)),
+        "cron" => Some(Some(TriggerKind::Cron)),
+        "webhook" => Some(Some(TriggerKind::Webhook)),
+        _ => by.agent.is_some().then_some(None),
+    };
+    let said = fields.optional_word("trigger_kind", known, "cli, dashboard, event, cron, webhook")?.flatten();
+    Ok(said.filter(|_| by.agent.is_none()))
 }
 
 /// Reads the whole body of a request.

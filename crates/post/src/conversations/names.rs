@@ -22,17 +22,24 @@ pub(crate) fn identity() -> Identity {
     Identity { platform: PLATFORM.into(), bot: BOT.into() }
 }
 
-/// The name of the conversation in which an agent gets an item: that of the question, of the session that a wake is
-/// for, or of the sender.
-pub(crate) fn session_of(dispatch: &Dispatch, item: &DispatchItem) -> Result<String, Refused> {
-    Ok(match item {
+/// The name and chat of the conversation in which an agent gets an item: that of the question, of the session that a
+/// wake is for, or of the sender.
+pub(crate) fn conversation_of(dispatch: &Dispatch, item: &DispatchItem) -> Result<(String, ChatId), Refused> {
+    let name = match item {
         DispatchItem::Deliver { .. } => name(&dispatch.from),
         DispatchItem::Ask { payload } => match &payload.meta.correlation_id {
             Some(correlation) => question(correlation),
             None => return Err(Refused::malformed("correlation_id", "is missing")),
         },
         DispatchItem::Wake { opts, .. } => name(opts.session_id.as_deref().unwrap_or(&dispatch.from)),
-    })
+    };
+    let chat = chat(&name);
+    Ok((name, chat))
+}
+
+/// The chat of a question.
+pub(crate) fn question_chat(correlation: &CorrelationId) -> ChatId {
+    chat(&question(correlation))
 }
 
 /// The name of the conversation for a session or a sender.
@@ -46,7 +53,7 @@ fn name(of: &str) -> String {
 }
 
 /// The name of the conversation of a question. Two questions never share one; two senders may.
-pub(crate) fn question(correlation: &CorrelationId) -> String {
+fn question(correlation: &CorrelationId) -> String {
     let of = correlation.as_str();
     if of.chars().all(is_plain) && of.len() + QUESTION.len() <= LONGEST_NAME {
         return format!("{QUESTION}{of}");
@@ -55,7 +62,7 @@ pub(crate) fn question(correlation: &CorrelationId) -> String {
 }
 
 /// The chat id of a conversation.
-pub(crate) fn chat(name: &str) -> ChatId {
+fn chat(name: &str) -> ChatId {
     format!("{PREFIX}{name}").into()
 }
 

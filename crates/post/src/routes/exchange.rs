@@ -13,12 +13,11 @@ use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::notify::trigger;
 use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, trigger};
+use crate::answers::is_recorded_id;
 use crate::dispatch::fresh_id;
-use crate::question_id::is_recorded_id;
 use crate::requests::{AskRequest, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
@@ -34,7 +33,7 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         timeout,
-        correlation_id: Some(id.clone()),
+        correlation_id: id.clone(),
         event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
         connectors: fields.optional_names("connectors")?,
         from: fields.optional_label("from", LONGEST_LABEL)?,

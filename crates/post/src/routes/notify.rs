@@ -4,19 +4,19 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::{DeliveryReceipt, Kind, TriggerKind, WakeReceipt, When};
+use posthouse_wire::delivery::{DeliveryReceipt, Kind, WakeReceipt, When};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
 use super::problem::Problem;
-use super::{Answer, Door, envelope};
+use super::{Answer, Door, envelope, trigger};
+use crate::Refused;
 use crate::dispatch::fresh_id;
 use crate::requests::{
     ConnectorResult, DeliverRequest, DeliverResult, LONGEST_WAIT, NotifyRequest, NotifyResult, SentReceipt,
     WakeRequest, WakeResult,
 };
-use crate::{Caller, Refused};
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
@@ -80,20 +80,6 @@ pub(crate) const KINDS: &str = "augment, template";
 
 pub(crate) fn kind(word: &str) -> Option<Kind> {
     [Kind::Augment, Kind::Template].into_iter().find(|kind| kind.word() == word)
-}
-
-/// The trigger kind that a program of a tenant gives. For an agent the field is ignored.
-pub(crate) fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Problem> {
-    let known = |word: &str| match word {
-        "cli" => Some(Some(TriggerKind::Cli)),
-        "dashboard" => Some(Some(TriggerKind::Dashboard)),
-        "event" => Some(Some(TriggerKind::Event)),
-        "cron" => Some(Some(TriggerKind::Cron)),
-        "webhook" => Some(Some(TriggerKind::Webhook)),
-        _ => by.agent.is_some().then_some(None),
-    };
-    let said = fields.optional_word("trigger_kind", known, "cli, dashboard, event, cron, webhook")?.flatten();
-    Ok(said.filter(|_| by.agent.is_none()))
 }
 
 fn when(fields: &mut Fields) -> Result<When, Problem> {
@@ -188,10 +174,10 @@ mod tests {
 
     use ledger::{Generation, Instance};
     use posthouse_time::Moment;
-    use posthouse_wire::delivery::{Cause, DeliveryFailed};
+    use posthouse_wire::delivery::{Cause, DeliveryFailed, TriggerKind};
 
     use super::*;
-    use crate::Fault;
+    use crate::{Caller, Fault};
 
     fn caller(agent: Option<&str>) -> Caller {
         let agent = agent.map(|name| {
