@@ -73,7 +73,7 @@ class Callback(Loopback):
         with self.changed:
             return [fire for fire in self.fires if fire.job == job]
 
-    def wait(self, job: str, times: int = 1, timeout: float = 20.0) -> list[Fire]:
+    def wait(self, job: str, times: int = 1, timeout: float = 60.0) -> list[Fire]:
         """The job's fires once there are this many, none of them early."""
         until(f"{times} fires of {job}", lambda: len(self.of(job)) >= times, timeout, 0.01)
         seen = self.of(job)

@@ -92,7 +92,7 @@ class Child:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def stop(self, timeout: float = 15.0) -> int:
+    def stop(self, timeout: float = 60.0) -> int:
         if not self.running():
             return self._process.returncode if self._process else 0
         os.kill(self.pid, signal.SIGTERM)
@@ -105,7 +105,7 @@ class Child:
     def kill(self) -> None:
         if self.running():
             os.kill(self.pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(60)
 
     def log(self) -> str:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""

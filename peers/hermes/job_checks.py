@@ -66,7 +66,7 @@ def runs_once_at_its_time(clock: Clock, home: CronHome, model: ScriptedModel) ->
     assert home.client().armed()[job] == fire_at
     [turn] = model.wait_finished(asked)
     assert turn.started >= due, f"it ran {due - turn.started} s before its time"
-    until("the job is done with", lambda: home.is_done(job), 20)
+    until("the job is done with", lambda: home.is_done(job), 60)
     assert job not in home.client().armed()
     clock.pass_by(clock.home(), 1)
     assert len(model.asked(asked)) == 1, "it ran again"

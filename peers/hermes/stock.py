@@ -25,7 +25,7 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
     @functools.wraps(test)
     def run(*args: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **named), 120))
+        asyncio.run(asyncio.wait_for(test(*args, **named), 300))
 
     return run
 
@@ -58,7 +58,7 @@ class Line(WebSocketRelayTransport):
 
     # Shortcuts for tests.
 
-    async def hears(self, text: str, timeout: float = 20.0) -> MessageEvent:
+    async def hears(self, text: str, timeout: float = 60.0) -> MessageEvent:
         def look() -> MessageEvent | None:
             return next((event for event in self.heard if event.text == text), None)
 

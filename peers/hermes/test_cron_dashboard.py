@@ -136,7 +136,7 @@ def test_an_agent_that_is_not_there_yet_is_found_by_a_retry(clock: Clock) -> Non
     # The agent starts at another address and arms with the same key: the address changes, nothing fires twice.
     home.callback_url = clock.callback.url
     client.arm(job, client.armed()[job])
-    clock.callback.wait(job, timeout=20)
+    clock.callback.wait(job)
     clock.pass_by(home, 1)
     assert len(clock.callback.of(job)) == 1
 

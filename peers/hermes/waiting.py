@@ -10,7 +10,7 @@ T = TypeVar("T")
 LOOK_EVERY_S = 0.05
 
 
-def until(what: str, look: Callable[[], T], timeout: float = 20.0, every: float = LOOK_EVERY_S) -> T:
+def until(what: str, look: Callable[[], T], timeout: float = 60.0, every: float = LOOK_EVERY_S) -> T:
     """Calls `look` repeatedly until it returns something true, and returns that."""
     deadline = time.monotonic() + timeout
     while True:
@@ -22,7 +22,7 @@ def until(what: str, look: Callable[[], T], timeout: float = 20.0, every: float 
         time.sleep(every)
 
 
-async def until_async(what: str, look: Callable[[], Any], timeout: float = 20.0) -> Any:
+async def until_async(what: str, look: Callable[[], Any], timeout: float = 60.0) -> Any:
     """The same inside an event loop; `look` may be a coroutine function."""
     deadline = time.monotonic() + timeout
     while True:

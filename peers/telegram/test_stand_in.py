@@ -68,7 +68,7 @@ def running():
         yield url
     finally:
         process.terminate()
-        assert process.wait(timeout=10) is not None
+        assert process.wait(timeout=60) is not None
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_polling_brings_updates_once_and_in_order(stand_in):
             await application.start()
             for text in ["one", "two", "three"]:
                 await asyncio.to_thread(stand_in.says, text)
-            await asyncio.wait_for(done.wait(), 20)
+            await asyncio.wait_for(done.wait(), 60)
             await application.updater.stop()
             await application.stop()
         return heard
@@ -335,7 +335,7 @@ def test_a_webhook_is_called_with_its_secret_and_excludes_polling(stand_in):
             await bot.get_updates()
         stand_in.says("one")
         stand_in.says("two")
-        assert await asyncio.to_thread(enough.wait, 20)
+        assert await asyncio.to_thread(enough.wait, 60)
         assert (await asyncio.to_thread(stand_in.control, "GET", "wait?confirmed=2"))["ok"]
         assert (await bot.get_webhook_info()).pending_update_count == 0
         assert await bot.delete_webhook()

@@ -10,8 +10,14 @@ use tokio::sync::broadcast;
 pub enum Word {
     /// A bot, its routes, or the list of people who may write to it was changed.
     BotChanged { platform: String, bot: String },
-    /// Agents, connectors, aliases or permissions of a tenant were changed.
+    /// Agents, connectors, aliases, permissions or access tokens of a tenant were changed.
     TenantChanged { tenant: String },
+    /// The settings of an agent were changed, or it was removed.
+    AgentChanged { instance: String },
+    /// A client credential was revoked.
+    ClientEnded { client: String },
+    /// A login has ended.
+    LoginEnded { login: String },
     /// Anything in the roster may have changed. Cached data may be stale.
     RosterChanged,
     /// A gateway credential was revoked. Its sockets must close.
@@ -39,7 +45,7 @@ pub struct Listener(broadcast::Receiver<Word>);
 
 /// The next thing that a listener receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum BusEvent {
     Word(Word),
     /// Notifications were missed. The listener must reload all data that it caches.
     Missed,
@@ -64,11 +70,11 @@ impl Bus {
 }
 
 impl Listener {
-    pub async fn hear(&mut self) -> Heard {
+    pub async fn hear(&mut self) -> BusEvent {
         match self.0.recv().await {
-            Ok(word) => Heard::Word(word),
-            Err(broadcast::error::RecvError::Lagged(_)) => Heard::Missed,
-            Err(broadcast::error::RecvError::Closed) => Heard::Silence,
+            Ok(word) => BusEvent::Word(word),
+            Err(broadcast::error::RecvError::Lagged(_)) => BusEvent::Missed,
+            Err(broadcast::error::RecvError::Closed) => BusEvent::Silence,
         }
     }
 }
@@ -82,8 +88,8 @@ mod tests {
         let bus = Bus::local();
         let (mut one, mut two) = (bus.listen(), bus.listen());
         bus.tell(Word::RosterChanged);
-        assert_eq!(one.hear().await, Heard::Word(Word::RosterChanged));
-        assert_eq!(two.hear().await, Heard::Word(Word::RosterChanged));
+        assert_eq!(one.hear().await, BusEvent::Word(Word::RosterChanged));
+        assert_eq!(two.hear().await, BusEvent::Word(Word::RosterChanged));
     }
 
     #[tokio::test]
@@ -93,7 +99,7 @@ mod tests {
         for _ in 0..=WAITING {
             bus.tell(Word::RosterChanged);
         }
-        assert_eq!(slow.hear().await, Heard::Missed);
+        assert_eq!(slow.hear().await, BusEvent::Missed);
     }
 
     #[tokio::test]
@@ -101,6 +107,6 @@ mod tests {
         let bus = Bus::local();
         let mut last = bus.listen();
         drop(bus);
-        assert_eq!(last.hear().await, Heard::Silence);
+        assert_eq!(last.hear().await, BusEvent::Silence);
     }
 }

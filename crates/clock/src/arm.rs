@@ -1,9 +1,9 @@
 //! Arming and cancelling jobs: one pending arm per job, which a newer one replaces.
 
-use errand::Refusal;
+use errand::UrlRefusal;
 use ledger::{Armed, Due, Instance, NewArm};
 use posthouse_time::Moment;
-use posthouse_wire::cron::{BadField, FireAt, Policy, Proof, Provision, Provisioned};
+use posthouse_wire::cron::{BadField, FireAt, FireProof, Policy, Provision, Provisioned};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 
 use crate::metrics::Why;
@@ -33,8 +33,8 @@ impl Clock {
             return Ok(answer);
         }
         let cron_key = match wish.proof {
-            Proof::PerJobKey => Some(self.0.signer.cron_key(&of.id, &wish.job)),
-            Proof::PortalJwt => None,
+            FireProof::PerJobKey => Some(self.0.signer.cron_key(&of.id, &wish.job)),
+            FireProof::PortalJwt => None,
         };
         let (schedule, due_ms) = (ScheduleId::mint(now.millis()), wish.fire_at.due_ms());
         let next_us = next_us(&of.id, &wish.job, &wish.fire_at, &wish.policy);
@@ -105,7 +105,7 @@ impl Clock {
         let Some(callback) = &wish.callback else { return Ok(()) };
         let url = match self.0.errand.check_base(callback) {
             Ok(url) => url,
-            Err(refusal @ (Refusal::NotAUrl | Refusal::TooLong)) => {
+            Err(refusal @ (UrlRefusal::NotAUrl | UrlRefusal::TooLong)) => {
                 return malformed("agent_callback_url", &refusal.to_string());
             }
             Err(refusal) => return Err(Answer::NotAllowed(refusal.to_string())),

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use errand::{Call, Errand};
+use errand::{Errand, OutgoingCall};
 use http::HeaderValue;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use ledger::Arm;
@@ -40,7 +40,7 @@ impl FireTarget for Callback {
         };
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
         let body = serde_json::to_vec(&body).expect("a fire is plain text");
-        let call = Call::post(format!("{}{PATH}", base.trim_end_matches('/')), Bytes::from(body))
+        let call = OutgoingCall::post(format!("{}{PATH}", base.trim_end_matches('/')), Bytes::from(body))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .header(proof.0, proof.1)
             .timeout(self.timeout)

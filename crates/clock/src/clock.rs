@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dashmap::{DashMap, DashSet};
 use errand::Errand;
+use identity::Identity;
 use ledger::{Arm, ArmFilter, ArmKey, ArmState, Arms};
 use moka::sync::Cache;
 use parking_lot::Mutex;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vault::Signer;
 
-use crate::auth::InstanceCache;
 use crate::callback::Callback;
 use crate::cancelled_during_claim::CancelledDuringClaim;
 use crate::config::micros;
@@ -50,6 +50,7 @@ pub struct Parts {
     pub arms: Arc<dyn Arms>,
     pub signer: Signer,
     pub relay: Relay,
+    pub identity: Identity,
     pub errand: Errand,
     /// Public URL of the server as agents know it. It is the exact `iss` of every fire token.
     pub issuer: String,
@@ -78,7 +79,7 @@ pub(crate) struct Inner {
     pub socket: Arc<dyn FireTarget>,
     /// Registered targets of alarms, by name.
     pub targets: DashMap<&'static str, Arc<dyn FireTarget>>,
-    pub known: InstanceCache,
+    pub identity: Identity,
     pub pace: RateLimit,
     pub prewake: Prewake,
     /// Stamps of external schedulers that were used, kept for as long as they would be accepted.
@@ -93,7 +94,7 @@ pub(crate) struct Inner {
 
 impl Clock {
     pub fn new(parts: Parts) -> Result<Self, Fault> {
-        let Parts { config, arms, signer, relay, errand, issuer, timepiece } = parts;
+        let Parts { config, arms, signer, relay, identity, errand, issuer, timepiece } = parts;
         let limits = Limits {
             in_all: config.in_flight,
             per_instance: config.in_flight_per_agent,
@@ -116,7 +117,7 @@ impl Clock {
             callback: Arc::new(callback),
             socket: Arc::new(socket),
             targets: DashMap::new(),
-            known: InstanceCache::default(),
+            identity,
             pace: RateLimit::new(config.requests_per_second, config.requests_at_once),
             prewake: Prewake::default(),
             used_stamps: Cache::builder()

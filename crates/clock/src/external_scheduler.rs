@@ -123,7 +123,7 @@ impl Clock {
         };
         let heard = match &settled {
             Settled::Ended { fate, .. } if fate.is_taken() => Relayed::Over(match fate {
-                ledger::Fate::Gone => "gone",
+                ledger::ArmFate::Gone => "gone",
                 _ => "delivered",
             }),
             Settled::Postponed { attempt, .. }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Arm, Attempt, Fate, Settled, Successor};
+use ledger::{Arm, ArmFate, FireAttempt, Settled, Successor};
 use posthouse_time::Moment;
 use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Fired, Provision};
@@ -96,13 +96,13 @@ impl Clock {
 
     fn pass_over(&self, arm: &Arm, also: Vec<FireAt>, next: Option<FireAt>, then: Vec<FireAt>) -> Settled {
         let times = 1 + also.len();
-        let missed = metrics::Fate { fate: Fate::Missed.word() };
+        let missed = metrics::Fate { fate: ArmFate::Missed.word() };
         self.0.metrics.fires.get_or_create(&missed).inc_by(times as u64);
         tracing::warn!(instance.id = %arm.instance, job.id = %arm.job, times,
             "skipped due times that have passed, as the job's policy says");
         Settled::Ended {
-            fate: Fate::Missed,
-            attempt: Attempt { late_ms: self.late_ms(arm), ..Attempt::default() },
+            fate: ArmFate::Missed,
+            attempt: FireAttempt { late_ms: self.late_ms(arm), ..FireAttempt::default() },
             missed: also,
             successor: next.map(|next| self.successor(arm, next, then)),
         }
@@ -137,7 +137,7 @@ impl Clock {
                 }
                 Settled::Ended {
                     fate,
-                    attempt: Attempt { status: Some(*status), late_ms, ..Attempt::default() },
+                    attempt: FireAttempt { status: Some(*status), late_ms, ..FireAttempt::default() },
                     missed: Vec::new(),
                     successor: self.next_known(arm),
                 }
@@ -179,21 +179,24 @@ impl Clock {
             arm.poked || (outcome.is_asleep() && self.poke(arm, "asleep").await)
         };
         let unsure = matches!(outcome, FireOutcome::Unheard { nothing_was_sent: false, .. });
-        let attempt = Attempt { status, error: Some(error), late_ms, unsure };
+        let attempt = FireAttempt { status, error: Some(error), late_ms, unsure };
         match retry::next(&self.0.config, arm, asked, now) {
             Some((next_us, pause)) => Settled::Postponed { attempt, next_us, pause, poked },
             None => self.given_up(arm, attempt),
         }
     }
 
-    fn given_up(&self, arm: &Arm, attempt: Attempt) -> Settled {
+    fn given_up(&self, arm: &Arm, attempt: FireAttempt) -> Settled {
         self.0.metrics.dead.inc();
         tracing::error!(instance.id = %arm.instance, job.id = %arm.job, fire_at = %arm.fire_at,
             "a fire was given up after {} attempts", arm.attempts + 1);
         match self.next_known(arm) {
-            Some(successor) => {
-                Settled::Ended { fate: Fate::Dead, attempt, missed: Vec::new(), successor: Some(successor) }
-            }
+            Some(successor) => Settled::Ended {
+                fate: ArmFate::Dead,
+                attempt,
+                missed: Vec::new(),
+                successor: Some(successor),
+            },
             None => Settled::Dead { attempt },
         }
     }
@@ -201,7 +204,7 @@ impl Clock {
     /// Calls the wake URL of an agent that is not running, once per series of attempts. The answer does not
     /// matter, so the call runs in the background. Returns false if the agent has no wake URL.
     async fn poke(&self, arm: &Arm, occasion: &'static str) -> bool {
-        match self.0.relay.roster().instance(&arm.instance).await {
+        match self.0.identity.roster.records().instance(&arm.instance).await {
             Ok(Some(instance)) if instance.wake_url.is_some() => {
                 self.poke_soon(&arm.instance, occasion);
                 true
@@ -267,12 +270,12 @@ impl Clock {
     }
 }
 
-fn fate(fired: Fired) -> Fate {
+fn fate(fired: Fired) -> ArmFate {
     match fired {
-        Fired::Accepted => Fate::Delivered,
-        Fired::Gone => Fate::Gone,
-        Fired::Stopped => Fate::Dropped,
-        Fired::Duplicate => Fate::Duplicate,
-        Fired::Overlap => Fate::Overlap,
+        Fired::Accepted => ArmFate::Delivered,
+        Fired::Gone => ArmFate::Gone,
+        Fired::Stopped => ArmFate::Dropped,
+        Fired::Duplicate => ArmFate::Duplicate,
+        Fired::Overlap => ArmFate::Overlap,
     }
 }

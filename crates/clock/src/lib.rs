@@ -13,7 +13,6 @@
 
 mod alarm;
 mod arm;
-mod auth;
 mod callback;
 mod cancelled_during_claim;
 mod clock;
@@ -45,4 +44,4 @@ pub use operator::{ByHand, JobFilter, JobStanding};
 pub use routes::{routes, told};
 pub use target::{FireOutcome, FireTarget};
 /// Types in which the admin API shows the signing keys.
-pub use vault::{Algorithm, KeyStanding};
+pub use vault::{Algorithm, SigningKeyStatus};

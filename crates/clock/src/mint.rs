@@ -4,7 +4,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
 use ledger::Arm;
 use posthouse_time::Moment;
-use posthouse_wire::cron::{CRON_KEY, FireClaims, PURPOSE, Proof, Stamp, audience, cron_key_message};
+use posthouse_wire::cron::{CRON_KEY, FireClaims, FireProof, PURPOSE, Stamp, audience, cron_key_message};
 use vault::{Signer, random_hex};
 
 use crate::Fault;
@@ -20,12 +20,12 @@ pub(crate) fn proof(
     now: Moment,
 ) -> Result<(HeaderName, HeaderValue), Fault> {
     let (name, value) = match arm.proof {
-        Proof::PortalJwt => {
+        FireProof::PortalJwt => {
             let token = signer.sign(&claims(issuer, arm, now)?)?;
             // Stock agents compare `Bearer` case-sensitively.
             (AUTHORIZATION, format!("Bearer {}", token.expose()))
         }
-        Proof::PerJobKey => {
+        FireProof::PerJobKey => {
             let key = signer.cron_key(&arm.instance, &arm.job);
             let message = cron_key_message(&arm.job, &arm.fire_at);
             let stamp = Stamp::make(&key, now.seconds(), &message);

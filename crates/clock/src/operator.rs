@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::{Arm, ArmFilter, Attempt, FireLine};
+use ledger::{Arm, ArmFilter, FireAttempt, FireLine};
 use posthouse_wire::cron::FireAt;
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 
@@ -85,7 +85,7 @@ impl Clock {
             }
             FireOutcome::Unheard { why, .. } => (ByHand::Unheard { why: why.clone() }, None, Some(why)),
         };
-        let attempt = Attempt { status, error, ..Attempt::default() };
+        let attempt = FireAttempt { status, error, ..FireAttempt::default() };
         self.0.arms.note_fire(instance, job, &by_hand.fire_at, attempt, now).await?;
         Ok(answer)
     }

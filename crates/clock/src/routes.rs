@@ -1,5 +1,7 @@
 //! HTTP API of the clock: `/api/agent-cron/*`, and the public keys (JWKS) for its fire tokens.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
@@ -11,15 +13,15 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_kit::read_body;
+use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
-use posthouse_wire::cron::{BadField, Cancel, Listing, Provision};
+use posthouse_wire::cron::{ArmList, BadField, Cancel, Provision};
 use posthouse_wire::{InstanceId, JobId};
-use relay::RequestControl;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::arm::Answer;
-use crate::auth::BearerCheck;
 use crate::{Clock, Fault, external_scheduler};
 
 /// Largest request body, in bytes.
@@ -106,11 +108,11 @@ async fn redrive(State(clock): State<Clock>, request: Request) -> Response {
 async fn asked_about_job(clock: &Clock, request: Request) -> Result<(InstanceId, JobId), Response> {
     let (instance, body) = known_and_body(clock, request).await?;
     let Cancel { job } = Cancel::read(&body).map_err(|fault| malformed(&fault))?;
-    Ok((instance.id, job))
+    Ok((instance.id.clone(), job))
 }
 
 /// Authenticates the agent, then reads the body. Nothing of the body is read for an unknown caller.
-async fn known_and_body(clock: &Clock, request: Request) -> Result<(Instance, Bytes), Response> {
+async fn known_and_body(clock: &Clock, request: Request) -> Result<(Arc<Instance>, Bytes), Response> {
     let (head, body) = request.into_parts();
     let instance = admitted(clock, &head).await?;
     Ok((instance, taken(body).await?))
@@ -122,7 +124,7 @@ async fn list(State(clock): State<Clock>, head: Parts) -> Response {
         Err(refusal) => return refusal,
     };
     match clock.0.arms.listing(&instance.id, LISTED).await {
-        Ok(armed) => Json(Listing { armed }).into_response(),
+        Ok(armed) => Json(ArmList { armed }).into_response(),
         Err(fault) => unavailable(&fault.into()),
     }
 }
@@ -159,7 +161,7 @@ async fn history(
 /// Error of an attempt as its agent may see it. Whether a name has no address or only private ones would reveal the
 /// server's network, so both have the same text. The operator's history and the log tell them apart.
 fn for_the_tenant(error: &str) -> &str {
-    let private = errand::Fault::from(errand::Refusal::Address(std::net::Ipv4Addr::UNSPECIFIED.into()));
+    let private = errand::Fault::from(errand::UrlRefusal::Address(std::net::Ipv4Addr::UNSPECIFIED.into()));
     match error == errand::Fault::Unresolved.to_string() || error == private.to_string() {
         true => "the host has no public address",
         false => error,
@@ -205,50 +207,50 @@ async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
 
 /// Reads the whole body of a request.
 pub(crate) async fn taken(body: Body) -> Result<Bytes, Response> {
-    match axum::body::to_bytes(body, LARGEST).await {
-        Ok(body) => Ok(body),
-        Err(_) => {
-            Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB"))
-        }
-    }
+    read_body(body, LARGEST).await.map_err(|_| {
+        refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB")
+    })
 }
 
 /// Authenticates the calling agent and applies its limits. The request also counts as a sign of life.
-async fn admitted(clock: &Clock, head: &Parts) -> Result<Instance, Response> {
-    let instance = match clock.caller(&head.headers).await {
-        Ok(BearerCheck::Agent(instance)) => *instance,
-        Ok(BearerCheck::Nobody) => {
-            return Err(refused(
-                StatusCode::UNAUTHORIZED,
-                "invalid_token",
-                "the access token is missing or not valid",
-            ));
-        }
-        Ok(BearerCheck::NoAgent) => {
-            return Err(refused(
-                StatusCode::FORBIDDEN,
-                "invalid_client",
-                "this credential does not belong to an agent",
-            ));
-        }
-        Ok(BearerCheck::Disabled) => {
-            return Err(refused(StatusCode::FORBIDDEN, "instance_disabled", "this agent no longer exists"));
-        }
-        Err(fault) => return Err(unavailable(&fault)),
+async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response> {
+    let principal = match clock.0.identity.authenticator.cron_agent(&head.headers).await {
+        Ok(Authentication::Known(principal)) => principal,
+        Ok(Authentication::Refused(refusal)) => return Err(unauthenticated(refusal)),
+        Ok(Authentication::Barred) => return Err(unauthenticated(CredentialRefusal::Unknown)),
+        Err(fault) => return Err(unavailable(&fault.into())),
     };
-    let principal = format!("agent:{}", instance.id);
-    if let Err(full) = RequestControl::proven(&head.extensions, &principal, Some(&instance.tenant)) {
+    let Principal::Agent { agent, .. } = &principal else {
+        return Err(unauthenticated(CredentialRefusal::NotAnAgent));
+    };
+    if let Err(full) = principal.within_limits(&head.extensions) {
         return Err(later(
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &full.to_string()),
             5,
         ));
     }
-    if !clock.0.pace.admits(&instance.id, clock.0.timepiece.instant()) {
+    if !clock.0.pace.admits(&agent.id, clock.0.timepiece.instant()) {
         return Err(later(refused(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests"), 1));
     }
-    match clock.sign_of_life(&instance.id).await {
-        Ok(()) => Ok(instance),
+    match clock.sign_of_life(&agent.id).await {
+        Ok(()) => Ok(Arc::clone(agent)),
         Err(fault) => Err(unavailable(&fault)),
+    }
+}
+
+/// The answer to a caller without a valid credential of an agent (contract section 1.1).
+fn unauthenticated(refusal: CredentialRefusal) -> Response {
+    match refusal {
+        CredentialRefusal::Missing | CredentialRefusal::Unknown | CredentialRefusal::Expired => {
+            refused(StatusCode::UNAUTHORIZED, "invalid_token", "the access token is missing or not valid")
+        }
+        // A stock agent that gets this answer stops asking.
+        CredentialRefusal::NotAnAgent => {
+            refused(StatusCode::FORBIDDEN, "invalid_client", "this credential does not belong to an agent")
+        }
+        CredentialRefusal::AgentRemoved => {
+            refused(StatusCode::FORBIDDEN, "instance_disabled", "this agent no longer exists")
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use ledger::{AccessRule, Decision, Identity, Pairing, Subject};
+use ledger::{AccessRule, BotRef, Decision, Pairing, Subject};
 use posthouse_wire::{BotId, Platform, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::About;
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -74,13 +74,13 @@ fn shown_pairing(pairing: Pairing) -> ShownAccess {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAccess>>, Problem> {
+) -> Result<Json<Items<ShownAccess>>, AdminProblem> {
     let on = match (which.platform, which.bot) {
         (Some(platform), Some(bot)) => Some(console.closable(platform.as_str(), bot.as_str()).await?),
         (None, None) => None,
-        _ => return Err(Problem::malformed("`platform` and `bot` must be given together")),
+        _ => return Err(AdminProblem::malformed("`platform` and `bot` must be given together")),
     };
-    let access = console.edge.access();
+    let access = console.identity.gate.access();
     let mut all: Vec<ShownAccess> =
         access.pairings(on.as_ref()).await?.into_iter().map(shown_pairing).collect();
     all.extend(access.rules(on.as_ref()).await?.into_iter().map(shown_rule));
@@ -112,31 +112,31 @@ pub(crate) async fn decide(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
     JsonBody(new): JsonBody<NewDecision>,
-) -> Result<(Extension<About>, Json<ShownAccess>), Problem> {
+) -> Result<(Extension<About>, Json<ShownAccess>), AdminProblem> {
     let on = console.closable(&platform, &bot).await?;
     let decision = match new.decision {
         Verb::Allow => Decision::Allowed,
         Verb::Deny => Decision::Denied,
     };
-    let access = console.edge.access();
+    let access = console.identity.gate.access();
     let rule = match (new.code, new.subject) {
         (Some(code), None) => access.decide_by_code(&on, &code, decision).await?.ok_or_else(|| {
             let detail =
                 format!("{platform}:{bot} has no pending pairing code `{code}`: codes expire after an hour");
-            Problem::absent("no_such_code", detail)
+            AdminProblem::absent("no_such_code", detail)
         })?,
         (None, Some(subject)) => {
             let subject = read_subject(&subject)?;
             if !access.decide(&on, &subject, decision).await? {
-                return Err(Problem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")));
+                return Err(AdminProblem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")));
             }
             let rules = access.rules(Some(&on)).await?;
             let made = rules.into_iter().find(|rule| rule.subject == subject);
             made.ok_or_else(|| {
-                Problem::conflict("changed", "the decision was changed at the same time: try again")
+                AdminProblem::conflict("changed", "the decision was changed at the same time: try again")
             })?
         }
-        _ => return Err(Problem::malformed("give either `code` or `subject`")),
+        _ => return Err(AdminProblem::malformed("give either `code` or `subject`")),
     };
     let about = About::new(format!("{} {} on {platform}:{bot}", decision.as_str(), rule.subject));
     Ok((Extension(about), Json(shown_rule(rule))))
@@ -160,32 +160,32 @@ pub(crate) async fn remove(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
     QueryParams(one): QueryParams<OneSubject>,
-) -> Result<Json<Forgotten>, Problem> {
+) -> Result<Json<Forgotten>, AdminProblem> {
     let on = console.closable(&platform, &bot).await?;
     let subject = read_subject(&one.subject)?;
-    if !console.edge.access().forget(&on, &subject).await? {
+    if !console.identity.gate.access().forget(&on, &subject).await? {
         let detail = format!("there is no decision and no request of {subject} for {platform}:{bot}");
-        return Err(Problem::absent("no_such_subject", detail));
+        return Err(AdminProblem::absent("no_such_subject", detail));
     }
     Ok(Json(Forgotten { platform: on.platform, bot: on.bot, subject: subject.to_string() }))
 }
 
-fn read_subject(text: &str) -> Result<Subject, Problem> {
+fn read_subject(text: &str) -> Result<Subject, AdminProblem> {
     text.parse().map_err(|()| {
         let detail = format!("`{text}` is not a subject: use user:ID, chat:ID or group:ID");
-        Problem::unfit("bad_subject", detail)
+        AdminProblem::unfit("bad_subject", detail)
     })
 }
 
 impl Parts {
     /// A bot whose senders the operator admits.
-    async fn closable(&self, platform: &str, bot: &str) -> Result<Identity, Problem> {
+    async fn closable(&self, platform: &str, bot: &str) -> Result<BotRef, AdminProblem> {
         let record = self.bot(platform, bot).await?;
         if self.is_built_in(&record.platform) {
             let detail =
                 format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
-            return Err(Problem::conflict("built_in", detail));
+            return Err(AdminProblem::conflict("built_in", detail));
         }
-        Ok(Identity { platform: record.platform, bot: record.id })
+        Ok(BotRef { platform: record.platform, bot: record.id })
     }
 }

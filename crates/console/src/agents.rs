@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::{Generation, HoldBack, Identity, Instance, Tenant, Unread};
+use identity::{Enrolment, NotEnrolled};
+use ledger::{BotRef, Generation, HoldBack, Instance, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
-use relay::{Enrolment, NotEnrolled};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::agents::connections::ShownConnection;
@@ -18,7 +18,7 @@ use crate::agents::credentials::Credential;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 /// The tenant of a name. Not needed with an id, nor if only one agent has the name.
@@ -75,26 +75,26 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    fn hold_back(&self) -> Result<Option<HoldBack>, Problem> {
+    fn hold_back(&self) -> Result<Option<HoldBack>, AdminProblem> {
         let Some(text) = &self.hold_back else { return Ok(None) };
         text.parse().map(Some).map_err(|()| {
-            Problem::unfit(
+            AdminProblem::unfit(
                 "bad_hold_back",
                 format!("`{text}` is not a value of hold_back: use on, off or drain"),
             )
         })
     }
 
-    fn generation(&self) -> Result<Option<Generation>, Problem> {
+    fn generation(&self) -> Result<Option<Generation>, AdminProblem> {
         match (&self.generation, &self.gateway_id) {
             (None, None) => Ok(None),
             (None, Some(_)) => {
                 let detail = "gateway_id needs generation".to_owned();
-                Err(Problem::unfit("bad_generation", detail))
+                Err(AdminProblem::unfit("bad_generation", detail))
             }
             (Some(text), _) => text.parse().map(Some).map_err(|()| {
                 let detail = format!("`{text}` is not a generation: use auto, 0.19 or newer");
-                Problem::unfit("bad_generation", detail)
+                AdminProblem::unfit("bad_generation", detail)
             }),
         }
     }
@@ -142,9 +142,9 @@ impl Parts {
         &self,
         name_or_id: &str,
         tenant: Option<&str>,
-    ) -> Result<(Tenant, Instance), Problem> {
-        let roster = self.relay.roster();
-        let absent = || Problem::absent("no_such_agent", format!("there is no agent `{name_or_id}`"));
+    ) -> Result<(Tenant, Instance), AdminProblem> {
+        let roster = self.identity.roster.records();
+        let absent = || AdminProblem::absent("no_such_agent", format!("there is no agent `{name_or_id}`"));
         let tenant = match tenant {
             Some(tenant) => Some(self.tenant(tenant).await?),
             None => None,
@@ -158,7 +158,7 @@ impl Parts {
             named.retain(|instance| instance.name == name_or_id);
             if named.len() > 1 {
                 let detail = format!("several tenants have an agent `{name_or_id}`: name the tenant");
-                return Err(Problem::conflict("ambiguous", detail));
+                return Err(AdminProblem::conflict("ambiguous", detail));
             }
             named.pop()
         };
@@ -172,8 +172,8 @@ impl Parts {
     }
 
     /// The bots whose routes lead to this agent, without the built-in ones.
-    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<Identity>, Problem> {
-        let mut bots = self.relay.roster().identities(of).await?;
+    pub(crate) async fn real_bots(&self, of: &InstanceId) -> Result<Vec<BotRef>, AdminProblem> {
+        let mut bots = self.identity.roster.records().identities(of).await?;
         bots.retain(|identity| !self.is_built_in(&identity.platform));
         Ok(bots)
     }
@@ -183,12 +183,12 @@ impl Parts {
         tenant: String,
         instance: Instance,
         unread: Unread,
-    ) -> Result<ShownAgent, Problem> {
+    ) -> Result<ShownAgent, AdminProblem> {
         let presence = self.relay.presence(&instance.id);
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
         let cron = self.cron(&instance);
-        let cursor = self.relay.roster().stream_cursor(&instance.id).await?;
+        let cursor = self.identity.roster.records().stream_cursor(&instance.id).await?;
         Ok(ShownAgent {
             cron,
             stream_cursor: cursor.unwrap_or_else(|| relay::STOCK_CURSOR.to_owned()),
@@ -205,13 +205,13 @@ impl Parts {
             unread_bytes: unread.bytes,
             bots: bots
                 .into_iter()
-                .map(|Identity { platform, bot }| ShownIdentity { platform, id: bot })
+                .map(|BotRef { platform, bot }| ShownIdentity { platform, id: bot })
                 .collect(),
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
-            hold_back: self.relay.roster().hold_back(&instance.id).await?.as_str(),
+            hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -219,27 +219,27 @@ impl Parts {
 }
 
 /// `PLATFORM:ID`.
-pub(crate) fn identity(text: &str) -> Result<Identity, Problem> {
+pub(crate) fn identity(text: &str) -> Result<BotRef, AdminProblem> {
     match text.split_once(':') {
         Some((platform, bot)) if !platform.is_empty() && !bot.is_empty() => {
-            Ok(Identity { platform: platform.into(), bot: bot.into() })
+            Ok(BotRef { platform: platform.into(), bot: bot.into() })
         }
-        _ => Err(Problem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
+        _ => Err(AdminProblem::unfit("bad_bot", format!("`{text}` is not a bot: use PLATFORM:ID"))),
     }
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAgent>>, Problem> {
-    let roster = console.relay.roster();
+) -> Result<Json<Items<ShownAgent>>, AdminProblem> {
+    let roster = console.identity.roster.records();
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let instances = roster.instances(only.as_ref()).await?;
     // Names contain no slash, so keys are unique.
     let key = |instance: &Instance| format!("{}/{}", name_of(&instance.tenant), instance.name);
     let page = Items::page(instances, key, which.after.as_deref(), which.limit);
-    let unread: HashMap<InstanceId, Unread> = console.relay.inbox().backlogs().await?.into_iter().collect();
+    let unread: HashMap<InstanceId, Unread> = console.inbox.backlogs().await?.into_iter().collect();
     let mut items = Vec::with_capacity(page.items.len());
     for instance in page.items {
         let unread = unread.get(&instance.id).copied().unwrap_or_default();
@@ -251,11 +251,11 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewAgent>,
-) -> Result<Made<Credential>, Problem> {
+) -> Result<Made<Credential>, AdminProblem> {
     let bots = new.bots.iter().map(|bot| identity(bot)).collect::<Result<Vec<_>, _>>()?;
     if let Some(own) = bots.iter().find(|bot| console.is_built_in(&bot.platform)) {
         let detail = format!("every agent already has its own bot on platform `{}`", own.platform);
-        return Err(Problem::unfit("bad_bot", detail));
+        return Err(AdminProblem::unfit("bad_bot", detail));
     }
     let wanted = Enrolment {
         tenant: new.tenant,
@@ -266,7 +266,7 @@ pub(crate) async fn create(
         built_in: console.built_in.clone(),
         with_http_credentials: true,
     };
-    let enrolled = console.relay.enrol(wanted).await?.map_err(not_enrolled)?;
+    let enrolled = console.identity.accounts.enrol(wanted).await?.map_err(not_enrolled)?;
     let credential = Credential::new(
         &console,
         &enrolled.tenant,
@@ -282,15 +282,15 @@ pub(crate) async fn create(
     Ok(made(format!("{}/{}", enrolled.tenant.name, enrolled.instance.name), credential))
 }
 
-fn not_enrolled(refusal: NotEnrolled) -> Problem {
+fn not_enrolled(refusal: NotEnrolled) -> AdminProblem {
     let detail = refusal.to_string();
     match refusal {
-        NotEnrolled::BadName(_) => Problem::unfit("bad_name", detail),
-        NotEnrolled::NoTenant(_) => Problem::absent("no_such_tenant", detail),
-        NotEnrolled::Taken { .. } => Problem::conflict("taken", detail),
-        NotEnrolled::BadWakeUrl(_) => Problem::unfit("bad_wake_url", detail),
-        NotEnrolled::BadCallbackUrl(_) => Problem::unfit("bad_callback_url", detail),
-        NotEnrolled::BadBot(..) => Problem::unfit("bad_bot", detail),
+        NotEnrolled::BadName(_) => AdminProblem::unfit("bad_name", detail),
+        NotEnrolled::NoTenant(_) => AdminProblem::absent("no_such_tenant", detail),
+        NotEnrolled::Taken { .. } => AdminProblem::conflict("taken", detail),
+        NotEnrolled::BadWakeUrl(_) => AdminProblem::unfit("bad_wake_url", detail),
+        NotEnrolled::BadCallbackUrl(_) => AdminProblem::unfit("bad_callback_url", detail),
+        NotEnrolled::BadBot(..) => AdminProblem::unfit("bad_bot", detail),
     }
 }
 
@@ -298,9 +298,9 @@ pub(crate) async fn show(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-) -> Result<Json<ShownAgent>, Problem> {
+) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
-    let unread = console.relay.inbox().size(&instance.id).await?;
+    let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }
 
@@ -309,13 +309,21 @@ pub(crate) async fn change(
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
     JsonBody(change): JsonBody<Change>,
-) -> Result<Json<ShownAgent>, Problem> {
+) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {
-        (console.wake_url)(url).map_err(|why| Problem::unfit("bad_wake_url", why))?;
+        console
+            .identity
+            .accounts
+            .check_wake_url(url)
+            .map_err(|why| AdminProblem::unfit("bad_wake_url", why))?;
     }
     if let Some(Some(url)) = &change.callback_url {
-        console.relay.check_callback(url).map_err(|why| Problem::unfit("bad_callback_url", why))?;
+        console
+            .identity
+            .accounts
+            .check_callback(url)
+            .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
     if let Some(hold_back) = hold_back {
@@ -323,28 +331,28 @@ pub(crate) async fn change(
     }
     if let Some(generation) = generation {
         let gateway = change.gateway_id.as_ref();
-        if !console.relay.roster().pin_generation(&instance.id, gateway, generation).await? {
+        if !console.identity.roster.records().pin_generation(&instance.id, gateway, generation).await? {
             let detail = format!("agent `{}` has no such gateway credential", instance.name);
-            return Err(Problem::absent("no_such_gateway", detail));
+            return Err(AdminProblem::absent("no_such_gateway", detail));
         }
         if gateway.is_none() {
             instance.generation = generation;
         }
     }
     if let Some(wake_url) = change.wake_url {
-        console.relay.roster().set_wake_url(&instance.id, wake_url.as_deref()).await?;
-        console.relay.tenant_changed(&tenant.id);
+        console.identity.roster.records().set_wake_url(&instance.id, wake_url.as_deref()).await?;
+        console.identity.roster.agent_changed(&instance.id);
         instance.wake_url = wake_url;
     }
     if let Some(callback_url) = change.callback_url {
-        console.relay.roster().set_callback_url(&instance.id, callback_url.as_deref()).await?;
-        console.relay.tenant_changed(&tenant.id);
+        console.identity.roster.records().set_callback_url(&instance.id, callback_url.as_deref()).await?;
+        console.identity.roster.agent_changed(&instance.id);
         instance.callback_url = callback_url;
     }
     if let Some(cursor) = change.stream_cursor {
-        console.relay.roster().set_stream_cursor(&instance.id, cursor.as_deref()).await?;
+        console.identity.roster.records().set_stream_cursor(&instance.id, cursor.as_deref()).await?;
     }
-    let unread = console.relay.inbox().size(&instance.id).await?;
+    let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }
 
@@ -359,8 +367,8 @@ pub(crate) async fn remove(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-) -> Result<Json<RemovedAgent>, Problem> {
+) -> Result<Json<RemovedAgent>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
-    console.relay.remove_agent(&instance.id).await?;
+    console.identity.accounts.remove_agent(&instance.id).await?;
     Ok(Json(RemovedAgent { tenant: tenant.name, name: instance.name, instance_id: instance.id }))
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 /// The longest address of an alias, in bytes.
@@ -50,7 +50,7 @@ pub(crate) struct RemovedAlias {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownAlias>>, Problem> {
+) -> Result<Json<Items<ShownAlias>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let aliases = console.post.connectors().records().aliases(only.as_ref()).await?;
     let shown = aliases.into_iter().map(|alias| ShownAlias {
@@ -66,21 +66,21 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewAlias>,
-) -> Result<Made<ShownAlias>, Problem> {
+) -> Result<Made<ShownAlias>, AdminProblem> {
     let NewAlias { name, agent, .. } = new;
     let tenant = console.tenant(&new.tenant).await?;
     // A name that looks like an id would be read as one.
     if !is_name(&name) || name.starts_with("inst_") {
         let detail = format!("`{name}` is not a valid name: letters, digits, `.`, `_` and `-`, at most 64");
-        return Err(Problem::unfit("bad_name", detail));
+        return Err(AdminProblem::unfit("bad_name", detail));
     }
     if agent.is_empty() || agent.len() > LONGEST {
         let detail = format!("the agent of an alias must have 1 to {LONGEST} bytes");
-        return Err(Problem::unfit("bad_agent", detail));
+        return Err(AdminProblem::unfit("bad_agent", detail));
     }
-    if console.relay.roster().instance_named(&tenant.id, &name).await?.is_some() {
+    if console.identity.roster.records().instance_named(&tenant.id, &name).await?.is_some() {
         let detail = format!("tenant `{}` has an agent `{name}`: choose another alias", tenant.name);
-        return Err(Problem::conflict("taken", detail));
+        return Err(AdminProblem::conflict("taken", detail));
     }
     let alias = Alias { tenant: tenant.id.clone(), name: name.clone(), agent: agent.clone() };
     match console.post.connectors().records().create_alias(alias).await? {
@@ -91,16 +91,16 @@ pub(crate) async fn create(
         }
         Created::Taken => {
             let detail = format!("tenant `{}` already has an alias `{name}`", tenant.name);
-            Err(Problem::conflict("taken", detail))
+            Err(AdminProblem::conflict("taken", detail))
         }
-        Created::Unfit(why) => Err(Problem::unfit("bad_alias", why)),
+        Created::Unfit(why) => Err(AdminProblem::unfit("bad_alias", why)),
     }
 }
 
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
-) -> Result<Json<RemovedAlias>, Problem> {
+) -> Result<Json<RemovedAlias>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     match console.post.connectors().records().remove_alias(&tenant.id, &name).await? {
         Removed::Gone => {
@@ -109,7 +109,7 @@ pub(crate) async fn remove(
         }
         Removed::Absent | Removed::InUse => {
             let detail = format!("tenant `{}` has no alias `{name}`", tenant.name);
-            Err(Problem::absent("no_such_alias", detail))
+            Err(AdminProblem::absent("no_such_alias", detail))
         }
     }
 }

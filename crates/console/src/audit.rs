@@ -5,12 +5,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::{Method, StatusCode};
+use http_kit::ClientAddress;
 use ledger::Deed;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::QueryParams;
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 /// Default number of entries per page.
@@ -56,7 +57,7 @@ pub(crate) struct ShownDeed {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownDeed>>, Problem> {
+) -> Result<Json<Items<ShownDeed>>, AdminProblem> {
     let limit = which.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE) as usize;
     let mut deeds = console.audit.deeds(which.after, limit as u32 + 1).await?;
     let more = deeds.len() > limit;
@@ -79,7 +80,7 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
     }
     let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let operation = format!("{} {asked}", request.method());
-    let caller = request.extensions().get::<relay::Caller>().map(|relay::Caller(address)| *address);
+    let caller = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     // In a separate task, so that the change is recorded even if the operator disconnects.
     let done = tokio::spawn(async move {
         let answer = next.run(request).await;
@@ -89,7 +90,7 @@ pub(crate) async fn note(State(console): State<Console>, request: Request, next:
         match console.audit.note(deed).await {
             Ok(()) => answer,
             // If it cannot be recorded, the answer, which may contain a secret, is not sent.
-            Err(fault) => Problem::from(fault).into_response(),
+            Err(fault) => AdminProblem::from(fault).into_response(),
         }
     });
     done.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())

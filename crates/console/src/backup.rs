@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use crate::extract::JsonBody;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 #[derive(Deserialize)]
@@ -24,14 +24,14 @@ pub(crate) struct Written {
 pub(crate) async fn write(
     State(console): State<Console>,
     JsonBody(to): JsonBody<Where>,
-) -> Result<Json<Written>, Problem> {
+) -> Result<Json<Written>, AdminProblem> {
     // A relative path would refer to the directory of the server, not of the operator.
     if !to.path.is_absolute() {
-        return Err(Problem::unfit("bad_path", "the path must be absolute"));
+        return Err(AdminProblem::unfit("bad_path", "the path must be absolute"));
     }
     if to.path.exists() {
-        return Err(Problem::conflict("exists", format!("{} already exists", to.path.display())));
+        return Err(AdminProblem::conflict("exists", format!("{} already exists", to.path.display())));
     }
-    (console.backup)(to.path.clone()).await.map_err(|why| Problem::unfit("not_written", why))?;
+    (console.backup)(to.path.clone()).await.map_err(|why| AdminProblem::unfit("not_written", why))?;
     Ok(Json(Written { path: to.path }))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use edge::{BotDraft, NotKept};
-use ledger::{Bot, Discriminator, Identity, PrincipalPolicy, Removed, Route};
+use ledger::{Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::audit::{About, Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -84,8 +84,8 @@ pub(crate) struct ShownBot {
 }
 
 impl Parts {
-    async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, Problem> {
-        let identity = Identity { platform: record.platform, bot: record.id };
+    async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, AdminProblem> {
+        let identity = BotRef { platform: record.platform, bot: record.id };
         let open = self.edge.bots().find(&identity).await?;
         let mut secrets: Vec<String> =
             open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
@@ -112,24 +112,24 @@ impl Parts {
         })
     }
 
-    pub(crate) async fn bot(&self, platform: &str, bot: &str) -> Result<Bot, Problem> {
-        let found = self.relay.roster().bot(&platform.into(), &bot.into()).await?;
-        found.ok_or_else(|| Problem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")))
+    pub(crate) async fn bot(&self, platform: &str, bot: &str) -> Result<Bot, AdminProblem> {
+        let found = self.identity.roster.records().bot(&platform.into(), &bot.into()).await?;
+        found.ok_or_else(|| AdminProblem::absent("no_such_bot", format!("there is no bot {platform}:{bot}")))
     }
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownBot>>, Problem> {
-    let mut bots = console.relay.roster().bots().await?;
+) -> Result<Json<Items<ShownBot>>, AdminProblem> {
+    let mut bots = console.identity.roster.records().bots().await?;
     bots.retain(|bot| match &which.platform {
         Some(platform) => bot.platform == *platform,
         None => !console.is_built_in(&bot.platform),
     });
     let key = |bot: &Bot| format!("{}:{}", bot.platform, bot.id);
     let page = Items::page(bots, key, which.after.as_deref(), which.limit);
-    let routes = console.relay.roster().routes().await?;
+    let routes = console.identity.roster.records().routes().await?;
     let mut items = Vec::with_capacity(page.items.len());
     for bot in page.items {
         items.push(console.shown_bot(bot, &routes).await?);
@@ -155,7 +155,7 @@ struct ShownNeed {
 pub(crate) async fn platform(
     State(console): State<Console>,
     Path(platform): Path<String>,
-) -> Result<Json<ShownPlatform>, Problem> {
+) -> Result<Json<ShownPlatform>, AdminProblem> {
     let Some(known) = console.edge.platform(&platform) else {
         return Err(not_kept(NotKept::UnknownPlatform(platform)));
     };
@@ -168,7 +168,7 @@ pub(crate) async fn platform(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewBot>,
-) -> Result<Made<ShownBot>, Problem> {
+) -> Result<Made<ShownBot>, AdminProblem> {
     let draft = drafted(&console, new)?;
     let kept = console.edge.keep_bot(draft).await?.map_err(not_kept)?;
     let record = console.bot(kept.platform.as_str(), kept.id.as_str()).await?;
@@ -176,9 +176,9 @@ pub(crate) async fn create(
     Ok(made(about, console.shown_bot(record, &[]).await?))
 }
 
-fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {
+fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, AdminProblem> {
     let mut settings = new.settings;
-    let mut draft = edge::Bot {
+    let mut draft = edge::OpenedBot {
         platform: new.platform.as_str().into(),
         id: "".into(),
         shared: new.shared,
@@ -189,7 +189,7 @@ fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {
     {
         let Some(value) = value else { continue };
         if settings.insert(name.to_owned(), value.into()).is_some_and(|other| other != value) {
-            return Err(Problem::unfit(
+            return Err(AdminProblem::unfit(
                 "contradiction",
                 format!("settings.{name} contradicts the field {name}"),
             ));
@@ -202,7 +202,7 @@ fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {
             .is_none_or(|platform| platform.needs().iter().any(|need| need.name == name));
         if !known {
             let detail = format!("a bot of platform `{}` has no secret `{name}`", new.platform);
-            return Err(Problem::unfit("unknown_secret", detail));
+            return Err(AdminProblem::unfit("unknown_secret", detail));
         }
         draft.credentials.insert(name, secret.clone());
     }
@@ -216,23 +216,23 @@ fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, Problem> {
     })
 }
 
-fn not_kept(refusal: NotKept) -> Problem {
+fn not_kept(refusal: NotKept) -> AdminProblem {
     let detail = refusal.to_string();
     match refusal {
-        NotKept::UnknownPlatform(_) => Problem::unfit("unknown_platform", detail),
-        NotKept::BadId(_) => Problem::unfit("bad_id", detail),
-        NotKept::Missing(_) => Problem::unfit("missing_secret", detail),
-        NotKept::Refused(_) => Problem::unfit("platform_refused", detail),
-        NotKept::Taken(..) => Problem::conflict("taken", detail),
+        NotKept::UnknownPlatform(_) => AdminProblem::unfit("unknown_platform", detail),
+        NotKept::BadId(_) => AdminProblem::unfit("bad_id", detail),
+        NotKept::Missing(_) => AdminProblem::unfit("missing_secret", detail),
+        NotKept::Refused(_) => AdminProblem::unfit("platform_refused", detail),
+        NotKept::Taken(..) => AdminProblem::conflict("taken", detail),
     }
 }
 
 pub(crate) async fn show(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
-) -> Result<Json<ShownBot>, Problem> {
+) -> Result<Json<ShownBot>, AdminProblem> {
     let record = console.bot(&platform, &bot).await?;
-    let routes = console.relay.roster().routes().await?;
+    let routes = console.identity.roster.records().routes().await?;
     Ok(Json(console.shown_bot(record, &routes).await?))
 }
 
@@ -247,16 +247,16 @@ pub(crate) async fn change(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
     JsonBody(change): JsonBody<BotChange>,
-) -> Result<(Extension<About>, Json<ShownBot>), Problem> {
+) -> Result<(Extension<About>, Json<ShownBot>), AdminProblem> {
     let record = console.bot(&platform, &bot).await?;
     if console.is_built_in(&record.platform) {
         let detail = format!("platform `{platform}` admits senders by invitation: use `posthouse invite`");
-        return Err(Problem::conflict("built_in", detail));
+        return Err(AdminProblem::conflict("built_in", detail));
     }
-    let identity = Identity { platform: record.platform, bot: record.id };
-    console.edge.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
+    let identity = BotRef { platform: record.platform, bot: record.id };
+    console.identity.gate.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
     let record = console.bot(&platform, &bot).await?;
-    let routes = console.relay.roster().routes().await?;
+    let routes = console.identity.roster.records().routes().await?;
     let state = if change.open { "open to all" } else { "closed to unknown senders" };
     let about = About::new(format!("{platform}:{bot} is {state}"));
     Ok((Extension(about), Json(console.shown_bot(record, &routes).await?)))
@@ -271,17 +271,17 @@ pub(crate) struct RemovedBot {
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
-) -> Result<Json<RemovedBot>, Problem> {
+) -> Result<Json<RemovedBot>, AdminProblem> {
     let record = console.bot(&platform, &bot).await?;
     if console.is_built_in(&record.platform) {
         let detail = format!("bots of platform `{platform}` are removed with their agents");
-        return Err(Problem::conflict("built_in", detail));
+        return Err(AdminProblem::conflict("built_in", detail));
     }
-    let identity = Identity { platform: record.platform, bot: record.id };
+    let identity = BotRef { platform: record.platform, bot: record.id };
     match console.edge.release_bot(&identity).await? {
         Removed::Gone | Removed::Absent => {
             Ok(Json(RemovedBot { platform: identity.platform, id: identity.bot }))
         }
-        Removed::InUse => Err(Problem::conflict("in_use", format!("bot {platform}:{bot} is in use"))),
+        Removed::InUse => Err(AdminProblem::conflict("in_use", format!("bot {platform}:{bot} is in use"))),
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -77,22 +77,21 @@ pub(crate) struct Ended {
     id: String,
 }
 
-fn absent(id: &str) -> Problem {
-    Problem::absent("no_such_client", format!("there is no client and no login `{id}`"))
+fn absent(id: &str) -> AdminProblem {
+    AdminProblem::absent("no_such_client", format!("there is no client and no login `{id}`"))
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownClient>>, Problem> {
+) -> Result<Json<Items<ShownClient>>, AdminProblem> {
     let only = match &which.tenant {
         Some(name) => Some(console.tenant(name).await?.id),
         None => None,
     };
     let names = Names::read(&console, only.as_ref()).await?;
-    let fault = relay::Fault::from;
-    let clients = console.relay.keyring().clients(only.as_ref()).await.map_err(fault)?;
-    let logins = console.relay.keyring().logins(only.as_ref()).await.map_err(fault)?;
+    let clients = console.identity.accounts.clients(only.as_ref()).await?;
+    let logins = console.identity.accounts.logins(only.as_ref()).await?;
     let told = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
     let clients = clients.into_iter().map(|client| ShownClient {
         id: client.client.to_string(),
@@ -127,7 +126,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewClient>,
-) -> Result<Made<Handed>, Problem> {
+) -> Result<Made<Handed>, AdminProblem> {
     let (tenant, instance) = match &new.agent {
         Some(agent) => {
             let (tenant, instance) = console.agent(agent, Some(&new.tenant)).await?;
@@ -138,7 +137,7 @@ pub(crate) async fn create(
     let what = match (&instance, new.login) {
         (Some(instance), true) => console.login(instance).await?,
         (None, true) => {
-            return Err(Problem::unfit("no_agent", "a login belongs to an agent: name the agent"));
+            return Err(AdminProblem::unfit("no_agent", "a login belongs to an agent: name the agent"));
         }
         (Some(instance), false) => console.client(Owner::Instance(instance.id.clone())).await?,
         (None, false) => console.client(Owner::Tenant(tenant.id.clone())).await?,
@@ -155,25 +154,25 @@ pub(crate) async fn create(
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(id): Path<String>,
-) -> Result<Json<Ended>, Problem> {
+) -> Result<Json<Ended>, AdminProblem> {
     let known = match id.starts_with("log_") {
-        true => console.relay.log_out(&id.as_str().into()).await?,
-        false => console.relay.revoke_client(&id.as_str().into()).await?,
+        true => console.identity.accounts.log_out(&id.as_str().into()).await?,
+        false => console.identity.accounts.revoke_client(&id.as_str().into()).await?,
     };
     if known { Ok(Json(Ended { id })) } else { Err(absent(&id)) }
 }
 
 impl Parts {
-    async fn client(&self, owner: Owner) -> Result<What, Problem> {
-        let made = self.relay.create_client(&owner).await?;
+    async fn client(&self, owner: Owner) -> Result<What, AdminProblem> {
+        let made = self.identity.accounts.create_client(&owner).await?;
         // It can have been removed since it was looked up.
         let (client_id, secret) = made.ok_or_else(|| absent(owner.client().as_str()))?;
         let token_url = format!("{}/oauth/token", self.public_url);
         Ok(What::Client { client_id, client_secret: secret.expose().to_owned(), token_url })
     }
 
-    async fn login(&self, instance: &Instance) -> Result<What, Problem> {
-        let login = self.relay.log_in(&instance.id).await?;
+    async fn login(&self, instance: &Instance) -> Result<What, AdminProblem> {
+        let login = self.identity.accounts.log_in(&instance.id).await?;
         let login = login.ok_or_else(|| absent(instance.id.as_str()))?;
         Ok(What::Login {
             auth: self.auth(&login),
@@ -191,8 +190,8 @@ struct Names {
 }
 
 impl Names {
-    async fn read(console: &Parts, only: Option<&TenantId>) -> Result<Self, Problem> {
-        let roster = console.relay.roster();
+    async fn read(console: &Parts, only: Option<&TenantId>) -> Result<Self, AdminProblem> {
+        let roster = console.identity.roster.records();
         let tenants = roster.tenants().await?;
         let instances = roster.instances(only).await?;
         Ok(Self {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -87,7 +87,7 @@ impl Parts {
         &self,
         tenant: &str,
         name: &str,
-    ) -> Result<(Tenant, ConnectorRecord), Problem> {
+    ) -> Result<(Tenant, ConnectorRecord), AdminProblem> {
         let tenant = self.tenant(tenant).await?;
         let found = self.post.connectors().records().connector(&tenant.id, name).await?;
         let record = found.ok_or_else(|| absent(&tenant.name, name))?;
@@ -99,7 +99,7 @@ impl Parts {
         tenant: String,
         record: ConnectorRecord,
         ConnectorHealth { healthy, why, capabilities, .. }: ConnectorHealth,
-    ) -> Result<ShownConnector, Problem> {
+    ) -> Result<ShownConnector, AdminProblem> {
         let has = self.post.connectors().secrets_of(&record.id).await?;
         Ok(ShownConnector {
             tenant,
@@ -117,7 +117,7 @@ impl Parts {
         })
     }
 
-    async fn checked(&self, tenant: &Tenant, name: &str) -> Result<ConnectorHealth, Problem> {
+    async fn checked(&self, tenant: &Tenant, name: &str) -> Result<ConnectorHealth, AdminProblem> {
         self.post.connectors().check(&tenant.id, name).await.map_err(|refused| match refused {
             Refused::Absent => absent(&tenant.name, name),
             refused => refused.into(),
@@ -125,18 +125,18 @@ impl Parts {
     }
 }
 
-fn absent(tenant: &str, name: &str) -> Problem {
-    Problem::absent("no_such_connector", format!("tenant `{tenant}` has no connector `{name}`"))
+fn absent(tenant: &str, name: &str) -> AdminProblem {
+    AdminProblem::absent("no_such_connector", format!("tenant `{tenant}` has no connector `{name}`"))
 }
 
-fn unmade(why: Unmade) -> Problem {
+fn unmade(why: Unmade) -> AdminProblem {
     let detail = why.to_string();
     match why {
-        Unmade::Malformed { .. } => Problem::unfit("bad_connector", detail),
-        Unmade::Taken => Problem::conflict("taken", "the tenant already has a connector of that name"),
-        Unmade::NotAllowed(_) => Problem::unfit("not_allowed", detail),
+        Unmade::Malformed { .. } => AdminProblem::unfit("bad_connector", detail),
+        Unmade::Taken => AdminProblem::conflict("taken", "the tenant already has a connector of that name"),
+        Unmade::NotAllowed(_) => AdminProblem::unfit("not_allowed", detail),
         Unmade::Unhealthy(_) => {
-            Problem::unfit("unhealthy", format!("{detail}; not created; use force to create it anyway"))
+            AdminProblem::unfit("unhealthy", format!("{detail}; not created; use force to create it anyway"))
         }
         Unmade::Fault(fault) => fault.into(),
     }
@@ -147,7 +147,7 @@ fn unmade(why: Unmade) -> Problem {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownConnector>>, Problem> {
+) -> Result<Json<Items<ShownConnector>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
     let records = console.post.connectors().records().connectors(only.as_ref()).await?;
@@ -165,15 +165,15 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewConnector>,
-) -> Result<Made<ShownConnector>, Problem> {
+) -> Result<Made<ShownConnector>, AdminProblem> {
     let tenant = console.tenant(&new.tenant).await?;
     for (name, secret) in [("authorization", &new.authorization), ("hmac_secret", &new.hmac_secret)] {
         if secret.as_ref().is_some_and(Secret::is_empty) {
-            return Err(Problem::unfit("bad_connector", format!("`{name}` is empty: leave it out")));
+            return Err(AdminProblem::unfit("bad_connector", format!("`{name}` is empty: leave it out")));
         }
     }
     if new.authorization.as_ref().is_some_and(|value| HeaderValue::from_str(value.expose()).is_err()) {
-        return Err(Problem::unfit("bad_connector", "`authorization` cannot be the value of a header"));
+        return Err(AdminProblem::unfit("bad_connector", "`authorization` cannot be the value of a header"));
     }
     let secrets = ConnectorSecrets { authorization: new.authorization, hmac_secret: new.hmac_secret };
     let record = console
@@ -193,7 +193,7 @@ pub(crate) async fn create(
 pub(crate) async fn show(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
-) -> Result<Json<ShownConnector>, Problem> {
+) -> Result<Json<ShownConnector>, AdminProblem> {
     let (tenant, record) = console.connector(&tenant, &name).await?;
     let health = console.checked(&tenant, &name).await?;
     Ok(Json(console.shown_connector(tenant.name, record, health).await?))
@@ -203,7 +203,7 @@ pub(crate) async fn show(
 pub(crate) async fn check(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
-) -> Result<Json<CheckedConnector>, Problem> {
+) -> Result<Json<CheckedConnector>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     let ConnectorHealth { healthy, why, capabilities, agents } = console.checked(&tenant, &name).await?;
     Ok(Json(CheckedConnector { tenant: tenant.name, name, healthy, why, capabilities, agents }))
@@ -218,7 +218,7 @@ pub(crate) struct RemovedConnector {
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path((tenant, name)): Path<(String, String)>,
-) -> Result<Json<RemovedConnector>, Problem> {
+) -> Result<Json<RemovedConnector>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     match console.post.connectors().remove(&tenant.id, &name).await? {
         true => Ok(Json(RemovedConnector { tenant: tenant.name, name })),

@@ -1,6 +1,6 @@
 //! Environment variables with which a stock agent connects.
 
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_wire::{GatewayId, Secret};
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,10 @@ pub type Env = Vec<(&'static str, Secret)>;
 
 /// The exact environment for a stock agent: URL, credential and bots. Built-in platforms are left out,
 /// because stock agents do not know their names and do not need them.
-pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[Identity]) -> Env {
+pub fn env(public_url: &str, gateway: &GatewayId, secret: &Secret, bots: &[BotRef]) -> Env {
     let mut platforms: Vec<&str> = Vec::new();
     let mut bot_ids = Map::new();
-    for Identity { platform, bot } in bots {
+    for BotRef { platform, bot } in bots {
         // A stock agent sends one hello per platform, so only the first bot of each is named.
         if !platforms.contains(&platform.as_str()) {
             platforms.push(platform.as_str());
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_stock_agent_is_told_its_bots_by_platform() {
         let bots = [("telegram", "7001"), ("discord", "db"), ("telegram", "7002")]
-            .map(|(platform, bot)| Identity { platform: platform.into(), bot: bot.into() });
+            .map(|(platform, bot)| BotRef { platform: platform.into(), bot: bot.into() });
         let shown = shown(&env("https://h/base", &"gw_1".into(), &Secret::new("s"), &bots));
         let bot_ids: Value = serde_json::from_str(shown["GATEWAY_RELAY_BOT_IDS"].as_str().unwrap()).unwrap();
         assert_eq!(shown["GATEWAY_RELAY_URL"], "https://h/base");

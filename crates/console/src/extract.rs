@@ -1,27 +1,29 @@
 //! Request extractors: JSON bodies and queries, parsed strictly.
 
-use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use http::request;
+use http_kit::{UnreadBody, read_body};
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
+
+/// Maximum size of a request body in bytes.
+const LARGEST_BODY: usize = 256 * 1024;
 
 /// A JSON body. An unknown field is an error that names it, so that a typo is never ignored. An empty body
 /// is read as `{}`.
 pub(crate) struct JsonBody<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
-    type Rejection = Problem;
+    type Rejection = AdminProblem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes =
-            Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-                http::StatusCode::PAYLOAD_TOO_LARGE => Problem::TOO_LARGE,
-                _ => Problem::malformed("the body did not arrive completely"),
-            })?;
+    async fn from_request(request: Request, _: &S) -> Result<Self, AdminProblem> {
+        let bytes = read_body(request.into_body(), LARGEST_BODY).await.map_err(|unread| match unread {
+            UnreadBody::TooLarge { .. } => AdminProblem::TOO_LARGE,
+            UnreadBody::Incomplete => AdminProblem::malformed(unread.to_string()),
+        })?;
         let text: &[u8] = if bytes.trim_ascii().is_empty() { b"{}" } else { &bytes };
-        serde_json::from_slice(text).map(JsonBody).map_err(|error| Problem::malformed(explain(&error)))
+        serde_json::from_slice(text).map(JsonBody).map_err(|error| AdminProblem::malformed(explain(&error)))
     }
 }
 
@@ -29,12 +31,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 pub(crate) struct QueryParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
-    type Rejection = Problem;
+    type Rejection = AdminProblem;
 
-    async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, AdminProblem> {
         let Query(asked) = Query::<T>::from_request_parts(parts, state)
             .await
-            .map_err(|rejection| Problem::malformed(without_values(&rejection.body_text())))?;
+            .map_err(|rejection| AdminProblem::malformed(without_values(&rejection.body_text())))?;
         Ok(QueryParams(asked))
     }
 }

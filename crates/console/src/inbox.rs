@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::extract::QueryParams;
 use crate::listing::{Items, PAGE};
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -46,12 +46,12 @@ type Names = HashMap<InstanceId, (String, String)>;
 
 impl Parts {
     /// The requested agents: one, those of a tenant, or all.
-    async fn asked_for(&self, which: &Which) -> Result<Names, Problem> {
+    async fn asked_for(&self, which: &Which) -> Result<Names, AdminProblem> {
         if let Some(agent) = &which.agent {
             let (tenant, instance) = self.agent(agent, which.tenant.as_deref()).await?;
             return Ok(HashMap::from([(instance.id, (tenant.name, instance.name))]));
         }
-        let roster = self.relay.roster();
+        let roster = self.identity.roster.records();
         let only = match &which.tenant {
             Some(tenant) => Some(self.tenant(tenant).await?.id),
             None => None,
@@ -70,11 +70,11 @@ impl Parts {
 pub(crate) async fn sizes(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<Size>>, Problem> {
+) -> Result<Json<Items<Size>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
-        (Some(_), Some(id)) => vec![(id.clone(), console.relay.inbox().size(id).await?)],
-        _ => console.relay.inbox().backlogs().await?,
+        (Some(_), Some(id)) => vec![(id.clone(), console.inbox.size(id).await?)],
+        _ => console.inbox.backlogs().await?,
     };
     let sized = |(instance_id, unread): (InstanceId, Unread)| {
         let (tenant, agent) = names.get(&instance_id)?.clone();
@@ -89,11 +89,11 @@ pub(crate) async fn sizes(
 pub(crate) async fn dead_letters(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownDeadLetter>>, Problem> {
+) -> Result<Json<Items<ShownDeadLetter>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let only = which.agent.as_ref().and_then(|_| names.keys().next());
     let at_most = u16::try_from(PAGE).unwrap_or(u16::MAX);
-    let letters = console.relay.inbox().dead_letters(only, at_most).await?;
+    let letters = console.inbox.dead_letters(only, at_most).await?;
     let shown = letters.into_iter().filter_map(|letter| {
         let (tenant, agent) = names.get(&letter.instance)?.clone();
         Some(ShownDeadLetter {
@@ -120,10 +120,10 @@ pub(crate) struct Redriven {
 pub(crate) async fn redrive(
     State(console): State<Console>,
     Path(entry): Path<String>,
-) -> Result<Json<Redriven>, Problem> {
+) -> Result<Json<Redriven>, AdminProblem> {
     let entry = EntryId::from(entry);
     match console.relay.redrive(&entry).await? {
         Some(instance_id) => Ok(Json(Redriven { entry, instance_id })),
-        None => Err(Problem::absent("no_such_letter", format!("there is no dead letter `{entry}`"))),
+        None => Err(AdminProblem::absent("no_such_letter", format!("there is no dead letter `{entry}`"))),
     }
 }

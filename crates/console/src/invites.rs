@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use edge::web::{self, NewInvitation, Person};
+use edge::web::{self, NewInvitation, PersonName};
 use ledger::Invitation;
 use posthouse_wire::{InstanceId, InvitationId};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Made, made};
 use crate::extract::JsonBody;
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Guests, Parts};
 
 #[derive(Deserialize)]
@@ -52,15 +52,17 @@ pub(crate) struct Withdrawn {
 }
 
 impl Parts {
-    fn guests(&self) -> Result<&Guests, Problem> {
-        let off =
-            || Problem::conflict("page_off", "the chat page is switched off: set platforms.web.page = true");
+    fn guests(&self) -> Result<&Guests, AdminProblem> {
+        let off = || {
+            AdminProblem::conflict("page_off", "the chat page is switched off: set platforms.web.page = true")
+        };
         self.guests.as_ref().ok_or_else(off)
     }
 
     /// Finds an invitation by id, or by a person's name if only one invitation has it.
-    async fn invitation(&self, name_or_id: &str) -> Result<Invitation, Problem> {
-        let absent = || Problem::absent("no_such_invite", format!("there is no invitation `{name_or_id}`"));
+    async fn invitation(&self, name_or_id: &str) -> Result<Invitation, AdminProblem> {
+        let absent =
+            || AdminProblem::absent("no_such_invite", format!("there is no invitation `{name_or_id}`"));
         let mut all = self.guests()?.invitations.invitations().await?;
         if let Some(found) = all.iter().position(|invitation| invitation.id == name_or_id) {
             return Ok(all.swap_remove(found));
@@ -68,7 +70,7 @@ impl Parts {
         all.retain(|invitation| invitation.person == name_or_id);
         if all.len() > 1 {
             let detail = format!("several invitations are for `{name_or_id}`: use the id from the list");
-            return Err(Problem::conflict("ambiguous", detail));
+            return Err(AdminProblem::conflict("ambiguous", detail));
         }
         all.pop().ok_or_else(absent)
     }
@@ -78,7 +80,7 @@ impl Parts {
     }
 }
 
-pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<ShownInvite>>, Problem> {
+pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<ShownInvite>>, AdminProblem> {
     let invitations = console.guests()?.invitations.invitations().await?;
     let (names, _) = console.tenant_names(None).await?;
     let shown = invitations.into_iter().map(|invitation| ShownInvite {
@@ -95,15 +97,15 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Sh
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewInvite>,
-) -> Result<Made<Link>, Problem> {
+) -> Result<Made<Link>, AdminProblem> {
     let guests = console.guests()?;
-    let Some(person) = Person::read(&new.person) else {
+    let Some(person) = PersonName::read(&new.person) else {
         let detail = "a person's name is 1 to 64 characters, none of them a control character";
-        return Err(Problem::unfit("bad_name", detail));
+        return Err(AdminProblem::unfit("bad_name", detail));
     };
     if new.owner && !new.agents.is_empty() {
         let detail = "an owner's invitation is for every agent of the tenant: leave `agents` out";
-        return Err(Problem::unfit("bad_invite", detail));
+        return Err(AdminProblem::unfit("bad_invite", detail));
     }
     let tenant = console.tenant(&new.tenant).await?;
     let mut agents = Vec::with_capacity(new.agents.len());
@@ -122,10 +124,10 @@ pub(crate) async fn create(
 pub(crate) async fn renew(
     State(console): State<Console>,
     Path(invite): Path<String>,
-) -> Result<Made<Link>, Problem> {
+) -> Result<Made<Link>, AdminProblem> {
     let found = console.invitation(&invite).await?;
     let Some(secret) = console.guests()?.web.renew_link(&found.id).await? else {
-        return Err(Problem::absent("no_such_invite", format!("there is no invitation `{invite}`")));
+        return Err(AdminProblem::absent("no_such_invite", format!("there is no invitation `{invite}`")));
     };
     let about = format!("{} for {}", found.id, found.person);
     Ok(made(about, console.link(found.id, found.person, &secret)))
@@ -135,7 +137,7 @@ pub(crate) async fn renew(
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(invite): Path<String>,
-) -> Result<Json<Withdrawn>, Problem> {
+) -> Result<Json<Withdrawn>, AdminProblem> {
     let Invitation { id, person, .. } = console.invitation(&invite).await?;
     console.guests()?.web.withdraw(&id).await?;
     Ok(Json(Withdrawn { id, person }))

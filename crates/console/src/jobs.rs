@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::extract::QueryParams;
 use crate::listing::{Items, PAGE};
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -70,8 +70,8 @@ struct Names {
 }
 
 impl Names {
-    async fn shown(&mut self, console: &Parts, arm: Arm) -> Result<ShownJob, Problem> {
-        let roster = console.relay.roster();
+    async fn shown(&mut self, console: &Parts, arm: Arm) -> Result<ShownJob, AdminProblem> {
+        let roster = console.identity.roster.records();
         if !self.agents.contains_key(&arm.instance) {
             let found = roster.instance(&arm.instance).await?;
             self.agents.insert(arm.instance.clone(), found.map_or_else(String::new, |agent| agent.name));
@@ -103,7 +103,7 @@ impl Names {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownJob>>, Problem> {
+) -> Result<Json<Items<ShownJob>>, AdminProblem> {
     let mut filter = JobFilter { after: which.after.map(ArmKey), ..JobFilter::default() };
     match (&which.agent, &which.tenant) {
         (Some(agent), tenant) => {
@@ -117,7 +117,7 @@ pub(crate) async fn list(
         Some("armed") => Some(ArmState::Armed),
         Some("dispatching") => Some(ArmState::Dispatching),
         Some("dead") => Some(ArmState::Dead),
-        Some(_) => return Err(Problem::malformed("`state` must be armed, dispatching or dead")),
+        Some(_) => return Err(AdminProblem::malformed("`state` must be armed, dispatching or dead")),
     };
     let limit = which.limit.unwrap_or(PAGE).clamp(1, PAGE);
     let arms = console.clock.jobs(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
@@ -133,7 +133,7 @@ pub(crate) async fn show(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
     QueryParams(whose): QueryParams<Whose>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     let standing = console.clock.job(&instance.id, &JobId::new(&job)).await?;
     let standing = standing.ok_or_else(|| no_job(&agent, &job))?;
@@ -148,7 +148,7 @@ pub(crate) async fn show(
 pub(crate) async fn history(
     State(console): State<Console>,
     QueryParams(lines): QueryParams<Lines>,
-) -> Result<Json<Items<Value>>, Problem> {
+) -> Result<Json<Items<Value>>, AdminProblem> {
     let (_, instance) = console.agent(&lines.agent, lines.tenant.as_deref()).await?;
     let job = lines.job.as_deref().map(JobId::new);
     let limit = lines.limit.unwrap_or(100).clamp(1, 1000);
@@ -161,7 +161,7 @@ pub(crate) async fn fire_now(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
     QueryParams(whose): QueryParams<Whose>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     match console.clock.fire_now(&instance.id, &JobId::new(&job)).await? {
         ByHand::Answered { status } => {
@@ -177,7 +177,7 @@ pub(crate) async fn redrive(
     State(console): State<Console>,
     Path((agent, job)): Path<(String, String)>,
     QueryParams(whose): QueryParams<Whose>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Value>, AdminProblem> {
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     match console.clock.redrive(&instance.id, &JobId::new(&job)).await? {
         true => Ok(Json(json!({ "job_id": job, "redriven": true }))),
@@ -185,6 +185,6 @@ pub(crate) async fn redrive(
     }
 }
 
-fn no_job(agent: &str, job: &str) -> Problem {
-    Problem::absent("no_such_job", format!("agent `{agent}` has no job `{job}` armed"))
+fn no_job(agent: &str, job: &str) -> AdminProblem {
+    AdminProblem::absent("no_such_job", format!("agent `{agent}` has no job `{job}` armed"))
 }

@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
-use clock::{Algorithm, KeyStanding};
+use clock::{Algorithm, SigningKeyStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::extract::JsonBody;
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 #[derive(Deserialize, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Rotation {
     at_once: bool,
 }
 
-fn shown(key: &KeyStanding) -> Value {
+fn shown(key: &SigningKeyStatus) -> Value {
     json!({
         "kid": key.kid,
         "algorithm": key.algorithm.name(),
@@ -29,7 +29,7 @@ fn shown(key: &KeyStanding) -> Value {
     })
 }
 
-pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Value>>, Problem> {
+pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Value>>, AdminProblem> {
     let keys = console.clock.signer().keys().await.map_err(clock::Fault::from)?;
     Ok(Json(Items::all(keys.iter().map(shown).collect())))
 }
@@ -37,7 +37,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Items<Va
 pub(crate) async fn rotate(
     State(console): State<Console>,
     JsonBody(rotation): JsonBody<Rotation>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Value>, AdminProblem> {
     let key = console
         .clock
         .signer()
@@ -47,7 +47,9 @@ pub(crate) async fn rotate(
     Ok(Json(shown(&key)))
 }
 
-pub(crate) async fn scheduler_secrets(State(console): State<Console>) -> Result<Json<Items<Value>>, Problem> {
+pub(crate) async fn scheduler_secrets(
+    State(console): State<Console>,
+) -> Result<Json<Items<Value>>, AdminProblem> {
     let secrets = console.clock.signer().scheduler_secrets().await.map_err(clock::Fault::from)?;
     let shown = secrets.iter().map(|secret| {
         json!({
@@ -60,12 +62,16 @@ pub(crate) async fn scheduler_secrets(State(console): State<Console>) -> Result<
 }
 
 /// The secret appears only in this answer.
-pub(crate) async fn rotate_scheduler_secret(State(console): State<Console>) -> Result<Json<Value>, Problem> {
+pub(crate) async fn rotate_scheduler_secret(
+    State(console): State<Console>,
+) -> Result<Json<Value>, AdminProblem> {
     let secret = console.clock.signer().rotate_scheduler_secret().await.map_err(clock::Fault::from)?;
     Ok(Json(json!({ "secret": secret.expose() })))
 }
 
-pub(crate) async fn revoke_scheduler_secrets(State(console): State<Console>) -> Result<Json<Value>, Problem> {
+pub(crate) async fn revoke_scheduler_secrets(
+    State(console): State<Console>,
+) -> Result<Json<Value>, AdminProblem> {
     let revoked = console.clock.signer().revoke_scheduler_secrets().await.map_err(clock::Fault::from)?;
     Ok(Json(json!({ "revoked": revoked })))
 }

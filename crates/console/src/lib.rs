@@ -30,6 +30,6 @@ mod routes;
 mod routing;
 mod tenants;
 
-pub use auth::{AdminDoor, AdminToken};
+pub use auth::AdminDoor;
 pub use env::{Env, env};
-pub use routes::{Backup, Guests, OPERATIONS, Operation, Parts, WakeUrlCheck, routes};
+pub use routes::{Backup, Guests, OPERATIONS, Operation, Parts, routes};

@@ -7,7 +7,7 @@ use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{ActionId, DispatchId, EntryId};
 use serde::Serialize;
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Serialize)]
@@ -42,7 +42,8 @@ struct ShownStep {
 }
 
 fn shown(story: Story) -> ShownStory {
-    let step = |step: ledger::Step| ShownStep { what: step.what, at: step.at.to_string(), note: step.note };
+    let step =
+        |step: ledger::TraceStep| ShownStep { what: step.what, at: step.at.to_string(), note: step.note };
     ShownStory {
         id: story.id,
         what: story.what,
@@ -61,8 +62,8 @@ fn shown(story: Story) -> ShownStory {
 const BORDERS: usize = 8;
 
 impl Parts {
-    async fn by_id(&self, id: &str) -> Result<Option<Story>, Problem> {
-        let traces = self.relay.traces();
+    async fn by_id(&self, id: &str) -> Result<Option<Story>, AdminProblem> {
+        let traces = &self.traces;
         match id.get(..4) {
             Some("ent_") => Ok(traces.entry(&EntryId::from(id)).await?),
             Some("act_") => Ok(traces.action(&ActionId::from(id)).await?),
@@ -72,11 +73,11 @@ impl Parts {
 
     /// `PLATFORM:CHAT:MESSAGE`. Both ids may contain colons, so every colon is tried as the separator, the
     /// last one first.
-    async fn by_message(&self, text: &str) -> Result<Vec<Story>, Problem> {
+    async fn by_message(&self, text: &str) -> Result<Vec<Story>, AdminProblem> {
         let Some((platform, rest)) = text.split_once(':') else { return Ok(Vec::new()) };
         for (at, _) in rest.rmatch_indices(':').take(BORDERS) {
             let (chat, message) = (rest[..at].into(), rest[at + 1..].into());
-            let stories = self.relay.traces().message(&platform.into(), &chat, &message).await?;
+            let stories = self.traces.message(&platform.into(), &chat, &message).await?;
             if !stories.is_empty() {
                 return Ok(stories);
             }
@@ -88,17 +89,17 @@ impl Parts {
 pub(crate) async fn trace(
     State(console): State<Console>,
     Path(id): Path<String>,
-) -> Result<Json<Trace>, Problem> {
+) -> Result<Json<Trace>, AdminProblem> {
     let mut stories: Vec<Story> = console.by_id(&id).await?.into_iter().collect();
     if stories.is_empty() {
         stories = console.by_message(&id).await?;
         // Programs choose dispatch ids, and one may look like the id of a message: then both are shown.
         if is_dispatch_id(&id) {
-            stories.extend(console.relay.traces().dispatch(&DispatchId::from(id.as_str())).await?);
+            stories.extend(console.traces.dispatch(&DispatchId::from(id.as_str())).await?);
         }
     }
     if stories.is_empty() {
-        return Err(Problem::absent("no_such_message", format!("there is no message `{id}`")));
+        return Err(AdminProblem::absent("no_such_message", format!("there is no message `{id}`")));
     }
     let linked: Vec<String> = stories.iter().flat_map(|story| story.linked.clone()).collect();
     for link in linked {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::extract::QueryParams;
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 /// Default page size, smaller than elsewhere because receipts contain the replies of agents.
@@ -36,10 +36,10 @@ pub(crate) struct Names(HashMap<TenantId, String>);
 
 impl Names {
     /// A receipt as its sender sees it, with its tenant.
-    pub async fn told(&mut self, console: &Parts, told: &ReceiptWithReplies) -> Result<Value, Problem> {
+    pub async fn told(&mut self, console: &Parts, told: &ReceiptWithReplies) -> Result<Value, AdminProblem> {
         let of = &told.receipt.tenant;
         if !self.0.contains_key(of) {
-            let found = console.relay.roster().tenant(of.as_str()).await?;
+            let found = console.identity.roster.records().tenant(of.as_str()).await?;
             self.0.insert(of.clone(), found.map_or_else(String::new, |tenant| tenant.name));
         }
         let mut shown = post::told(told);
@@ -53,7 +53,7 @@ impl Names {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<Value>>, Problem> {
+) -> Result<Json<Items<Value>>, AdminProblem> {
     let only = match &which.tenant {
         Some(tenant) => Some(console.tenant(tenant).await?.id),
         None => None,
@@ -79,19 +79,19 @@ pub(crate) async fn list(
     Ok(Json(Items { items, next }))
 }
 
-fn unknown_state() -> Problem {
+fn unknown_state() -> AdminProblem {
     let words: Vec<&str> = ReceiptState::ALL.iter().map(|state| state.word()).collect();
-    Problem::malformed(format!("`state` must be one of {}", words.join(", ")))
+    AdminProblem::malformed(format!("`state` must be one of {}", words.join(", ")))
 }
 
 /// All receipts of one dispatch. Programs choose these ids, so two tenants may have the same one.
 pub(crate) async fn show(
     State(console): State<Console>,
     Path(dispatch): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Value>, AdminProblem> {
     let receipts = console.dispatched(&dispatch).await?;
     if receipts.is_empty() {
-        return Err(Problem::absent(
+        return Err(AdminProblem::absent(
             "no_such_receipt",
             format!("there is no receipt with the dispatch id `{dispatch}`"),
         ));
@@ -105,7 +105,7 @@ pub(crate) async fn show(
 
 impl Parts {
     /// The receipts of one dispatch of all tenants, in the order they were opened.
-    pub(crate) async fn dispatched(&self, dispatch: &str) -> Result<Vec<ReceiptWithReplies>, Problem> {
+    pub(crate) async fn dispatched(&self, dispatch: &str) -> Result<Vec<ReceiptWithReplies>, AdminProblem> {
         if !is_dispatch_id(dispatch) {
             return Ok(Vec::new());
         }

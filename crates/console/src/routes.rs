@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 use axum::{Router, middleware};
 use clock::Clock;
 use edge::Edge;
 use edge::web::Web;
-use ledger::{Audit, Invitations, Usage};
+use identity::Identity;
+use ledger::{Audit, Inbox, Invitations, Traces, Usage};
 use post::Post;
 use posthouse_time::Timepiece;
 use posthouse_wire::Platform;
 use relay::Relay;
 
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::{
     AdminDoor, access, agents, aliases, audit, auth, backup, bots, clients, connectors, inbox, invites, jobs,
     keys, messages, receipts, routing, tenants,
@@ -26,9 +26,6 @@ use crate::{
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
 pub type Backup =
     Arc<dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
-
-/// Checks whether a wake URL may be called; the error is a text for the operator.
-pub type WakeUrlCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// The chat page, for invitations.
 #[derive(Clone)]
@@ -40,7 +37,10 @@ pub struct Guests {
 /// Dependencies of the admin API.
 #[derive(Clone)]
 pub struct Parts {
+    pub identity: Identity,
     pub relay: Relay,
+    pub inbox: Arc<dyn Inbox>,
+    pub traces: Arc<dyn Traces>,
     pub edge: Edge,
     pub clock: Clock,
     pub post: Post,
@@ -54,14 +54,10 @@ pub struct Parts {
     /// None if the chat page is switched off.
     pub guests: Option<Guests>,
     pub timepiece: Timepiece,
-    pub wake_url: WakeUrlCheck,
     pub backup: Backup,
 }
 
 pub(crate) type Console = Arc<Parts>;
-
-/// Maximum size of a request body in bytes.
-const LARGEST_BODY: usize = 256 * 1024;
 
 impl Parts {
     /// Whether this platform is built in: its bots are created and removed with their agents.
@@ -153,9 +149,8 @@ pub fn routes(parts: Parts) -> Router {
         .iter()
         .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
     let paths = mounted
-        .fallback(async || Problem::NOT_FOUND)
-        .method_not_allowed_fallback(async || Problem::METHOD)
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .fallback(async || AdminProblem::NOT_FOUND)
+        .method_not_allowed_fallback(async || AdminProblem::METHOD)
         .layer(middleware::from_fn_with_state(Arc::clone(&console), audit::note))
         .layer(middleware::from_fn_with_state(Arc::clone(&console), auth::admit))
         .with_state(console);

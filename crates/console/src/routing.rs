@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use ledger::{Created, Discriminator, Identity, Instance, Removed, Route};
+use ledger::{BotRef, Created, Discriminator, Instance, Removed, Route};
 use posthouse_wire::{BotId, InstanceId, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::Console;
 
 #[derive(Deserialize)]
@@ -65,18 +65,18 @@ fn shown(route: Route, agent: Option<String>, tenant: Option<String>) -> ShownRo
     }
 }
 
-fn discriminator(text: &str) -> Result<Discriminator, Problem> {
+fn discriminator(text: &str) -> Result<Discriminator, AdminProblem> {
     text.parse().map_err(|()| {
         let detail = format!("`{text}` is not a discriminator: use *, chat:ID, scope:ID or path:PATH");
-        Problem::unfit("bad_discriminator", detail)
+        AdminProblem::unfit("bad_discriminator", detail)
     })
 }
 
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownRoute>>, Problem> {
-    let roster = console.relay.roster();
+) -> Result<Json<Items<ShownRoute>>, AdminProblem> {
+    let roster = console.identity.roster.records();
     let mut routes = roster.routes().await?;
     routes.retain(|route| match &which.platform {
         Some(platform) => route.platform == *platform,
@@ -98,7 +98,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewRoute>,
-) -> Result<Made<ShownRoute>, Problem> {
+) -> Result<Made<ShownRoute>, AdminProblem> {
     let discriminator = discriminator(&new.discriminator)?;
     let (tenant, instance) = console.agent(&new.agent, new.tenant.as_deref()).await?;
     let route = Route {
@@ -108,19 +108,19 @@ pub(crate) async fn create(
         instance: instance.id,
         created: console.timepiece.now(),
     };
-    match console.relay.roster().create_route(route.clone()).await? {
+    match console.identity.roster.records().create_route(route.clone()).await? {
         Created::Made => {
-            let on = Identity { platform: route.platform.clone(), bot: route.bot.clone() };
-            console.relay.bot_changed(&on);
+            let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
+            console.identity.roster.bot_changed(&on);
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
             Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
         }
-        Created::Taken => Err(Problem::conflict(
+        Created::Taken => Err(AdminProblem::conflict(
             "taken",
             format!("{}:{} already has a route for {}", route.platform, route.bot, route.discriminator),
         )),
         Created::Unfit(why) => {
-            Err(Problem::unfit("unfit_route", format!("{}:{}: {why}", route.platform, route.bot)))
+            Err(AdminProblem::unfit("unfit_route", format!("{}:{}: {why}", route.platform, route.bot)))
         }
     }
 }
@@ -135,17 +135,17 @@ pub(crate) struct RemovedRoute {
 pub(crate) async fn remove(
     State(console): State<Console>,
     QueryParams(one): QueryParams<OneRoute>,
-) -> Result<Json<RemovedRoute>, Problem> {
+) -> Result<Json<RemovedRoute>, AdminProblem> {
     let discriminator = discriminator(&one.discriminator)?;
     let OneRoute { platform, bot, .. } = one;
     if console.is_built_in(&platform) {
         let detail = format!("routes of platform `{platform}` are removed with their agents");
-        return Err(Problem::conflict("built_in", detail));
+        return Err(AdminProblem::conflict("built_in", detail));
     }
-    let on = Identity { platform: platform.clone(), bot: bot.clone() };
+    let on = BotRef { platform: platform.clone(), bot: bot.clone() };
     match console.relay.remove_route(&on, &discriminator).await? {
         Removed::Gone => Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() })),
-        Removed::Absent | Removed::InUse => Err(Problem::absent(
+        Removed::Absent | Removed::InUse => Err(AdminProblem::absent(
             "no_such_route",
             format!("{platform}:{bot} has no route for {discriminator}"),
         )),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, QueryParams};
 use crate::listing::Items;
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
@@ -108,14 +108,14 @@ fn shown(tenant: &Tenant) -> ShownTenant {
     }
 }
 
-fn no_tenant(name_or_id: &str) -> Problem {
-    Problem::absent("no_such_tenant", format!("there is no tenant `{name_or_id}`"))
+fn no_tenant(name_or_id: &str) -> AdminProblem {
+    AdminProblem::absent("no_such_tenant", format!("there is no tenant `{name_or_id}`"))
 }
 
 impl Parts {
     /// Finds a tenant by name or id.
-    pub(crate) async fn tenant(&self, name_or_id: &str) -> Result<Tenant, Problem> {
-        let found = self.relay.roster().tenant(name_or_id).await?;
+    pub(crate) async fn tenant(&self, name_or_id: &str) -> Result<Tenant, AdminProblem> {
+        let found = self.identity.roster.records().tenant(name_or_id).await?;
         found.ok_or_else(|| no_tenant(name_or_id))
     }
 
@@ -123,20 +123,20 @@ impl Parts {
     pub(crate) async fn tenant_names(
         &self,
         only: Option<&str>,
-    ) -> Result<(HashMap<TenantId, String>, Option<TenantId>), Problem> {
+    ) -> Result<(HashMap<TenantId, String>, Option<TenantId>), AdminProblem> {
         let (tenants, only) = match only {
             Some(name) => {
                 let tenant = self.tenant(name).await?;
                 let id = tenant.id.clone();
                 (vec![tenant], Some(id))
             }
-            None => (self.relay.roster().tenants().await?, None),
+            None => (self.identity.roster.records().tenants().await?, None),
         };
         Ok((tenants.into_iter().map(|tenant| (tenant.id, tenant.name)).collect(), only))
     }
 
-    async fn tenant_with_agents(&self, tenant: &Tenant) -> Result<TenantWithAgents, Problem> {
-        let agents = self.relay.roster().instances(Some(&tenant.id)).await?.len();
+    async fn tenant_with_agents(&self, tenant: &Tenant) -> Result<TenantWithAgents, AdminProblem> {
+        let agents = self.identity.roster.records().instances(Some(&tenant.id)).await?.len();
         let peer_post = match self.post.connectors().records().peers_may_write(&tenant.id).await? {
             true => PeerPost::All,
             false => PeerPost::None,
@@ -156,8 +156,8 @@ impl Parts {
 pub(crate) async fn list(
     State(console): State<Console>,
     QueryParams(which): QueryParams<Which>,
-) -> Result<Json<Items<ShownTenant>>, Problem> {
-    let tenants = console.relay.roster().tenants().await?;
+) -> Result<Json<Items<ShownTenant>>, AdminProblem> {
+    let tenants = console.identity.roster.records().tenants().await?;
     let page = Items::page(tenants, |tenant| tenant.name.clone(), which.after.as_deref(), which.limit);
     Ok(Json(page.map(|tenant| shown(&tenant))))
 }
@@ -165,18 +165,18 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(console): State<Console>,
     JsonBody(new): JsonBody<NewTenant>,
-) -> Result<Made<ShownTenant>, Problem> {
-    let created = console.relay.create_tenant(&new.name).await?;
-    match created.map_err(|refusal| Problem::unfit("bad_name", refusal.to_string()))? {
+) -> Result<Made<ShownTenant>, AdminProblem> {
+    let created = console.identity.accounts.create_tenant(&new.name).await?;
+    match created.map_err(|refusal| AdminProblem::unfit("bad_name", refusal.to_string()))? {
         Some(tenant) => Ok(made(tenant.name.clone(), shown(&tenant))),
-        None => Err(Problem::conflict("taken", format!("there is already a tenant `{}`", new.name))),
+        None => Err(AdminProblem::conflict("taken", format!("there is already a tenant `{}`", new.name))),
     }
 }
 
 pub(crate) async fn show(
     State(console): State<Console>,
     Path(tenant): Path<String>,
-) -> Result<Json<TenantWithAgents>, Problem> {
+) -> Result<Json<TenantWithAgents>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     Ok(Json(console.tenant_with_agents(&tenant).await?))
 }
@@ -185,7 +185,7 @@ pub(crate) async fn change(
     State(console): State<Console>,
     Path(tenant): Path<String>,
     JsonBody(change): JsonBody<Change>,
-) -> Result<Json<TenantWithAgents>, Problem> {
+) -> Result<Json<TenantWithAgents>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     if let Some(peer_post) = change.peer_post {
         let may = matches!(peer_post, PeerPost::All);
@@ -195,7 +195,7 @@ pub(crate) async fn change(
     if let Some(storage) = change.storage_bytes {
         let bytes = match storage {
             StorageBytes::Own(bytes) if bytes < 0 => {
-                return Err(Problem::unfit("bad_storage_bytes", "`storage_bytes` must not be negative"));
+                return Err(AdminProblem::unfit("bad_storage_bytes", "`storage_bytes` must not be negative"));
             }
             StorageBytes::Own(bytes) => Some(bytes),
             StorageBytes::Word(DefaultWord::Default) => None,
@@ -211,9 +211,9 @@ pub(crate) async fn token(
     State(console): State<Console>,
     Path(tenant): Path<String>,
     JsonBody(NothingMore {}): JsonBody<NothingMore>,
-) -> Result<Json<OperatorAccess>, Problem> {
+) -> Result<Json<OperatorAccess>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    let granted = console.relay.keyring().operator_access(&tenant.id).await.map_err(relay::Fault::from)?;
+    let granted = console.identity.accounts.operator_access(&tenant.id).await?;
     // It can have been removed since it was looked up.
     let granted = granted.ok_or_else(|| no_tenant(&tenant.name))?;
     Ok(Json(OperatorAccess {
@@ -228,14 +228,11 @@ pub(crate) async fn token(
 pub(crate) async fn remove(
     State(console): State<Console>,
     Path(tenant): Path<String>,
-) -> Result<Json<ShownTenant>, Problem> {
+) -> Result<Json<ShownTenant>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    match console.relay.roster().remove_tenant(&tenant.id).await? {
-        Removed::Gone | Removed::Absent => {
-            console.relay.tenant_changed(&tenant.id);
-            Ok(Json(shown(&tenant)))
-        }
-        Removed::InUse => Err(Problem::conflict(
+    match console.identity.accounts.remove_tenant(&tenant.id).await? {
+        Removed::Gone | Removed::Absent => Ok(Json(shown(&tenant))),
+        Removed::InUse => Err(AdminProblem::conflict(
             "in_use",
             format!("tenant `{}` still has agents: remove them first", tenant.name),
         )),

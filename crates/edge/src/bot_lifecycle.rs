@@ -1,12 +1,12 @@
 //! Creation and removal of bots.
 
-use ledger::{Created, Identity, PrincipalPolicy, Removed};
+use ledger::{BotRef, Created, PrincipalPolicy, Removed};
 use posthouse_wire::id::is_bot_id;
 use posthouse_wire::{BotId, Platform as PlatformName, Secret};
 use serde_json::{Map, Value};
 use vault::Credentials;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::platform::PlatformBot;
 use crate::{Edge, Fault};
 
@@ -40,11 +40,11 @@ pub enum NotKept {
 
 impl Edge {
     /// Creates a bot: checks its credentials with the platform, seals them and starts to serve it.
-    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<Bot, NotKept>, Fault> {
+    pub async fn keep_bot(&self, draft: BotDraft) -> Result<Result<OpenedBot, NotKept>, Fault> {
         let Some(platform) = self.platform(&draft.platform).cloned() else {
             return Ok(Err(NotKept::UnknownPlatform(draft.platform)));
         };
-        let mut bot = Bot {
+        let mut bot = OpenedBot {
             platform: PlatformName::from(draft.platform.as_str()),
             id: BotId::from(draft.id.unwrap_or_default()),
             shared: draft.shared,
@@ -87,12 +87,12 @@ impl Edge {
         if self.0.roster.create_bot_with_secrets(record, secrets).await? != Created::Made {
             return Ok(Err(NotKept::Taken(bot.platform.to_string(), bot.id.to_string())));
         }
-        self.0.relay.bot_changed(&bot.identity());
+        self.0.identity.roster.bot_changed(&bot.bot_ref());
         Ok(Ok(bot))
     }
 
     /// Removes a bot with its secrets and routes, and its webhook at the platform.
-    pub async fn release_bot(&self, identity: &Identity) -> Result<Removed, Fault> {
+    pub async fn release_bot(&self, identity: &BotRef) -> Result<Removed, Fault> {
         if let (Some(bot), Some(platform)) =
             (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
             && let Err(trouble) = platform.register(&bot, None).await

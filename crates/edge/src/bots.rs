@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use ledger::{Identity, Roster};
+use ledger::{BotRef, Roster};
 use posthouse_wire::{BotId, Platform as PlatformName};
 use serde_json::{Map, Value};
 use vault::{Credentials, Vault};
@@ -13,7 +13,7 @@ use crate::Fault;
 
 /// One platform identity with its opened credentials. It has no `Debug`, so it cannot be printed.
 #[derive(Clone)]
-pub struct Bot {
+pub struct OpenedBot {
     pub platform: PlatformName,
     pub id: BotId,
     pub shared: bool,
@@ -22,9 +22,9 @@ pub struct Bot {
     pub credentials: Credentials,
 }
 
-impl Bot {
-    pub fn identity(&self) -> Identity {
-        Identity { platform: self.platform.clone(), bot: self.id.clone() }
+impl OpenedBot {
+    pub fn bot_ref(&self) -> BotRef {
+        BotRef { platform: self.platform.clone(), bot: self.id.clone() }
     }
 
     /// A text setting; `None` if absent or empty.
@@ -39,7 +39,7 @@ impl Bot {
 pub struct Bots {
     roster: Arc<dyn Roster>,
     vault: Vault,
-    open: Arc<DashMap<Identity, Arc<Bot>>>,
+    open: Arc<DashMap<BotRef, Arc<OpenedBot>>>,
     /// Counts every removal from the cache.
     forgotten: Arc<AtomicU64>,
 }
@@ -49,7 +49,7 @@ impl Bots {
         Self { roster, vault, open: Arc::default(), forgotten: Arc::default() }
     }
 
-    pub async fn find(&self, identity: &Identity) -> Result<Option<Arc<Bot>>, Fault> {
+    pub async fn find(&self, identity: &BotRef) -> Result<Option<Arc<OpenedBot>>, Fault> {
         if let Some(bot) = self.open.get(identity) {
             return Ok(Some(Arc::clone(&bot)));
         }
@@ -64,7 +64,7 @@ impl Bots {
         Ok(Some(bot))
     }
 
-    pub async fn all(&self) -> Result<Vec<Arc<Bot>>, Fault> {
+    pub async fn all(&self) -> Result<Vec<Arc<OpenedBot>>, Fault> {
         let mut bots = Vec::new();
         for record in self.roster.bots().await? {
             bots.push(Arc::new(self.opened(record).await?));
@@ -73,7 +73,7 @@ impl Bots {
     }
 
     /// Drops a bot from the cache and opens it again. `None` if it no longer exists.
-    pub(crate) async fn open_again(&self, identity: &Identity) -> Result<Option<Arc<Bot>>, Fault> {
+    pub(crate) async fn open_again(&self, identity: &BotRef) -> Result<Option<Arc<OpenedBot>>, Fault> {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.open.remove(identity);
         self.find(identity).await
@@ -85,9 +85,9 @@ impl Bots {
         self.open.clear();
     }
 
-    async fn opened(&self, record: ledger::Bot) -> Result<Bot, Fault> {
+    async fn opened(&self, record: ledger::Bot) -> Result<OpenedBot, Fault> {
         let credentials = self.vault.credentials(&record.platform, &record.id).await?;
-        Ok(Bot {
+        Ok(OpenedBot {
             settings: serde_json::from_str(&record.settings).unwrap_or_default(),
             platform: record.platform,
             id: record.id,

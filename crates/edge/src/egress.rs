@@ -1,7 +1,7 @@
 //! Egress of actions: picks the platform and the bot, and sends with that bot's credentials only.
 
 use async_trait::async_trait;
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_wire::{Descriptor, Outcome};
 use relay::{Carried, Order};
 
@@ -9,7 +9,7 @@ use crate::Edge;
 
 #[async_trait]
 impl relay::Egress for Edge {
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
         let platform = self.platform(of.platform.as_str())?;
         match self.0.bots.find(of).await {
             Ok(bot) => bot.map(|bot| platform.descriptor(&bot)),
@@ -20,7 +20,7 @@ impl relay::Egress for Edge {
         }
     }
 
-    fn is_built_in(&self, identity: &Identity) -> bool {
+    fn is_built_in(&self, identity: &BotRef) -> bool {
         identity.platform == crate::web::NAME
     }
 

@@ -6,5 +6,7 @@ pub enum Fault {
     #[error(transparent)]
     Vault(#[from] vault::Fault),
     #[error(transparent)]
+    Identity(#[from] identity::Fault),
+    #[error(transparent)]
     Relay(#[from] relay::Fault),
 }

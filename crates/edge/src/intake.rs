@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use ledger::{Full, Identity, RouteTo};
-use posthouse_wire::{ChatId, EntryId, ThreadId, session_key};
-use relay::{Admission, Bearings, Entrant, Relay};
+use identity::{Admitted, Approach, Bearings, GateDecision, Identity, PairingCode, Principal, Stranger};
+use ledger::{BotRef, LimitReached};
+use posthouse_wire::{ChatId, EntryId, Source, ThreadId, session_key};
+use relay::{Admission, Entrant, Relay};
 use vault::{Captured, Vault};
 
 use crate::Fault;
-use crate::access::{Access, PairingCode, Verdict};
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
-use crate::platform::{Arrival, Head, HeadProof, Moved, Platform, Raw, Reading, Refusal, Reply};
+use crate::platform::{
+    Arrival, HeadProof, Moved, Platform, PlatformResponse, Raw, Reading, RequestHead, WebhookRefusal,
+};
 
 /// Notice to a sender whose message was not stored because the inbox is full.
 const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delivered. Please try again later.";
@@ -22,34 +24,34 @@ const MAILBOX_FULL: &str = "This mailbox is full, so your message was not delive
 pub struct Intake {
     vault: Vault,
     relay: Relay,
-    access: Access,
+    identity: Identity,
     notices: Notices,
     metrics: Arc<Metrics>,
 }
 
 /// The result for the arrivals of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct IntakeResult {
     /// The entries of the arrivals that are turns, whether stored now or earlier.
     pub entries: Vec<EntryId>,
     /// Set if at least one arrival was not stored because there was no room for it.
-    pub full: Option<Full>,
+    pub full: Option<LimitReached>,
 }
 
 /// The result of a delivery.
 #[derive(Debug)]
-pub enum Admitted {
+pub enum DeliveryResult {
     /// Every turn in it is stored; these are the ids of the entries.
     Taken {
         entries: Vec<EntryId>,
-        reply: Reply,
+        reply: PlatformResponse,
     },
-    Refused(Refusal),
+    Refused(WebhookRefusal),
 }
 
 /// An admitted arrival.
 struct Admitting {
-    route: RouteTo,
+    admitted: Admitted,
     entrant: Entrant,
     capabilities: Vec<Captured>,
 }
@@ -58,20 +60,20 @@ impl Intake {
     pub(crate) fn new(
         vault: Vault,
         relay: Relay,
-        access: Access,
+        identity: Identity,
         notices: Notices,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { vault, relay, access, notices, metrics }
+        Self { vault, relay, identity, notices, metrics }
     }
 
     /// Checks the head of a delivery before its body is read.
     pub(crate) fn judge_head(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Bot,
-        head: &Head<'_>,
-    ) -> Result<HeadProof, Refusal> {
+        bot: &OpenedBot,
+        head: &RequestHead<'_>,
+    ) -> Result<HeadProof, WebhookRefusal> {
         platform
             .verify_head(bot, head)
             .inspect_err(|refusal| self.metrics.refused(platform.name(), refusal.reason))
@@ -81,39 +83,40 @@ impl Intake {
     pub async fn receive(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         raw: Raw,
-    ) -> Result<Admitted, Fault> {
+    ) -> Result<DeliveryResult, Fault> {
         // The signature covers the unparsed bytes, so nothing is parsed before it is checked.
         let reading = platform.verify(bot, raw).and_then(|verified| platform.normalize(bot, verified));
         let reading = match reading {
             Ok(reading) => reading,
             Err(refusal) => {
                 self.metrics.refused(platform.name(), refusal.reason);
-                return Ok(Admitted::Refused(refusal));
+                return Ok(DeliveryResult::Refused(refusal));
             }
         };
         let reply = reading.reply.clone();
         // A full inbox is a success too: a platform that gets an error stops delivering for the whole bot.
-        let entries = self.take(platform, bot, reading).await?.entries;
-        Ok(Admitted::Taken { entries, reply })
+        let entries = self.take(platform, bot, reading, None).await?.entries;
+        Ok(DeliveryResult::Taken { entries, reply })
     }
 
     /// Stores every turn of a reading. Each arrival has its own dedup key, so after a fault half way through, the
-    /// platform's repeat adds only what is missing.
+    /// platform's repeat adds only what is missing. `person` is the invited person who wrote, if there is one.
     pub async fn take(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         reading: Reading,
-    ) -> Result<Taken, Fault> {
+        person: Option<&Principal>,
+    ) -> Result<IntakeResult, Fault> {
         for reason in &reading.ignored {
             self.metrics.ignored(platform.name(), reason);
         }
-        let on = bot.identity();
+        let on = bot.bot_ref();
         for Moved { from, to } in &reading.moved {
-            if self.relay.roster().move_chat(&on, from, to).await? {
-                self.relay.bot_changed(&on);
+            if self.identity.roster.records().move_chat(&on, from, to).await? {
+                self.identity.roster.bot_changed(&on);
             }
         }
         // Read before any route is looked up, so that a removal in between is noticed.
@@ -121,7 +124,7 @@ impl Intake {
         let is_empty = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
         for arrival in reading.arrivals {
-            admitted.extend(self.admitted(platform, bot, &on, arrival).await?);
+            admitted.extend(self.admitted(platform, bot, &on, arrival, person).await?);
         }
         // A button press by somebody who is not admitted is not acknowledged either.
         if is_empty || !admitted.is_empty() {
@@ -131,18 +134,18 @@ impl Intake {
                 self.relay.tasks().spawn(async move { platform.acknowledge_interaction(&bot, ack).await });
             }
         }
-        let mut taken = Taken::default();
-        for Admitting { route, entrant, capabilities } in admitted {
+        let mut result = IntakeResult::default();
+        for Admitting { admitted, entrant, capabilities } in admitted {
             let source = &entrant.event.source;
-            let to = may_answer(&entrant).then(|| (source.chat_id.clone(), source.thread_id.clone()));
-            match self.keep(platform.name(), &on, &route, entrant, capabilities).await? {
+            let to = may_answer(source).then(|| (source.chat_id.clone(), source.thread_id.clone()));
+            match self.keep(platform.name(), &admitted, entrant, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
-                    self.relay.end_if_unrouted(&on, &route.instance, removals).await?;
-                    taken.entries.push(entry);
+                    self.relay.end_if_unrouted(&on, &admitted.to().instance, removals).await?;
+                    result.entries.push(entry);
                 }
                 ArrivalResult::Nothing => {}
                 ArrivalResult::Full(full) => {
-                    taken.full = Some(full);
+                    result.full = Some(full);
                     if let Some((Some(chat), thread)) = to
                         && !platform.answers_senders_itself()
                         && self.notices.may_tell(&on, &chat)
@@ -152,7 +155,7 @@ impl Intake {
                 }
             }
         }
-        Ok(taken)
+        Ok(result)
     }
 
     /// Returns the arrival if it is a turn for an agent, from a sender who may write to it. This is decided before
@@ -160,63 +163,72 @@ impl Intake {
     async fn admitted(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
-        on: &Identity,
+        bot: &Arc<OpenedBot>,
+        on: &BotRef,
         arrival: Arrival,
+        person: Option<&Principal>,
     ) -> Result<Option<Admitting>, Fault> {
         let Arrival { mut event, capabilities, dedup, addressed, path, references, received } = arrival;
+        let ignored = |reason| {
+            self.metrics.ignored(platform.name(), reason);
+            Ok(None)
+        };
+        if event.deliverable().is_err() {
+            return ignored("undeliverable");
+        }
+        if platform.needs_invitation() && person.is_none() {
+            return ignored("not_invited");
+        }
         let bearings = Bearings { source: &event.source, path: path.as_deref() };
-        let routed = self.relay.find_route(on, bearings).await?;
+        let approach = Approach { on, shared: bot.shared, bearings, addressed, person };
+        let admitted = match self.identity.gate.decide(approach).await? {
+            GateDecision::Admitted(admitted) => admitted,
+            GateDecision::Ignored(reason) => return ignored(reason),
+            GateDecision::Stranger(stranger) => {
+                self.offer_pairing(platform, bot, &event.source, stranger).await?;
+                return ignored("stranger");
+            }
+        };
         event.bot_id = Some(on.bot.clone());
         event.received_at = Some(received.to_string());
         let entrant = Entrant {
             event,
             id: None,
             dedup,
-            addressed,
             references,
             accepted: received,
             receipt: None,
             stop: platform.stop_rule(),
         };
-        let ignored = |reason| {
-            self.metrics.ignored(platform.name(), reason);
-            Ok(None)
-        };
-        // Without a route there is no agent to be admitted to, so no pairing code is offered.
-        if routed.is_none() && (bot.shared || platform.decides_access()) {
-            return ignored("no_route");
+        Ok(Some(Admitting { admitted, entrant, capabilities }))
+    }
+
+    /// Makes a pairing code for a stranger and sends it to them. If this bot has just answered somebody else, the
+    /// stranger has to send one more message.
+    async fn offer_pairing(
+        &self,
+        platform: &Arc<dyn Platform>,
+        bot: &Arc<OpenedBot>,
+        source: &Source,
+        stranger: Stranger,
+    ) -> Result<(), Fault> {
+        let on = bot.bot_ref();
+        if !self.notices.may_send(&on) {
+            return Ok(());
         }
-        if let Some(reason) = entrant.refusal() {
-            return ignored(reason);
+        let Some(code) = self.identity.gate.access().pair(stranger).await? else { return Ok(()) };
+        self.notices.sent(&on);
+        if let (Some(chat), true) = (&source.chat_id, may_answer(source)) {
+            self.tell_code(platform, bot, chat.clone(), source.thread_id.clone(), code);
         }
-        if !platform.decides_access() {
-            let names_place = routed.as_ref().is_some_and(|routed| routed.names_place);
-            match self.access.judge(on, &entrant.event.source, names_place).await? {
-                Verdict::Admitted => {}
-                Verdict::Denied => return ignored("denied"),
-                Verdict::Stranger(code) => {
-                    let source = &entrant.event.source;
-                    if let (Some(code), Some(chat)) = (code, &source.chat_id)
-                        && may_answer(&entrant)
-                    {
-                        self.tell_code(platform, bot, chat.clone(), source.thread_id.clone(), code);
-                    }
-                    return ignored("stranger");
-                }
-            }
-        }
-        match routed {
-            Some(routed) => Ok(Some(Admitting { route: routed.to, entrant, capabilities })),
-            None => ignored("no_route"),
-        }
+        Ok(())
     }
 
     /// Sends a notice of the server to a sender, in a task of its own.
     fn answer(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -229,16 +241,16 @@ impl Intake {
     fn tell_code(
         &self,
         platform: &Arc<dyn Platform>,
-        bot: &Arc<Bot>,
+        bot: &Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         code: PairingCode,
     ) {
-        let (notices, access) = (self.notices.clone(), self.access.clone());
+        let (notices, access) = (self.notices.clone(), self.identity.gate.access().clone());
         let (platform, bot) = (Arc::clone(platform), Arc::clone(bot));
         self.relay.tasks().spawn(async move {
-            if !notices.send(platform, bot, chat, thread, code.notice()).await {
-                access.not_told(code).await;
+            if !notices.send(platform, bot, chat, thread, pairing_notice(&code)).await {
+                access.withdraw_code(code).await;
             }
         });
     }
@@ -246,23 +258,23 @@ impl Intake {
     async fn keep(
         &self,
         platform: &'static str,
-        on: &Identity,
-        route: &RouteTo,
+        admitted: &Admitted,
         entrant: Entrant,
         capabilities: Vec<Captured>,
     ) -> Result<ArrivalResult, Fault> {
         if !capabilities.is_empty() {
             // A repeat does not bind again: that would refill a capability that can be used once.
-            if let Some(entry) = self.relay.inbox().known(on, &entrant.dedup).await? {
+            if let Some(entry) = self.relay.inbox().known(admitted.on(), &entrant.dedup).await? {
                 self.metrics.ignored(platform, "repeat");
                 return Ok(ArrivalResult::Entry(entry));
             }
             // Bind before the entry is stored. A crash in between leaves a capability that expires unused; the other
             // order would show the agent a session whose capability is not there yet.
             let keys = session_key::plausible_of_interaction(&entrant.event.source);
-            self.vault.bind(&route.tenant, &route.instance, &keys, capabilities).await?;
+            let to = admitted.to();
+            self.vault.bind(&to.tenant, &to.instance, &keys, capabilities).await?;
         }
-        Ok(match self.relay.admit(route, on, entrant).await? {
+        Ok(match self.relay.admit(admitted, entrant).await? {
             Admission::Kept(entry) => {
                 self.metrics.kept(platform);
                 ArrivalResult::Entry(entry)
@@ -275,8 +287,8 @@ impl Intake {
                 self.metrics.ignored(platform, "inbox_full");
                 ArrivalResult::Full(full)
             }
-            Admission::Refused(reason) => {
-                self.metrics.ignored(platform, reason);
+            Admission::Undeliverable => {
+                self.metrics.ignored(platform, "undeliverable");
                 ArrivalResult::Nothing
             }
         })
@@ -284,13 +296,23 @@ impl Intake {
 }
 
 /// Whether a notice may be sent. In a channel it would be published to all readers.
-fn may_answer(entrant: &Entrant) -> bool {
-    entrant.event.source.chat_type != "channel"
+fn may_answer(source: &Source) -> bool {
+    source.chat_type != "channel"
+}
+
+/// The text with which a stranger gets their pairing code.
+fn pairing_notice(code: &PairingCode) -> String {
+    let who = if code.admits_whole_chat() { "this chat" } else { "you" };
+    format!(
+        "This bot does not know {who} yet. To use it, give this pairing code to the person who runs it: {code}\n\
+         The code is valid for one hour.",
+        code = code.code(),
+    )
 }
 
 /// The result for one arrival.
 enum ArrivalResult {
     Entry(EntryId),
     Nothing,
-    Full(Full),
+    Full(LimitReached),
 }

@@ -6,7 +6,6 @@
 //!   credential, routed and stored. Only then does the platform get its response.
 //! - An action is sent with the credentials of exactly one bot.
 
-mod access;
 mod bot_lifecycle;
 mod bots;
 mod config;
@@ -22,12 +21,11 @@ pub mod split;
 pub mod telegram;
 pub mod web;
 
-pub use access::Access;
 pub use bot_lifecycle::{BotDraft, NotKept};
-pub use bots::{Bot, Bots};
+pub use bots::{Bots, OpenedBot};
 pub use config::Config;
 pub use edge::{Edge, Parts};
 pub use fault::Fault;
-pub use intake::{Admitted, Intake, Taken};
+pub use intake::{DeliveryResult, Intake, IntakeResult};
 pub use metrics::Metrics;
 pub use routes::routes;

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::Identity;
+use ledger::BotRef;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, ChatId, InstanceId, TenantId, ThreadId};
 use relay::Order;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::platform::Platform;
 
 /// Shortest time between two notices of a bot, over all its chats.
@@ -25,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(25);
 #[derive(Clone)]
 pub(crate) struct Notices {
     timepiece: Timepiece,
-    sent: Arc<Mutex<Sent>>,
+    sent: Arc<Mutex<RecentNotices>>,
 }
 
 #[derive(Default)]
-struct Sent {
-    bots: HashMap<Identity, Instant>,
-    chats: HashMap<(Identity, ChatId), Instant>,
+struct RecentNotices {
+    bots: HashMap<BotRef, Instant>,
+    chats: HashMap<(BotRef, ChatId), Instant>,
     /// Time of the next removal of expired items.
     sweep_at: Instant,
 }
@@ -42,17 +42,17 @@ impl Notices {
     }
 
     /// Whether this bot may send a notice now.
-    pub fn may_send(&self, on: &Identity) -> bool {
+    pub fn may_send(&self, on: &BotRef) -> bool {
         self.sent.lock().bot_may_send(on, self.timepiece.instant())
     }
 
     /// Counts one notice of this bot.
-    pub fn sent(&self, on: &Identity) {
+    pub fn sent(&self, on: &BotRef) {
         self.sent.lock().bots.insert(on.clone(), self.timepiece.instant());
     }
 
     /// Whether this bot may send a notice to this chat now. If so, the notice counts as sent.
-    pub fn may_tell(&self, on: &Identity, chat: &ChatId) -> bool {
+    pub fn may_tell(&self, on: &BotRef, chat: &ChatId) -> bool {
         let now = self.timepiece.instant();
         let mut sent = self.sent.lock();
         sent.sweep(now);
@@ -69,7 +69,7 @@ impl Notices {
     pub async fn send(
         &self,
         platform: Arc<dyn Platform>,
-        bot: Arc<Bot>,
+        bot: Arc<OpenedBot>,
         chat: ChatId,
         thread: Option<ThreadId>,
         text: String,
@@ -80,7 +80,7 @@ impl Notices {
             // No agent requested it.
             tenant: TenantId::new(""),
             instance: InstanceId::new(""),
-            on: bot.identity(),
+            on: bot.bot_ref(),
             action: Action::Send {
                 chat_id: chat,
                 content: text,
@@ -99,8 +99,8 @@ impl Notices {
     }
 }
 
-impl Sent {
-    fn bot_may_send(&self, on: &Identity, now: Instant) -> bool {
+impl RecentNotices {
+    fn bot_may_send(&self, on: &BotRef, now: Instant) -> bool {
         self.bots.get(on).is_none_or(|last| now >= *last + PER_BOT)
     }
 
@@ -123,7 +123,7 @@ mod tests {
     fn one_notice_per_chat_per_hour_and_one_per_second_per_bot() {
         let clock = Timepiece::wound(Moment::default());
         let notices = Notices::new(clock.clone());
-        let on = |bot: &str| Identity { platform: "telegram".into(), bot: bot.into() };
+        let on = |bot: &str| BotRef { platform: "telegram".into(), bot: bot.into() };
         let may = |bot: &str, chat: &str| notices.may_tell(&on(bot), &chat.into());
         assert!(may("7001", "a"));
         assert!(!may("7001", "b"), "one per second for the bot");

@@ -12,7 +12,7 @@ use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 use vault::Captured;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::intake::Intake;
 
 /// An unparsed HTTP request.
@@ -29,7 +29,7 @@ pub struct Raw {
 
 /// The part of a request that comes before its body.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct RequestHead<'a> {
     pub method: &'a Method,
     /// The path after `/door/{platform}/{bot}`, without the leading slash.
     pub rest: &'a str,
@@ -47,7 +47,7 @@ pub enum HeadProof {
 
 /// A verified request body. It is decrypted, if the platform encrypts.
 #[derive(Clone, Debug)]
-pub struct Verified {
+pub struct VerifiedBody {
     pub body: Bytes,
     pub rest: String,
     pub received: Moment,
@@ -76,7 +76,7 @@ pub struct Reading {
     pub arrivals: Vec<Arrival>,
     /// Chats that have got a new id.
     pub moved: Vec<Moved>,
-    pub reply: Reply,
+    pub reply: PlatformResponse,
     /// Calls that the edge owes the platform promptly, independent of the agent.
     pub interaction_acks: Vec<InteractionAck>,
     /// The reasons of events that are not turns.
@@ -95,13 +95,13 @@ pub struct InteractionAck(pub Captured);
 
 /// The HTTP response to the platform after everything is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct PlatformResponse {
     pub status: StatusCode,
     pub content_type: Option<&'static str>,
     pub body: Bytes,
 }
 
-impl Default for Reply {
+impl Default for PlatformResponse {
     fn default() -> Self {
         Self { status: StatusCode::OK, content_type: None, body: Bytes::new() }
     }
@@ -109,12 +109,12 @@ impl Default for Reply {
 
 /// A refused request. The reason is for logs and metrics only; the response does not contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct WebhookRefusal {
     pub reason: &'static str,
     pub status: StatusCode,
 }
 
-impl Refusal {
+impl WebhookRefusal {
     pub fn unproven(reason: &'static str) -> Self {
         Self { reason, status: StatusCode::UNAUTHORIZED }
     }
@@ -148,17 +148,17 @@ pub struct PlatformBot {
 
 /// The way in which a bot gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum EventDelivery {
     /// The platform calls a webhook, or the events arise in this server. There is nothing to fetch.
-    Called,
+    Pushed,
     /// The server fetches them, by polling or over a socket that it opens.
-    Fetches,
+    Fetched,
 }
 
 /// The reason why a bot cannot be used, as a text for its operator. Never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Trouble(pub String);
+pub struct BotTrouble(pub String);
 
 /// One chat platform. An implementation holds no bot; each call names one.
 #[async_trait]
@@ -166,7 +166,7 @@ pub trait Platform: Send + Sync {
     /// Its name on the wire, in paths and on the command line.
     fn name(&self) -> &'static str;
 
-    fn descriptor(&self, bot: &Bot) -> Descriptor;
+    fn descriptor(&self, bot: &OpenedBot) -> Descriptor;
 
     /// Handling of a message that is exactly `/stop`. A platform on which an interrupt stalls a stock gateway, such as
     /// Slack, must return `Text` (relay contract section 13.1).
@@ -177,29 +177,30 @@ pub trait Platform: Send + Sync {
 
     /// Whether the bot's platform runs near this server (a stand-in, a self-hosted server), so that it can call an
     /// address that is not public.
-    fn is_neighbour(&self, _bot: &Bot) -> bool {
+    fn is_neighbour(&self, _bot: &OpenedBot) -> bool {
         false
     }
 
-    /// Whether the platform itself decides who may write, so that `access` is not asked.
-    fn decides_access(&self) -> bool {
+    /// Whether only invited people may write. Other platforms do not say who their people are, so that the bot's own
+    /// list of senders decides.
+    fn needs_invitation(&self) -> bool {
         false
     }
 
     /// Checks the credentials of a bot that is not stored yet.
-    async fn meet(&self, draft: &Bot) -> Result<PlatformBot, Trouble>;
+    async fn meet(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble>;
 
     /// Checks what can be checked before the body is read. A platform whose proof is in the headers refuses here. One
     /// that signs the body returns `BodyNeeded`; its body is then read under the limits for unverified requests.
-    fn verify_head(&self, _bot: &Bot, _head: &Head<'_>) -> Result<HeadProof, Refusal> {
+    fn verify_head(&self, _bot: &OpenedBot, _head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
         Ok(HeadProof::BodyNeeded)
     }
 
     /// Checks that the request is the platform's, over the unparsed bytes and headers.
-    fn verify(&self, bot: &Bot, raw: Raw) -> Result<Verified, Refusal>;
+    fn verify(&self, bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookRefusal>;
 
     /// Parses a verified body. Only fields known to be safe are copied into an event.
-    fn normalize(&self, bot: &Bot, verified: Verified) -> Result<Reading, Refusal>;
+    fn normalize(&self, bot: &OpenedBot, verified: VerifiedBody) -> Result<Reading, WebhookRefusal>;
 
     /// Whether the response to the sender's own request reports a message that is not stored, so that no notice is
     /// needed.
@@ -208,17 +209,17 @@ pub trait Platform: Send + Sync {
     }
 
     /// Makes a call that is owed to the platform. A failure has no consequences.
-    async fn acknowledge_interaction(&self, bot: &Bot, ack: InteractionAck);
+    async fn acknowledge_interaction(&self, bot: &OpenedBot, ack: InteractionAck);
 
     /// Carries out one action as this bot.
-    async fn carry(&self, bot: &Bot, order: Order) -> Carried;
+    async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried;
 
     /// Registers the webhook URL `door` with the platform, or removes the webhook if the bot polls or the platform
     /// cannot reach this server. Repeating it changes nothing.
-    async fn register(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble>;
+    async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble>;
 
     /// Fetches events until `stop`. Called only for bots whose platform does not call a webhook.
-    async fn fetch(&self, bot: Arc<Bot>, intake: Intake, stop: CancellationToken);
+    async fn fetch(&self, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken);
 }
 
 /// A capability that can be used once. It has no expiry here; the platform decides how long it accepts it.

@@ -9,14 +9,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
-use ledger::Identity;
-use relay::RequestControl;
+use http_kit::{RequestControl, read_body};
+use ledger::BotRef;
 use serde_json::Map;
 use vault::Credentials;
 
-use crate::bots::Bot;
-use crate::intake::Admitted;
-use crate::platform::{Head, HeadProof, Platform, Raw};
+use crate::bots::OpenedBot;
+use crate::intake::DeliveryResult;
+use crate::platform::{HeadProof, Platform, Raw, RequestHead};
 use crate::{Edge, Fault};
 
 /// Largest accepted body, in bytes. The deliveries of all platforms are far smaller.
@@ -30,18 +30,18 @@ pub fn routes(edge: &Edge) -> Router {
 }
 
 #[derive(serde::Deserialize)]
-struct Door {
+struct WebhookPath {
     platform: String,
     bot: String,
     #[serde(default)]
     rest: String,
 }
 
-async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Request) -> Response {
+async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, request: Request) -> Response {
     // Split by hand, because the extractors of method and headers would copy them.
     let (parts, body) = request.into_parts();
     // The path selects one bot and so the secret to check, never a tenant.
-    let identity = Identity { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
+    let identity = BotRef { platform: door.platform.as_str().into(), bot: door.bot.as_str().into() };
     let Some(platform) = edge.platform(&door.platform).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -61,7 +61,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
     };
-    let head = Head { method: &parts.method, rest: &door.rest, headers: &parts.headers };
+    let head = RequestHead { method: &parts.method, rest: &door.rest, headers: &parts.headers };
     match edge.intake().judge_head(&platform, &bot, &head) {
         Ok(HeadProof::Proven) => {
             let principal = format!("{}:{}", platform.name(), door.bot);
@@ -72,7 +72,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
         Ok(HeadProof::BodyNeeded) => {}
         Err(refusal) => return refusal.status.into_response(),
     }
-    let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
+    let Ok(body) = read_body(body, LARGEST).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let raw = Raw {
@@ -84,7 +84,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
         received: edge.0.timepiece.now(),
     };
     match edge.intake().receive(&platform, &bot, raw).await {
-        Ok(Admitted::Taken { entries, reply }) => {
+        Ok(DeliveryResult::Taken { entries, reply }) => {
             let mut response = Response::new(Body::from(reply.body));
             *response.status_mut() = reply.status;
             if let Some(content_type) = reply.content_type {
@@ -98,7 +98,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
             }
             response
         }
-        Ok(Admitted::Refused(refusal)) => refusal.status.into_response(),
+        Ok(DeliveryResult::Refused(refusal)) => refusal.status.into_response(),
         Err(fault) => {
             // Not stored, so not acknowledged: the platform delivers it again.
             tracing::error!(%fault, platform = platform.name(), "could not store a delivery");
@@ -108,12 +108,12 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<Door>, request: Requ
 }
 
 /// A placeholder for a bot that does not exist, with new random secrets for everything that the platform needs.
-fn nobody(platform: &dyn Platform, identity: &Identity) -> Result<Bot, Fault> {
+fn nobody(platform: &dyn Platform, identity: &BotRef) -> Result<OpenedBot, Fault> {
     let mut credentials = Credentials::default();
     for need in platform.needs() {
         credentials.insert(need.name, vault::random_hex(32)?);
     }
-    Ok(Bot {
+    Ok(OpenedBot {
         platform: identity.platform.clone(),
         id: identity.bot.clone(),
         shared: false,

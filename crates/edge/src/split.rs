@@ -9,7 +9,7 @@
 
 mod fences;
 
-use fences::Page;
+use fences::FencedText;
 use unicode_segmentation::GraphemeCursor;
 
 /// The unit in which a platform measures the length of a message.
@@ -66,7 +66,7 @@ pub fn split_measured(text: &str, limit: usize, measure: &dyn Fn(&str) -> usize)
 
 /// Cuts one page. All positions are byte offsets into the page's text, on character boundaries.
 struct Knife<'a> {
-    page: &'a Page<'a>,
+    page: &'a FencedText<'a>,
     limit: usize,
     measure: &'a dyn Fn(&str) -> usize,
 }

@@ -28,11 +28,11 @@ use relay::{Carried, Order, StopRule};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::{
-    Head, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble,
-    Verified,
+    BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
+    RequestHead, VerifiedBody, WebhookRefusal,
 };
 
 const PLATFORM: &str = "telegram";
@@ -90,11 +90,11 @@ impl Telegram {
     }
 
     /// The messages that `message` was split into; only itself, if it fitted into one.
-    fn recall(&self, bot: &Bot, chat: i64, message: i64) -> Arc<[i64]> {
+    fn recall(&self, bot: &OpenedBot, chat: i64, message: i64) -> Arc<[i64]> {
         self.families.get(&(bot.id.clone(), chat, message)).unwrap_or_else(|| Arc::from([message]))
     }
 
-    fn remember(&self, bot: &Bot, chat: i64, message: i64, family: &[i64]) {
+    fn remember(&self, bot: &OpenedBot, chat: i64, message: i64, family: &[i64]) {
         let key = (bot.id.clone(), chat, message);
         if family == [message] {
             self.families.invalidate(&key);
@@ -111,7 +111,7 @@ struct Us<'a> {
 }
 
 impl<'a> Us<'a> {
-    fn of(bot: &'a Bot) -> Self {
+    fn of(bot: &'a OpenedBot) -> Self {
         // Without the setting the bot's id is used: by default it is the same number.
         let id = bot.setting("bot_user_id").unwrap_or(bot.id.as_str()).parse().ok();
         Self { id, username: bot.setting("username") }
@@ -133,7 +133,7 @@ impl Platform for Telegram {
         PLATFORM
     }
 
-    fn descriptor(&self, _: &Bot) -> Descriptor {
+    fn descriptor(&self, _: &OpenedBot) -> Descriptor {
         Descriptor {
             max_message_length: MESSAGE_LENGTH as u32,
             supports_edit: true,
@@ -164,27 +164,27 @@ impl Platform for Telegram {
         ]
     }
 
-    fn is_neighbour(&self, bot: &Bot) -> bool {
+    fn is_neighbour(&self, bot: &OpenedBot) -> bool {
         self.base_of(bot).starts_with("http://")
     }
 
-    async fn meet(&self, draft: &Bot) -> Result<PlatformBot, Trouble> {
+    async fn meet(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         settle::meet(self, draft).await
     }
 
-    fn verify_head(&self, bot: &Bot, head: &Head<'_>) -> Result<HeadProof, Refusal> {
+    fn verify_head(&self, bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
         verify::verify_head(bot, head)
     }
 
-    fn verify(&self, bot: &Bot, raw: Raw) -> Result<Verified, Refusal> {
+    fn verify(&self, bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
         verify::verify(bot, raw)
     }
 
-    fn normalize(&self, bot: &Bot, verified: Verified) -> Result<Reading, Refusal> {
+    fn normalize(&self, bot: &OpenedBot, verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
         normalize::normalize(bot, &verified)
     }
 
-    async fn acknowledge_interaction(&self, bot: &Bot, ack: InteractionAck) {
+    async fn acknowledge_interaction(&self, bot: &OpenedBot, ack: InteractionAck) {
         let params = AnswerCallbackQuery { callback_query_id: ack.0.value.expose() };
         let answered = self.call::<bool>(bot, "answerCallbackQuery", &params, COURTESY).await;
         if let Err(failure) = answered {
@@ -192,15 +192,15 @@ impl Platform for Telegram {
         }
     }
 
-    async fn carry(&self, bot: &Bot, order: Order) -> Carried {
+    async fn carry(&self, bot: &OpenedBot, order: Order) -> Carried {
         egress::carry(self, bot, order).await
     }
 
-    async fn register(&self, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble> {
+    async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
         settle::register(self, bot, door).await
     }
 
-    async fn fetch(&self, bot: Arc<Bot>, intake: Intake, stop: CancellationToken) {
+    async fn fetch(&self, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken) {
         poll::fetch(self, bot, intake, stop).await;
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use ledger::{Identity, Invitation, Invitations, Room, Rooms};
+use ledger::{BotRef, Invitation, Invitations, Room, Rooms};
 use posthouse_time::Timepiece;
 use posthouse_wire::descriptor::LenUnit;
 use posthouse_wire::{Action, ChatId, Descriptor, InstanceId};
@@ -32,23 +32,23 @@ use relay::{Carried, Order, StopRule};
 use tokio_util::sync::CancellationToken;
 
 use crate::Fault;
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::intake::Intake;
 use crate::platform::{
-    Head, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble,
-    Verified,
+    BotTrouble, EventDelivery, HeadProof, InteractionAck, Need, Platform, PlatformBot, Raw, Reading,
+    RequestHead, VerifiedBody, WebhookRefusal,
 };
 
 pub use enrol::{Enrol, EnrolRefused, EnrolledAgent};
 pub use invitations::{LINK_LIFE, NewInvitation, link};
-pub use person::Person;
-pub use routes::{Chat, routes};
+pub use person::PersonName;
+pub use routes::{ChatPage, routes};
 
 use hub::Hub;
 use locks::RoomLocks;
 use markdown::Renderer;
 use streams::Streams;
-use turns::Turns;
+use turns::RoomTurns;
 
 /// The platform's name on the wire.
 pub const NAME: &str = "web";
@@ -66,7 +66,7 @@ pub struct Web {
     /// answer never appears above its question.
     locks: RoomLocks,
     streams: Streams,
-    turns: Turns,
+    turns: RoomTurns,
     renderer: Renderer,
 }
 
@@ -79,7 +79,7 @@ impl Web {
             hub: Arc::default(),
             locks: RoomLocks::default(),
             streams: Streams::default(),
-            turns: Turns::default(),
+            turns: RoomTurns::default(),
             renderer: Renderer::default(),
         }
     }
@@ -94,8 +94,8 @@ impl Web {
 }
 
 /// The web bot of an agent. Every agent has one; its id is the agent's id.
-fn identity(of: &InstanceId) -> Identity {
-    Identity { platform: NAME.into(), bot: of.as_str().into() }
+fn bot_ref(of: &InstanceId) -> BotRef {
+    BotRef { platform: NAME.into(), bot: of.as_str().into() }
 }
 
 #[async_trait]
@@ -104,7 +104,7 @@ impl Platform for Web {
         NAME
     }
 
-    fn descriptor(&self, _bot: &Bot) -> Descriptor {
+    fn descriptor(&self, _bot: &OpenedBot) -> Descriptor {
         Descriptor {
             max_message_length: u32::try_from(LIMIT).expect("the limit is small"),
             supports_edit: true,
@@ -125,23 +125,23 @@ impl Platform for Web {
         &[]
     }
 
-    fn decides_access(&self) -> bool {
+    fn needs_invitation(&self) -> bool {
         true
     }
 
-    async fn meet(&self, _draft: &Bot) -> Result<PlatformBot, Trouble> {
-        Err(Trouble("web bots cannot be created: every agent already has one".to_owned()))
+    async fn meet(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+        Err(BotTrouble("web bots cannot be created: every agent already has one".to_owned()))
     }
 
-    fn verify_head(&self, _bot: &Bot, _head: &Head<'_>) -> Result<HeadProof, Refusal> {
+    fn verify_head(&self, _bot: &OpenedBot, _head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
         Err(no_door())
     }
 
-    fn verify(&self, _bot: &Bot, _raw: Raw) -> Result<Verified, Refusal> {
+    fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
         Err(no_door())
     }
 
-    fn normalize(&self, _bot: &Bot, _verified: Verified) -> Result<Reading, Refusal> {
+    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
         Err(no_door())
     }
 
@@ -149,20 +149,20 @@ impl Platform for Web {
         true
     }
 
-    async fn acknowledge_interaction(&self, _bot: &Bot, _courtesy: InteractionAck) {}
+    async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {}
 
-    async fn carry(&self, _bot: &Bot, order: Order) -> Carried {
+    async fn carry(&self, _bot: &OpenedBot, order: Order) -> Carried {
         self.carry_out(order).await
     }
 
-    async fn register(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
-        Ok(Settled::Called)
+    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
+        Ok(EventDelivery::Pushed)
     }
 
-    async fn fetch(&self, _bot: Arc<Bot>, _intake: Intake, _stop: CancellationToken) {}
+    async fn fetch(&self, _bot: Arc<OpenedBot>, _intake: Intake, _stop: CancellationToken) {}
 }
 
 /// No outside platform delivers for the web chat, so its webhook path answers like an unknown one.
-fn no_door() -> Refusal {
-    Refusal { reason: "no_door", status: StatusCode::NOT_FOUND }
+fn no_door() -> WebhookRefusal {
+    WebhookRefusal { reason: "no_door", status: StatusCode::NOT_FOUND }
 }

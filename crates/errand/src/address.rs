@@ -1,17 +1,17 @@
 //! IP address policy: which addresses are public and may be called.
 
-use crate::{Cidr, Refusal};
+use crate::{Cidr, UrlRefusal};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Refuses an address that is neither public nor listed in `allowed`.
-pub(crate) fn admit(address: IpAddr, allowed: &[Cidr]) -> Result<(), Refusal> {
+pub(crate) fn admit(address: IpAddr, allowed: &[Cidr]) -> Result<(), UrlRefusal> {
     // The system connects to an IPv4-mapped address as the IPv4 address it contains. So a range that lists the
     // IPv4 address also lists its mapped form.
     let dialled = address.to_canonical();
     if allowed.iter().any(|range| range.contains(address) || range.contains(dialled)) || is_public(address) {
         Ok(())
     } else {
-        Err(Refusal::Address(address))
+        Err(UrlRefusal::Address(address))
     }
 }
 

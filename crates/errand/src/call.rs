@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// One outgoing HTTP request. Its `Debug` output omits URL, headers and body, because each may contain a secret.
 #[derive(Clone)]
-pub struct Call {
+pub struct OutgoingCall {
     /// The method.
     pub method: Method,
     /// The URL as it was given. It is checked before the call.
@@ -26,7 +26,7 @@ pub struct Call {
     pub tenant: Option<Arc<str>>,
 }
 
-impl Call {
+impl OutgoingCall {
     /// A call without headers and body.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         let (headers, body) = (HeaderMap::new(), Bytes::new());
@@ -72,7 +72,7 @@ impl Call {
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for OutgoingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("method", &self.method)
@@ -83,7 +83,7 @@ impl fmt::Debug for Call {
 
 /// The response. Every status counts as a response, including redirects.
 #[derive(Clone)]
-pub struct Answer {
+pub struct CallResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -94,7 +94,7 @@ pub struct Answer {
     pub whole: bool,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for CallResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = self.body.len();
         f.debug_struct("Answer")

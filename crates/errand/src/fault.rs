@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 /// Reason why a URL is not called. Nothing was sent. A retry fails again unless the host resolves differently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum UrlRefusal {
     /// Not an absolute URL, or one with blanks, control characters or backslashes in it.
     #[error("not a well-formed URL")]
     NotAUrl,
@@ -40,7 +40,7 @@ pub enum Refusal {
 pub enum Fault {
     /// Refused by policy.
     #[error("refused by policy: {0}")]
-    Refused(#[from] Refusal),
+    Refused(#[from] UrlRefusal),
     /// The HTTP client could not be built, most likely because the machine has no root certificates.
     #[error("outgoing calls are not possible: {0}")]
     Unready(String),
@@ -76,7 +76,7 @@ impl Fault {
     }
 
     pub(crate) fn of(error: &reqwest::Error) -> Self {
-        if let Some(refusal) = cause::<Refusal>(error) {
+        if let Some(refusal) = cause::<UrlRefusal>(error) {
             return Self::Refused(refusal.clone());
         }
         if error.is_connect() {

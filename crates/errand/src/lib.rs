@@ -23,10 +23,10 @@ mod resolve;
 mod runner;
 mod target;
 
-pub use call::{Answer, Call};
+pub use call::{CallResponse, OutgoingCall};
 pub use cidr::{Cidr, CidrFault};
 pub use config::Config;
-pub use fault::{Fault, Refusal};
+pub use fault::{Fault, UrlRefusal};
 pub use lookup_threads::SystemLookup;
 pub use reqwest::Url;
 pub use resolve::{Lookup, LookupResult};

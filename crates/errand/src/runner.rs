@@ -2,7 +2,7 @@
 
 use crate::lookup_threads::ON_BEHALF_OF;
 use crate::resolve::Checked;
-use crate::{Answer, Call, Config, Fault, Lookup, Refusal, SystemLookup, Url, target};
+use crate::{CallResponse, Config, Fault, Lookup, OutgoingCall, SystemLookup, Url, UrlRefusal, target};
 use bytes::BytesMut;
 use reqwest::redirect::Policy;
 use std::sync::{Arc, OnceLock};
@@ -38,18 +38,18 @@ impl Errand {
 
     /// Checks a URL without resolving its host, for the moment when somebody registers it. Returns the normalized URL
     /// that would be called.
-    pub fn check(&self, url: &str) -> Result<Url, Refusal> {
+    pub fn check(&self, url: &str) -> Result<Url, UrlRefusal> {
         target::read(url, &self.inner.config)
     }
 
     /// Same as [`Errand::check`], for a base URL to which paths will be appended. It must have no query.
-    pub fn check_base(&self, url: &str) -> Result<Url, Refusal> {
+    pub fn check_base(&self, url: &str) -> Result<Url, UrlRefusal> {
         let url = self.check(url)?;
-        if url.query().is_some() { Err(Refusal::Query) } else { Ok(url) }
+        if url.query().is_some() { Err(UrlRefusal::Query) } else { Ok(url) }
     }
 
     /// Makes the call. Any status is a response. A [`Fault`] tells whether the request may have arrived.
-    pub async fn run(&self, call: Call) -> Result<Answer, Fault> {
+    pub async fn run(&self, call: OutgoingCall) -> Result<CallResponse, Fault> {
         let url = self.check(&call.url)?;
         let Inner { config, .. } = &*self.inner;
         let limit = call.max_answer.unwrap_or(config.max_answer);
@@ -95,8 +95,8 @@ struct OpenResponse {
 }
 
 impl OpenResponse {
-    fn answer(self, whole: bool) -> Answer {
-        Answer { status: self.status, headers: self.headers, body: self.body.freeze(), whole }
+    fn answer(self, whole: bool) -> CallResponse {
+        CallResponse { status: self.status, headers: self.headers, body: self.body.freeze(), whole }
     }
 }
 

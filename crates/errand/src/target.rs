@@ -1,50 +1,50 @@
 //! URL checks before the host is resolved: scheme, credentials, port, literal addresses.
 
-use crate::{Cidr, Config, Refusal, Url, address};
+use crate::{Cidr, Config, Url, UrlRefusal, address};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(crate) const LONGEST: usize = 2048;
 
 /// Parses and normalizes `url`. A numeric host in any notation becomes an address and is checked. Any other host
 /// becomes punycode without a trailing dot.
-pub(crate) fn read(url: &str, config: &Config) -> Result<Url, Refusal> {
+pub(crate) fn read(url: &str, config: &Config) -> Result<Url, UrlRefusal> {
     if url.len() > LONGEST {
-        return Err(Refusal::TooLong);
+        return Err(UrlRefusal::TooLong);
     }
     // The parser would silently drop or repair these characters, which serves only URLs that are meant to mislead.
     if url.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\') {
-        return Err(Refusal::NotAUrl);
+        return Err(UrlRefusal::NotAUrl);
     }
-    let mut url = Url::parse(url).map_err(|_| Refusal::NotAUrl)?;
+    let mut url = Url::parse(url).map_err(|_| UrlRefusal::NotAUrl)?;
     match url.scheme() {
         "https" => {}
         "http" if config.allow_http => {}
-        "http" => return Err(Refusal::PlainHttp),
-        _ => return Err(Refusal::Scheme),
+        "http" => return Err(UrlRefusal::PlainHttp),
+        _ => return Err(UrlRefusal::Scheme),
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Refusal::Credentials);
+        return Err(UrlRefusal::Credentials);
     }
     if url.fragment().is_some() {
-        return Err(Refusal::Fragment);
+        return Err(UrlRefusal::Fragment);
     }
     if url.port() == Some(0) {
-        return Err(Refusal::Port);
+        return Err(UrlRefusal::Port);
     }
-    let host = url.host_str().ok_or(Refusal::NotAUrl)?.to_owned();
+    let host = url.host_str().ok_or(UrlRefusal::NotAUrl)?.to_owned();
     if let Some(address) = literal(&host) {
         address::admit(address, &config.allow_cidrs)?;
         return Ok(url);
     }
     let name = host.strip_suffix('.').unwrap_or(&host);
     if name.is_empty() || name.split('.').any(str::is_empty) {
-        return Err(Refusal::NotAUrl);
+        return Err(UrlRefusal::NotAUrl);
     }
     if name == "localhost" || name.ends_with(".localhost") {
         admit_loopback(&config.allow_cidrs)?;
     }
     if name.len() < host.len() {
-        url.set_host(Some(name)).map_err(|_| Refusal::NotAUrl)?;
+        url.set_host(Some(name)).map_err(|_| UrlRefusal::NotAUrl)?;
     }
     Ok(url)
 }
@@ -58,7 +58,7 @@ fn literal(host: &str) -> Option<IpAddr> {
 }
 
 /// Refuses `localhost` without a lookup when neither loopback address is listed.
-fn admit_loopback(allowed: &[Cidr]) -> Result<(), Refusal> {
+fn admit_loopback(allowed: &[Cidr]) -> Result<(), UrlRefusal> {
     address::admit(IpAddr::V6(Ipv6Addr::LOCALHOST), allowed)
         .or_else(|_| address::admit(IpAddr::V4(Ipv4Addr::LOCALHOST), allowed))
 }
@@ -67,7 +67,7 @@ fn admit_loopback(allowed: &[Cidr]) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
-    fn strict(url: &str) -> Result<Url, Refusal> {
+    fn strict(url: &str) -> Result<Url, UrlRefusal> {
         read(url, &Config::default())
     }
 
@@ -114,7 +114,7 @@ mod tests {
             "a.localhost",
         ] {
             let refusal = strict(&format!("https://{host}/"));
-            assert!(matches!(refusal, Err(Refusal::Address(_))), "{host}: {refusal:?}");
+            assert!(matches!(refusal, Err(UrlRefusal::Address(_))), "{host}: {refusal:?}");
         }
     }
 
@@ -122,28 +122,28 @@ mod tests {
     fn malformed_and_unwanted_urls_are_refused() {
         let long = format!("https://example.com/{}", "a".repeat(2048));
         for (url, refusal) in [
-            ("", Refusal::NotAUrl),
-            ("example.com/x", Refusal::NotAUrl),
-            ("/x", Refusal::NotAUrl),
-            ("https://", Refusal::NotAUrl),
-            ("https://exa mple.com/", Refusal::NotAUrl),
-            (" https://example.com/", Refusal::NotAUrl),
-            ("https://example.com/\r\nHost: x", Refusal::NotAUrl),
-            ("https:\\\\example.com", Refusal::NotAUrl),
-            ("https://a..example/", Refusal::NotAUrl),
-            ("https://example.com../", Refusal::NotAUrl),
-            ("https://[fe80::1%25eth0]/", Refusal::NotAUrl),
-            ("https://256.256.256.256/", Refusal::NotAUrl),
-            ("https://example.com:70000/", Refusal::NotAUrl),
-            ("https://example.com:0/", Refusal::Port),
-            ("http://example.com/", Refusal::PlainHttp),
-            ("file:///etc/passwd", Refusal::Scheme),
-            ("gopher://example.com/", Refusal::Scheme),
-            ("javascript:alert(1)", Refusal::Scheme),
-            ("https://user@example.com/", Refusal::Credentials),
-            ("https://:pass@example.com/", Refusal::Credentials),
-            ("https://example.com/#x", Refusal::Fragment),
-            (&long, Refusal::TooLong),
+            ("", UrlRefusal::NotAUrl),
+            ("example.com/x", UrlRefusal::NotAUrl),
+            ("/x", UrlRefusal::NotAUrl),
+            ("https://", UrlRefusal::NotAUrl),
+            ("https://exa mple.com/", UrlRefusal::NotAUrl),
+            (" https://example.com/", UrlRefusal::NotAUrl),
+            ("https://example.com/\r\nHost: x", UrlRefusal::NotAUrl),
+            ("https:\\\\example.com", UrlRefusal::NotAUrl),
+            ("https://a..example/", UrlRefusal::NotAUrl),
+            ("https://example.com../", UrlRefusal::NotAUrl),
+            ("https://[fe80::1%25eth0]/", UrlRefusal::NotAUrl),
+            ("https://256.256.256.256/", UrlRefusal::NotAUrl),
+            ("https://example.com:70000/", UrlRefusal::NotAUrl),
+            ("https://example.com:0/", UrlRefusal::Port),
+            ("http://example.com/", UrlRefusal::PlainHttp),
+            ("file:///etc/passwd", UrlRefusal::Scheme),
+            ("gopher://example.com/", UrlRefusal::Scheme),
+            ("javascript:alert(1)", UrlRefusal::Scheme),
+            ("https://user@example.com/", UrlRefusal::Credentials),
+            ("https://:pass@example.com/", UrlRefusal::Credentials),
+            ("https://example.com/#x", UrlRefusal::Fragment),
+            (&long, UrlRefusal::TooLong),
         ] {
             assert_eq!(strict(url), Err(refusal), "{url}");
         }
@@ -152,11 +152,11 @@ mod tests {
     #[test]
     fn http_and_private_addresses_are_two_permissions() {
         let loopback = Config { allow_cidrs: Cidr::loopback().to_vec(), ..Config::default() };
-        assert_eq!(read("http://127.0.0.1/", &loopback), Err(Refusal::PlainHttp));
+        assert_eq!(read("http://127.0.0.1/", &loopback), Err(UrlRefusal::PlainHttp));
         assert!(read("https://127.0.0.1/", &loopback).is_ok());
         let http = Config { allow_http: true, ..Config::default() };
         assert!(read("http://example.com/", &http).is_ok());
-        assert!(matches!(read("http://127.0.0.1/", &http), Err(Refusal::Address(_))));
+        assert!(matches!(read("http://127.0.0.1/", &http), Err(UrlRefusal::Address(_))));
         assert!(read("http://localhost:8080/", &Config::loopback()).is_ok());
     }
 

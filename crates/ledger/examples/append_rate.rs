@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use ledger::{
-    Acknowledgement, Append, Fault, InboxLimits, Ledger, Location, NewReceipt, Opening, Sender, Verb,
+    Acknowledgement, Append, DispatchVerb, Fault, InboxLimits, Ledger, Location, NewReceipt, Opening, Sender,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::InstanceId;
@@ -92,7 +92,7 @@ fn receipt(instance: &InstanceId, id: u64, number: u64, now: Moment) -> NewRecei
         instance: Some(instance.clone()),
         chat: Some("post-bench".into()),
         session: Some("bench".to_owned()),
-        verb: Verb::Deliver,
+        verb: DispatchVerb::Deliver,
         sender: "tenant:ten_0198c0ffee0000000000000000000001".into(),
         sent_by: None,
         sent_at: now,

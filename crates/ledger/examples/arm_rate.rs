@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use ledger::{
-    ArmKey, Armed, Arms, Attempt, Due, Fate, Fault, Generation, Instance, Ledger, Location, NewArm, Settled,
-    Tenant,
+    ArmFate, ArmKey, Armed, Arms, Due, Fault, FireAttempt, Generation, Instance, Ledger, Location, NewArm,
+    Settled, Tenant,
 };
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 
 const CALLERS: usize = 64;
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:.2} ms a listing", clock.now().since(start).as_secs_f64() * 1000.0 / lists as f64);
 
     let copy = folder.path().join("copy.db");
-    ledger.house().backup(&copy).await?;
+    ledger.facts().backup(&copy).await?;
     println!("{:.0} bytes an arm in the file", std::fs::metadata(&copy)?.len() as f64 / due.len() as f64);
     std::fs::remove_file(copy)?;
 
@@ -120,7 +120,7 @@ async fn arm(
                 next_us: fire_at.due_us(),
                 fire_at,
                 callback: Some("https://agent.example".to_owned()),
-                proof: Proof::PortalJwt,
+                proof: FireProof::PortalJwt,
                 policy: Policy::default(),
                 then: Vec::new(),
             };
@@ -150,9 +150,9 @@ async fn fire(ledger: &Ledger, keys: &[ArmKey], clock: &Timepiece) -> Result<(),
     for arm in held {
         let arms = ledger.arms();
         settling.spawn(async move {
-            let attempt = Attempt { status: Some(202), late_ms: 3, ..Attempt::default() };
+            let attempt = FireAttempt { status: Some(202), late_ms: 3, ..FireAttempt::default() };
             let ended =
-                Settled::Ended { fate: Fate::Delivered, attempt, missed: Vec::new(), successor: None };
+                Settled::Ended { fate: ArmFate::Delivered, attempt, missed: Vec::new(), successor: None };
             arms.settle(arm.key, "house", ended, now).await
         });
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, UserId};
 
-use crate::{Fault, Identity};
+use crate::{BotRef, Fault};
 
 /// Policy that decides which authors a bot listens to (relay contract section 18). There is no `owner-only`
 /// yet: it needs bound owners.
@@ -125,7 +125,7 @@ pub struct Consulted {
 /// A stored decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
-    pub on: Identity,
+    pub on: BotRef,
     pub subject: Subject,
     pub decision: Decision,
     /// The name that they gave when they asked. It is not verified.
@@ -136,7 +136,7 @@ pub struct AccessRule {
 /// A request for access to a bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairing {
-    pub on: Identity,
+    pub on: BotRef,
     pub subject: Subject,
     /// The code by which the operator allows them.
     pub code: String,
@@ -173,29 +173,29 @@ pub enum Paired {
 pub trait Access: Send + Sync {
     /// The policy of the bot and the decision about each of these subjects, in the same order. A bot that
     /// does not exist admits nobody.
-    async fn consult(&self, on: &Identity, about: &[Subject]) -> Result<Consulted, Fault>;
+    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<Consulted, Fault>;
     /// False when there is no such bot.
-    async fn set_policy(&self, on: &Identity, policy: PrincipalPolicy) -> Result<bool, Fault>;
+    async fn set_policy(&self, on: &BotRef, policy: PrincipalPolicy) -> Result<bool, Fault>;
     /// Stores a decision. It replaces an earlier decision and a pending request. False when there is no such
     /// bot.
-    async fn decide(&self, on: &Identity, subject: &Subject, decision: Decision) -> Result<bool, Fault>;
+    async fn decide(&self, on: &BotRef, subject: &Subject, decision: Decision) -> Result<bool, Fault>;
     /// Decides about the subject that has this code. None when no request is pending under it.
     async fn decide_by_code(
         &self,
-        on: &Identity,
+        on: &BotRef,
         code: &str,
         decision: Decision,
     ) -> Result<Option<AccessRule>, Fault>;
     /// Deletes the decision about a subject and its pending request. False when there was neither.
-    async fn forget(&self, on: &Identity, subject: &Subject) -> Result<bool, Fault>;
+    async fn forget(&self, on: &BotRef, subject: &Subject) -> Result<bool, Fault>;
     /// Stores a request, unless this subject already has one or the limits are reached. It never displaces
     /// another request.
     async fn pair(&self, request: Pairing, limits: PairingLimits) -> Result<Paired, Fault>;
     /// Deletes the pending request with this code. A decision that was made meanwhile stays. A missing
     /// request is fine.
-    async fn withdraw_pairing(&self, on: &Identity, subject: &Subject, code: &str) -> Result<(), Fault>;
+    async fn withdraw_pairing(&self, on: &BotRef, subject: &Subject, code: &str) -> Result<(), Fault>;
     /// Decisions about all bots, or about one.
-    async fn rules(&self, on: Option<&Identity>) -> Result<Vec<AccessRule>, Fault>;
+    async fn rules(&self, on: Option<&BotRef>) -> Result<Vec<AccessRule>, Fault>;
     /// Requests that have not expired, oldest first.
-    async fn pairings(&self, on: Option<&Identity>) -> Result<Vec<Pairing>, Fault>;
+    async fn pairings(&self, on: Option<&BotRef>) -> Result<Vec<Pairing>, Fault>;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::cron::{ArmedJob, FireAt, Policy, Proof};
+use posthouse_wire::cron::{ArmedJob, FireAt, FireProof, Policy};
 use posthouse_wire::{InstanceId, JobId, ScheduleId, TenantId};
 
 use crate::Fault;
@@ -32,7 +32,7 @@ pub struct NewArm {
     /// None: the fire goes over the agent's socket.
     pub callback: Option<String>,
     pub dedup: String,
-    pub proof: Proof,
+    pub proof: FireProof,
     pub policy: Policy,
     /// Later fire times, as far as the agent knows them.
     pub then: Vec<FireAt>,
@@ -66,7 +66,7 @@ pub struct Arm {
     pub fire_at: FireAt,
     pub callback: Option<String>,
     pub dedup: String,
-    pub proof: Proof,
+    pub proof: FireProof,
     pub policy: Policy,
     pub then: Vec<FireAt>,
     pub state: ArmState,
@@ -127,7 +127,7 @@ pub enum Armed {
 
 /// The way in which an arm ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ArmFate {
     /// The agent accepted it and runs it.
     Delivered,
     /// The agent has no such job.
@@ -146,7 +146,7 @@ pub enum Fate {
     Dead,
 }
 
-impl Fate {
+impl ArmFate {
     pub fn word(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
@@ -169,7 +169,7 @@ impl Fate {
 
 /// Result of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attempt {
+pub struct FireAttempt {
     /// Status of the response. None when there was no response.
     pub status: Option<u16>,
     /// Reason for the failure, in the server's own words.
@@ -186,8 +186,8 @@ pub struct Attempt {
 pub enum Settled {
     /// The arm has ended.
     Ended {
-        fate: Fate,
-        attempt: Attempt,
+        fate: ArmFate,
+        attempt: FireAttempt,
         /// Skipped due times of this job before this one. Each gets a row of history.
         missed: Vec<FireAt>,
         /// The next known time. It is armed in the same transaction.
@@ -195,14 +195,14 @@ pub enum Settled {
     },
     /// The attempt failed and is repeated later.
     Postponed {
-        attempt: Attempt,
+        attempt: FireAttempt,
         next_us: i64,
         /// The time from now until `next_us`. If the wall clock is set meanwhile, this pause counts.
         pause: Duration,
         poked: bool,
     },
     /// The last attempt failed. The arm waits for a sign of life.
-    Dead { attempt: Attempt },
+    Dead { attempt: FireAttempt },
     /// No attempt was made. The arm is released unchanged, due at `next_us` if that is given.
     PutBack { next_us: Option<i64> },
 }
@@ -337,7 +337,7 @@ pub trait Arms: Send + Sync {
         instance: &InstanceId,
         job: &JobId,
         fire_at: &FireAt,
-        attempt: Attempt,
+        attempt: FireAttempt,
         now: Moment,
     ) -> Result<(), Fault>;
 

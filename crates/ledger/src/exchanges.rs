@@ -36,7 +36,7 @@ pub struct NewExchange {
 
 /// Outcome of [`Exchanges::ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum AskResult {
     /// The question and its receipt are stored. The question is still to be sent.
     Opened(ReceiptKey),
     /// The same caller has asked the same question before.
@@ -108,7 +108,7 @@ pub trait Exchanges: Send + Sync {
     /// Stores a question once, together with the receipt of its one delivery. It is sent even if the caller
     /// goes away. The same question again is attached to it. At most `most` questions of a tenant can be
     /// open.
-    async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<Asked, Fault>;
+    async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<AskResult, Fault>;
     /// Deletes an open question whose delivery was refused, and the receipt of that delivery. The question
     /// can then be asked again under the same id. A question that has ended does not change.
     async fn unask(

@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
 };
 
-use crate::{Fault, Identity, NewReceipt};
+use crate::{BotRef, Fault, NewReceipt};
 
 /// Position of an entry in its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,7 +67,7 @@ impl InboxLimits {
 
 /// The limit because of which an entry was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum LimitReached {
     /// The inbox is full.
     Inbox,
     /// The sender or the chat has used up its share of the inbox.
@@ -91,7 +91,7 @@ pub enum Appended {
     /// returned as long as the receipt exists, even when the entry itself is deleted.
     Known(EntryId),
     /// There is no room. Nothing was written, and the same append can be repeated.
-    Refused(Full),
+    Refused(LimitReached),
 }
 
 impl Appended {
@@ -165,7 +165,7 @@ pub trait Inbox: Send + Sync {
     /// limits are checked in the same transaction, so an inbox never exceeds them.
     async fn append(&self, append: Append) -> Result<Appended, Fault>;
     /// The entry that an append under this key would return as known.
-    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault>;
+    async fn known(&self, on: &BotRef, dedup: &DedupKey) -> Result<Option<EntryId>, Fault>;
     /// Oldest first, after `after`. Entries stay until acknowledged.
     async fn unread(&self, of: &InstanceId, after: Seq, at_most: u16) -> Result<Vec<Entry>, Fault>;
     /// The amount of unread entries, read from memory.
@@ -176,7 +176,8 @@ pub trait Inbox: Send + Sync {
     async fn backlogs(&self) -> Result<Vec<(InstanceId, Unread)>, Fault>;
     /// Deletes the events of these entries. Unknown, foreign and already deleted ids are all fine. Returns
     /// the amount that this call deleted, so that callers can keep sizes up to date.
-    async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault>;
+    async fn acknowledge(&self, of: &InstanceId, acknowledged: Vec<Acknowledgement>)
+    -> Result<Unread, Fault>;
     /// Counts a setback. True when the entry became a dead letter by it.
     async fn set_back(&self, of: &InstanceId, entry: &EntryId, how: Setback) -> Result<bool, Fault>;
     /// Drops an entry that nobody needs any more. An entry that has ended does not change. Returns the

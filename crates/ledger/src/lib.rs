@@ -10,13 +10,13 @@ mod audit;
 mod connectors;
 mod exchanges;
 mod fault;
-mod house;
 mod inbox;
 mod invitations;
 mod outbox;
 mod receipts;
 mod rooms;
 mod roster;
+mod server_facts;
 mod sqlite;
 mod tokens;
 mod trace;
@@ -27,37 +27,37 @@ pub use access::{
     Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
 };
 pub use arms::{
-    Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, Fate, FireLine, NewAlarm, NewArm, Settled,
-    Successor,
+    Arm, ArmFate, ArmFilter, ArmKey, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm,
+    Settled, Successor,
 };
 pub use audit::{Audit, Deed};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
-pub use exchanges::{Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange};
+pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
-pub use house::House;
 pub use inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Full, Inbox, InboxLimits, Sender, Seq, Setback,
-    Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, InboxLimits, LimitReached, Sender, Seq,
+    Setback, Sighting, Unread,
 };
 pub use invitations::{ExpiringHash, Invitation, Invitations};
-pub use outbox::{Begun, Outbox, Request};
+pub use outbox::{BeginOutcome, Outbox, Request};
 pub use receipts::{
-    Attempted, Digest, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES, Receipt,
-    ReceiptFilter, ReceiptKey, ReceiptState, Receipts, Reply, ReplyKind, Verb,
+    Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
+    Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
-pub use rooms::{Line, ROOM_BYTES, Room, Rooms};
+pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
 pub use roster::{
-    AgentCreated, Bot, Created, Discriminator, Generation, HoldBack, HttpCredentials, Identity, Instance,
-    NewAgent, Removed, Roster, Route, RouteTo, Tenant,
+    AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
+    Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
+pub use server_facts::ServerFacts;
 pub use sqlite::{Ledger, Location};
 pub use tokens::{
-    AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, Pair, REFRESH_LINES, RefreshRequest,
-    Renewal, RenewedCredentials, TokenHash, Tokens, WhichCredentials, operator_client,
+    AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
-pub use trace::{Step, Story, Traces};
+pub use trace::{Story, TraceStep, Traces};
 pub use usage::{TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
-    CapabilityRecord, GatewayRecord, HouseKey, HouseKeyKind, HouseKeys, Sealed, SealedSecret, Uses,
+    CapabilityRecord, GatewayRecord, Sealed, SealedSecret, ServerKey, ServerKeyKind, ServerKeys, Uses,
     VaultRecords,
 };

@@ -25,7 +25,7 @@ pub struct Request {
 
 /// Whether a request may be carried out.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Begun {
+pub enum BeginOutcome {
     Fresh {
         action: ActionId,
         answers: Option<EntryId>,
@@ -46,9 +46,13 @@ pub enum Begun {
 pub trait Outbox: Send + Sync {
     /// Records that a request is about to be carried out. The same request again returns the state of the
     /// first.
-    async fn begin(&self, request: Request) -> Result<Begun, Fault>;
+    async fn begin(&self, request: Request) -> Result<BeginOutcome, Fault>;
     /// The state of a request that was begun before. It records nothing.
-    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault>;
+    async fn begun_before(
+        &self,
+        gateway: &GatewayId,
+        request: &RequestId,
+    ) -> Result<Option<BeginOutcome>, Fault>;
     /// Records the result. `posted` is the time of the call to the platform, if there was one.
     async fn finish(&self, action: &ActionId, outcome: &Outcome, posted: Option<Moment>)
     -> Result<(), Fault>;

@@ -21,18 +21,18 @@ pub type Digest = [u8; 16];
 
 /// The operation of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verb {
+pub enum DispatchVerb {
     Deliver,
     Wake,
     Exchange,
 }
 
-impl Verb {
+impl DispatchVerb {
     pub fn word(self) -> &'static str {
         match self {
-            Verb::Deliver => "deliver",
-            Verb::Wake => "wake",
-            Verb::Exchange => "exchange",
+            DispatchVerb::Deliver => "deliver",
+            DispatchVerb::Wake => "wake",
+            DispatchVerb::Exchange => "exchange",
         }
     }
 }
@@ -52,7 +52,7 @@ pub struct NewReceipt {
     /// The conversation on the relay connection, if there is one.
     pub chat: Option<ChatId>,
     pub session: Option<String>,
-    pub verb: Verb,
+    pub verb: DispatchVerb,
     pub sender: ClientId,
     /// The agent whose credential sent it. None for a credential of the tenant.
     pub sent_by: Option<InstanceId>,
@@ -96,7 +96,7 @@ pub struct Receipt {
     pub instance: Option<InstanceId>,
     pub chat: Option<ChatId>,
     pub session: Option<String>,
-    pub verb: Verb,
+    pub verb: DispatchVerb,
     pub sender: ClientId,
     pub sent_by: Option<InstanceId>,
     pub sent_at: Moment,
@@ -152,7 +152,7 @@ pub struct NewReply {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct StoredReply {
     pub at: Moment,
     pub what: ReplyKind,
     pub message: MessageId,
@@ -276,5 +276,5 @@ pub trait Receipts: Send + Sync {
     /// if the receipt is gone.
     async fn replied(&self, to: ReceiptKey, reply: NewReply) -> Result<(), Fault>;
     /// In the order in which they were first sent.
-    async fn replies(&self, to: ReceiptKey) -> Result<Vec<Reply>, Fault>;
+    async fn replies(&self, to: ReceiptKey) -> Result<Vec<StoredReply>, Fault>;
 }

@@ -20,13 +20,13 @@ pub struct Room {
 
 /// One message in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct RoomMessage {
     pub message: MessageId,
     /// Sent by the agent, not by the person.
     pub by_agent: bool,
     pub text: String,
     pub reply_to: Option<MessageId>,
-    pub said: Moment,
+    pub sent: Moment,
     pub edited: Option<Moment>,
     /// The inbox entry of a person's message.
     pub entry: Option<EntryId>,
@@ -46,7 +46,7 @@ pub trait Rooms: Send + Sync {
     async fn rooms(&self, of: &InstanceId) -> Result<Vec<Room>, Fault>;
     /// Stores a message. The same message id again changes nothing. Past [`ROOM_BYTES`] the oldest messages
     /// are deleted.
-    async fn say(&self, room: &ChatId, line: Line) -> Result<(), Fault>;
+    async fn say(&self, room: &ChatId, line: RoomMessage) -> Result<(), Fault>;
     /// Edits a message of the agent. False when the agent has none with that id.
     async fn rewrite(
         &self,
@@ -62,11 +62,11 @@ pub trait Rooms: Send + Sync {
     async fn place_before_latest(&self, room: &ChatId, at_most: u16, bytes: usize) -> Result<i64, Fault>;
     /// Messages after a position, oldest first, that changed at `since` or later: as many as have at most
     /// `bytes` of text together, and at least one. Each comes with its own position.
-    async fn lines_after(
+    async fn messages_after(
         &self,
         room: &ChatId,
         place: i64,
         since: Option<Moment>,
         bytes: usize,
-    ) -> Result<Vec<(i64, Line)>, Fault>;
+    ) -> Result<Vec<(i64, RoomMessage)>, Fault>;
 }

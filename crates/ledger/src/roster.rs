@@ -9,7 +9,7 @@ use posthouse_wire::{
     BotId, ChatId, ClientId, GatewayId, InstanceId, LoginId, Platform, ScopeId, SessionKey, TenantId,
 };
 
-use crate::{Fault, Pair, PrincipalPolicy, Sealed, TokenHash};
+use crate::{Fault, PrincipalPolicy, Sealed, TokenHash, TokenPair};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
@@ -111,9 +111,9 @@ pub struct Bot {
     pub created: Moment,
 }
 
-/// One (platform, bot) pair as which an instance may act.
+/// A bot on a platform: the pair that names it in every table and on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity {
+pub struct BotRef {
     pub platform: Platform,
     pub bot: BotId,
 }
@@ -201,10 +201,10 @@ pub struct RouteTo {
 
 /// Everything that an agent is created with.
 #[derive(Clone, Debug)]
-pub struct NewAgent {
+pub struct AgentToCreate {
     pub instance: Instance,
     /// Owned bots that are to belong to it.
-    pub bots: Vec<Identity>,
+    pub bots: Vec<BotRef>,
     /// The server's own platforms on which it gets a bot. That bot has the id of the instance.
     pub built_in: Vec<Platform>,
     pub gateway: GatewayId,
@@ -222,7 +222,7 @@ pub struct HttpCredentials {
     pub login: LoginId,
     /// The client id that this login presents.
     pub login_client: ClientId,
-    pub login_tokens: Pair,
+    pub login_tokens: TokenPair,
 }
 
 /// Outcome of creating an agent.
@@ -233,7 +233,7 @@ pub enum AgentCreated {
     /// Its tenant already has an agent with that name.
     Taken,
     /// This bot cannot belong to it, for this reason.
-    UnfitBot(Identity, &'static str),
+    UnfitBot(BotRef, &'static str),
 }
 
 /// Outcome of a creation.
@@ -266,7 +266,7 @@ pub trait Roster: Send + Sync {
     async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault>;
 
     /// Creates an agent with its gateway, bots, routes, client and login: all of it or nothing.
-    async fn create_agent(&self, agent: NewAgent) -> Result<AgentCreated, Fault>;
+    async fn create_agent(&self, agent: AgentToCreate) -> Result<AgentCreated, Fault>;
     /// Creates an agent without any credential, for tests and benchmarks.
     async fn create_instance(&self, instance: Instance) -> Result<Created, Fault>;
     async fn instances(&self, of: Option<&TenantId>) -> Result<Vec<Instance>, Fault>;
@@ -323,31 +323,31 @@ pub trait Roster: Send + Sync {
         which: &Discriminator,
     ) -> Result<Removed, Fault>;
     /// Ends entries of this instance on this bot that no route covers any more. False when there were none.
-    async fn end_unrouted(&self, on: &Identity, instance: &InstanceId) -> Result<bool, Fault>;
+    async fn end_unrouted(&self, on: &BotRef, instance: &InstanceId) -> Result<bool, Fault>;
     /// Handles a chat that has got a new id. Its routes are rewritten, and the agent that had the old id may
     /// reach the new one. Access decisions about the chat move too. Whatever exists for the new id stays and
     /// wins. Repeating it is harmless. True when a route or a decision changed.
-    async fn move_chat(&self, on: &Identity, from: &ChatId, to: &ChatId) -> Result<bool, Fault>;
+    async fn move_chat(&self, on: &BotRef, from: &ChatId, to: &ChatId) -> Result<bool, Fault>;
     /// The target of the first of `candidates` that has a route on this bot.
-    async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault>;
+    async fn route(&self, on: &BotRef, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault>;
     /// The identities from which routes lead to this instance, oldest first.
-    async fn identities(&self, of: &InstanceId) -> Result<Vec<Identity>, Fault>;
+    async fn identities(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault>;
 
     /// Whether this instance may write to this chat. A route must lead from this identity to the instance.
     /// The chat must have been delivered to it there, or be routed to it. No other agent may own the chat by
     /// now.
-    async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault>;
+    async fn may_reach(&self, from: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault>;
     /// Whether any route leads from this identity to this instance.
-    async fn has_route(&self, to: &InstanceId, on: &Identity) -> Result<bool, Fault>;
+    async fn has_route(&self, to: &InstanceId, on: &BotRef) -> Result<bool, Fault>;
     /// Whether this chat was delivered to this instance under this identity, regardless of routes. For
     /// conversations that need no route.
-    async fn knows_chat(&self, of: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault>;
+    async fn knows_chat(&self, of: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault>;
     /// The identity under which this chat was last delivered to this instance.
-    async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault>;
+    async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<BotRef>, Fault>;
     /// The chat of the last event that was delivered to this instance under this session key.
     async fn chat_of_session(
         &self,
         of: &InstanceId,
         key: &SessionKey,
-    ) -> Result<Option<(Identity, ChatId)>, Fault>;
+    ) -> Result<Option<(BotRef, ChatId)>, Fault>;
 }

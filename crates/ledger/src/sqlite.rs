@@ -6,7 +6,6 @@ mod audit;
 mod checkpoint;
 mod connectors;
 mod exchanges;
-mod house;
 mod inbox;
 mod invitations;
 mod ledger_time;
@@ -17,6 +16,7 @@ mod prune;
 mod receipts;
 mod rooms;
 mod roster;
+mod server_facts;
 mod tokens;
 mod trace;
 mod usage;
@@ -34,15 +34,15 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, Entry, Exchanges, Fault, House, Inbox, Invitations, Outbox, Receipts,
-    Rooms, Roster, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Connectors, Entry, Exchanges, Fault, Inbox, Invitations, Outbox, Receipts, Rooms,
+    Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
 };
 use inbox::counts::InboxCounts;
 use ledger_time::LedgerClock;
 use pool::Pool;
 use usage::UsageSums;
 use write_queue::JobTenant;
-use writer::{Counts, Writer};
+use writer::{Writer, WriterCounts};
 
 /// Location of a ledger.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ impl Ledger {
         self.0.usage.set_default_limit(bytes);
     }
 
-    pub fn house(&self) -> Arc<dyn House> {
+    pub fn facts(&self) -> Arc<dyn ServerFacts> {
         self.0.clone()
     }
 
@@ -218,7 +218,7 @@ fn open(place: Location, timepiece: Timepiece) -> Result<Ledger, Fault> {
     };
     let inbox_counts = InboxCounts::attach(&writing)?;
     let usage = UsageSums::attach(&writing)?;
-    let counts = Counts { inbox: Arc::clone(&inbox_counts), usage: Arc::clone(&usage) };
+    let counts = WriterCounts { inbox: Arc::clone(&inbox_counts), usage: Arc::clone(&usage) };
     let writer = Writer::start(writing, counts, reading, lock, clock.clone())?;
     Ok(Ledger(Arc::new(Sqlite {
         pool,

@@ -72,7 +72,7 @@ pub struct AccessRecord {
 
 /// A new access token and the refresh token that comes with it.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair {
+pub struct TokenPair {
     pub access: TokenHash,
     pub access_expires: Moment,
     pub refresh: TokenHash,
@@ -89,7 +89,7 @@ pub struct RefreshRequest {
     /// Address of the client.
     pub address: Option<String>,
     /// The tokens to grant.
-    pub next: Pair,
+    pub next: TokenPair,
     pub now: Moment,
     /// A token that was first exchanged at this time or later can be exchanged again, regardless of its
     /// successors, because processes that share one file race.
@@ -187,7 +187,7 @@ pub trait Tokens: Send + Sync {
         login: &LoginId,
         client: &ClientId,
         instance: &InstanceId,
-        pair: Pair,
+        pair: TokenPair,
         now: Moment,
     ) -> Result<Option<LoginRecord>, Fault>;
     /// Oldest first.

@@ -8,7 +8,7 @@ use crate::Fault;
 
 /// One step and the time at which it was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TraceStep {
     pub what: &'static str,
     pub at: Moment,
     /// The reason, if there is one.
@@ -32,7 +32,7 @@ pub struct Story {
     /// The dispatch of a program that led to it. It is not in `linked`, because programs choose these ids
     /// themselves, and one can look like an id of another kind.
     pub dispatch: Option<DispatchId>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
 }
 
 #[async_trait]

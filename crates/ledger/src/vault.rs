@@ -1,6 +1,6 @@
 //! Encrypted values of the vault and their owners. The ledger cannot read them.
 
-mod house_keys;
+mod server_keys;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
@@ -10,7 +10,7 @@ use posthouse_wire::{
 
 use crate::Fault;
 
-pub use house_keys::{HouseKey, HouseKeyKind, HouseKeys};
+pub use server_keys::{ServerKey, ServerKeyKind, ServerKeys};
 
 /// An encrypted blob and the id of the key that opens it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct CapabilityRecord {
 }
 
 #[async_trait]
-pub trait VaultRecords: HouseKeys {
+pub trait VaultRecords: ServerKeys {
     /// Creates a gateway or gives it a new current secret. Older secrets end at `overlap_until`. False when
     /// the id belongs to another instance or is revoked.
     async fn issue(

@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use posthouse_agent::post::{Ask, Client, Credential, Fault, Notify};
+use posthouse_agent::post::{ApiCredential, AskRequest, Client, Fault, NotifyRequest};
 use posthouse_wire::Secret;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = std::env::args().nth(1).ok_or("no agent: give its name as the argument")?;
     let said = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
-    let credential = Credential::Client {
+    let credential = ApiCredential::Client {
         id: said("POSTHOUSE_CLIENT_ID")?.as_str().into(),
         secret: Secret::new(said("POSTHOUSE_CLIENT_SECRET")?),
     };
@@ -21,7 +21,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The request has its dispatch id from the start. A program that stores the request and sends it again after a
     // crash delivers it only once.
-    let request = Notify { from: Some("deploys".to_owned()), ..Notify::new(&agent, "the deploy is through") };
+    let request = NotifyRequest {
+        from: Some("deploys".to_owned()),
+        ..NotifyRequest::new(&agent, "the deploy is through")
+    };
     let notified = house.notify(&request).await?;
     for one in &notified.dispatched {
         println!("{}: {}", one.connector, one.error.as_deref().unwrap_or("ok"));
@@ -30,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err(format!("no connector knows an agent `{agent}`").into());
     }
 
-    let question = Ask { timeout: Duration::from_secs(20), ..Ask::new(&agent, "2 + 3") };
+    let question = AskRequest { timeout: Duration::from_secs(20), ..AskRequest::new(&agent, "2 + 3") };
     match house.exchange(&question).await {
         Ok(answered) => println!("answer: {} data: {:?}", answered.response.content, answered.data),
         Err(Fault::Timeout) => println!("no answer within 20 s"),

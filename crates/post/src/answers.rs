@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use identity::{RosterChange, RosterView};
 use ledger::{
-    Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange, NewReceipt, Receipts, ReplyKind,
+    Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange, NewReceipt, Receipts, ReplyKind,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::delivery::{DeliveryFailed, Response, is_dispatch_id};
 use posthouse_wire::{ChatId, CorrelationId, InstanceId, TenantId};
-use relay::{Relay, RosterChange};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -154,7 +154,7 @@ impl Answers {
         new: NewExchange,
         receipt: NewReceipt,
         most: u32,
-    ) -> Result<Asked, Fault> {
+    ) -> Result<AskResult, Fault> {
         let asked = self.exchanges.ask(new, receipt, most).await?;
         // The new question may have the earliest deadline.
         self.deadline_changed.notify_one();
@@ -218,8 +218,8 @@ impl Answers {
 
     /// Notifies waiting callers after roster changes, until shutdown: removing an agent or connector also ends its
     /// questions.
-    pub(crate) async fn watch_roster(&self, relay: &Relay) {
-        let mut roster = relay.watch_roster();
+    pub(crate) async fn watch_roster(&self, roster: &RosterView) {
+        let mut roster = roster.watch();
         loop {
             let changed = tokio::select! {
                 () = self.closing.cancelled() => return,
@@ -227,7 +227,12 @@ impl Answers {
             };
             match changed {
                 Some(RosterChange::Tenant(tenant)) => self.waiters.notify_tenant(&tenant),
-                Some(RosterChange::Bot(_)) => {}
+                Some(
+                    RosterChange::Agent(_)
+                    | RosterChange::Bot(_)
+                    | RosterChange::Client(_)
+                    | RosterChange::Login(_),
+                ) => {}
                 Some(RosterChange::Anything) => self.waiters.notify_all(),
                 None => return,
             }

@@ -1,7 +1,8 @@
 //! Authentication of callers: the agent or tenant of a credential, and the caller label of a fronting host.
 
 use http::HeaderMap;
-use relay::{Presented, Program};
+use http_kit::ClientAddress;
+use identity::Authentication;
 
 use crate::{Caller, Fault, Post};
 
@@ -39,24 +40,24 @@ impl Post {
     pub(crate) async fn caller(
         &self,
         headers: &HeaderMap,
-        address: Option<relay::Caller>,
+        address: Option<ClientAddress>,
     ) -> Result<Caller, Refusal> {
-        let Program { client, tenant, instance } = match self.0.relay.program(headers, address).await? {
-            Presented::Known(program) => program,
-            Presented::Refused => return Err(Refusal::Nobody),
-            Presented::Barred => return Err(Refusal::Barred),
+        let address = address.map(|ClientAddress(address)| address);
+        let principal = match self.0.identity.authenticator.program(headers, address).await? {
+            Authentication::Known(principal) => principal,
+            Authentication::Refused(_) => return Err(Refusal::Nobody),
+            Authentication::Barred => return Err(Refusal::Barred),
         };
         let header = &self.0.config.caller_header;
         let label = label(headers, header)?;
-        let Some(instance) = instance else {
-            return Ok(Caller { client, tenant, agent: None, attested: label });
-        };
-        let agent = self.0.directory.instance(&tenant, instance.as_str()).await?.ok_or(Refusal::Nobody)?;
-        match label {
-            Some(label) if label != agent.name && label != agent.id.as_str() => {
+        match Caller::of(&principal, label).ok_or(Refusal::Nobody)? {
+            Caller { agent: Some(agent), attested: Some(label), .. }
+                if label != agent.name && label != agent.id.as_str() =>
+            {
                 Err(Refusal::SomebodyElse { header: header.clone() })
             }
-            _ => Ok(Caller { client, tenant, agent: Some(agent), attested: None }),
+            caller @ Caller { agent: Some(_), .. } => Ok(Caller { attested: None, ..caller }),
+            caller => Ok(caller),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use identity::Principal;
 use ledger::Instance;
 use posthouse_wire::delivery::TriggerKind;
 use posthouse_wire::{ClientId, InstanceId, TenantId};
@@ -18,6 +19,17 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// The caller that this principal is. `None` for principals that may not call the post.
+    pub fn of(principal: &Principal, attested: Option<String>) -> Option<Self> {
+        let agent = match principal {
+            Principal::Tenant { .. } => None,
+            Principal::Agent { agent, .. } => Some(Arc::clone(agent)),
+            Principal::Operator | Principal::Person(_) | Principal::Issued { .. } => return None,
+        };
+        let (client, tenant) = (principal.client()?, principal.tenant()?.clone());
+        Some(Self { client, tenant, agent, attested })
+    }
+
     pub fn instance(&self) -> Option<&InstanceId> {
         self.agent.as_ref().map(|agent| &agent.id)
     }

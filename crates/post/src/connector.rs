@@ -211,12 +211,12 @@ pub trait AgentConnector: Send + Sync {
 #[async_trait]
 pub trait MessageStorage: Send + Sync {
     /// Stores a message with its receipt. The same message again stores nothing and is marked as known.
-    async fn store(&self, message: NewMessage<'_>) -> Result<StoredMessage, Refused>;
+    async fn store(&self, message: NewMessage<'_>) -> Result<StoredDispatch, Refused>;
     /// Waits at most `wait` for the agent to accept a stored wake, and reports whether it did.
     async fn woken(
         &self,
         to: &Instance,
-        stored: &StoredMessage,
+        stored: &StoredDispatch,
         wait: Duration,
     ) -> Result<WakeReceipt, Fault>;
 }
@@ -232,7 +232,7 @@ pub struct NewMessage<'a> {
 
 /// A message that is stored with its receipt.
 #[derive(Clone, Debug)]
-pub struct StoredMessage {
+pub struct StoredDispatch {
     pub entry: EntryId,
     /// The receipt of a delivery: the time of our commit, the id of the entry and the conversation.
     pub receipt: DeliveryReceipt,

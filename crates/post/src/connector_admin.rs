@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::RosterView;
 use ledger::{ConnectorRecord, Connectors, Created, Removed};
 use posthouse_time::{Late, Timepiece};
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
-use relay::Relay;
 use serde_json::Value;
 use vault::WebhookSigner;
 
@@ -43,15 +43,15 @@ pub struct ConnectorAdmin {
     records: Arc<dyn Connectors>,
     webhook_signer: WebhookSigner,
     builder: ConnectorBuilder,
-    relay: Relay,
+    roster: RosterView,
     timepiece: Timepiece,
 }
 
 impl ConnectorAdmin {
     pub(crate) fn new(records: Arc<dyn Connectors>, builder: ConnectorBuilder) -> Self {
-        let (relay, webhook_signer) = (builder.relay.clone(), builder.webhook_signer.clone());
+        let (roster, webhook_signer) = (builder.agents.clone(), builder.webhook_signer.clone());
         let timepiece = builder.timepiece.clone();
-        Self { records, webhook_signer, builder, relay, timepiece }
+        Self { records, webhook_signer, builder, roster, timepiece }
     }
 
     /// The stored connectors, aliases and permissions. Call [`ConnectorAdmin::changed`] after a change.
@@ -61,7 +61,7 @@ impl ConnectorAdmin {
 
     /// Announces that connectors, aliases or permissions of a tenant have changed.
     pub fn changed(&self, tenant: &TenantId) {
-        self.relay.tenant_changed(tenant);
+        self.roster.tenant_changed(tenant);
     }
 
     /// Creates a connector. An unhealthy one is refused unless `force` is set.
@@ -119,7 +119,7 @@ impl ConnectorAdmin {
     }
 
     /// Which secrets a connector has, without their values.
-    pub async fn secrets_of(&self, of: &ConnectorId) -> Result<vault::Held, Refused> {
+    pub async fn secrets_of(&self, of: &ConnectorId) -> Result<vault::SecretPresence, Refused> {
         Ok(self.webhook_signer.held(of).await?)
     }
 

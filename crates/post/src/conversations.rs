@@ -6,13 +6,13 @@ mod streaming;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ledger::{Exchange, Identity, NewReply, Receipts, ReplyKind};
+use ledger::{BotRef, Exchange, NewReply, Receipts, ReplyKind};
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, InstanceId, MessageId, Outcome};
 use relay::{Carried, Egress, Order};
 
-use self::names::{PLATFORM, identity, is_question};
+use self::names::{PLATFORM, bot_ref, is_question};
 use crate::Fault;
 use crate::answers::Answers;
 use crate::deadlines::Deadlines;
@@ -35,8 +35,8 @@ pub struct Conversations {
 
 #[async_trait]
 impl Egress for Conversations {
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
-        (*of == identity()).then(|| {
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
+        (*of == bot_ref()).then(|| {
             let mut descriptor = Descriptor::new(PLATFORM, "Programs");
             descriptor.max_message_length = ADVERTISED_LENGTH;
             descriptor.markdown_dialect = "markdown".to_owned();
@@ -45,16 +45,16 @@ impl Egress for Conversations {
         })
     }
 
-    fn is_built_in(&self, identity: &Identity) -> bool {
+    fn is_built_in(&self, identity: &BotRef) -> bool {
         identity.platform == PLATFORM
     }
 
-    fn everyones(&self) -> Option<Identity> {
-        Some(identity())
+    fn everyones(&self) -> Option<BotRef> {
+        Some(bot_ref())
     }
 
     /// Repeats are harmless: only the first answer counts, and a repeated message is better than a lost one.
-    fn may_repeat(&self, identity: &Identity) -> bool {
+    fn may_repeat(&self, identity: &BotRef) -> bool {
         self.is_built_in(identity)
     }
 
@@ -203,14 +203,14 @@ mod tests {
 
     use super::*;
     use crate::fixtures::Fixture;
-    use crate::requests::AskRequest;
+    use crate::requests::AskCommand;
 
     #[tokio::test]
     async fn what_the_agent_marks_as_its_answer_answers_the_question_of_that_conversation() {
         let fixture = Fixture::open().await;
         let (conversations, by) = (fixture.conversations(), fixture.operator());
         let heron = fixture.enrol("heron").await;
-        let request = AskRequest {
+        let request = AskCommand {
             agent: "heron".to_owned(),
             message: "how many?".to_owned(),
             timeout: None,
@@ -228,7 +228,7 @@ mod tests {
                 id: ActionId::new(id),
                 tenant: by.tenant.clone(),
                 instance: heron.clone(),
-                on: identity(),
+                on: bot_ref(),
                 action: Action::Send { chat_id, content, reply_to: None, metadata },
                 ends_turn: false,
                 stream_cursor: String::new(),

@@ -1,11 +1,10 @@
 //! Agent directory of a tenant: names, aliases, and the connectors that know each agent, in order.
 
-mod agent_records;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::RosterView;
 use ledger::{Connectors, Exchange, Instance, Receipt};
 use moka::sync::Cache;
 use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
@@ -14,10 +13,8 @@ use posthouse_wire::{InstanceId, TenantId};
 use crate::address::Address;
 use crate::connector::relay::RELAY;
 use crate::connector::{AgentConnector, ConnectorBuilder, ConnectorError, MessageStorage};
-use crate::requests::ListedAgent;
+use crate::requests::DirectoryEntry;
 use crate::{Caller, Fault, Refused};
-
-pub(crate) use agent_records::AgentRecords;
 
 /// Lifetime of cached records. A change on this node is visible at once, because the cache key has its version.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -27,7 +24,7 @@ const LONGEST_PAGE: u32 = 200;
 
 /// Finds the paths to an agent by the name that a caller wrote.
 pub struct Directory {
-    agents: AgentRecords,
+    agents: RosterView,
     records: Arc<dyn Connectors>,
     builder: ConnectorBuilder,
     /// Keyed by the roster version of the tenant.
@@ -71,7 +68,7 @@ impl DeliveryPath {
 }
 
 impl Directory {
-    pub(crate) fn new(agents: AgentRecords, records: Arc<dyn Connectors>, builder: ConnectorBuilder) -> Self {
+    pub(crate) fn new(agents: RosterView, records: Arc<dyn Connectors>, builder: ConnectorBuilder) -> Self {
         let tenants = Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build();
         Self { agents, records, builder, tenants }
     }
@@ -109,10 +106,10 @@ impl Directory {
             false => (written, None),
         };
         // An agent's own name takes precedence over an alias.
-        let mut instance = self.agents.find(&by.tenant, agent).await?;
+        let mut instance = self.agents.agent(&by.tenant, agent).await?;
         let stands_for = tenant.aliases.get(agent).filter(|_| instance.is_none());
         if let Some(stands_for) = stands_for {
-            instance = self.agents.find(&by.tenant, stands_for).await?;
+            instance = self.agents.agent(&by.tenant, stands_for).await?;
         }
         let mut paths = Vec::new();
         let own_name = instance.as_ref().map(|instance| instance.name.clone()).filter(|name| name != agent);
@@ -154,21 +151,12 @@ impl Directory {
         }
     }
 
-    /// An agent of this tenant by its name or id.
-    pub(crate) async fn instance(
-        &self,
-        tenant: &TenantId,
-        name: &str,
-    ) -> Result<Option<Arc<Instance>>, Fault> {
-        self.agents.find(tenant, name).await
-    }
-
     /// The delivery path of a stored receipt. `None` if its connector or its agent was removed.
     pub(crate) async fn path_of(&self, receipt: &Receipt) -> Result<Option<DeliveryPath>, Fault> {
         let tenant = self.tenant(&receipt.tenant).await?;
         let path = tenant.named(&receipt.connector).map(|named| named.path(&receipt.agent, None));
         let Some(id) = &receipt.instance else { return Ok(path) };
-        let instance = self.agents.find(&receipt.tenant, id.as_str()).await?;
+        let instance = self.agents.agent(&receipt.tenant, id.as_str()).await?;
         Ok(path.zip(instance).map(|(path, instance)| DeliveryPath { instance: Some(instance), ..path }))
     }
 
@@ -196,9 +184,9 @@ impl Directory {
         by: &Caller,
         after: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<(Vec<ListedAgent>, Option<String>), Refused> {
+    ) -> Result<(Vec<DirectoryEntry>, Option<String>), Refused> {
         let tenant = self.tenant(&by.tenant).await?;
-        let mut listed: HashMap<String, ListedAgent> = HashMap::new();
+        let mut listed: HashMap<String, DirectoryEntry> = HashMap::new();
         for named in tenant.all() {
             let agents = match named.connector.list_agents().await {
                 Err(ConnectorError::Fault(fault)) => return Err(fault.into()),
@@ -207,7 +195,7 @@ impl Directory {
             };
             agents.into_iter().for_each(|agent| note(&mut listed, &named.name, agent));
         }
-        let mut page: Vec<ListedAgent> = listed.into_values().collect();
+        let mut page: Vec<DirectoryEntry> = listed.into_values().collect();
         // An agent that may not write to others does not see their names.
         if let Some(own) = by.agent.as_ref().filter(|_| !tenant.peers_may_write) {
             page.retain(|agent| agent.agent_id == own.name);
@@ -222,10 +210,10 @@ impl Directory {
     }
 
     /// One agent with its status. An agent that this caller may not write to looks like one that does not exist.
-    pub async fn agent(&self, by: &Caller, name: &str) -> Result<ListedAgent, Refused> {
+    pub async fn agent(&self, by: &Caller, name: &str) -> Result<DirectoryEntry, Refused> {
         let paths = self.find(by, name, false, None).await?;
         let Some(first) = paths.first() else { return Err(Refused::Absent) };
-        Ok(ListedAgent {
+        Ok(DirectoryEntry {
             agent_id: first.agent.clone(),
             agent_name: first.instance.as_ref().map(|instance| instance.name.clone()),
             connectors: paths.iter().map(|path| path.name.clone()).collect(),
@@ -234,7 +222,7 @@ impl Directory {
     }
 
     async fn tenant(&self, tenant: &TenantId) -> Result<Arc<TenantConnectors>, Fault> {
-        let key = (self.agents.version(tenant), tenant.clone());
+        let key = (self.agents.tenant_version(tenant), tenant.clone());
         if let Some(known) = self.tenants.get(&key) {
             return Ok(known);
         }
@@ -294,9 +282,9 @@ pub(crate) fn unknown_agent(agent: &str) -> DeliveryFailed {
     DeliveryFailed::client_validation(agent, format!("no connector knows an agent `{agent}`"))
 }
 
-fn note(listed: &mut HashMap<String, ListedAgent>, connector: &str, agent: AgentDescriptor) {
+fn note(listed: &mut HashMap<String, DirectoryEntry>, connector: &str, agent: AgentDescriptor) {
     let AgentDescriptor { agent_id, agent_name, .. } = agent;
-    let known = listed.entry(agent_id.clone()).or_insert_with(|| ListedAgent {
+    let known = listed.entry(agent_id.clone()).or_insert_with(|| DirectoryEntry {
         agent_id,
         agent_name: None,
         connectors: Vec::new(),

@@ -4,15 +4,17 @@ use std::borrow::Cow;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
-use ledger::{Digest, NewReceipt, Opening, Receipt, Verb};
+use ledger::{Digest, DispatchVerb, NewReceipt, Opening, Receipt};
 use posthouse_time::Moment;
-use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, WakeOpts, is_dispatch_id};
+use posthouse_wire::delivery::{
+    Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, WakeOpts, is_dispatch_id,
+};
 use posthouse_wire::{ClientId, CorrelationId, DispatchId, InstanceId, TenantId};
 use serde::{Deserialize, Serialize};
 
 use crate::connector::Emission;
 use crate::conversations::LONGEST_TEXT;
-use crate::requests::AskRequest;
+use crate::requests::AskCommand;
 use crate::{Caller, Refused};
 
 /// The sender, id and time of a message, wake or question. It may go to several connectors.
@@ -38,11 +40,11 @@ pub enum DispatchItem {
 }
 
 impl DispatchItem {
-    pub fn verb(&self) -> Verb {
+    pub fn verb(&self) -> DispatchVerb {
         match self {
-            DispatchItem::Deliver { .. } => Verb::Deliver,
-            DispatchItem::Wake { .. } => Verb::Wake,
-            DispatchItem::Ask { .. } => Verb::Exchange,
+            DispatchItem::Deliver { .. } => DispatchVerb::Deliver,
+            DispatchItem::Wake { .. } => DispatchVerb::Wake,
+            DispatchItem::Ask { .. } => DispatchVerb::Exchange,
         }
     }
 
@@ -123,14 +125,14 @@ impl Dispatch {
     /// A question with a new id. `correlation` is its stored id.
     pub fn question(
         by: &Caller,
-        request: &AskRequest,
+        request: &AskCommand,
         correlation: &CorrelationId,
         now: Moment,
     ) -> (Self, DispatchItem) {
         let dispatch = Self::by(by, request.from.clone(), fresh_id(now).into(), now);
         let (trigger, event_type) = (request.trigger_kind, request.event_type.clone());
         let meta = dispatch.meta(by, trigger, event_type, Some(correlation.clone()));
-        let payload = Payload { kind: Kind::Augment, text: request.message.clone(), meta };
+        let payload = Payload { kind: PayloadKind::Augment, text: request.message.clone(), meta };
         (dispatch, DispatchItem::Ask { payload })
     }
 
@@ -190,7 +192,7 @@ impl Dispatch {
         Meta {
             dispatch_id: self.id.clone(),
             sent_at: self.sent_at.millis(),
-            origin: Origin {
+            origin: PayloadOrigin {
                 skill_name: self.from.clone(),
                 entry_skill_name: None,
                 trigger_kind: by.trigger(trigger_kind),

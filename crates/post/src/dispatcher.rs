@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{
-    Attempted, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts, TokenHash, Verb,
+    Attempted, DispatchVerb, NewReceipt, Opened, Opening, Outgoing, Receipt, ReceiptKey, Receipts, TokenHash,
 };
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answers::{Answers, QuestionStatus};
 use crate::background::Background;
-use crate::connector::{MessageStorage, NewMessage, StoredMessage};
+use crate::connector::{MessageStorage, NewMessage, StoredDispatch};
 use crate::directory::{DeliveryPath, Directory};
 use crate::dispatch::{Dispatch, DispatchItem};
 use crate::fault::STORAGE_FULL;
@@ -258,7 +258,7 @@ impl Dispatcher {
             // The receipt identified the repeat, but it may have been pruned since.
             return first.map_or_else(|| Ok(repeated(stored, item)), |first| receipt::sent(&first));
         }
-        if item.verb() != Verb::Wake {
+        if item.verb() != DispatchVerb::Wake {
             return Ok(SentReceipt::Delivered(stored.receipt));
         }
         let wait = wait.unwrap_or(stored.wake_wait);
@@ -285,27 +285,27 @@ impl Dispatcher {
         item: &DispatchItem,
     ) -> Result<Option<QuestionStatus>, Fault> {
         match (item.verb(), item.correlation()) {
-            (Verb::Exchange, Some(correlation)) => {
+            (DispatchVerb::Exchange, Some(correlation)) => {
                 Ok(Some(self.answers.status(&dispatch.tenant, correlation).await?))
             }
-            (Verb::Exchange, None) => Ok(Some(QuestionStatus::Over)),
-            (Verb::Deliver | Verb::Wake, _) => Ok(None),
+            (DispatchVerb::Exchange, None) => Ok(Some(QuestionStatus::Over)),
+            (DispatchVerb::Deliver | DispatchVerb::Wake, _) => Ok(None),
         }
     }
 }
 
 /// The receipt for an item that was stored before, if its first receipt is gone.
-fn repeated(stored: StoredMessage, item: &DispatchItem) -> SentReceipt {
+fn repeated(stored: StoredDispatch, item: &DispatchItem) -> SentReceipt {
     let receipt = DeliveryReceipt { delivery_skipped: false, ..stored.receipt };
     match item.verb() {
-        Verb::Wake => SentReceipt::Woken(WakeReceipt {
+        DispatchVerb::Wake => SentReceipt::Woken(WakeReceipt {
             woken_at: receipt.delivered_at,
             woken: false,
             session_id: receipt.session_id,
             warnings: vec!["it was sent before, and its receipt was removed since".to_owned()],
             ..WakeReceipt::default()
         }),
-        Verb::Deliver | Verb::Exchange => SentReceipt::Delivered(receipt),
+        DispatchVerb::Deliver | DispatchVerb::Exchange => SentReceipt::Delivered(receipt),
     }
 }
 

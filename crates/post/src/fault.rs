@@ -1,6 +1,6 @@
 //! Errors of the post: faults of the server, and refusals of requests, replies and connectors.
 
-use ledger::Full;
+use ledger::LimitReached;
 use posthouse_wire::delivery::DeliveryFailed;
 
 use crate::connector::ConnectorError;
@@ -12,6 +12,8 @@ pub enum Fault {
     Ledger(#[from] ledger::Fault),
     #[error(transparent)]
     Vault(#[from] vault::Fault),
+    #[error(transparent)]
+    Identity(#[from] identity::Fault),
     #[error(transparent)]
     Relay(#[from] relay::Fault),
     #[error(transparent)]
@@ -45,7 +47,7 @@ pub enum Refused {
     OverQuota(&'static str),
     /// The agent's inbox is full.
     #[error("{}", full(*.0))]
-    InboxFull(Full),
+    InboxFull(LimitReached),
     /// Unknown, removed, or of another tenant. One variant, so that the answer does not reveal which.
     #[error("not found")]
     Absent,
@@ -83,16 +85,16 @@ impl Refused {
 pub(crate) const STORAGE_FULL: &str = "the tenant has used up its storage: nothing was stored; send it again after old messages \
     and receipts were removed, or ask the operator to raise the limit";
 
-fn full(full: Full) -> &'static str {
+fn full(full: LimitReached) -> &'static str {
     match full {
-        Full::Inbox => {
+        LimitReached::Inbox => {
             "the agent's inbox is full: nothing was stored; send it again after the agent has read some of it"
         }
-        Full::Share => {
+        LimitReached::Share => {
             "this credential has used up its share of the agent's inbox: nothing was stored; send it again after \
             the agent has read some of it"
         }
-        Full::Tenant => STORAGE_FULL,
+        LimitReached::Tenant => STORAGE_FULL,
     }
 }
 

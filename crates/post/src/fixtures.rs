@@ -7,13 +7,14 @@ use std::time::Duration;
 use bus::Bus;
 use clock::Clock;
 use errand::Errand;
+use identity::{Enrolment, Identity};
 use ledger::{ConnectorRecord, Exchange, Ledger, Location, NewExchange, Opening};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::WakeOpts;
 use posthouse_wire::{ConnectorId, InstanceId, Secret, TenantId};
-use relay::{Enrolment, Relay};
+use relay::Relay;
 use serde_json::Value;
-use vault::{Keys, Vault, WebhookSigner};
+use vault::{MasterKeys, Vault, WebhookSigner};
 
 use crate::answer_collector::AnswerCollector;
 use crate::answers::{AnswerWaiters, Answers};
@@ -22,7 +23,7 @@ use crate::connector::ConnectorBuilder;
 use crate::connector_admin::ConnectorAdmin;
 use crate::conversations::Conversations;
 use crate::deadlines::Deadlines;
-use crate::directory::{AgentRecords, Directory};
+use crate::directory::Directory;
 use crate::dispatch::{Dispatch, DispatchItem, digest};
 use crate::dispatcher::Dispatcher;
 use crate::http_replies::HttpReplies;
@@ -40,6 +41,7 @@ const URL: &str = "https://post.example";
 /// What components are built from, and one tenant.
 pub(crate) struct Fixture {
     pub ledger: Ledger,
+    pub identity: Identity,
     pub relay: Relay,
     pub clock: Clock,
     pub errand: Errand,
@@ -65,18 +67,24 @@ impl Fixture {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let (tokens, house) = (ledger.tokens(), ledger.house());
-        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*house, time.clone()).await.unwrap();
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let (tokens, facts) = (ledger.tokens(), ledger.facts());
+        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*facts, time.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand.clone(),
+            time.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand.clone(),
             timepiece: time.clone(),
         });
@@ -86,14 +94,16 @@ impl Fixture {
             config: clock_config,
             arms: ledger.arms(),
             signer: signer.clone(),
+            identity: identity.clone(),
             relay: relay.clone(),
             errand: errand.clone(),
             issuer: URL.to_owned(),
             timepiece: time.clone(),
         });
-        let tenant = relay.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
+        let tenant = identity.accounts.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
         Self {
             ledger,
+            identity,
             relay,
             clock: clock.unwrap(),
             errand,
@@ -114,6 +124,7 @@ impl Fixture {
             exchanges: self.ledger.exchanges(),
             connectors: self.ledger.connectors(),
             usage: self.ledger.usage(),
+            identity: self.identity.clone(),
             relay: self.relay.clone(),
             clock: self.clock.clone(),
             webhook_signer: self.webhook_signer.clone(),
@@ -131,7 +142,7 @@ impl Fixture {
 
     pub async fn enrol(&self, name: &str) -> InstanceId {
         let wanted = Enrolment { tenant: "acme".to_owned(), name: name.to_owned(), ..Enrolment::default() };
-        self.relay.enrol(wanted).await.unwrap().unwrap().instance.id
+        self.identity.accounts.enrol(wanted).await.unwrap().unwrap().instance.id
     }
 
     pub async fn create_connector(&self, name: &str, kind: &str, settings: &Value) {
@@ -144,7 +155,7 @@ impl Fixture {
             created: self.time.now(),
         };
         self.ledger.connectors().create_connector(record, Vec::new()).await.unwrap();
-        self.relay.tenant_changed(&self.tenant);
+        self.identity.roster.tenant_changed(&self.tenant);
     }
 
     /// An open question of the operator to agent `desk` by connector `hook`, with its receipt.
@@ -176,7 +187,7 @@ impl Fixture {
     fn builder(&self) -> ConnectorBuilder {
         ConnectorBuilder {
             relay: self.relay.clone(),
-            agents: AgentRecords::new(self.relay.clone()),
+            agents: self.identity.roster.clone(),
             errand: self.errand.clone(),
             webhook_signer: self.webhook_signer.clone(),
             timepiece: self.time.clone(),
@@ -186,7 +197,7 @@ impl Fixture {
     }
 
     pub fn directory(&self) -> Arc<Directory> {
-        let agents = AgentRecords::new(self.relay.clone());
+        let agents = self.identity.roster.clone();
         Arc::new(Directory::new(agents, self.ledger.connectors(), self.builder()))
     }
 

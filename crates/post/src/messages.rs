@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::Verb;
+use ledger::DispatchVerb;
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{Origin, Payload, TriggerKind, WakeOpts, When};
+use posthouse_wire::delivery::{Payload, PayloadOrigin, TriggerKind, WakeOpts, When};
 
 use crate::address::Address;
 use crate::directory::{DeliveryPath, Directory, unknown_agent};
 use crate::dispatch::{Dispatch, DispatchItem, check_text, checked_id};
 use crate::dispatcher::Dispatcher;
 use crate::requests::{
-    ConnectorResult, DeliverRequest, DeliverResult, LONGEST_WAIT, NotifyRequest, NotifyResult, SentReceipt,
-    WakeRequest, WakeResult,
+    ConnectorOutcome, DeliverCommand, DeliverOutcome, LONGEST_WAIT, NotifyCommand, NotifyOutcome,
+    SentReceipt, WakeCommand, WakeOutcome,
 };
 use crate::scheduled_wakes::ScheduledWakes;
 use crate::{Caller, Refused};
@@ -43,7 +43,7 @@ impl Messages {
 
     /// A bare address delivers, an address with a session wakes. An unknown agent is not an error: the list of results
     /// is empty.
-    pub async fn notify(&self, by: &Caller, request: NotifyRequest) -> Result<NotifyResult, Refused> {
+    pub async fn notify(&self, by: &Caller, request: NotifyCommand) -> Result<NotifyOutcome, Refused> {
         check_text("message", &request.message)?;
         let now = self.timepiece.now();
         let id = checked_id(request.dispatch_id, now)?;
@@ -64,17 +64,17 @@ impl Messages {
         if let Some(refused) = nothing_but_full(&results) {
             return Err(refused);
         }
-        Ok(NotifyResult { agent: request.agent, dispatch_id: id, dispatched: results })
+        Ok(NotifyOutcome { agent: request.agent, dispatch_id: id, dispatched: results })
     }
 
     /// The contract's `deliver`: passes a complete envelope on unchanged. If the caller is an agent, our record of it
     /// replaces the origin. A session in the address is dropped with a warning.
-    pub async fn deliver(&self, by: &Caller, request: DeliverRequest) -> Result<DeliverResult, Refused> {
-        let DeliverRequest { agent, mut payload, connectors } = request;
+    pub async fn deliver(&self, by: &Caller, request: DeliverCommand) -> Result<DeliverOutcome, Refused> {
+        let DeliverCommand { agent, mut payload, connectors } = request;
         check_text("content", &payload.text)?;
         let id = checked_id(Some(payload.meta.dispatch_id.clone()), self.timepiece.now())?;
         if by.agent.is_some() {
-            payload.meta.origin = Origin {
+            payload.meta.origin = PayloadOrigin {
                 skill_name: by.name().to_owned(),
                 entry_skill_name: None,
                 trigger_kind: TriggerKind::Agent,
@@ -106,12 +106,12 @@ impl Messages {
         if stripped {
             receipt.warnings.insert(0, STRIPPED.to_owned());
         }
-        Ok(DeliverResult { dispatch_id: id, receipt, dispatched })
+        Ok(DeliverOutcome { dispatch_id: id, receipt, dispatched })
     }
 
     /// Interrupts an agent now or at a given time, and reports whether it was woken.
-    pub async fn wake(&self, by: &Caller, request: WakeRequest) -> Result<WakeResult, Refused> {
-        let WakeRequest { agent, context, when, session_id, connectors, from, dispatch_id, wait } = request;
+    pub async fn wake(&self, by: &Caller, request: WakeCommand) -> Result<WakeOutcome, Refused> {
+        let WakeCommand { agent, context, when, session_id, connectors, from, dispatch_id, wait } = request;
         check_text("context", context.as_deref().unwrap_or_default())?;
         let now = self.timepiece.now();
         let id = checked_id(dispatch_id, now)?;
@@ -140,7 +140,7 @@ impl Messages {
         };
         let best = receipts().find(|receipt| receipt.woken).or_else(|| receipts().next()).cloned();
         let receipt = with_failures(&dispatched, best, |receipt| &mut receipt.warnings)?;
-        Ok(WakeResult { dispatch_id: id, receipt, dispatched })
+        Ok(WakeOutcome { dispatch_id: id, receipt, dispatched })
     }
 
     /// Sends by every connector in order. A failure is recorded and does not stop the others. A fault of ours fails the
@@ -151,7 +151,7 @@ impl Messages {
         dispatch: &Dispatch,
         item: &DispatchItem,
         wait: Option<Duration>,
-    ) -> Result<Vec<ConnectorResult>, Refused> {
+    ) -> Result<Vec<ConnectorOutcome>, Refused> {
         let mut results = Vec::with_capacity(paths.len());
         for path in paths {
             let outcome = match self.dispatcher.send(path, dispatch, item, wait).await {
@@ -163,7 +163,7 @@ impl Messages {
                 outcome => outcome,
             };
             let connector = path.name.clone();
-            results.push(ConnectorResult { connector, outcome, wakes: item.verb() == Verb::Wake });
+            results.push(ConnectorOutcome { connector, outcome, wakes: item.verb() == DispatchVerb::Wake });
         }
         Ok(results)
     }
@@ -175,14 +175,14 @@ impl Messages {
         dispatch: &Dispatch,
         item: &DispatchItem,
         at: Moment,
-    ) -> Vec<ConnectorResult> {
+    ) -> Vec<ConnectorOutcome> {
         let mut results = Vec::with_capacity(paths.len());
         for path in paths {
             let outcome = self.scheduled.schedule(path, dispatch, item, at).await;
             if let Err(Refused::Fault(fault)) = &outcome {
                 tracing::error!(%fault, connector = path.name, "could not schedule a wake by one of its connectors");
             }
-            results.push(ConnectorResult { connector: path.name.clone(), outcome, wakes: true });
+            results.push(ConnectorOutcome { connector: path.name.clone(), outcome, wakes: true });
         }
         results
     }
@@ -199,9 +199,9 @@ fn due(when: When, now: Moment) -> Result<Option<Moment>, Refused> {
 }
 
 /// The first refusal, if every connector refused because of a full inbox or a quota.
-fn nothing_but_full(results: &[ConnectorResult]) -> Option<Refused> {
+fn nothing_but_full(results: &[ConnectorOutcome]) -> Option<Refused> {
     let full =
-        |one: &ConnectorResult| matches!(one.outcome, Err(Refused::InboxFull(_) | Refused::OverQuota(_)));
+        |one: &ConnectorOutcome| matches!(one.outcome, Err(Refused::InboxFull(_) | Refused::OverQuota(_)));
     match results.first()?.outcome.as_ref() {
         Err(refused) if results.iter().all(full) => Some(refused.clone()),
         _ => None,
@@ -210,7 +210,7 @@ fn nothing_but_full(results: &[ConnectorResult]) -> Option<Refused> {
 
 /// The given receipt with a warning for every failed connector. Without a receipt, the first failure.
 fn with_failures<R>(
-    results: &[ConnectorResult],
+    results: &[ConnectorOutcome],
     receipt: Option<R>,
     warnings: impl FnOnce(&mut R) -> &mut Vec<String>,
 ) -> Result<R, Refused> {
@@ -230,7 +230,7 @@ fn with_failures<R>(
 
 #[cfg(test)]
 mod tests {
-    use posthouse_wire::delivery::Kind;
+    use posthouse_wire::delivery::PayloadKind;
 
     use super::*;
     use crate::fixtures::Fixture;
@@ -241,10 +241,10 @@ mod tests {
         let (messages, by) = (fixture.messages(), fixture.operator());
         let heron = fixture.enrol("heron").await;
         let notify = async |agent: &str| {
-            let request = NotifyRequest {
+            let request = NotifyCommand {
                 agent: agent.to_owned(),
                 message: "hello".to_owned(),
-                kind: Kind::Augment,
+                kind: PayloadKind::Augment,
                 event_type: None,
                 correlation_id: None,
                 connectors: None,

@@ -1,6 +1,6 @@
 //! Prometheus metrics of the post. Labels come from closed sets; none names a tenant.
 
-use ledger::{Answered, Verb};
+use ledger::{Answered, DispatchVerb};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -42,7 +42,12 @@ impl Metrics {
         );
     }
 
-    pub(crate) fn dispatched(&self, path: &DeliveryPath, verb: Verb, sent: &Result<SentReceipt, Refused>) {
+    pub(crate) fn dispatched(
+        &self,
+        path: &DeliveryPath,
+        verb: DispatchVerb,
+        sent: &Result<SentReceipt, Refused>,
+    ) {
         let outcome = match sent {
             Ok(SentReceipt::Delivered(receipt)) if receipt.delivery_skipped => "kept",
             // Only the agent's acknowledgement proves a delivery, even if it is connected.

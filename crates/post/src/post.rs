@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clock::Clock;
 use errand::Errand;
+use identity::Identity;
 use ledger::{Connectors, Exchanges, Receipts, Usage};
 use posthouse_time::Timepiece;
 use relay::Relay;
@@ -17,12 +18,12 @@ use crate::connector::memory::ConnectorMemory;
 use crate::connector_admin::ConnectorAdmin;
 use crate::conversations::Conversations;
 use crate::deadlines::Deadlines;
-use crate::directory::{AgentRecords, Directory};
+use crate::directory::Directory;
 use crate::dispatcher::Dispatcher;
 use crate::http_replies::HttpReplies;
 use crate::messages::Messages;
 use crate::questions::Questions;
-use crate::receipt_reader::ReceiptReader;
+use crate::receipt_views::ReceiptViews;
 use crate::reply_url::ReplyUrls;
 use crate::retries::Retries;
 use crate::scheduled_wakes::ScheduledWakes;
@@ -36,6 +37,7 @@ pub struct Parts {
     pub exchanges: Arc<dyn Exchanges>,
     pub connectors: Arc<dyn Connectors>,
     pub usage: Arc<dyn Usage>,
+    pub identity: Identity,
     pub relay: Relay,
     pub clock: Clock,
     pub webhook_signer: WebhookSigner,
@@ -52,7 +54,7 @@ pub struct Post(pub(crate) Arc<Components>);
 /// The components. Each owns its state, and holds only the components that it calls.
 pub(crate) struct Components {
     pub config: Arc<Config>,
-    pub relay: Relay,
+    pub identity: Identity,
     pub public_url: String,
     pub background: Background,
     pub metrics: Arc<Metrics>,
@@ -62,7 +64,7 @@ pub(crate) struct Components {
     pub answers: Arc<Answers>,
     pub http_replies: HttpReplies,
     pub conversations: Arc<Conversations>,
-    pub receipts: ReceiptReader,
+    pub receipts: ReceiptViews,
     pub connectors: ConnectorAdmin,
     pub deadlines: Arc<Deadlines>,
     pub collector: Arc<AnswerCollector>,
@@ -78,7 +80,7 @@ impl Post {
         let background = Background::new(timepiece.clone());
         let metrics = Arc::<Metrics>::default();
         let quotas = Arc::new(TenantQuotas::new(parts.usage, config.open_exchanges));
-        let agents = AgentRecords::new(relay.clone());
+        let agents = parts.identity.roster.clone();
         let builder = ConnectorBuilder {
             relay: relay.clone(),
             agents: agents.clone(),
@@ -93,7 +95,7 @@ impl Post {
         let deadlines = Arc::new(Deadlines::new(
             Arc::clone(&exchanges),
             Arc::clone(&receipts),
-            relay.clone(),
+            relay,
             Arc::clone(&waiters),
             Arc::clone(&metrics),
             timepiece.clone(),
@@ -151,10 +153,10 @@ impl Post {
                 timepiece,
             )),
             retries: Retries::new(Arc::clone(&receipts), dispatcher, background.clone()),
-            receipts: ReceiptReader::new(receipts),
+            receipts: ReceiptViews::new(receipts),
             connectors: ConnectorAdmin::new(connectors, builder),
             config,
-            relay,
+            identity: parts.identity,
             public_url: parts.public_url,
             background,
             metrics,
@@ -173,14 +175,14 @@ impl Post {
 
     /// Runs the background loops until shutdown.
     pub async fn run(&self) -> Result<(), Fault> {
-        let Components { background, deadlines, collector, scheduled, retries, answers, relay, .. } =
+        let Components { background, deadlines, collector, scheduled, retries, answers, identity, .. } =
             &*self.0;
         tokio::join!(
             retries.run(),
             background.in_turn(1, deadlines.run(background)),
             background.in_turn(2, collector.run()),
             background.in_turn(3, scheduled.run(background)),
-            answers.watch_roster(relay)
+            answers.watch_roster(&identity.roster)
         );
         Ok(())
     }
@@ -225,7 +227,7 @@ impl Post {
     }
 
     /// Receipts with the replies to them.
-    pub fn receipts(&self) -> &ReceiptReader {
+    pub fn receipts(&self) -> &ReceiptViews {
         &self.0.receipts
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Asked, Exchange, NewExchange, NewReceipt, ReceiptKey};
+use ledger::{AskResult, Exchange, NewExchange, NewReceipt, ReceiptKey};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::is_dispatch_id;
@@ -16,7 +16,7 @@ use crate::conversations::{LONGEST_TEXT, names};
 use crate::directory::{DeliveryPath, Directory};
 use crate::dispatch::{Dispatch, DispatchItem, digest};
 use crate::dispatcher::Dispatcher;
-use crate::requests::{AskRequest, LONGEST_TIMEOUT};
+use crate::requests::{AskCommand, LONGEST_TIMEOUT};
 use crate::tenant_quotas::TenantQuotas;
 use crate::{Caller, Refused};
 
@@ -48,7 +48,7 @@ impl Questions {
     }
 
     /// Puts a question, or finds the same one put earlier, and returns its stored id.
-    pub async fn ask(&self, by: &Caller, request: AskRequest) -> Result<CorrelationId, Refused> {
+    pub async fn ask(&self, by: &Caller, request: AskCommand) -> Result<CorrelationId, Refused> {
         if request.agent.contains('@') {
             return Err(Refused::ExchangeAddress);
         }
@@ -80,7 +80,7 @@ impl Questions {
     async fn ask_as(
         &self,
         by: &Caller,
-        request: &AskRequest,
+        request: &AskCommand,
         recorded: &CorrelationId,
     ) -> Result<(), Refused> {
         let turn = self.quotas.turn_with_room(&by.tenant).await?;
@@ -94,11 +94,11 @@ impl Questions {
         let asked = self.answers.open(new, receipt.clone(), self.quotas.open_questions()).await?;
         drop(turn);
         match asked {
-            Asked::Opened(key) => self.put((key, receipt), path, dispatch, item).await,
+            AskResult::Opened(key) => self.put((key, receipt), path, dispatch, item).await,
             // The first request stored its receipt too, so it was sent or will be.
-            Asked::Attached(_) => Ok(()),
-            Asked::InUse => Err(Refused::CorrelationInUse),
-            Asked::TooMany => Err(Refused::OverQuota("the tenant has too many open questions")),
+            AskResult::Attached(_) => Ok(()),
+            AskResult::InUse => Err(Refused::CorrelationInUse),
+            AskResult::TooMany => Err(Refused::OverQuota("the tenant has too many open questions")),
         }
     }
 
@@ -163,7 +163,7 @@ impl Questions {
 }
 
 /// Whether this caller put the same question before.
-fn is_same(known: &Exchange, by: &Caller, request: &AskRequest) -> bool {
+fn is_same(known: &Exchange, by: &Caller, request: &AskCommand) -> bool {
     known.caller == by.client
         && known.agent == request.agent
         && known.digest == digest(&[&request.agent, &request.message])
@@ -177,14 +177,14 @@ mod tests {
 
     use crate::Refused;
     use crate::fixtures::Fixture;
-    use crate::requests::AskRequest;
+    use crate::requests::AskCommand;
 
     #[tokio::test]
     async fn a_question_is_stored_once_and_waits_in_the_inbox_of_its_agent() {
         let fixture = Fixture::open().await;
         let (questions, by) = (fixture.questions(), fixture.operator());
         let heron = fixture.enrol("heron").await;
-        let request = |message: &str| AskRequest {
+        let request = |message: &str| AskCommand {
             agent: "heron".to_owned(),
             message: message.to_owned(),
             timeout: Some(Duration::from_secs(30)),

@@ -1,6 +1,6 @@
 //! Conversion of stored receipts to the contract's receipts, and of results to their stored form.
 
-use ledger::{Receipt, ReceiptState, Verb};
+use ledger::{DispatchVerb, Receipt, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, WakeReceipt};
 
@@ -10,13 +10,13 @@ use crate::requests::SentReceipt;
 /// The contract's receipt for a delivery that was made before.
 pub(crate) fn sent(first: &Receipt) -> Result<SentReceipt, Refused> {
     // A wake that had nothing to send got a receipt the first time, and gets it again.
-    let answered = first.verb == Verb::Wake && first.answer.is_some();
+    let answered = first.verb == DispatchVerb::Wake && first.answer.is_some();
     if first.state == ReceiptState::Failed && first.entry.is_none() && !answered {
         return Err(Refused::Failed(failure(first)));
     }
     Ok(match first.verb {
-        Verb::Wake => SentReceipt::Woken(woken(first)),
-        Verb::Deliver | Verb::Exchange => SentReceipt::Delivered(delivered(first)),
+        DispatchVerb::Wake => SentReceipt::Woken(woken(first)),
+        DispatchVerb::Deliver | DispatchVerb::Exchange => SentReceipt::Delivered(delivered(first)),
     })
 }
 

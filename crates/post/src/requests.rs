@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, Reply};
+use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, StoredReply};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
-    AgentStatus, DeliveryReceipt, Kind, Payload, Response, TriggerKind, WakeReceipt, When,
+    AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, When,
 };
 use posthouse_wire::{CorrelationId, DispatchId};
 
@@ -16,11 +16,11 @@ pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A message to an agent, sent by every connector that knows it.
 #[derive(Clone, Debug)]
-pub struct NotifyRequest {
+pub struct NotifyCommand {
     /// `agent` delivers, `agent@session` wakes.
     pub agent: String,
     pub message: String,
-    pub kind: Kind,
+    pub kind: PayloadKind,
     pub event_type: Option<String>,
     pub correlation_id: Option<CorrelationId>,
     /// Use only these connectors. `None`: all that know the agent.
@@ -36,7 +36,7 @@ pub struct NotifyRequest {
 
 /// Delivery of a complete envelope.
 #[derive(Clone, Debug)]
-pub struct DeliverRequest {
+pub struct DeliverCommand {
     pub agent: String,
     pub payload: Payload,
     pub connectors: Option<Vec<String>>,
@@ -44,7 +44,7 @@ pub struct DeliverRequest {
 
 /// Interruption of an agent.
 #[derive(Clone, Debug)]
-pub struct WakeRequest {
+pub struct WakeCommand {
     /// `agent` or `agent@session`.
     pub agent: String,
     pub context: Option<String>,
@@ -59,7 +59,7 @@ pub struct WakeRequest {
 
 /// A question to an agent.
 #[derive(Clone, Debug)]
-pub struct AskRequest {
+pub struct AskCommand {
     pub agent: String,
     pub message: String,
     pub timeout: Option<Duration>,
@@ -73,15 +73,15 @@ pub struct AskRequest {
 
 /// The result of a notify. For an unknown agent the list is empty.
 #[derive(Clone, Debug)]
-pub struct NotifyResult {
+pub struct NotifyOutcome {
     pub agent: String,
     pub dispatch_id: DispatchId,
-    pub dispatched: Vec<ConnectorResult>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// The result of a dispatch at one connector.
 #[derive(Clone, Debug)]
-pub struct ConnectorResult {
+pub struct ConnectorOutcome {
     pub connector: String,
     pub outcome: Result<SentReceipt, crate::Refused>,
     pub wakes: bool,
@@ -96,18 +96,18 @@ pub enum SentReceipt {
 
 /// The result of a wake over all connectors: woken if any of them woke the agent.
 #[derive(Clone, Debug)]
-pub struct WakeResult {
+pub struct WakeOutcome {
     pub dispatch_id: DispatchId,
     pub receipt: WakeReceipt,
-    pub dispatched: Vec<ConnectorResult>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// The result of a delivery over all connectors.
 #[derive(Clone, Debug)]
-pub struct DeliverResult {
+pub struct DeliverOutcome {
     pub dispatch_id: DispatchId,
     pub receipt: DeliveryReceipt,
-    pub dispatched: Vec<ConnectorResult>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// The state of a question.
@@ -125,7 +125,7 @@ pub enum AskState {
 #[derive(Clone, Debug)]
 pub struct ReceiptWithReplies {
     pub receipt: Receipt,
-    pub replies: Vec<Reply>,
+    pub replies: Vec<StoredReply>,
 }
 
 /// Filter and page of a list of receipts.
@@ -139,7 +139,7 @@ pub struct ReceiptListing {
 
 /// An agent in the directory.
 #[derive(Clone, Debug)]
-pub struct ListedAgent {
+pub struct DirectoryEntry {
     pub agent_id: String,
     pub agent_name: Option<String>,
     /// The connectors that know it, in order.

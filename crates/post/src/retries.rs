@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Outgoing, Receipts, Verb};
+use ledger::{DispatchVerb, Outgoing, Receipts};
 use posthouse_wire::TenantId;
 use tokio::sync::{Notify, Semaphore};
 
@@ -71,8 +71,8 @@ impl Retries {
             let permit = permit.filter(|_| self.running.has_any(tenant));
             // Questions do not count: a receiver may hold its response until the deadline, and open questions have a
             // limit of their own.
-            let counted =
-                (outgoing.receipt.verb != Verb::Exchange).then(|| (permit, self.running.enter(tenant)));
+            let counted = (outgoing.receipt.verb != DispatchVerb::Exchange)
+                .then(|| (permit, self.running.enter(tenant)));
             let attempt = self.attempt(outgoing);
             let changed = Arc::clone(&self.changed);
             // Tracked, so that shutdown waits for the attempt. Its result would be unknown otherwise.

@@ -22,12 +22,11 @@ use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use http_kit::{Problem, RequestControl, read_body};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::TriggerKind;
-use relay::RequestControl;
 
 use self::fields::Fields;
-use self::problem::Problem;
 use crate::conversations::LONGEST_TEXT;
 use crate::{Caller, Fault, Post, openapi};
 
@@ -79,8 +78,8 @@ pub fn routes(post: &Post) -> Router {
         .iter()
         .fold(Router::new(), |router, operation| router.route(operation.path, (operation.mount)()));
     mounted
-        .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .route("/v1/{*rest}", any(async || Problem::absent()))
+        .method_not_allowed_fallback(async || problem::method_not_allowed())
+        .route("/v1/{*rest}", any(async || problem::absent()))
         .with_state(Door::new(post))
 }
 
@@ -106,8 +105,8 @@ impl Door {
     /// Authenticates the caller by the head of the request.
     async fn asked(&self, head: &Parts) -> Result<Caller, Problem> {
         let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
-        RequestControl::proven(&head.extensions, caller.client.as_str(), Some(&caller.tenant))
-            .map_err(|full| Problem::over_limit(&full))?;
+        RequestControl::proven(&head.extensions, caller.client.as_str(), Some(caller.tenant.as_str()))
+            .map_err(problem::over_limit)?;
         Ok(caller)
     }
 
@@ -132,7 +131,7 @@ impl Door {
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The task is never cancelled, so the runtime is shutting down.
-                Err(_) => Err(Problem::unavailable(&Fault::from(ledger::Fault::Closed))),
+                Err(_) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
             },
         }
     }
@@ -154,7 +153,7 @@ fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Prob
 
 /// Reads the whole body of a request.
 async fn taken(body: Body) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|_| {
+    read_body(body, LARGEST_BODY).await.map_err(|_| {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_long",

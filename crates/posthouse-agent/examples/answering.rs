@@ -1,7 +1,7 @@
 //! Answers questions of programs: `posthouse ask NAME "2 + 3"` waits for the answer. Start it with the
 //! variables that `posthouse agent create NAME --json` prints under `env`; stop it with Ctrl-C.
 
-use posthouse_agent::{Agent, Conversation, Message, Settings, Turn, WebSocketTransport, termination};
+use posthouse_agent::{Agent, Conversation, Message, Settings, TurnResult, WebSocketTransport, termination};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn add(message: Message, conversation: Conversation) -> Turn {
+async fn add(message: Message, conversation: Conversation) -> TurnResult {
     // Only a program that asked a question waits for an answer.
     if !message.posted().is_some_and(|posted| posted.expects_reply) {
         println!("{}: {}", message.author().unwrap_or("somebody"), message.text());

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use posthouse_agent::{Agent, Conversation, Message, Settings, Turn, WebSocketTransport, termination};
+use posthouse_agent::{Agent, Conversation, Message, Settings, TurnResult, WebSocketTransport, termination};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn count(message: Message, conversation: Conversation) -> Turn {
+async fn count(message: Message, conversation: Conversation) -> TurnResult {
     let Ok(last) = message.text().trim().parse::<u32>() else {
         conversation.reply("Send a number and I count up to it.").await?;
         return Ok(());

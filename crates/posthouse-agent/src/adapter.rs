@@ -16,17 +16,17 @@ use posthouse_wire::delivery::Posted;
 use posthouse_wire::{EntryId, Event};
 
 pub use chunks::chunks;
-pub use conversation::{Conversation, Failed, Sent};
+pub use conversation::{Conversation, Failed, SentMessages};
 pub use streaming::Streaming;
 
 use crate::cron::Cron;
 use crate::transport::{Fault, RelayTransport};
-use lanes::Lanes;
+use lanes::SessionLanes;
 
 /// Result of a turn. An error is logged, and the conversation goes on with its next message.
-pub type Turn = Result<(), Box<dyn Error + Send + Sync>>;
+pub type TurnResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-type OnMessage = Arc<dyn Fn(Message, Conversation) -> BoxFuture<'static, Turn> + Send + Sync>;
+type OnMessage = Arc<dyn Fn(Message, Conversation) -> BoxFuture<'static, TurnResult> + Send + Sync>;
 
 /// A message to the agent, from a person or a program.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ impl Message {
 /// An agent that is ready to run. Messages of one session are handled in order, one at a time. Different
 /// sessions run in parallel. An interrupt cancels exactly the turn that it names.
 pub struct Agent {
-    lanes: Arc<Lanes>,
+    lanes: Arc<SessionLanes>,
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
     grace: Duration,
@@ -89,7 +89,7 @@ impl Agent {
     /// finish and closes the connection. An error means that the connection ended by itself.
     pub async fn run(self, until: impl Future<Output = ()>) -> Result<(), Fault> {
         let transport = &self.transport;
-        transport.set_inbound_handler(Lanes::handler(&self.lanes, self.cron.clone()));
+        transport.set_inbound_handler(SessionLanes::handler(&self.lanes, self.cron.clone()));
         if let Some(cron) = &self.cron {
             cron.start();
         }
@@ -157,11 +157,11 @@ impl AgentBuilder {
     pub fn on_message<F, T>(self, on_message: F) -> Agent
     where
         F: Fn(Message, Conversation) -> T + Send + Sync + 'static,
-        T: Future<Output = Turn> + Send + 'static,
+        T: Future<Output = TurnResult> + Send + 'static,
     {
         let on_message: OnMessage =
             Arc::new(move |message, conversation| Box::pin(on_message(message, conversation)));
-        let lanes = Lanes::new(self.transport.clone(), self.timepiece.clone(), on_message, self.room);
+        let lanes = SessionLanes::new(self.transport.clone(), self.timepiece.clone(), on_message, self.room);
         Agent {
             lanes,
             transport: self.transport,

@@ -34,7 +34,7 @@ pub(crate) fn client(
 
 /// Reason why the body of an answer is missing.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unread {
+pub(crate) enum BodyError {
     #[error("{0}")]
     Broken(String),
     #[error("the answer is longer than {0} bytes")]
@@ -42,11 +42,11 @@ pub(crate) enum Unread {
 }
 
 /// The body of an answer, if it has at most `longest` bytes.
-pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Result<BytesMut, Unread> {
+pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Result<BytesMut, BodyError> {
     let mut body = BytesMut::new();
-    while let Some(piece) = answer.chunk().await.map_err(|fault| Unread::Broken(in_words(fault)))? {
+    while let Some(piece) = answer.chunk().await.map_err(|fault| BodyError::Broken(in_words(fault)))? {
         if body.len() + piece.len() > longest {
-            return Err(Unread::TooLong(longest));
+            return Err(BodyError::TooLong(longest));
         }
         body.extend_from_slice(&piece);
     }

@@ -1,10 +1,10 @@
 //! Storage of the agent's own cron jobs. Jobs survive a restart, and exactly one replica runs each fire.
 //!
 //! [`JobStore`] is the trait. [`JsonFile`] uses the file of a stock agent, so that both can read and write
-//! it side by side. [`Sqlite`] (feature `sqlite`) uses a database. The module `rules` decides what a verb
+//! it side by side. [`SqliteFile`] (feature `sqlite`) uses a database. The module `rules` decides what a verb
 //! does to a job; both stores use it.
 //!
-//! A run goes `claim` → `dispatch` → the work → `mark`, while a [`Lease`] is held:
+//! A run goes `claim` → `dispatch` → the work → `mark`, while a [`ClaimLease`] is held:
 //!
 //! - A claim is for one job *and* one fire time. One of any number of claimants wins. A settled fire time
 //!   cannot be claimed again, however late its duplicate arrives.
@@ -32,18 +32,18 @@ use posthouse_wire::id::JobId;
 
 use crate::cron::schedule::{Dialect, ScheduleFault};
 
-pub use claim::{Claim, Claimed, Lease, Lost, Marked, Outcome, claim_in_turn};
+pub use claim::{ClaimLease, ClaimRefusal, ClaimResult, JobClaim, Marked, RunOutcome, claim_in_turn};
 pub use json::JsonFile;
-pub use new_job::{Change, NewJob};
+pub use new_job::{JobChange, NewJob};
 pub use posthouse_wire::cron::{Missed, Overlap, Policy};
-pub use record::{Job, Repeat, Skipped, State};
-pub use rules::Due;
+pub use record::{Job, JobState, Repeat, Skipped};
+pub use rules::DueJob;
 #[cfg(feature = "sqlite")]
-pub use sqlite::Sqlite;
+pub use sqlite::SqliteFile;
 
 /// Storage of jobs. Every verb is one transaction: another process sees all of it or nothing.
 ///
-/// A verb on an unknown job returns `None`, `false` or [`Lost::Gone`], not a fault.
+/// A verb on an unknown job returns `None`, `false` or [`ClaimRefusal::Gone`], not a fault.
 #[async_trait]
 pub trait JobStore: Send + Sync {
     /// Adds a job under a new id. A one-shot more than 120 s in the past is refused.
@@ -52,7 +52,7 @@ pub trait JobStore: Send + Sync {
     /// Every job, including disabled ones, in the order of creation.
     async fn list(&self) -> Result<Vec<Job>, Fault>;
     /// Changes only the given fields. A new schedule also sets a new next run.
-    async fn update(&self, job: &JobId, change: Change) -> Result<Option<Job>, Fault>;
+    async fn update(&self, job: &JobId, change: JobChange) -> Result<Option<Job>, Fault>;
     async fn pause(&self, job: &JobId, reason: Option<&str>) -> Result<Option<Job>, Fault>;
     /// Enables the job, with its next run computed from now.
     async fn resume(&self, job: &JobId) -> Result<Option<Job>, Fault>;
@@ -63,19 +63,20 @@ pub trait JobStore: Send + Sync {
 
     /// Claims the right to run this fire. `owner` is a name for people to read. Without a fire time the
     /// claim is for a run outside the schedule; it loses to any run in progress.
-    async fn claim(&self, job: &JobId, fire_at: Option<Timestamp>, owner: &str) -> Result<Claimed, Fault>;
+    async fn claim(&self, job: &JobId, fire_at: Option<Timestamp>, owner: &str)
+    -> Result<ClaimResult, Fault>;
     /// Extends the claim by 60 s. False: another replica holds the claim or the job is gone, and the run
     /// should stop.
-    async fn renew(&self, claim: &Claim) -> Result<bool, Fault>;
+    async fn renew(&self, claim: &JobClaim) -> Result<bool, Fault>;
     /// The last check before the side effect. False: do not run. A one-shot is counted here, so that it
     /// never runs more often than its limit even if the process dies. A second call counts once.
-    async fn dispatch(&self, claim: &Claim) -> Result<bool, Fault>;
+    async fn dispatch(&self, claim: &JobClaim) -> Result<bool, Fault>;
     /// Records how the run ended: settles the fire time, releases the claim and computes the next run.
-    async fn mark(&self, claim: &Claim, outcome: Outcome) -> Result<Marked, Fault>;
+    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<Marked, Fault>;
 
     /// Jobs that a ticker should run now, each with the fire time to claim. Repairs malformed records if
     /// possible and skips the others.
-    async fn due(&self, owner: &str) -> Result<Vec<Due>, Fault>;
+    async fn due(&self, owner: &str) -> Result<Vec<DueJob>, Fault>;
     /// Lock that a ticker holds while it collects and claims due jobs; `None` while another one holds it.
     /// Claims are enough between our own tickers, but the stock ticker does not use claims.
     async fn tick(&self) -> Result<Option<Tick>, Fault>;

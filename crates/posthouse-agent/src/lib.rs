@@ -61,12 +61,14 @@ mod transport;
 pub mod verify;
 
 pub use adapter::{
-    Agent, AgentBuilder, Conversation, Failed, Message, Sent, Streaming, Turn, chunks, termination,
+    Agent, AgentBuilder, Conversation, Failed, Message, SentMessages, Streaming, TurnResult, chunks,
+    termination,
 };
-pub use memory::{Carried, MemoryConnector};
+pub use memory::{MemoryConnector, RequestedAction};
 pub use settings::{Identity, Settings};
 pub use transport::{
-    Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Standing, Tag, WebSocketTransport,
+    ConnectionState, Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Tag,
+    WebSocketTransport,
 };
 
 /// The contracts as data. Re-exported because its types occur in this crate's signatures.

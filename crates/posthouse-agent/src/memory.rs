@@ -12,29 +12,29 @@ use posthouse_wire::{Action, ChatId, ChatInfo, Descriptor, EntryId, Event, Messa
 use tokio::sync::{Notify, watch};
 
 use crate::transport::{
-    Declined, Descriptors, Fault, Inbound, InboundHandler, RelayTransport, Seen, Sight, Tag,
+    Declined, Descriptors, EntryState, Fault, Inbound, InboundHandler, RelayTransport, SeenEntries, Tag,
 };
 
 /// Plays the server: delivers events, records actions, and answers them from a script. Clones share one
 /// server; give one to the [`Agent`](crate::Agent) and keep one.
 #[derive(Clone)]
-pub struct MemoryConnector(Arc<House>);
+pub struct MemoryConnector(Arc<MemoryServer>);
 
-struct House {
+struct MemoryServer {
     descriptors: Arc<Descriptors>,
     handler: watch::Sender<Option<Arc<dyn InboundHandler>>>,
     open: watch::Sender<bool>,
-    seen: Mutex<Seen>,
-    record: Mutex<Record>,
+    seen: Mutex<SeenEntries>,
+    record: Mutex<MemoryRecord>,
     changed: Notify,
     entries: AtomicU64,
     messages: AtomicU64,
 }
 
 #[derive(Default)]
-struct Record {
-    carried: Vec<Carried>,
-    /// Number of items of `carried` that `next_action` has already returned.
+struct MemoryRecord {
+    actions: Vec<RequestedAction>,
+    /// Number of items of `actions` that `next_action` has already returned.
     read: usize,
     script: VecDeque<Outcome>,
     acknowledged: Vec<EntryId>,
@@ -44,12 +44,12 @@ struct Record {
 
 /// An action that the agent asked for, and the identity it was tagged with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
+pub struct RequestedAction {
     pub action: Action,
     pub tag: Tag,
 }
 
-impl Carried {
+impl RequestedAction {
     /// The text that the action would show, if any.
     pub fn content(&self) -> Option<&str> {
         match &self.action {
@@ -68,7 +68,7 @@ impl MemoryConnector {
         for descriptor in platforms {
             descriptors.learn(descriptor);
         }
-        Self(Arc::new(House {
+        Self(Arc::new(MemoryServer {
             descriptors: Arc::new(descriptors),
             handler: watch::Sender::new(None),
             open: watch::Sender::new(false),
@@ -91,18 +91,18 @@ impl MemoryConnector {
     /// Delivers an event under this entry id. A repeat is acknowledged but not handled.
     pub async fn deliver_as(&self, event: Event, entry: EntryId) -> Result<(), Declined> {
         let handler = self.handler().await;
-        let sight = self.0.seen.lock().meet(&entry);
-        match sight {
-            Sight::New => {}
-            Sight::InHand => return Ok(()),
-            Sight::Taken => {
+        let state = self.0.seen.lock().check(&entry);
+        match state {
+            EntryState::New => {}
+            EntryState::InProgress => return Ok(()),
+            EntryState::Accepted => {
                 self.acknowledge(entry);
                 return Ok(());
             }
         }
         match handler.inbound(Inbound { event: Box::new(event), entry: Some(entry.clone()) }).await {
             Ok(()) => {
-                self.0.seen.lock().took(&entry);
+                self.0.seen.lock().accept(&entry);
                 self.acknowledge(entry);
                 Ok(())
             }
@@ -124,18 +124,18 @@ impl MemoryConnector {
     }
 
     /// Waits for the next action that was not read yet, and returns it.
-    pub async fn next_action(&self) -> Carried {
+    pub async fn next_action(&self) -> RequestedAction {
         self.eventually(|record| {
-            let carried = record.carried.get(record.read).cloned()?;
+            let action = record.actions.get(record.read).cloned()?;
             record.read += 1;
-            Some(carried)
+            Some(action)
         })
         .await
     }
 
     /// Every action so far.
-    pub fn actions(&self) -> Vec<Carried> {
-        self.0.record.lock().carried.clone()
+    pub fn actions(&self) -> Vec<RequestedAction> {
+        self.0.record.lock().actions.clone()
     }
 
     pub fn acknowledged(&self) -> Vec<EntryId> {
@@ -163,7 +163,7 @@ impl MemoryConnector {
         handler.expect("waited for it")
     }
 
-    async fn eventually<T>(&self, mut look: impl FnMut(&mut Record) -> Option<T>) -> T {
+    async fn eventually<T>(&self, mut look: impl FnMut(&mut MemoryRecord) -> Option<T>) -> T {
         loop {
             let changed = self.0.changed.notified();
             if let Some(found) = look(&mut self.0.record.lock()) {
@@ -177,7 +177,7 @@ impl MemoryConnector {
         self.0.record.lock().acknowledged.push(entry);
     }
 
-    fn carry(&self, action: Action, tag: Tag) -> Outcome {
+    fn perform(&self, action: Action, tag: Tag) -> Outcome {
         let mut record = self.0.record.lock();
         let outcome = record.script.pop_front().unwrap_or_else(|| match &action {
             Action::Send { .. } | Action::FollowUp { .. } => {
@@ -190,7 +190,7 @@ impl MemoryConnector {
             Action::Unsupported { op, .. } => Outcome::failed(format!("unsupported op: {op}")),
             Action::Edit { .. } | Action::Typing { .. } => Outcome::done(),
         });
-        record.carried.push(Carried { action, tag });
+        record.actions.push(RequestedAction { action, tag });
         drop(record);
         self.0.changed.notify_waiters();
         outcome
@@ -218,11 +218,11 @@ impl RelayTransport for MemoryConnector {
     }
 
     async fn send_outbound(&self, action: Action, tag: &Tag) -> Outcome {
-        self.carry(action, tag.clone())
+        self.perform(action, tag.clone())
     }
 
     async fn get_chat_info(&self, chat_id: &ChatId, tag: &Tag) -> Result<ChatInfo, Fault> {
-        let outcome = self.carry(Action::GetChatInfo { chat_id: chat_id.clone() }, tag.clone());
+        let outcome = self.perform(Action::GetChatInfo { chat_id: chat_id.clone() }, tag.clone());
         outcome.chat_info.ok_or_else(|| Fault::Untold(outcome.error.unwrap_or_default()))
     }
 
@@ -232,7 +232,7 @@ impl RelayTransport for MemoryConnector {
     }
 
     async fn send_follow_up(&self, action: Action) -> Outcome {
-        self.carry(action, Tag::default())
+        self.perform(action, Tag::default())
     }
 
     fn descriptors(&self) -> Arc<Descriptors> {

@@ -33,10 +33,10 @@ mod responses;
 pub use client::Client;
 pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
-pub use requests::{Ask, Listing, Notify, Wake};
+pub use requests::{AskRequest, NotifyRequest, ReceiptQuery, WakeRequest};
 pub use responses::{
-    Answered, Asked, Delivered, Dispatched, ExchangeState, Handed, Listed, Notified, Page, Receipt, Reply,
-    Route, Woken,
+    AgentAnswer, AgentReply, ConnectorReceipt, ConnectorResult, DeliverResult, DispatchReceipt,
+    DispatchRoute, ListedAgent, NotifyResult, Page, QuestionRecord, QuestionState, WakeResult,
 };
 
-pub use crate::token::Credential;
+pub use crate::token::ApiCredential;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::{Conversation, Message, Turn};
+use crate::{Conversation, Message, TurnResult};
 
 /// Pause between words: about as fast as a person reads.
 const WORD: Duration = Duration::from_millis(60);
 
 /// Answers a person with a few sentences that grow word by word, and a program in one piece. Pass it to
 /// [`AgentBuilder::on_message`](crate::AgentBuilder::on_message).
-pub async fn answer(message: Message, conversation: Conversation) -> Turn {
+pub async fn answer(message: Message, conversation: Conversation) -> TurnResult {
     let greeting = greeting(message.author(), message.text());
     // A program does not watch the text grow. If it asked a question, it waits for one answer.
     if message.posted().is_some() {

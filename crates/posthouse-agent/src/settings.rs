@@ -81,7 +81,7 @@ impl Settings {
         let url = needed("GATEWAY_RELAY_URL")?;
         let gateway = needed("GATEWAY_RELAY_ID")?;
         let secret = Secret::new(needed("GATEWAY_RELAY_SECRET")?);
-        let bots: BTreeMap<String, Bot> = match set("GATEWAY_RELAY_BOT_IDS") {
+        let bots: BTreeMap<String, BotIdEntry> = match set("GATEWAY_RELAY_BOT_IDS") {
             Some(json) => serde_json::from_str(&json)
                 .map_err(|fault| Fault::Unreadable("GATEWAY_RELAY_BOT_IDS", fault.to_string()))?,
             None => BTreeMap::new(),
@@ -135,7 +135,7 @@ impl fmt::Debug for Settings {
 }
 
 #[derive(Deserialize)]
-struct Bot {
+struct BotIdEntry {
     #[serde(rename = "botId", default = "no_bot")]
     bot_id: BotId,
 }

@@ -20,22 +20,22 @@ const LONGEST: usize = 64 << 10;
 
 /// Credential with which an agent or a program authenticates to the server.
 #[derive(Clone)]
-pub enum Credential {
+pub enum ApiCredential {
     /// A client's id and secret, exchanged for tokens with a limited lifetime.
     Client { id: String, secret: Secret },
     /// An access token that the caller keeps fresh.
     Token(Secret),
 }
 
-pub(crate) struct Tokens {
+pub(crate) struct AccessTokens {
     url: String,
-    credential: Credential,
+    credential: ApiCredential,
     timepiece: Timepiece,
     /// Locked while a token is fetched, so that a burst of calls fetches only one.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<CachedToken>>,
 }
 
-struct Held {
+struct CachedToken {
     token: Secret,
     until: Instant,
 }
@@ -71,16 +71,16 @@ struct Grant {
     expires_in: Option<u64>,
 }
 
-impl Tokens {
-    pub(crate) fn new(url: String, credential: Credential, timepiece: Timepiece) -> Self {
+impl AccessTokens {
+    pub(crate) fn new(url: String, credential: ApiCredential, timepiece: Timepiece) -> Self {
         Self { url, credential, timepiece, held: Mutex::default() }
     }
 
     /// A token to try, fetched if necessary.
     pub(crate) async fn current(&self, client: &Client) -> Result<Secret, NoToken> {
         let (id, secret) = match &self.credential {
-            Credential::Token(token) => return Ok(token.clone()),
-            Credential::Client { id, secret } => (id, secret),
+            ApiCredential::Token(token) => return Ok(token.clone()),
+            ApiCredential::Client { id, secret } => (id, secret),
         };
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| self.timepiece.instant() < held.until) {
@@ -98,7 +98,7 @@ impl Tokens {
         spent: &Secret,
         client: &Client,
     ) -> Result<Option<Secret>, NoToken> {
-        if matches!(self.credential, Credential::Token(_)) {
+        if matches!(self.credential, ApiCredential::Token(_)) {
             return Ok(None);
         }
         {
@@ -111,7 +111,7 @@ impl Tokens {
         self.current(client).await.map(Some)
     }
 
-    async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<Held, NoToken> {
+    async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<CachedToken, NoToken> {
         let asked = self.timepiece.instant();
         let form =
             [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", secret.expose())];
@@ -125,6 +125,6 @@ impl Tokens {
         }
         let grant: Grant = serde_json::from_slice(&body).map_err(|_| NoToken::Malformed)?;
         let lasts = Duration::from_secs(grant.expires_in.unwrap_or(UNSAID));
-        Ok(Held { token: grant.access_token, until: asked + lasts.saturating_sub(MARGIN) })
+        Ok(CachedToken { token: grant.access_token, until: asked + lasts.saturating_sub(MARGIN) })
     }
 }

@@ -2,11 +2,11 @@
 
 mod backoff;
 mod connection;
+mod delivery_queue;
 mod dial;
-mod hands;
 mod keeper;
 mod requests;
-mod seen;
+mod seen_entries;
 mod socket;
 mod stream;
 mod websocket;
@@ -21,7 +21,7 @@ use posthouse_wire::passthrough::Forward;
 use posthouse_wire::{Action, ChatInfo, Descriptor, Event, Outcome};
 
 pub(crate) use backoff::jittered;
-pub(crate) use seen::{Seen, Sight};
+pub(crate) use seen_entries::{EntryState, SeenEntries};
 pub use websocket::WebSocketTransport;
 
 /// Carries events in and actions out. The first eight methods are those of the original contract; the
@@ -139,7 +139,7 @@ impl Descriptors {
 
 /// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConnectionState {
     /// Never opened, or disconnected.
     Closed,
     Dialing,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use http::{HeaderMap, header};
 use posthouse_time::Timepiece;
-use posthouse_wire::cron::{FireAt, Proof};
+use posthouse_wire::cron::{FireAt, FireProof};
 use posthouse_wire::{JobId, ScheduleId};
 use serde_json::Value;
 
@@ -34,13 +34,13 @@ pub use portal::PortalJwt;
 #[async_trait]
 pub trait FireVerifier: Send + Sync {
     /// The verified content of the proof for these headers and this body. `None` for any wrong proof.
-    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified>;
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire>;
 }
 
 /// A genuine fire, with the content of its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
-    pub proof: Proof,
+pub struct VerifiedFire {
+    pub proof: FireProof,
     pub schedule: Option<ScheduleId>,
     /// The id of this one attempt.
     pub attempt: Option<String>,
@@ -48,7 +48,7 @@ pub struct Verified {
     fire_at: Option<Value>,
 }
 
-impl Verified {
+impl VerifiedFire {
     /// Whether the proof is for this fire. A verifier has already checked every body that it could parse. A
     /// caller with a more tolerant parser checks again.
     pub fn is_for(&self, job: &JobId, fire_at: Option<&FireAt>) -> bool {
@@ -65,7 +65,7 @@ impl Verified {
 
     fn by_token(claims: Claims) -> Self {
         Self {
-            proof: Proof::PortalJwt,
+            proof: FireProof::PortalJwt,
             schedule: claims.text("schedule_id").map(ScheduleId::from),
             attempt: claims.text("jti").map(str::to_owned),
             job: claims.get("job_id").cloned(),

@@ -14,17 +14,17 @@ use crate::{Instant, Moment};
 /// which may step forward or back. [`instant`](Timepiece::instant) is the monotonic clock: every duration is
 /// measured with it.
 #[derive(Clone, Debug)]
-pub struct Timepiece(Kind);
+pub struct Timepiece(ClockKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ClockKind {
     System,
-    ByHand(watch::Sender<Hands>),
+    ByHand(watch::Sender<ManualReadings>),
 }
 
 /// Readings of both clocks of a timepiece driven by hand.
 #[derive(Clone, Copy, Debug)]
-struct Hands {
+struct ManualReadings {
     wall: Moment,
     monotonic: Instant,
 }
@@ -36,34 +36,37 @@ pub struct Late;
 impl Timepiece {
     /// The clocks of the system.
     pub fn wall() -> Self {
-        Self(Kind::System)
+        Self(ClockKind::System)
     }
 
     /// A timepiece driven by hand. It stays at `start` until [`wind`](Timepiece::wind) or
     /// [`set`](Timepiece::set) is called.
     pub fn wound(start: Moment) -> Self {
-        Self(Kind::ByHand(watch::Sender::new(Hands { wall: start, monotonic: Instant::default() })))
+        Self(ClockKind::ByHand(watch::Sender::new(ManualReadings {
+            wall: start,
+            monotonic: Instant::default(),
+        })))
     }
 
     /// The wall clock.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system clock")]
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Kind::System => {
+            ClockKind::System => {
                 let since_epoch = std::time::SystemTime::now()
                     .duration_since(std::time::UNIX_EPOCH)
                     .unwrap_or(Duration::ZERO);
                 Moment::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
             }
-            Kind::ByHand(hands) => hands.borrow().wall,
+            ClockKind::ByHand(hands) => hands.borrow().wall,
         }
     }
 
     /// The monotonic clock.
     pub fn instant(&self) -> Instant {
         match &self.0 {
-            Kind::System => Instant::from_origin(system_instant().duration_since(*ORIGIN)),
-            Kind::ByHand(hands) => hands.borrow().monotonic,
+            ClockKind::System => Instant::from_origin(system_instant().duration_since(*ORIGIN)),
+            ClockKind::ByHand(hands) => hands.borrow().monotonic,
         }
     }
 
@@ -87,10 +90,10 @@ impl Timepiece {
         self.hands().send_modify(|hands| hands.wall = now);
     }
 
-    fn hands(&self) -> &watch::Sender<Hands> {
+    fn hands(&self) -> &watch::Sender<ManualReadings> {
         match &self.0 {
-            Kind::System => panic!("only a clock made by Timepiece::wound can be wound or set"),
-            Kind::ByHand(hands) => hands,
+            ClockKind::System => panic!("only a clock made by Timepiece::wound can be wound or set"),
+            ClockKind::ByHand(hands) => hands,
         }
     }
 
@@ -100,28 +103,28 @@ impl Timepiece {
     pub async fn until(&self, due: Moment) {
         match &self.0 {
             // Checked again after every sleep, since the wall clock may have been set back meanwhile.
-            Kind::System => {
+            ClockKind::System => {
                 while !due.since(self.now()).is_zero() {
                     sleep_towards(due, due.since(self.now())).await;
                 }
             }
-            Kind::ByHand(hands) => wait_for(hands, |hands| hands.wall >= due).await,
+            ClockKind::ByHand(hands) => wait_for(hands, |hands| hands.wall >= due).await,
         }
     }
 
     /// Returns once the monotonic clock has reached `due`.
     pub async fn sleep_until(&self, due: Instant) {
         match &self.0 {
-            Kind::System => tokio::time::sleep(due.since(self.instant())).await,
-            Kind::ByHand(hands) => wait_for(hands, |hands| hands.monotonic >= due).await,
+            ClockKind::System => tokio::time::sleep(due.since(self.instant())).await,
+            ClockKind::ByHand(hands) => wait_for(hands, |hands| hands.monotonic >= due).await,
         }
     }
 
     /// Returns after `pause` on the monotonic clock. A step of the wall clock neither shortens nor extends it.
     pub async fn after(&self, pause: Duration) {
         match &self.0 {
-            Kind::System => tokio::time::sleep(pause).await,
-            Kind::ByHand(_) => self.sleep_until(self.instant() + pause).await,
+            ClockKind::System => tokio::time::sleep(pause).await,
+            ClockKind::ByHand(_) => self.sleep_until(self.instant() + pause).await,
         }
     }
 
@@ -143,7 +146,7 @@ fn system_instant() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-async fn wait_for(hands: &watch::Sender<Hands>, reached: impl Fn(&Hands) -> bool) {
+async fn wait_for(hands: &watch::Sender<ManualReadings>, reached: impl Fn(&ManualReadings) -> bool) {
     // Waiting cannot fail: the waiting timepiece keeps the sender alive.
     let _ = hands.subscribe().wait_for(reached).await;
 }

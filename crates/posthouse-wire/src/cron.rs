@@ -11,5 +11,5 @@ mod stamp;
 pub use fire::{FireBody, FireClaims, Fired, PURPOSE, audience};
 pub use fire_at::{BadTime, FireAt};
 pub use policy::{Missed, Overlap, Policy};
-pub use provision::{ArmedJob, BadField, Cancel, Listing, Proof, Provision, Provisioned};
+pub use provision::{ArmList, ArmedJob, BadField, Cancel, FireProof, Provision, Provisioned};
 pub use stamp::{CRON_KEY, SIGNATURE, Stamp, cron_key_message};

@@ -6,7 +6,7 @@ mod receipt;
 mod record;
 
 pub use fault::{Cause, DeliveryFailed};
-pub use payload::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
+pub use payload::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, is_dispatch_id};
 pub use receipt::{AgentDescriptor, AgentStatus, DeliveryReceipt, Response, WakeOpts, WakeReceipt, When};
 pub use record::{ReceiptState, ReplyKind};
 
@@ -17,7 +17,7 @@ use crate::lenient::or_default;
 /// Details of an event that came from a program (`post` on the event). The SDK reads it, stock agents ignore it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Posted {
-    pub kind: Kind,
+    pub kind: PayloadKind,
     /// Absent for a wake, which has no envelope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,

@@ -5,8 +5,8 @@
 mod lines;
 mod read;
 
-pub use lines::{Lines, Overlong, in_messages};
-pub use read::Unread;
+pub use lines::{LineAssembler, Overlong, in_messages};
+pub use read::UnreadableFrame;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -102,7 +102,7 @@ pub enum ToGateway {
 
 impl FromGateway {
     /// Reads one line. Broken encodings are repaired where possible.
-    pub fn read(line: &[u8]) -> Result<Self, Unread> {
+    pub fn read(line: &[u8]) -> Result<Self, UnreadableFrame> {
         read::from_gateway(line)
     }
 
@@ -125,7 +125,7 @@ impl FromGateway {
 
 impl ToGateway {
     /// Reads one line. Broken encodings are repaired where possible.
-    pub fn read(line: &[u8]) -> Result<Self, Unread> {
+    pub fn read(line: &[u8]) -> Result<Self, UnreadableFrame> {
         read::to_gateway(line)
     }
 
@@ -133,7 +133,9 @@ impl ToGateway {
     pub fn line(&self) -> String {
         match self {
             ToGateway::Descriptor(descriptor) => line("descriptor", &Described { descriptor }),
-            ToGateway::Inbound { event, entry } => line("inbound", &Inbound { event, entry: entry.as_ref() }),
+            ToGateway::Inbound { event, entry } => {
+                line("inbound", &InboundFrame { event, entry: entry.as_ref() })
+            }
             ToGateway::OutboundResult { request_id, result } => {
                 line("outbound_result", &OutboundResult { request_id, result })
             }
@@ -151,7 +153,7 @@ impl ToGateway {
 
 /// Builds an `inbound` line around an event that is already JSON, as stored in the inbox.
 pub fn inbound_line(event: &RawValue, entry: &EntryId) -> String {
-    let mut line = line("inbound", &Inbound { event, entry: Some(entry) });
+    let mut line = line("inbound", &InboundFrame { event, entry: Some(entry) });
     // Raw JSON may span several lines. A line break in JSON is always white space.
     if line[..line.len() - 1].contains('\n') {
         line = line.replace('\n', " ");
@@ -210,7 +212,7 @@ struct Described<'a> {
 }
 
 #[derive(Serialize)]
-struct Inbound<'a, E: Serialize + ?Sized> {
+struct InboundFrame<'a, E: Serialize + ?Sized> {
     event: &'a E,
     #[serde(rename = "bufferId", skip_serializing_if = "Option::is_none")]
     entry: Option<&'a EntryId>,

@@ -20,7 +20,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// Result of verifying a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TokenVerdict {
     Good(GatewayId),
     /// Signed with the right secret, but expired.
     Expired {
@@ -42,24 +42,24 @@ pub fn mint(gateway: &GatewayId, secret: &Secret, ttl_seconds: i64, now_s: i64) 
 
 /// The gateway that the token claims to be from, for looking up its secrets. The claim is not verified.
 pub fn claimed_gateway(token: &str) -> Option<GatewayId> {
-    Claim::read(token).map(|claim| claim.gateway)
+    ParsedToken::read(token).map(|claim| claim.gateway)
 }
 
 /// Verifies a token with all secrets of the gateway that it claims, except empty ones.
 ///
 /// To hide which gateways exist, the work is the same for an unknown gateway (no secrets), and it does not stop at the
 /// secret that matches.
-pub fn verify<'a>(token: &str, secrets: impl IntoIterator<Item = &'a Secret>, now_s: i64) -> Verdict {
-    let Some(claim) = Claim::read(token) else { return Verdict::Refused };
+pub fn verify<'a>(token: &str, secrets: impl IntoIterator<Item = &'a Secret>, now_s: i64) -> TokenVerdict {
+    let Some(claim) = ParsedToken::read(token) else { return TokenVerdict::Refused };
     let signed = format!("{}:{}", claim.gateway, claim.expires);
     if !signed_by_any(secrets, signed.as_bytes(), &claim.signature) {
-        return Verdict::Refused;
+        return TokenVerdict::Refused;
     }
     if claim.expires != 0 && now_s > claim.expires {
         let late_seconds = now_s.saturating_sub(claim.expires);
-        return Verdict::Expired { gateway: claim.gateway, late_seconds };
+        return TokenVerdict::Expired { gateway: claim.gateway, late_seconds };
     }
-    Verdict::Good(claim.gateway)
+    TokenVerdict::Good(claim.gateway)
 }
 
 /// Signs a body as the retired HTTP delivery did (`x-relay-signature`).
@@ -84,13 +84,13 @@ pub fn verify_delivery<'a>(
 }
 
 /// A parsed token, not verified.
-struct Claim {
+struct ParsedToken {
     gateway: GatewayId,
     expires: i64,
     signature: [u8; 32],
 }
 
-impl Claim {
+impl ParsedToken {
     fn read(token: &str) -> Option<Self> {
         // Peers use either alphabet. Other characters are refused, although stock verifiers skip them.
         let url_safe = token.replace('+', "-").replace('/', "_");

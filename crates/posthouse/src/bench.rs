@@ -8,7 +8,7 @@
 mod agents;
 mod clock;
 mod drain;
-mod estate;
+mod fixtures;
 mod floor;
 mod idle;
 mod load;
@@ -58,7 +58,7 @@ pub struct RelayArgs {
     instances: u32,
     /// Measure only this part; can be repeated
     #[arg(long, value_name = "PART", value_enum)]
-    only: Vec<Part>,
+    only: Vec<RelayMeasurement>,
     /// Folder on the disk to measure; a temporary folder is created in it and removed [default: the
     /// system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
@@ -69,7 +69,7 @@ pub struct RelayArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum RelayMeasurement {
     /// This disk's fdatasync, and a bare WebSocket echo
     Floor,
     /// As many messages as the server can handle
@@ -89,7 +89,7 @@ enum Part {
 }
 
 impl RelayArgs {
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: RelayMeasurement) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 }
@@ -103,7 +103,7 @@ async fn unless_stopped(measure: impl Future<Output = anyhow::Result<()>>) -> an
     // Dropping this future ends everything that the run started.
     tokio::select! {
         measured = measure => measured,
-        stopped = crate::house::termination() => {
+        stopped = crate::wiring::termination() => {
             stopped?;
             bail!("interrupted");
         }
@@ -112,39 +112,44 @@ async fn unless_stopped(measure: impl Future<Output = anyhow::Result<()>>) -> an
 
 async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
     let files = process::raise_file_limit()?;
-    let ground = estate::Ground::new(args.dir.as_deref())?;
-    let mut report = Report::new(machine::describe(ground.path())?);
-    if args.wants(Part::Floor) {
-        said("floor: fdatasync, bare echo");
-        floor::measure(ground.path(), &mut report).await.context("floor")?;
+    let bench_folder = fixtures::BenchFolder::new(args.dir.as_deref())?;
+    let mut report = Report::new(machine::describe(bench_folder.path())?);
+    if args.wants(RelayMeasurement::Floor) {
+        print_progress("floor: fdatasync, bare echo");
+        floor::measure(bench_folder.path(), &mut report).await.context("floor")?;
     }
-    if args.wants(Part::Start) {
-        said("start: five times from exec to ready");
-        start::measure(&ground, &mut report).await.context("start")?;
+    if args.wants(RelayMeasurement::Start) {
+        print_progress("start: five times from exec to ready");
+        start::measure(&bench_folder, &mut report).await.context("start")?;
     }
-    if args.wants(Part::Pace) {
-        said(&format!("pace: {} messages a second for {} s", pace::RATE, args.seconds));
-        pace::measure(&ground, args, &mut report).await.context("pace")?;
+    if args.wants(RelayMeasurement::Pace) {
+        print_progress(&format!("pace: {} messages a second for {} s", pace::RATE, args.seconds));
+        pace::measure(&bench_folder, args, &mut report).await.context("pace")?;
     }
-    if args.wants(Part::Peak) {
-        said(&format!("peak: {} posters, {} agents, {} s", args.posters, args.agents, args.seconds));
-        peak::measure(&ground, args, &mut report).await.context("peak")?;
+    if args.wants(RelayMeasurement::Peak) {
+        print_progress(&format!(
+            "peak: {} posters, {} agents, {} s",
+            args.posters, args.agents, args.seconds
+        ));
+        peak::measure(&bench_folder, args, &mut report).await.context("peak")?;
     }
-    if args.wants(Part::Drain) {
-        said(&format!("drain: {} messages stored for an agent that is not connected", args.drain));
-        drain::measure(&ground, args, &mut report).await.context("drain")?;
+    if args.wants(RelayMeasurement::Drain) {
+        print_progress(&format!("drain: {} messages stored for an agent that is not connected", args.drain));
+        drain::measure(&bench_folder, args, &mut report).await.context("drain")?;
     }
-    if args.wants(Part::Idle) {
-        said(&format!("idle: {} sockets", args.idle));
-        idle::measure(&ground, args, files, &mut report).await.context("idle")?;
+    if args.wants(RelayMeasurement::Idle) {
+        print_progress(&format!("idle: {} sockets", args.idle));
+        idle::measure(&bench_folder, args, files, &mut report).await.context("idle")?;
     }
-    if args.wants(Part::Tenants) {
-        said(&format!("tenants: {} enrolled against {}", args.instances, args.agents));
-        tenants::measure(&ground, args, &mut report).await.context("tenants")?;
+    if args.wants(RelayMeasurement::Tenants) {
+        print_progress(&format!("tenants: {} enrolled against {}", args.instances, args.agents));
+        tenants::measure(&bench_folder, args, &mut report).await.context("tenants")?;
     }
-    if args.wants(Part::Neighbours) {
-        said("neighbours: one tenant's messages while another floods by notify, junk, big answers and wakes");
-        neighbours::measure(&ground, args, &mut report).await.context("neighbours")?;
+    if args.wants(RelayMeasurement::Neighbours) {
+        print_progress(
+            "neighbours: one tenant's messages while another floods by notify, junk, big answers and wakes",
+        );
+        neighbours::measure(&bench_folder, args, &mut report).await.context("neighbours")?;
     }
     report.compare();
     if args.json {
@@ -156,6 +161,6 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
 }
 
 /// Progress goes to standard error; standard output has only the figures.
-fn said(words: &str) {
+fn print_progress(words: &str) {
     eprintln!("bench: {words}");
 }

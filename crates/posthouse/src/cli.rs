@@ -38,14 +38,14 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use client::Client;
+use client::AdminClient;
 use output::Output;
 use reach::Reach;
 
-use crate::{bench, house, up};
+use crate::{bench, up, wiring};
 
 /// The command line as it was typed, for functions that rewrite it.
-type Words = Vec<OsString>;
+type RawArguments = Vec<OsString>;
 
 /// A durable gateway between AI agents and the people, schedules and programs that talk to them.
 #[derive(Parser)]
@@ -96,7 +96,7 @@ enum Command {
     )]
     Serve {
         #[command(flatten)]
-        file: settings::File,
+        file: settings::ConfigFile,
         /// Address to listen on, instead of the one in the configuration
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
@@ -130,7 +130,7 @@ enum Command {
         make 2>&1 | tail -n 20 | posthouse notify heron --event-type build --client-id tenant:ten_… --client-secret-file secret\n  \
         posthouse notify heron@deploys \"look at this now\" --tenant acme"
     )]
-    Notify(notify::Notify),
+    Notify(notify::NotifyArgs),
     /// Wakes an agent, now or at a given time
     #[command(
         after_help = "Prints whether the agent was woken. Piped text is read only if TEXT is `-`. Exit \
@@ -139,13 +139,13 @@ enum Command {
         tail -n 20 deploy.log | posthouse wake heron - --tenant acme\n  \
         posthouse wake heron@deploys \"the window opens\" --tenant acme --when +5m"
     )]
-    Wake(notify::Wake),
+    Wake(notify::WakeArgs),
     /// Asks an agent a question, waits, and prints its answer
     #[command(after_help = "Exit code 3: no answer in time. Exit code 4: unknown agent.\n\nExamples:\n  \
         posthouse ask heron \"may I deploy?\" --tenant acme --timeout 60\n  \
         git diff | posthouse ask heron --tenant acme > review.md\n  \
         posthouse ask --attach release-7 --tenant acme")]
-    Ask(exchange::Ask),
+    Ask(exchange::AskArgs),
     /// Receipts: how far the messages of programs have come
     #[command(subcommand)]
     Receipt(receipt::Command),
@@ -166,7 +166,7 @@ enum Command {
     Job(job::Command),
     /// The keys that sign fire tokens
     #[command(subcommand)]
-    SigningKey(signing::Keys),
+    SigningKey(signing::SigningKeyCommand),
     /// The secret with which an external scheduler signs its calls
     #[command(subcommand)]
     SchedulerSecret(signing::Schedulers),
@@ -190,7 +190,7 @@ enum Command {
     StandIn(stand_in::Command),
     /// Measures the performance of the server on this machine
     #[command(subcommand)]
-    Bench(Bench),
+    Bench(BenchCommand),
     /// Prints a completion script for a shell
     #[command(after_help = "Example:\n  posthouse completions bash > /etc/bash_completion.d/posthouse")]
     Completions {
@@ -200,7 +200,7 @@ enum Command {
 }
 
 #[derive(Subcommand)]
-enum Bench {
+enum BenchCommand {
     /// Messages received, stored, delivered and acknowledged; printed as ratios to the bare speed of this
     /// machine
     Relay(bench::RelayArgs),
@@ -268,40 +268,40 @@ impl Command {
                 up::up(dir, listen).await
             }
             Command::Init { folder } => {
-                house::init(&folder).await?;
+                wiring::init(&folder).await?;
                 made(output, &folder)
             }
             Command::Serve { file, listen } => {
                 let mut config = file.load(reach)?;
                 config.server.listen = listen.unwrap_or(config.server.listen);
                 logging::start(&config.log)?;
-                house::serve(config, house::Options { announce: true }).await
+                wiring::serve(config, wiring::ServeOptions { announce: true }).await
             }
-            Command::Tenant(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Agent(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Client(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Bot(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Access(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Route(command) => command.act(output, &Client::new(reach)?).await,
+            Command::Tenant(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Agent(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Client(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Bot(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Access(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Route(command) => command.act(output, &AdminClient::new(reach)?).await,
             Command::Notify(notify) => notify.act(output, reach).await,
             Command::Wake(wake) => wake.act(output, reach).await,
             Command::Ask(ask) => ask.act(output, reach).await,
             Command::Receipt(command) => command.act(output, reach).await,
             Command::Exchange(command) => command.act(output, reach).await,
-            Command::Connector(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Alias(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Inbox(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Job(command) => command.act(output, &Client::new(reach)?).await,
-            Command::SigningKey(command) => command.act(output, &Client::new(reach)?).await,
-            Command::SchedulerSecret(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Message(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Audit(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Invite(command) => command.act(output, &Client::new(reach)?).await,
-            Command::Backup { file } => backup(output, &Client::new(reach)?, &file).await,
+            Command::Connector(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Alias(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Inbox(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Job(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::SigningKey(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::SchedulerSecret(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Message(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Audit(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Invite(command) => command.act(output, &AdminClient::new(reach)?).await,
+            Command::Backup { file } => backup(output, &AdminClient::new(reach)?, &file).await,
             Command::StandIn(command) => command.act(output).await,
-            Command::Bench(Bench::Relay(args)) => bench::relay(args).await,
-            Command::Bench(Bench::Clock(args)) => bench::clock(args).await,
-            Command::Bench(Bench::Post(args)) => bench::post(args).await,
+            Command::Bench(BenchCommand::Relay(args)) => bench::relay(args).await,
+            Command::Bench(BenchCommand::Clock(args)) => bench::clock(args).await,
+            Command::Bench(BenchCommand::Post(args)) => bench::post(args).await,
             Command::Config(_) | Command::Completions { .. } => Ok(()),
         }
     }
@@ -321,7 +321,7 @@ fn made(output: &Output, folder: &Path) -> anyhow::Result<()> {
     ))
 }
 
-async fn backup(output: &Output, client: &Client, file: &Path) -> anyhow::Result<()> {
+async fn backup(output: &Output, client: &AdminClient, file: &Path) -> anyhow::Result<()> {
     // The path is relative to the directory of this process; the server may run in another one.
     let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
     let body = serde_json::json!({ "path": path });

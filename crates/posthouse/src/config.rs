@@ -25,22 +25,22 @@ use crate::key_files::read_key_file;
 
 pub use fault::Fault;
 pub use printing::{FRESH, example};
-pub use reading::Origin;
+pub use reading::ValueOrigin;
 
 /// All settings. Each plane has its own struct.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    pub server: Server,
-    pub storage: Storage,
-    pub vault: Vault,
+    pub server: ServerSection,
+    pub storage: StorageSection,
+    pub vault: VaultSection,
     pub relay: relay::Config,
     pub clock: clock::Config,
     pub post: post::Config,
     pub platforms: edge::Config,
-    pub errand: Errand,
-    pub metrics: Metrics,
-    pub log: Log,
+    pub errand: ErrandSection,
+    pub metrics: MetricsSection,
+    pub log: LogSection,
     /// Origin of each value that is not a default.
     #[serde(skip)]
     origins: reading::Origins,
@@ -49,7 +49,7 @@ pub struct Config {
 /// `[server]`
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Server {
+pub struct ServerSection {
     /// Address that the server listens on. Default 127.0.0.1:7678.
     pub listen: SocketAddr,
     /// The public URL of the server, without a trailing slash. All paths are mounted below its path.
@@ -59,7 +59,7 @@ pub struct Server {
     #[serde(with = "cidrs")]
     pub trusted_proxies: Vec<Cidr>,
     /// Certificate files, if the server itself terminates TLS. Default none.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsSection>,
     /// Maximum number of connections; further ones get 503. One tenant may hold three quarters of them. The
     /// limit of open files may allow fewer. Default 15000.
     pub max_connections: usize,
@@ -84,7 +84,7 @@ pub struct Server {
 /// `[server.tls]`
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsSection {
     /// The certificate with its chain, PEM.
     pub cert: PathBuf,
     /// Its private key, PEM.
@@ -94,7 +94,7 @@ pub struct Tls {
 /// `[storage]`
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Storage {
+pub struct StorageSection {
     /// The folder of the ledger. Default the folder of the configuration file.
     pub dir: PathBuf,
     /// Storage limit of one tenant in bytes: unread messages, receipts, questions and chat rooms.
@@ -105,7 +105,7 @@ pub struct Storage {
 /// `[vault]`
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Vault {
+pub struct VaultSection {
     /// The file with the vault's keys, the current one first. Default vault.key.
     pub key_file: PathBuf,
     /// The text of such a file. It can only be set by the environment.
@@ -116,7 +116,7 @@ pub struct Vault {
 /// `[errand]`
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Errand {
+pub struct ErrandSection {
     /// Private addresses that the server may call when others name the URL. Default none.
     #[serde(with = "cidrs")]
     pub allow_cidrs: Vec<Cidr>,
@@ -131,7 +131,7 @@ pub struct Errand {
 /// `[metrics]`
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Metrics {
+pub struct MetricsSection {
     /// Whether /metrics works without the admin token. Default false.
     pub open: bool,
 }
@@ -139,7 +139,7 @@ pub struct Metrics {
 /// `[log]`
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Log {
+pub struct LogSection {
     /// Text for people, or JSON for programs. Default text.
     pub format: LogFormat,
     /// The lowest level that is logged, or filters such as `info,relay=debug`. Default info.
@@ -154,7 +154,7 @@ pub enum LogFormat {
     Json,
 }
 
-impl Default for Server {
+impl Default for ServerSection {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7678)),
@@ -173,19 +173,19 @@ impl Default for Server {
     }
 }
 
-impl Default for Storage {
+impl Default for StorageSection {
     fn default() -> Self {
         Self { dir: PathBuf::from("."), tenant_bytes: ledger::TENANT_BYTES }
     }
 }
 
-impl Default for Vault {
+impl Default for VaultSection {
     fn default() -> Self {
         Self { key_file: PathBuf::from("vault.key"), key: None }
     }
 }
 
-impl Default for Errand {
+impl Default for ErrandSection {
     fn default() -> Self {
         Self {
             allow_cidrs: Vec::new(),
@@ -196,7 +196,7 @@ impl Default for Errand {
     }
 }
 
-impl Default for Log {
+impl Default for LogSection {
     fn default() -> Self {
         Self { format: LogFormat::Text, level: "info".to_owned() }
     }
@@ -215,7 +215,7 @@ impl Config {
         }
         is_base_url(&self.platforms.telegram.api_base_url)
             .map_err(|why| format!("platforms.telegram.api_base_url {why}"))?;
-        if let Some(Tls { cert, key }) = &self.server.tls
+        if let Some(TlsSection { cert, key }) = &self.server.tls
             && (cert.as_os_str().is_empty() || key.as_os_str().is_empty())
         {
             return Err("server.tls needs both cert and key".to_owned());

@@ -18,23 +18,23 @@ use axum::routing::get;
 use console::AdminDoor;
 use futures_util::FutureExt;
 use http::StatusCode;
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE};
+use http_kit::{Problem, RequestControl};
 use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
-use relay::RequestControl;
 use tower::ServiceExt;
 
 pub use self::body::BodyLimits;
 use self::body::{BodyFault, RequestBody, RequestState};
 pub use self::budget::ByteBudget;
 use self::budget::NoRoom;
-use crate::house::Health;
 use crate::server::PeerConnection;
+use crate::wiring::ServerHealth;
 
 /// State of the server's own handlers: health and metrics.
 #[derive(Clone)]
 pub struct Porter {
-    pub health: Health,
+    pub health: ServerHealth,
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
     pub admin: AdminDoor,
@@ -128,9 +128,13 @@ impl Doors {
 
 /// The answer on a connection for which there is no room.
 fn at_capacity() -> Response {
-    let detail = "the server has no free connection: try again later";
-    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "at_capacity", detail);
-    response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("5"));
+    const FULL: Problem = Problem::fixed(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "at_capacity",
+        "the server has no free connection: try again later",
+    )
+    .retry_after(5);
+    let mut response = FULL.into_response();
     response.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
     response
 }
@@ -144,27 +148,21 @@ fn turned_away(fault: BodyFault) -> Response {
         BodyFault::NoRoom(NoRoom::OfServer) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         BodyFault::OverLimit => (StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"),
     };
-    let mut response = problem(status, code, &fault.to_string());
-    if matches!(fault, BodyFault::NoRoom(_) | BodyFault::OverLimit) {
-        response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("1"));
+    let problem = Problem::new(status, code, fault.to_string());
+    match fault {
+        BodyFault::NoRoom(_) | BodyFault::OverLimit => problem.retry_after(1).into_response(),
+        BodyFault::TooSlow | BodyFault::BrokenOff => problem.into_response(),
     }
-    response
 }
 
 /// The answer after a panic.
 fn broken() -> Response {
-    problem(StatusCode::INTERNAL_SERVER_ERROR, "fault", "internal error: see the log of the server")
-}
-
-fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
-    let body = serde_json::json!({
-        "type": "about:blank",
-        "title": status.canonical_reason(),
-        "status": status.as_u16(),
-        "code": code,
-        "detail": detail,
-    });
-    (status, [(CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
+    const BROKEN: Problem = Problem::fixed(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "fault",
+        "internal error: see the log of the server",
+    );
+    BROKEN.into_response()
 }
 
 /// The page at `/` if the chat page is switched off.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use edge::Edge;
-use ledger::{Identity, Usage};
+use ledger::{BotRef, Usage};
 use post::Conversations;
 use posthouse_wire::{Action, Descriptor, Outcome};
 use relay::{Carried, Egress, Order};
@@ -16,26 +16,26 @@ pub struct EgressRouter {
 }
 
 impl EgressRouter {
-    fn of(&self, identity: &Identity) -> &dyn Egress {
+    fn of(&self, identity: &BotRef) -> &dyn Egress {
         if self.post.everyones().as_ref() == Some(identity) { &*self.post } else { &self.edge }
     }
 }
 
 #[async_trait]
 impl Egress for EgressRouter {
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
         self.of(of).descriptor(of).await
     }
 
-    fn is_built_in(&self, identity: &Identity) -> bool {
+    fn is_built_in(&self, identity: &BotRef) -> bool {
         self.of(identity).is_built_in(identity)
     }
 
-    fn everyones(&self) -> Option<Identity> {
+    fn everyones(&self) -> Option<BotRef> {
         self.post.everyones()
     }
 
-    fn may_repeat(&self, identity: &Identity) -> bool {
+    fn may_repeat(&self, identity: &BotRef) -> bool {
         self.of(identity).may_repeat(identity)
     }
 

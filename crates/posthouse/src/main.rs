@@ -6,11 +6,11 @@ mod config;
 mod doors;
 mod egress_router;
 mod hardening;
-mod house;
 mod key_files;
 mod server;
 mod up;
 mod web_enrolment;
+mod wiring;
 
 use std::process::ExitCode;
 

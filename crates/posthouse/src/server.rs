@@ -11,11 +11,12 @@ use std::time::Duration;
 use errand::Cidr;
 use http::HeaderMap;
 use http::header::UPGRADE;
+use http_kit::ClientAddress;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use posthouse_time::Timepiece;
-use relay::{Caller, FinalReply, FinalReplyStream, MessageMeter};
+use relay::{FinalReply, FinalReplyStream, MessageMeter};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -204,7 +205,7 @@ impl Guest {
         let stream = FinalReplyStream::new(stream, final_reply.clone(), (place, Arc::clone(&connection)));
         let service = service_fn(move |mut request| {
             let address = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
-            request.extensions_mut().insert(Caller(address));
+            request.extensions_mut().insert(ClientAddress(address));
             request.extensions_mut().insert(final_reply.clone());
             if request.headers().contains_key(UPGRADE) {
                 request.extensions_mut().insert(meter.clone());

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use edge::web::{self, NewInvitation, Person};
+use edge::web::{self, NewInvitation, PersonName};
+use identity::{Enrolment, Identity};
 use ledger::Tenant;
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
 use posthouse_wire::{Platform, TenantId};
-use relay::{Enrolment, Relay};
 
 use crate::config::Config;
-use crate::house::{self, House};
+use crate::wiring::{self, RunningServer};
 
 /// Tenant of the agents that `up` creates, and of those created on its chat page.
 pub const TENANT: &str = "home";
@@ -22,7 +22,7 @@ const SAMPLE: &str = "sample";
 pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let made = match dir.join("posthouse.toml").exists() {
         true => None,
-        false => Some(house::init(&dir).await?),
+        false => Some(wiring::init(&dir).await?),
     };
     let mut config = Config::load(&dir.join("posthouse.toml"))?;
     if let Some(listen) = listen {
@@ -31,8 +31,8 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     // A person who tries things out has the wake URLs of their agents on this machine.
     config.allow_loopback_errands();
     config.platforms.web.page = true;
-    let house = match House::open(config).await {
-        Ok(house) => house,
+    let server = match RunningServer::open(config).await {
+        Ok(server) => server,
         Err(error) => {
             // A failed start leaves no new folder behind, unless another process is using it by now.
             let in_use = |cause: &(dyn std::error::Error + 'static)| {
@@ -44,13 +44,13 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
             return Err(error);
         }
     };
-    let tenant = tenant(&house.relay).await?;
-    let line = sample_line(&house.relay, &tenant.id, &house.url).await?;
-    let secret = house.web.invite_starter(starter(&tenant)?).await?;
+    let tenant = tenant(&server.identity).await?;
+    let sample_agent = sample_connection(&server.identity, &tenant.id, &server.url).await?;
+    let secret = server.web.invite_starter(starter(&tenant)?).await?;
 
-    println!("posthouse is ready at {}", house.url);
+    println!("posthouse is ready at {}", server.url);
     println!();
-    println!("  Talk to the sample agent:  {}", web::link(&house.url, &secret));
+    println!("  Talk to the sample agent:  {}", web::link(&server.url, &secret));
     println!("                             (this link works once; every start prints a new one)");
     println!(
         "  Ask it from a program:     posthouse --dir {} ask sample \"are you there?\" --tenant {TENANT}",
@@ -66,36 +66,44 @@ pub async fn up(dir: PathBuf, listen: Option<SocketAddr>) -> anyhow::Result<()> 
     let sample = tokio::spawn({
         let stop = stop.clone();
         async move {
-            Agent::builder(line).on_message(posthouse_agent::sample::answer).run(stop.cancelled_owned()).await
+            Agent::builder(sample_agent)
+                .on_message(posthouse_agent::sample::answer)
+                .run(stop.cancelled_owned())
+                .await
         }
     });
-    house::termination().await?;
+    wiring::termination().await?;
     stop.cancel();
     if let Ok(Err(fault)) = sample.await {
         tracing::warn!(%fault, "the sample agent did not disconnect cleanly");
     }
-    house.close().await;
+    server.close().await;
     Ok(())
 }
 
 /// The tenant of everything that `up` creates.
-async fn tenant(relay: &Relay) -> anyhow::Result<Tenant> {
-    relay.create_tenant(TENANT).await??;
-    relay.roster().tenant(TENANT).await?.context("the new tenant is missing")
+async fn tenant(identity: &Identity) -> anyhow::Result<Tenant> {
+    identity.accounts.create_tenant(TENANT).await??;
+    identity.roster.records().tenant(TENANT).await?.context("the new tenant is missing")
 }
 
 /// The person who runs `up` owns its tenant.
 fn starter(tenant: &Tenant) -> anyhow::Result<NewInvitation> {
-    let person = Person::read("owner").context("the name is not valid")?;
+    let person = PersonName::read("owner").context("the name is not valid")?;
     Ok(NewInvitation { tenant: tenant.id.clone(), agents: None, person, owner: true })
 }
 
 /// Connection of the sample agent. The agent is created at the first start. Its secret is replaced at every
 /// start, because the server cannot read the old one.
-async fn sample_line(relay: &Relay, tenant: &TenantId, url: &str) -> anyhow::Result<WebSocketTransport> {
-    let (gateway, secret) = match relay.roster().instance_named(tenant, SAMPLE).await? {
+async fn sample_connection(
+    identity: &Identity,
+    tenant: &TenantId,
+    url: &str,
+) -> anyhow::Result<WebSocketTransport> {
+    let Identity { accounts, roster, .. } = identity;
+    let (gateway, secret) = match roster.records().instance_named(tenant, SAMPLE).await? {
         None => {
-            let enrolled = relay
+            let enrolled = accounts
                 .enrol(Enrolment {
                     tenant: TENANT.to_owned(),
                     name: SAMPLE.to_owned(),
@@ -106,11 +114,12 @@ async fn sample_line(relay: &Relay, tenant: &TenantId, url: &str) -> anyhow::Res
             (enrolled.gateway, enrolled.secret)
         }
         Some(instance) => {
-            let held = relay.keyring().of(&instance.id).await?;
+            let held = accounts.gateways(&instance.id).await?;
             let good = held.into_iter().find(|(_, _, revoked)| revoked.is_none());
             let (gateway, ..) =
                 good.context("the sample agent's credential was revoked: remove the agent first")?;
-            let secret = relay.rotate(&gateway, &instance.id).await?.context("the credential was revoked")?;
+            let secret =
+                accounts.rotate(&gateway, &instance.id).await?.context("the credential was revoked")?;
             (gateway, secret)
         }
     };

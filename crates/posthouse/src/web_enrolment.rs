@@ -2,26 +2,26 @@
 
 use async_trait::async_trait;
 use edge::web::{self, Enrol, EnrolRefused, EnrolledAgent};
+use identity::{Accounts, Enrolment, NotEnrolled};
 use posthouse_wire::{Platform, Secret, TenantId};
-use relay::{Enrolment, NotEnrolled, Relay};
 
 /// Creates agents for people with an owner's invitation, in the tenant of that invitation.
 pub struct WebEnrolment {
-    pub relay: Relay,
+    pub accounts: Accounts,
     pub url: String,
 }
 
 #[async_trait]
 impl Enrol for WebEnrolment {
     async fn enrol(&self, tenant: &TenantId, name: &str) -> Result<EnrolledAgent, EnrolRefused> {
-        let fault = |fault: relay::Fault| EnrolRefused::Fault(fault.into());
+        let fault = |fault: identity::Fault| EnrolRefused::Fault(fault.into());
         let wanted = Enrolment {
             tenant: tenant.to_string(),
             name: name.to_owned(),
             built_in: vec![Platform::new(web::NAME)],
             ..Enrolment::default()
         };
-        let enrolled = match self.relay.enrol(wanted).await.map_err(fault)? {
+        let enrolled = match self.accounts.enrol(wanted).await.map_err(fault)? {
             Ok(enrolled) => enrolled,
             Err(NotEnrolled::Taken { .. }) => return Err(EnrolRefused::Taken),
             Err(_) => return Err(EnrolRefused::Unfit),

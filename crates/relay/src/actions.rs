@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ledger::{Begun, Identity, Request};
+use identity::GatewayOwner;
+use ledger::{BeginOutcome, BotRef, Request};
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
 use posthouse_wire::session_key::UNKNOWN_PLATFORM;
 use posthouse_wire::{Action, ActionId, ChatId, Outcome, Platform, SessionKey, ToGateway};
-use vault::Holder;
 
 use crate::agent_connections::AgentConnections;
 use crate::egress::{Carried, Egress, Order};
@@ -68,8 +68,8 @@ impl Towards {
 pub(crate) struct Asking<'a> {
     pub socket: u64,
     pub connections: &'a Arc<AgentConnections>,
-    pub holder: &'a Holder,
-    pub advertised: &'a [Identity],
+    pub holder: &'a GatewayOwner,
+    pub advertised: &'a [BotRef],
     /// The gateway version that its hellos proved.
     pub proof: Proof,
     pub egress: &'a Arc<dyn Egress>,
@@ -79,8 +79,8 @@ pub(crate) struct Asking<'a> {
 
 /// One request with its sender.
 struct ActionRequest {
-    holder: Holder,
-    advertised: Vec<Identity>,
+    holder: GatewayOwner,
+    advertised: Vec<BotRef>,
     egress: Arc<dyn Egress>,
     outbound: Outbound,
     ends_turn: bool,
@@ -258,10 +258,10 @@ impl Relay {
             })
             .await?;
         let id = match begun {
-            Begun::Fresh { action, .. } => action,
-            Begun::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
-            Begun::Unfinished { action } if asked.egress.may_repeat(&on) => action,
-            Begun::Unfinished { .. } => return Err(Stop::Refused(end_unknown(action))),
+            BeginOutcome::Fresh { action, .. } => action,
+            BeginOutcome::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
+            BeginOutcome::Unfinished { action } if asked.egress.may_repeat(&on) => action,
+            BeginOutcome::Unfinished { .. } => return Err(Stop::Refused(end_unknown(action))),
         };
         Ok(Order {
             id,
@@ -279,9 +279,9 @@ impl Relay {
     async fn begun_before(&self, asked: &ActionRequest) -> Result<Option<Outcome>, Stop> {
         let begun = self.0.outbox.begun_before(&asked.holder.gateway, &asked.outbound.request_id).await?;
         Ok(begun.and_then(|begun| match begun {
-            Begun::Fresh { .. } => None,
-            Begun::Finished { outcome, .. } => Some(outcome),
-            Begun::Unfinished { .. } => Some(end_unknown(&asked.outbound.action)),
+            BeginOutcome::Fresh { .. } => None,
+            BeginOutcome::Finished { outcome, .. } => Some(outcome),
+            BeginOutcome::Unfinished { .. } => Some(end_unknown(&asked.outbound.action)),
         }))
     }
 
@@ -308,14 +308,14 @@ impl Relay {
     }
 
     /// Returns the identity for an action, if the action is permitted.
-    async fn permit(&self, asked: &ActionRequest) -> Result<Identity, Stop> {
+    async fn permit(&self, asked: &ActionRequest) -> Result<BotRef, Stop> {
         let on = self.identity_for(asked).await?;
         self.guard(asked, &on).await?;
         Ok(on)
     }
 
     /// Chooses the identity for an action (contract section 11.1).
-    async fn identity_for(&self, asked: &ActionRequest) -> Result<Identity, Stop> {
+    async fn identity_for(&self, asked: &ActionRequest) -> Result<BotRef, Stop> {
         let Outbound { action, platform, bot_id, .. } = &asked.outbound;
         if asked.advertised.is_empty() {
             let platform = platform.as_ref().map_or("relay", Platform::as_str);
@@ -352,7 +352,7 @@ impl Relay {
 
     /// Checks that the agent may act in this chat as this bot. The server's own records decide: there must be a
     /// current route, and the chat must have been delivered or routed to the agent (contract section 11.3).
-    async fn guard(&self, asked: &ActionRequest, on: &Identity) -> Result<(), Stop> {
+    async fn guard(&self, asked: &ActionRequest, on: &BotRef) -> Result<(), Stop> {
         let (roster, instance) = (&self.0.roster, &asked.holder.instance);
         let needs_no_route = asked.egress.everyones().is_some_and(|everyones| everyones == *on);
         let may = match &asked.outbound.action {

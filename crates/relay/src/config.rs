@@ -67,7 +67,7 @@ impl Config {
         if self.hello_within > Span::seconds(29) {
             return Err("relay.hello_within must stay below the 30s an agent waits".to_owned());
         }
-        if self.access_token.0 < vault::SHORTEST_ACCESS {
+        if self.access_token.0 < identity::SHORTEST_ACCESS {
             return Err("relay.access_token must be at least 15m".to_owned());
         }
         if self.inbox_entries < 1 || self.inbox_bytes < 1 {

@@ -1,7 +1,7 @@
 //! Egress: the trait that carries out agents' actions on a platform.
 
 use async_trait::async_trait;
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::{Action, ActionId, Descriptor, InstanceId, Outcome, TenantId};
 
@@ -14,7 +14,7 @@ pub struct Order {
     pub tenant: TenantId,
     pub instance: InstanceId,
     /// The only identity whose credentials may be used for it.
-    pub on: Identity,
+    pub on: BotRef,
     pub action: Action,
     /// True for the answer that ends the agent's turn in this chat.
     pub ends_turn: bool,
@@ -65,17 +65,17 @@ impl From<Outcome> for Carried {
 #[async_trait]
 pub trait Egress: Send + Sync {
     /// The features of the identity's platform. `None` for a platform that this server does not support.
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor>;
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor>;
     /// Whether the identity is a built-in conversation. Every agent has them, so they do not count when an agent
     /// sends a hello for "its only bot".
-    fn is_built_in(&self, identity: &Identity) -> bool;
+    fn is_built_in(&self, identity: &BotRef) -> bool;
     /// The built-in conversation that every agent has without a route. It counts last for "its only bot".
-    fn everyones(&self) -> Option<Identity> {
+    fn everyones(&self) -> Option<BotRef> {
         None
     }
     /// Whether an action with unknown outcome may be carried out again. True where a repetition is harmless and a
     /// loss is not.
-    fn may_repeat(&self, identity: &Identity) -> bool {
+    fn may_repeat(&self, identity: &BotRef) -> bool {
         let _ = identity;
         false
     }

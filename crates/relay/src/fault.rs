@@ -6,5 +6,5 @@ pub enum Fault {
     #[error(transparent)]
     Ledger(#[from] ledger::Fault),
     #[error(transparent)]
-    Vault(#[from] vault::Fault),
+    Identity(#[from] identity::Fault),
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bus::{Heard, Listener, Word};
+use bus::{BusEvent, Listener, Word};
 use dashmap::DashMap;
 use posthouse_wire::cron::{FireBody, Fired};
 use posthouse_wire::{InstanceId, RequestId, ToGateway};
@@ -34,9 +34,9 @@ impl Arrivals {
     pub async fn next(&mut self) -> Option<InstanceId> {
         loop {
             match self.0.hear().await {
-                Heard::Word(Word::Arrived { instance }) => return Some(instance.into()),
-                Heard::Word(_) | Heard::Missed => {}
-                Heard::Silence => return None,
+                BusEvent::Word(Word::Arrived { instance }) => return Some(instance.into()),
+                BusEvent::Word(_) | BusEvent::Missed => {}
+                BusEvent::Silence => return None,
             }
         }
     }

@@ -1,25 +1,27 @@
 //! Inbox: storing events until the agent acknowledges them, dead letters, recall.
 
 use bytes::Bytes;
-use ledger::{Acknowledgement, Append, Appended, Entry, Identity, InboxLimits, RouteTo, Sighting};
+use identity::Admitted;
+use ledger::{Acknowledgement, Append, Appended, BotRef, Entry, InboxLimits, Sighting};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
+use crate::admission::{Admission, Entrant};
 use crate::agent_connections::AgentConnections;
-use crate::gate::{Admission, Entrant};
 use crate::{Fault, Relay};
 
 impl Relay {
-    /// Admits and stores an event. When this resolves, the entry survives a power loss.
-    pub async fn admit(&self, to: &RouteTo, on: &Identity, entrant: Entrant) -> Result<Admission, Fault> {
-        if let Some(reason) = entrant.refusal() {
-            return Ok(Admission::Refused(reason));
+    /// Stores an event that the gate has admitted. When this resolves, the entry survives a power loss.
+    pub async fn admit(&self, admitted: &Admitted, entrant: Entrant) -> Result<Admission, Fault> {
+        if entrant.event.deliverable().is_err() {
+            return Ok(Admission::Undeliverable);
         }
+        let (to, on) = (admitted.to(), admitted.on());
         let stopping = self.as_stop(to, on, &entrant);
         let sender = entrant.sender();
         let Entrant { event, id, dedup, references, accepted, receipt, .. } = entrant;
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
-        let print = fingerprint(self.bot_version(on), on, &event);
+        let print = fingerprint(self.0.identity.roster.bot_version(on), on, &event);
         let fresh = self.0.sighted.get(&sighted) != Some(print);
         let appended = self
             .0
@@ -129,7 +131,7 @@ impl Relay {
 
 /// Cheap hash of a conversation. A collision costs a stale sighting for a minute. The bot's version is part of it,
 /// because the record of a conversation is deleted with its route.
-fn fingerprint(version: u64, on: &Identity, event: &Event) -> u64 {
+fn fingerprint(version: u64, on: &BotRef, event: &Event) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let source = &event.source;
     let mut hasher = DefaultHasher::new();

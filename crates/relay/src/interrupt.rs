@@ -1,15 +1,15 @@
 //! Interrupts: stopping exactly one turn of an agent.
 
 use bus::Word;
+use identity::GatewayOwner;
 use posthouse_wire::{ChatId, InstanceId, SessionKey, Source, ToGateway, session_key};
-use vault::Holder;
 
 use crate::{Fault, Relay};
 
 impl Relay {
     /// Handles a stop requested by a gateway. The key is looked up among the sessions of its own instance. An unknown
     /// key is ignored, even if another instance has it.
-    pub(crate) async fn interrupt_from(&self, holder: &Holder, key: SessionKey) -> Result<(), Fault> {
+    pub(crate) async fn interrupt_from(&self, holder: &GatewayOwner, key: SessionKey) -> Result<(), Fault> {
         if let Some((_, chat)) = self.0.roster.chat_of_session(&holder.instance, &key).await? {
             self.tell_stop(&holder.instance, &key, &chat);
         }

@@ -1,4 +1,4 @@
-//! Relay connections of agents: authentication, inbox, delivery, acknowledgement, actions, wake calls.
+//! Relay connections of agents: sockets, inbox, delivery, acknowledgement, actions, wake calls.
 //!
 //! An agent opens a WebSocket with a gateway credential and sends a hello for each identity that it serves. Its inbox
 //! entries are delivered oldest first, and each stays stored until the agent acknowledges it. Every action that the
@@ -9,32 +9,24 @@
 
 mod ack_waiters;
 mod actions;
+mod admission;
 mod agent_connections;
-mod auth;
-mod clients;
 mod config;
 mod egress;
-mod enrol;
 mod fair_queue;
 mod fault;
 mod final_reply;
 mod fires;
 mod frame_rate_limit;
 mod full_inboxes;
-mod gate;
 mod generation;
 mod inbox;
 mod interrupt;
 mod long_lines;
 mod message_meter;
 mod metrics;
-mod oauth;
-mod program;
-mod refresh_log;
 mod relay;
-mod request_limits;
-mod roster_versions;
-mod route;
+mod route_removal;
 mod routes;
 mod seats;
 mod socket;
@@ -43,25 +35,17 @@ mod stream_cursor;
 mod turns;
 mod wake_calls;
 
-pub use auth::{Caller, bearer, network};
+pub use admission::{Admission, Entrant, StopRule};
 pub use config::Config;
 pub use egress::{Carried, Egress, Order};
-pub use enrol::{Enrolled, Enrolment, HttpSecrets, NotEnrolled};
 pub use fault::Fault;
 pub use final_reply::{FinalReply, FinalReplyStream};
 pub use fires::{Arrivals, Said};
-pub use gate::{Admission, Entrant, StopRule};
 pub use generation::Proof;
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;
-pub use oauth::LOGIN_SCOPE;
-pub use program::{Presented, Program};
 pub use relay::{Parts, Relay};
-pub use request_limits::{OverLimit, RequestControl, RequestLimits};
-pub use roster_versions::{RosterChange, RosterWatch};
-pub use route::{Bearings, Routed};
 pub use routes::routes;
 pub use seats::{Connection, Presence};
 pub use stop::STOP;
 pub use stream_cursor::STOCK_CURSOR;
-pub use vault::{BOOTSTRAP_CLIENT, EndedCredentials, Login, WhichCredentials};

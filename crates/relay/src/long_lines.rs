@@ -1,7 +1,7 @@
 //! Parsing of long lines from agents on blocking threads: megabytes of JSON take many milliseconds.
 
 use posthouse_wire::FromGateway;
-use posthouse_wire::frame::Unread;
+use posthouse_wire::frame::UnreadableFrame;
 use tokio::sync::Semaphore;
 
 /// Longer lines are parsed on another thread. A line of this length takes well under a millisecond.
@@ -19,11 +19,11 @@ impl Default for LongLines {
 }
 
 impl LongLines {
-    pub async fn parse(&self, line: Vec<u8>) -> Result<FromGateway, Unread> {
-        let Ok(_turn) = self.0.acquire().await else { return Err(Unread::Ignored) };
+    pub async fn parse(&self, line: Vec<u8>) -> Result<FromGateway, UnreadableFrame> {
+        let Ok(_turn) = self.0.acquire().await else { return Err(UnreadableFrame::Ignored) };
         let parsed = tokio::task::spawn_blocking(move || FromGateway::read(&line)).await;
         // There is no result only when the runtime shuts down.
-        parsed.unwrap_or(Err(Unread::Ignored))
+        parsed.unwrap_or(Err(UnreadableFrame::Ignored))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Metrics of the relay. Labels come from closed sets; none names a tenant.
 
-use ledger::Full;
+use ledger::LimitReached;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -29,7 +29,6 @@ pub struct Metrics {
     entries_refused: Family<Why, Counter>,
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
-    pub(crate) tokens: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -66,18 +65,13 @@ impl Metrics {
             self.actions.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
-        registry.register(
-            "posthouse_relay_tokens",
-            "Credentials exchanged for tokens, by result",
-            self.tokens.clone(),
-        );
     }
 
-    pub(crate) fn entries_refused(&self, full: Full) {
+    pub(crate) fn entries_refused(&self, full: LimitReached) {
         let why = match full {
-            Full::Inbox => "inbox",
-            Full::Share => "share",
-            Full::Tenant => "tenant",
+            LimitReached::Inbox => "inbox",
+            LimitReached::Share => "share",
+            LimitReached::Tenant => "tenant",
         };
         self.entries_refused.get_or_create(&Why { why }).inc();
     }

@@ -1,4 +1,4 @@
-//! HTTP routes of the relay: `/relay` for agents' WebSockets, and the token endpoints.
+//! HTTP route of the relay: `/relay` for agents' WebSockets.
 
 use std::sync::Arc;
 
@@ -7,13 +7,15 @@ use axum::extract::{Extension, State, WebSocketUpgrade};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
+use http_kit::{ClientAddress, RequestControl};
+use identity::{Authentication, CredentialRefusal};
 use posthouse_time::Timepiece;
+use posthouse_wire::TenantId;
 
-use crate::auth::{Caller, Verdict};
 use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
 use crate::seats::UNAUTHORIZED;
-use crate::{Egress, FinalReply, MessageMeter, Relay, RequestControl, oauth, socket};
+use crate::{Egress, FinalReply, MessageMeter, Relay, socket};
 
 /// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
 /// that is merely too long is still read, and gets an error result (contract section 4).
@@ -30,15 +32,12 @@ struct Door {
 
 /// Builds the routes, from the relay and the egress that carries out its actions.
 pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
-    Router::new()
-        .route("/relay", get(dial))
-        .with_state(Door { relay: relay.clone(), egress })
-        .merge(oauth::routes(relay))
+    Router::new().route("/relay", get(dial)).with_state(Door { relay: relay.clone(), egress })
 }
 
 async fn dial(
     State(door): State<Door>,
-    caller: Option<Extension<Caller>>,
+    address: Option<Extension<ClientAddress>>,
     final_reply: Option<Extension<FinalReply>>,
     control: Option<Extension<RequestControl>>,
     meter: Option<Extension<MessageMeter>>,
@@ -50,9 +49,10 @@ async fn dial(
     if control.as_ref().is_some_and(|control| !control.has_room()) {
         return no_room(&door, final_reply, upgrade);
     }
-    let caller = caller.map(|Extension(caller)| caller);
-    let verdict = match door.relay.judge(&headers, caller).await {
-        Ok(verdict) => verdict,
+    let address = address.map(|Extension(ClientAddress(address))| address);
+    let authenticator = &door.relay.0.identity.authenticator;
+    let authentication = match authenticator.connecting_agent(&headers, address).await {
+        Ok(authentication) => authentication,
         Err(fault) => {
             tracing::error!(%fault, "could not authenticate a connecting agent");
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
@@ -67,26 +67,30 @@ async fn dial(
         .max_message_size(LARGEST)
         .max_frame_size(LARGEST);
     let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
-    match verdict {
-        Verdict::Welcome(holder) => {
-            let principal = format!("agent:{}", holder.instance);
-            if control.is_some_and(|control| control.allows(&principal, Some(&holder.tenant)).is_err()) {
+    match authentication {
+        Authentication::Known(principal) => {
+            let allowed = control.is_none_or(|control| {
+                control.allows(&principal.limit_key(), principal.tenant().map(TenantId::as_str)).is_ok()
+            });
+            let Some(holder) = principal.gateway().filter(|_| allowed) else {
                 return no_room(&door, final_reply, upgrade);
-            }
+            };
             let Door { relay, egress } = door;
             let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
             upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, meter))
         }
-        Verdict::Refused { reason, pause } => {
+        Authentication::Refused(refusal) => {
+            let reason = match refusal {
+                CredentialRefusal::Expired => "expired",
+                _ => "unauthorized",
+            };
             refused(reason);
-            let timepiece = door.relay.0.timepiece.clone();
-            // The delay comes before the response, for which a stock agent waits ten seconds. Between response
-            // and close, the agent would already send its hello.
-            timepiece.after(pause).await;
-            // 101 and 4401 in one write: the only refusal that a stock agent understands (contract section 3.2).
-            closed(timepiece, final_reply, upgrade, UNAUTHORIZED.0, reason)
+            // 101 and 4401 in one write: the only refusal that a stock agent understands (contract section 3.2). The
+            // delay for wrong credentials came before it, since a stock agent waits ten seconds for the response.
+            // Between response and close, the agent would already send its hello.
+            closed(door.relay.0.timepiece.clone(), final_reply, upgrade, UNAUTHORIZED.0, reason)
         }
-        Verdict::Barred => {
+        Authentication::Barred => {
             refused("barred");
             StatusCode::TOO_MANY_REQUESTS.into_response()
         }

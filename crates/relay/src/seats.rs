@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bus::Word;
+use identity::GatewayOwner;
 use ledger::{Generation, HoldBack};
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, InstanceId};
 use tokio::sync::Notify;
-use vault::Holder;
 
 use crate::agent_connections::{AgentConnections, Role, Seat, State};
 use crate::generation::Proof;
@@ -54,7 +54,7 @@ impl Relay {
     /// Registers a connection with a valid credential. From here on it can be ordered to close.
     pub(crate) fn arrive(
         &self,
-        holder: &Holder,
+        holder: &GatewayOwner,
         socket: u64,
         egress: Arc<dyn Egress>,
         orders_ready: Arc<Notify>,
@@ -81,7 +81,7 @@ impl Relay {
 
     /// Makes a socket live after its first accepted hello: the newest wins (contract section 16.5). Returns its turn
     /// number.
-    pub(crate) fn sit(&self, connections: &AgentConnections, holder: &Holder, socket: u64) -> u64 {
+    pub(crate) fn sit(&self, connections: &AgentConnections, holder: &GatewayOwner, socket: u64) -> u64 {
         let mut state = connections.state.lock();
         let mut superseded = false;
         for seat in state.seats.iter_mut().filter(|seat| seat.socket != socket && seat.role != Role::Arriving)
@@ -190,7 +190,7 @@ impl Relay {
             if connections.state.lock().seats.is_empty() {
                 continue;
             }
-            let held = self.0.keyring.of(&instance).await?;
+            let held = self.0.identity.accounts.gateways(&instance).await?;
             for seat in &mut connections.state.lock().seats {
                 let good = |(gateway, _, revoked): &(GatewayId, _, Option<Moment>)| {
                     *gateway == seat.gateway && revoked.is_none()

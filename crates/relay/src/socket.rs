@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use ledger::Identity;
+use identity::GatewayOwner;
+use ledger::BotRef;
 use posthouse_time::{Instant, Timepiece};
-use posthouse_wire::frame::Lines;
+use posthouse_wire::frame::LineAssembler;
 use posthouse_wire::{Action, FromGateway, ToGateway};
 use tokio::sync::Notify;
-use vault::Holder;
 
 use crate::actions::Asking;
 use crate::agent_connections::{AgentConnections, Orders, QueuedFrame, Role};
@@ -36,9 +36,9 @@ pub(crate) struct Socket {
     id: u64,
     relay: Relay,
     egress: Arc<dyn Egress>,
-    holder: Holder,
+    holder: GatewayOwner,
     stream: WebSocket,
-    lines: Lines,
+    lines: LineAssembler,
     connections: Arc<AgentConnections>,
     /// Notified when there are orders for this socket.
     orders_ready: Arc<Notify>,
@@ -64,7 +64,7 @@ struct Seated {
     /// The role that this task last saw. The state in `agent_connections` is authoritative.
     role: Role,
     /// The identities it sent a hello for. The first is its default.
-    advertised: Vec<Identity>,
+    advertised: Vec<BotRef>,
     delivery: Delivery,
 }
 
@@ -86,7 +86,7 @@ use Ending::{Close, Gone};
 pub(crate) fn serve(
     relay: Relay,
     egress: Arc<dyn Egress>,
-    holder: Holder,
+    holder: GatewayOwner,
     stream: WebSocket,
     meter: MessageMeter,
 ) -> impl Future<Output = ()> + Send {
@@ -106,7 +106,7 @@ pub(crate) fn serve(
         egress,
         holder,
         stream,
-        lines: Lines::new(reading::LONGEST_LINE),
+        lines: LineAssembler::new(reading::LONGEST_LINE),
         orders_ready,
         proof: Proof::default(),
         seated: None,
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     fn weight_of<F: Future>(
-        _: impl Fn(Relay, Arc<dyn Egress>, Holder, WebSocket, MessageMeter) -> F,
+        _: impl Fn(Relay, Arc<dyn Egress>, GatewayOwner, WebSocket, MessageMeter) -> F,
     ) -> usize {
         size_of::<F>()
     }

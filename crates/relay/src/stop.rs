@@ -8,16 +8,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Acknowledgement, Identity, RouteTo};
+use ledger::{Acknowledgement, BotRef, RouteTo};
 use posthouse_time::Instant;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_key};
 use serde::Deserialize;
 
 use crate::Relay;
+use crate::admission::{Entrant, StopRule};
 use crate::agent_connections::{AgentConnections, State};
 use crate::egress::{Egress, Order};
-use crate::gate::{Entrant, StopRule};
 use crate::generation::Proof;
 use crate::turns::session_of;
 
@@ -69,7 +69,7 @@ impl Drop for Stopping {
 
 impl Relay {
     /// Decides whether an event becomes an interrupt, before it is stored.
-    pub(crate) fn as_stop(&self, to: &RouteTo, on: &Identity, entrant: &Entrant) -> Option<Stopping> {
+    pub(crate) fn as_stop(&self, to: &RouteTo, on: &BotRef, entrant: &Entrant) -> Option<Stopping> {
         let source = &entrant.event.source;
         let is_stop =
             entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();

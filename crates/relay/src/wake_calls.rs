@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use errand::{Call, Errand};
+use errand::{Errand, OutgoingCall};
 use futures_util::StreamExt;
 use ledger::Seq;
 use parking_lot::Mutex;
@@ -95,16 +95,6 @@ impl WakeCalls {
     pub fn new(errand: Errand) -> Self {
         let calls = Calls { queue: FairQueue::new(CALLS, CALLS_OF_A_TENANT), sleepers: HashSet::new() };
         Self { errand, sleepers: Mutex::default(), changed: Notify::new(), calls: Mutex::new(calls) }
-    }
-
-    /// Checks a wake URL. The error text says why it will never be called.
-    pub fn check(&self, url: &str) -> Result<(), String> {
-        self.errand.check(url).map(drop).map_err(|refusal| format!("wake URL: {refusal}"))
-    }
-
-    /// Checks a callback URL. The error text says why it will never be called.
-    pub fn check_callback(&self, url: &str) -> Result<(), String> {
-        self.errand.check_base(url).map(drop).map_err(|refusal| format!("callback URL: {refusal}"))
     }
 
     /// Records that a disconnected agent has an unread message. It runs on the ledger's thread and must not block.
@@ -312,7 +302,7 @@ impl Relay {
         let count = |why| {
             self.0.metrics.pokes.get_or_create(&Why { why }).inc();
         };
-        let call = Call::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
+        let call = OutgoingCall::get(url).timeout(POKE_TIMEOUT).on_behalf_of(tenant.as_str());
         match self.0.wake_calls.errand.run(call).await {
             Ok(_) => count("answered"),
             Err(fault) => {

@@ -1,7 +1,7 @@
 //! Stand-in for the Telegram Bot API.
 //!
-//! [`Telegram::start`] runs it in the process; [`serve`] runs it for a command line. [`Telegram::inject`]
-//! scripts what people do, [`Telegram::fault`] scripts misbehaviour, and [`Telegram::transcript`] shows
+//! [`TelegramStandIn::start`] runs it in the process; [`serve`] runs it for a command line. [`TelegramStandIn::inject`]
+//! scripts what people do, [`TelegramStandIn::fault`] scripts misbehaviour, and [`TelegramStandIn::transcript`] shows
 //! what bots did. The same controls are available over HTTP under `/_stand-in/`.
 
 mod answer;
@@ -29,34 +29,34 @@ use bytes::Bytes;
 use tokio::net::TcpListener;
 
 pub use self::{
-    faults::{Fault, Standing, Trouble},
+    faults::{Fault, FaultKind, FaultState},
     inject::{BotName, Injected, Injection, Person},
-    settings::{Bot, Limits, Settings},
-    transcript::{Attempt, Confirmed, Deliveries, Filter, Kind, Row},
-    wait::Wait,
+    settings::{RateLimits, Settings, StandInBot},
+    transcript::{Confirmed, Deliveries, Filter, RowKind, TranscriptRow, WebhookAttempt},
+    wait::WaitCondition,
 };
 use shared::Shared;
 
-/// A running stand-in. Dropping it stops it; [`Telegram::stop`] also waits until everything has ended.
-pub struct Telegram {
+/// A running stand-in. Dropping it stops it; [`TelegramStandIn::stop`] also waits until everything has ended.
+pub struct TelegramStandIn {
     shared: Arc<Shared>,
     address: SocketAddr,
 }
 
-/// Starts on this address, for a command line that prints [`Telegram::base_url`] and waits.
+/// Starts on this address, for a command line that prints [`TelegramStandIn::base_url`] and waits.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn serve(listen: SocketAddr, settings: Settings) -> io::Result<Telegram> {
-    Telegram::start(Settings { listen, ..settings }).await
+pub async fn serve(listen: SocketAddr, settings: Settings) -> io::Result<TelegramStandIn> {
+    TelegramStandIn::start(Settings { listen, ..settings }).await
 }
 
-impl Telegram {
+impl TelegramStandIn {
     /// Binds `settings.listen` and starts to answer.
     ///
     /// # Errors
     /// When the address cannot be bound, or is not on loopback.
-    pub async fn start(settings: Settings) -> io::Result<Telegram> {
+    pub async fn start(settings: Settings) -> io::Result<TelegramStandIn> {
         if !settings.listen.ip().is_loopback() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a stand-in listens on loopback only"));
         }
@@ -64,7 +64,7 @@ impl Telegram {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(settings)?);
         shared.tasks.spawn(server::accept(listener, shared.clone()));
-        Ok(Telegram { shared, address })
+        Ok(TelegramStandIn { shared, address })
     }
 
     /// The address it listens on.
@@ -89,13 +89,13 @@ impl Telegram {
 
     /// What took effect, oldest first.
     #[must_use]
-    pub fn transcript(&self, filter: &Filter) -> Vec<Row> {
+    pub fn transcript(&self, filter: &Filter) -> Vec<TranscriptRow> {
         self.shared.transcript(filter)
     }
 
     /// Calls that were refused, by checks, limits or faults, oldest first.
     #[must_use]
-    pub fn refusals(&self, filter: &Filter) -> Vec<Row> {
+    pub fn refusals(&self, filter: &Filter) -> Vec<TranscriptRow> {
         self.shared.refusals(filter)
     }
 
@@ -106,7 +106,7 @@ impl Telegram {
 
     /// All faults since they were last cleared, and how often each was applied.
     #[must_use]
-    pub fn faults(&self) -> Vec<Standing> {
+    pub fn faults(&self) -> Vec<FaultState> {
         self.shared.world.lock().faults.list()
     }
 
@@ -149,16 +149,20 @@ impl Telegram {
         self.shared.reset();
     }
 
-    /// Waits for rows. See [`Wait`].
+    /// Waits for rows. See [`WaitCondition`].
     ///
     /// # Errors
     /// The rows found so far, when the time is up.
-    pub async fn wait(&self, wait: &Wait, within: Duration) -> Result<Vec<Row>, Vec<Row>> {
+    pub async fn wait(
+        &self,
+        wait: &WaitCondition,
+        within: Duration,
+    ) -> Result<Vec<TranscriptRow>, Vec<TranscriptRow>> {
         self.shared.wait(wait, within).await
     }
 
     /// Waits until `check` holds, and checks again after every change. False when the time is up.
-    pub async fn until(&self, within: Duration, check: impl Fn(&Telegram) -> bool) -> bool {
+    pub async fn until(&self, within: Duration, check: impl Fn(&TelegramStandIn) -> bool) -> bool {
         let mut end = std::pin::pin!(tokio::time::sleep(within));
         loop {
             let mut news = std::pin::pin!(self.shared.changed.notified());
@@ -181,7 +185,7 @@ impl Telegram {
     }
 }
 
-impl Drop for Telegram {
+impl Drop for TelegramStandIn {
     fn drop(&mut self) {
         self.shared.stop.cancel();
     }

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use ledger::{GatewayRecord, Sealed, Tokens, VaultRecords};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::token::{self, Verdict};
+use posthouse_wire::token::{self, TokenVerdict};
 use posthouse_wire::{GatewayId, InstanceId, Secret, TenantId};
 
 use crate::Fault;
-use crate::bearer::Bearers;
-use crate::seal::{Keys, random_hex};
+use crate::seal::{MasterKeys, random_hex};
 
 /// Time for which a rotated secret stays valid beside its successor.
 pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
@@ -20,16 +19,15 @@ pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 pub struct Keyring {
     pub(crate) records: Arc<dyn VaultRecords>,
     pub(crate) tokens: Arc<dyn Tokens>,
-    pub(crate) bearers: Bearers,
     /// Lifetime of an access token.
     pub(crate) access: Duration,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<MasterKeys>,
     pub(crate) timepiece: Timepiece,
 }
 
 /// Owner of a credential, according to the ledger and not to the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct GatewayOwner {
     pub gateway: GatewayId,
     pub instance: InstanceId,
     pub tenant: TenantId,
@@ -37,11 +35,11 @@ pub struct Holder {
 
 /// Result of checking a presented token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Good(Holder),
+pub enum CredentialCheck {
+    Good(GatewayOwner),
     /// The signature is valid, but the token expired `late_seconds` ago.
     Expired {
-        holder: Holder,
+        holder: GatewayOwner,
         late_seconds: i64,
     },
     /// Unknown, revoked or wrong. One variant on purpose, so that callers cannot reveal which.
@@ -79,7 +77,7 @@ impl Keyring {
 
     /// Checks an upgrade token. An unknown gateway costs the same work as a known one, so that response times
     /// reveal nothing.
-    pub async fn judge(&self, token: &str) -> Result<Standing, Fault> {
+    pub async fn judge(&self, token: &str) -> Result<CredentialCheck, Fault> {
         let now = self.timepiece.now();
         let record = match token::claimed_gateway(token) {
             Some(gateway) => self.records.gateway(&gateway).await?,
@@ -91,13 +89,14 @@ impl Keyring {
         };
         let verdict = token::verify(token, secrets.iter(), now.seconds());
         let Some(record) = record.filter(|record| record.revoked.is_none()) else {
-            return Ok(Standing::Refused);
+            return Ok(CredentialCheck::Refused);
         };
-        let holder = Holder { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
+        let holder =
+            GatewayOwner { gateway: record.gateway, instance: record.instance, tenant: record.tenant };
         Ok(match verdict {
-            Verdict::Good(_) => Standing::Good(holder),
-            Verdict::Expired { late_seconds, .. } => Standing::Expired { holder, late_seconds },
-            Verdict::Refused => Standing::Refused,
+            TokenVerdict::Good(_) => CredentialCheck::Good(holder),
+            TokenVerdict::Expired { late_seconds, .. } => CredentialCheck::Expired { holder, late_seconds },
+            TokenVerdict::Refused => CredentialCheck::Refused,
         })
     }
 

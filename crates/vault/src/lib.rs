@@ -3,11 +3,10 @@
 //! Values are encrypted with AES-256-GCM under a key that is stored outside the database. Each value is bound to
 //! its owner and name, and the key's id is stored beside it. Each plane gets only what it needs:
 //! - `edge` gets the [`Vault`];
-//! - the relay gets a [`Keyring`], which checks credentials and never reveals them;
+//! - `identity` gets a [`Keyring`], which checks credentials and never reveals them;
 //! - the clock gets a [`Signer`], which signs and never reveals its keys;
 //! - the post gets [`WebhookSigner`], which make the headers for the body of one webhook.
 
-mod bearer;
 mod capability;
 mod credential;
 mod fault;
@@ -19,29 +18,25 @@ mod webhook_signer;
 
 use std::sync::Arc;
 
-use ledger::{House, Tokens, VaultRecords};
+use ledger::{ServerFacts, Tokens, VaultRecords};
 use posthouse_time::Timepiece;
 
-use bearer::Bearers;
-
-pub use bearer::Bearer;
 pub use capability::{Captured, Granted, Redemption};
 pub use credential::Credentials;
 pub use fault::Fault;
-pub use keyring::{Holder, Keyring, Standing};
+pub use keyring::{CredentialCheck, GatewayOwner, Keyring};
 pub use ledger::{ClientRecord, EndedCredentials, LoginRecord, Owner, WhichCredentials};
-pub use seal::{Keys, random_hex};
-pub use signer::{Algorithm, Jwks, KeyStanding, SchedulerStanding, Signer};
-pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, Client, HttpDraft, Login, Refreshed, SHORTEST_ACCESS};
-pub use webhook_signer::{Held, WebhookSigner};
+pub use seal::{MasterKeys, random_hex};
+pub use signer::{Algorithm, Jwks, SchedulerSecretStatus, Signer, SigningKeyStatus};
+pub use tokens::{AccessGrant, BOOTSTRAP_CLIENT, ClientOwner, HttpDraft, Login, Refreshed, SHORTEST_ACCESS};
+pub use webhook_signer::{SecretPresence, WebhookSigner};
 
 /// The whole vault: credentials of bots and captured capabilities.
 #[derive(Clone)]
 pub struct Vault {
     records: Arc<dyn VaultRecords>,
     tokens: Arc<dyn Tokens>,
-    bearers: Bearers,
-    keys: Arc<Keys>,
+    keys: Arc<MasterKeys>,
     timepiece: Timepiece,
 }
 
@@ -51,29 +46,28 @@ const PROOF: &str = "vault.proof";
 impl Vault {
     /// Opens the vault. A key that does not fit the sealed values is refused here, not at the first message.
     pub async fn unlock(
-        keys: Keys,
+        keys: MasterKeys,
         records: Arc<dyn VaultRecords>,
         tokens: Arc<dyn Tokens>,
-        house: &dyn House,
+        facts: &dyn ServerFacts,
         timepiece: Timepiece,
     ) -> Result<Self, Fault> {
-        let proof = house.fact(PROOF).await?;
+        let proof = facts.fact(PROOF).await?;
         let proved = proof.map(|proof| keys.check_proof(&proof)).transpose()?;
-        let vault = Self { records, tokens, bearers: Bearers::new(), keys: Arc::new(keys), timepiece };
+        let vault = Self { records, tokens, keys: Arc::new(keys), timepiece };
         vault.reseal().await?;
         // The proof comes last, and also when nothing was resealed: from here on the operator may remove older keys.
         if proved.as_deref() != Some(vault.keys.current_id()) {
-            house.set_fact(PROOF, &vault.keys.proof()?).await?;
+            facts.set_fact(PROOF, &vault.keys.proof()?).await?;
         }
         Ok(vault)
     }
 
-    /// The relay's part of the vault: it can issue, check and revoke the credentials that agents present.
+    /// The part for `identity`: it can issue, check and revoke the credentials that agents present.
     pub fn keyring(&self) -> Keyring {
         Keyring {
             records: Arc::clone(&self.records),
             tokens: Arc::clone(&self.tokens),
-            bearers: self.bearers.clone(),
             access: tokens::ACCESS,
             keys: Arc::clone(&self.keys),
             timepiece: self.timepiece.clone(),

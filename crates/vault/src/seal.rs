@@ -11,9 +11,9 @@ use zeroize::Zeroizing;
 use crate::Fault;
 
 /// The master keys, current one first. Older keys only open values that are not yet resealed.
-pub struct Keys(Vec<Key>);
+pub struct MasterKeys(Vec<MasterKey>);
 
-struct Key {
+struct MasterKey {
     id: String,
     cipher: LessSafeKey,
 }
@@ -22,7 +22,7 @@ struct Key {
 const PROOF: &[u8] = b"this ledger's vault";
 const PROOF_CONTEXT: &str = "proof";
 
-impl Keys {
+impl MasterKeys {
     /// Generates a key, as the text of a key file.
     pub fn generate() -> Result<Secret, Fault> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
@@ -33,7 +33,7 @@ impl Keys {
 
     /// Parses a key file: one `id:base64` per line, current key first.
     pub fn read(text: &Secret) -> Result<Self, Fault> {
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<MasterKey> = Vec::new();
         for line in text.expose().lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (id, encoded) = line.split_once(':').ok_or(Fault::BadKey("a line is not `id:base64`"))?;
             if id.is_empty() {
@@ -47,7 +47,7 @@ impl Keys {
                 Zeroizing::new(STANDARD.decode(encoded).map_err(|_| Fault::BadKey("a key is not base64"))?);
             let unbound = UnboundKey::new(&AES_256_GCM, &bytes)
                 .map_err(|_| Fault::BadKey("a key is not 32 bytes long"))?;
-            keys.push(Key { id: id.to_owned(), cipher: LessSafeKey::new(unbound) });
+            keys.push(MasterKey { id: id.to_owned(), cipher: LessSafeKey::new(unbound) });
         }
         if keys.is_empty() {
             return Err(Fault::BadKey("the key file contains no key"));
@@ -97,7 +97,7 @@ impl Keys {
         Ok(body)
     }
 
-    /// Same as [`Keys::open`], for text.
+    /// Same as [`MasterKeys::open`], for text.
     pub(crate) fn open_text(&self, context: &str, sealed: &Sealed) -> Result<Secret, Fault> {
         let plain = self.open(context, sealed)?;
         std::str::from_utf8(&plain).map(Secret::new).map_err(|_| Fault::Broken)

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use ledger::{
-    ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
-    RenewedCredentials, TokenHash, WhichCredentials,
+    AccessRecord, ClientRecord, EndedCredentials, HttpCredentials, LoginRecord, Owner, RefreshRequest,
+    Renewal, RenewedCredentials, TokenHash, TokenPair, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 
 use crate::Fault;
-use crate::bearer::Whose;
 use crate::keyring::{Keyring, OVERLAP};
 use crate::seal::random_hex;
 
@@ -36,7 +35,7 @@ const LAPSE: Duration = Duration::from_secs(24 * 3600);
 
 /// Owner of a client credential, according to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct ClientOwner {
     pub client: ClientId,
     pub tenant: TenantId,
     /// `None` for a tenant's own client.
@@ -114,9 +113,7 @@ impl Keyring {
 
     /// Revokes a client and its access tokens at once. Returns false when there is none.
     pub async fn revoke_client(&self, client: &ClientId) -> Result<bool, Fault> {
-        let known = self.tokens.revoke_client(client, self.timepiece.now()).await?;
-        self.bearers.forget(Whose::Client(client.clone()));
-        Ok(known)
+        Ok(self.tokens.revoke_client(client, self.timepiece.now()).await?)
     }
 
     /// All clients, or those of one tenant, including revoked ones.
@@ -126,9 +123,23 @@ impl Keyring {
 
     /// Returns the owner of a client credential. The lookup uses the secret's hash, so that an existing client id
     /// takes the same time as an unknown one.
-    pub async fn client(&self, client: &str, secret: &str) -> Result<Option<Client>, Fault> {
+    pub async fn client(&self, client: &str, secret: &str) -> Result<Option<ClientOwner>, Fault> {
         let found = self.tokens.client(&client.into(), hash(secret), self.timepiece.now()).await?;
-        Ok(found.map(|ClientRecord { client, tenant, instance, .. }| Client { client, tenant, instance }))
+        Ok(found.map(|ClientRecord { client, tenant, instance, .. }| ClientOwner {
+            client,
+            tenant,
+            instance,
+        }))
+    }
+
+    /// The hash under which an access token is stored.
+    pub fn token_hash(access_token: &str) -> TokenHash {
+        hash(access_token)
+    }
+
+    /// The owner of the access token with this hash. `None` when it is unknown, expired or revoked.
+    pub async fn access_record(&self, token: TokenHash) -> Result<Option<AccessRecord>, Fault> {
+        Ok(self.tokens.bearer(token, self.timepiece.now()).await?)
     }
 
     /// Issues an access token for a client. Returns `None` when it was revoked meanwhile.
@@ -154,18 +165,12 @@ impl Keyring {
         let (access, refresh_token, pair) = self.pair()?;
         let login = LoginId::mint(now.millis());
         let made = self.tokens.log_in(&login, &BOOTSTRAP_CLIENT.into(), instance, pair, now).await?;
-        // The id of the earlier login, which has ended, is not known here.
-        if let Some(record) = &made {
-            self.bearers.forget(Whose::Tenant(record.tenant.clone()));
-        }
         Ok(made.map(|record| login_of(record, access, refresh_token)))
     }
 
     /// Ends a login and all its tokens at once. Returns false when there is none.
     pub async fn log_out(&self, login: &LoginId) -> Result<bool, Fault> {
-        let known = self.tokens.log_out(login).await?;
-        self.bearers.forget(Whose::Login(login.clone()));
-        Ok(known)
+        Ok(self.tokens.log_out(login).await?)
     }
 
     /// All bootstrap logins, or those of one tenant.
@@ -203,25 +208,13 @@ impl Keyring {
         })
     }
 
-    /// Invalidates the cached tokens of an agent. The cache is keyed by tenant, which a gateway record of the agent
-    /// names.
-    async fn forget_bearers_of_agent(&self, of: &InstanceId) {
-        let gateways = self.records.gateways(of).await.unwrap_or_default();
-        match gateways.first() {
-            Some(record) => self.bearers.forget(Whose::Tenant(record.tenant.clone())),
-            None => self.bearers.forget_all(),
-        }
-    }
-
     /// Ends these credentials of an agent and every token that came from them, at once. Returns what was ended.
     pub async fn end_credentials(
         &self,
         of: &InstanceId,
         which: WhichCredentials,
     ) -> Result<EndedCredentials, Fault> {
-        let ended = self.tokens.end_credentials(of, which, self.timepiece.now()).await?;
-        self.forget_bearers_of_agent(of).await;
-        Ok(ended)
+        Ok(self.tokens.end_credentials(of, which, self.timepiece.now()).await?)
     }
 
     /// Gives an agent a new secret for this gateway, a new client secret and a new login. Returns `None` when there
@@ -237,7 +230,6 @@ impl Keyring {
         let renewed =
             RenewedCredentials { gateway: gateway.clone(), secret: sealed, http: draft.credentials.clone() };
         let done = self.tokens.renew_credentials(of, renewed, self.timepiece.now()).await?;
-        self.forget_bearers_of_agent(of).await;
         Ok(done.then_some((secret, draft)))
     }
 
@@ -246,9 +238,9 @@ impl Keyring {
         Ok(AccessGrant { access_token: random("pht_")?, expires, expires_in: lifetime })
     }
 
-    fn pair(&self) -> Result<(AccessGrant, Secret, Pair), Fault> {
+    fn pair(&self) -> Result<(AccessGrant, Secret, TokenPair), Fault> {
         let (access, refresh_token) = (self.access_grant(self.access)?, random("phr_")?);
-        let pair = Pair {
+        let pair = TokenPair {
             access: hash(access.access_token.expose()),
             access_expires: access.expires,
             refresh: hash(refresh_token.expose()),

@@ -15,7 +15,7 @@ use ledger::{Sealed, TokenHash, VaultRecords};
 use posthouse_wire::{ConnectorId, DispatchId, Secret, TenantId};
 use zeroize::Zeroizing;
 
-use crate::seal::Keys;
+use crate::seal::MasterKeys;
 use crate::tokens::hash;
 use crate::{Fault, Signer, Vault};
 
@@ -42,20 +42,20 @@ const SHARED: &str = "hmac_secret";
 #[derive(Clone)]
 pub struct WebhookSigner {
     records: Arc<dyn VaultRecords>,
-    keys: Arc<Keys>,
+    keys: Arc<MasterKeys>,
     signer: Signer,
 }
 
 /// Tells which secrets a connector has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct SecretPresence {
     pub authorization: bool,
     pub hmac_secret: bool,
 }
 
 /// One connector's secrets, decrypted for one call.
 #[derive(Default)]
-struct Opened {
+struct OpenedSecrets {
     literal: Option<Secret>,
     shared: Option<Secret>,
 }
@@ -121,7 +121,7 @@ impl WebhookSigner {
         body: &[u8],
         standard: Option<(&str, i64)>,
     ) -> Result<HeaderMap, Fault> {
-        let Opened { literal, shared } = self.opened(of).await?;
+        let OpenedSecrets { literal, shared } = self.opened(of).await?;
         let mut headers = HeaderMap::new();
         if let Some(literal) = literal {
             let value = header(literal.expose());
@@ -163,10 +163,10 @@ impl WebhookSigner {
     }
 
     /// Tells which secrets a connector has, without revealing them.
-    pub async fn held(&self, of: &ConnectorId) -> Result<Held, Fault> {
+    pub async fn held(&self, of: &ConnectorId) -> Result<SecretPresence, Fault> {
         let kept = self.records.connector_secrets(of).await?;
         let has = |wanted| kept.iter().any(|(name, _)| name == wanted);
-        Ok(Held { authorization: has(LITERAL), hmac_secret: has(SHARED) })
+        Ok(SecretPresence { authorization: has(LITERAL), hmac_secret: has(SHARED) })
     }
 
     /// The token in the reply URL of one question, and the hash by which the ledger finds it.
@@ -181,8 +181,8 @@ impl WebhookSigner {
         hash(presented)
     }
 
-    async fn opened(&self, of: &ConnectorId) -> Result<Opened, Fault> {
-        let mut opened = Opened::default();
+    async fn opened(&self, of: &ConnectorId) -> Result<OpenedSecrets, Fault> {
+        let mut opened = OpenedSecrets::default();
         for (name, sealed) in self.records.connector_secrets(of).await? {
             let secret = self.keys.open_text(&context(of, &name), &sealed)?;
             match name.as_str() {

@@ -4,13 +4,13 @@ use posthouse_wire::Secret;
 use posthouse_wire::cron::{SIGNATURE, Stamp};
 use serde_json::{Value, json};
 
-use crate::agent::Answer;
-use crate::town::{Agent, Town, seconds};
+use crate::callback_server::ScriptedAnswer;
+use crate::fixtures::{Agent, TestServer, seconds};
 
-async fn relayed(town: &Town, secret: &Secret, at: i64, body: &Value) -> (u16, Value) {
+async fn relayed(server: &TestServer, secret: &Secret, at: i64, body: &Value) -> (u16, Value) {
     let bytes = body.to_string().into_bytes();
     let stamp = Stamp::make(secret, at, &bytes).header();
-    let (status, answer) = town.post("/api/agent-cron/relay", &[(SIGNATURE, &stamp)], bytes).await;
+    let (status, answer) = server.post("/api/agent-cron/relay", &[(SIGNATURE, &stamp)], bytes).await;
     (status.as_u16(), answer)
 }
 
@@ -20,68 +20,68 @@ fn call(heron: &Agent, job: &str, schedule: &str, nonce: u32) -> Value {
 
 #[tokio::test]
 async fn without_a_secret_nobody_is_believed() {
-    let town = Town::open().await;
-    let heron = town.agent("acme", "heron").await;
-    let schedule = heron.arms("job", &town.at(seconds(100))).await;
+    let server = TestServer::open().await;
+    let heron = server.create_agent("acme", "heron").await;
+    let schedule = heron.arm("job", &server.at(seconds(100))).await;
     let body = call(&heron, "job", &schedule, 1);
-    let now = town.time.now().seconds();
-    assert_eq!(relayed(&town, &Secret::new("guess"), now, &body).await.0, 401);
-    assert_eq!(town.post("/api/agent-cron/relay", &[], b"{}".to_vec()).await.0, 401);
+    let now = server.time.now().seconds();
+    assert_eq!(relayed(&server, &Secret::new("guess"), now, &body).await.0, 401);
+    assert_eq!(server.post("/api/agent-cron/relay", &[], b"{}".to_vec()).await.0, 401);
 }
 
 #[tokio::test]
 async fn a_signed_call_fires_what_our_row_says_once_and_a_replay_is_refused() {
-    let town = Town::open().await;
-    let heron = town.agent("acme", "heron").await;
-    let secret = town.signer.rotate_scheduler_secret().await.unwrap();
+    let server = TestServer::open().await;
+    let heron = server.create_agent("acme", "heron").await;
+    let secret = server.signer.rotate_scheduler_secret().await.unwrap();
     // The agent refuses the server's own attempt, so the arm is pending and due when the external scheduler calls.
-    town.callback.answers([Answer::Status(500, "")]);
-    let schedule = heron.arms("job", &town.at(seconds(0))).await;
-    town.winds_until(|| !town.callback.fires().is_empty()).await;
-    heron.history_begins(&["attempt"]).await;
+    server.callback.answers([ScriptedAnswer::Status(500, "")]);
+    let schedule = heron.arm("job", &server.at(seconds(0))).await;
+    server.advance_until(|| !server.callback.fires().is_empty()).await;
+    heron.history_begins_with(&["attempt"]).await;
     let body = call(&heron, "job", &schedule, 1);
-    let now = town.time.now().seconds();
-    assert_eq!(relayed(&town, &secret, now, &body).await, (200, json!({ "status": "delivered" })));
-    assert_eq!(town.callback.fires()[1].body["fire_at"], town.at(seconds(0)).text());
-    assert_eq!(relayed(&town, &secret, now, &body).await.0, 401);
+    let now = server.time.now().seconds();
+    assert_eq!(relayed(&server, &secret, now, &body).await, (200, json!({ "status": "delivered" })));
+    assert_eq!(server.callback.fires()[1].body["fire_at"], server.at(seconds(0)).text());
+    assert_eq!(relayed(&server, &secret, now, &body).await.0, 401);
     let again = call(&heron, "job", &schedule, 2);
-    assert_eq!(relayed(&town, &secret, now, &again).await, (200, json!({ "status": "delivered" })));
-    assert_eq!(town.callback.fires().len(), 2);
+    assert_eq!(relayed(&server, &secret, now, &again).await, (200, json!({ "status": "delivered" })));
+    assert_eq!(server.callback.fires().len(), 2);
 }
 
 #[tokio::test]
 async fn a_stamp_outside_its_window_or_over_other_bytes_is_refused() {
-    let town = Town::open().await;
-    let heron = town.agent("acme", "heron").await;
-    let secret = town.signer.rotate_scheduler_secret().await.unwrap();
-    let schedule = heron.arms("job", &town.at(seconds(1000))).await;
+    let server = TestServer::open().await;
+    let heron = server.create_agent("acme", "heron").await;
+    let secret = server.signer.rotate_scheduler_secret().await.unwrap();
+    let schedule = heron.arm("job", &server.at(seconds(1000))).await;
     let body = call(&heron, "job", &schedule, 1);
-    let now = town.time.now().seconds();
+    let now = server.time.now().seconds();
     for at in [now - 301, now + 301] {
-        assert_eq!(relayed(&town, &secret, at, &body).await.0, 401);
+        assert_eq!(relayed(&server, &secret, at, &body).await.0, 401);
     }
     let stamp = Stamp::make(&secret, now, b"{}").header();
     let forged =
-        town.post("/api/agent-cron/relay", &[(SIGNATURE, &stamp)], body.to_string().into_bytes()).await;
+        server.post("/api/agent-cron/relay", &[(SIGNATURE, &stamp)], body.to_string().into_bytes()).await;
     assert_eq!(forged.0, 401);
     // The arm is not due yet: an external call does not make it fire early.
-    let (status, answer) = relayed(&town, &secret, now, &body).await;
+    let (status, answer) = relayed(&server, &secret, now, &body).await;
     assert_eq!((status, answer["error"].as_str()), (409, Some("not_due")));
-    assert!(town.callback.fires().is_empty());
+    assert!(server.callback.fires().is_empty());
 }
 
 #[tokio::test]
 async fn a_rotated_secret_overlaps_and_an_ended_arm_is_told_as_it_ended() {
-    let town = Town::open().await;
-    let heron = town.agent("acme", "heron").await;
-    let old = town.signer.rotate_scheduler_secret().await.unwrap();
-    let new = town.signer.rotate_scheduler_secret().await.unwrap();
-    let first = heron.arms("job", &town.at(seconds(1000))).await;
-    let second = heron.arms("job", &town.at(seconds(2000))).await;
-    heron.cancels("job").await;
-    let now = town.time.now().seconds();
+    let server = TestServer::open().await;
+    let heron = server.create_agent("acme", "heron").await;
+    let old = server.signer.rotate_scheduler_secret().await.unwrap();
+    let new = server.signer.rotate_scheduler_secret().await.unwrap();
+    let first = heron.arm("job", &server.at(seconds(1000))).await;
+    let second = heron.arm("job", &server.at(seconds(2000))).await;
+    heron.cancel("job").await;
+    let now = server.time.now().seconds();
     let status = async |secret, schedule: &str, n| {
-        relayed(&town, secret, now, &call(&heron, "job", schedule, n)).await
+        relayed(&server, secret, now, &call(&heron, "job", schedule, n)).await
     };
     assert_eq!(status(&old, &first, 1).await, (200, json!({ "status": "superseded" })));
     assert_eq!(status(&new, &second, 2).await, (200, json!({ "status": "cancelled" })));
@@ -90,14 +90,14 @@ async fn a_rotated_secret_overlaps_and_an_ended_arm_is_told_as_it_ended() {
 
 #[tokio::test]
 async fn an_agent_that_does_not_answer_well_is_reported_as_502() {
-    let town = Town::open().await;
-    let heron = town.agent("acme", "heron").await;
-    let secret = town.signer.rotate_scheduler_secret().await.unwrap();
-    town.callback.answers([Answer::Status(500, ""), Answer::Status(404, "<html>")]);
-    let schedule = heron.arms("job", &town.at(seconds(0))).await;
-    town.winds_until(|| !town.callback.fires().is_empty()).await;
-    heron.history_begins(&["attempt"]).await;
-    let now = town.time.now().seconds();
-    let heard = relayed(&town, &secret, now, &call(&heron, "job", &schedule, 1)).await;
+    let server = TestServer::open().await;
+    let heron = server.create_agent("acme", "heron").await;
+    let secret = server.signer.rotate_scheduler_secret().await.unwrap();
+    server.callback.answers([ScriptedAnswer::Status(500, ""), ScriptedAnswer::Status(404, "<html>")]);
+    let schedule = heron.arm("job", &server.at(seconds(0))).await;
+    server.advance_until(|| !server.callback.fires().is_empty()).await;
+    heron.history_begins_with(&["attempt"]).await;
+    let now = server.time.now().seconds();
+    let heard = relayed(&server, &secret, now, &call(&heron, "job", &schedule, 1)).await;
     assert_eq!(heard, (502, json!({ "error": "agent_status", "status": 404 })));
 }

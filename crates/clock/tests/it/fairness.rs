@@ -7,11 +7,10 @@ use async_trait::async_trait;
 use clock::{Alarm, FireOutcome, FireTarget};
 use futures_util::future::join_all;
 use ledger::Arm;
-use posthouse_wire::TenantId;
 use posthouse_wire::cron::Fired;
 use tokio::sync::watch;
 
-use crate::town::{Town, eventually, seconds, start};
+use crate::fixtures::{TestServer, eventually, seconds, start};
 
 /// A target that does not answer until it is opened.
 struct SlowTarget {
@@ -32,35 +31,32 @@ impl FireTarget for SlowTarget {
     }
 }
 
-async fn tenant(town: &Town, name: &str) -> TenantId {
-    town.relay.create_tenant(name).await.unwrap().unwrap();
-    town.relay.roster().tenant(name).await.unwrap().unwrap().id
-}
-
 #[tokio::test]
 async fn nine_thousand_slow_wakes_of_one_tenant_do_not_keep_another_tenant_s_job_from_firing() {
-    let town = Town::open().await;
+    let server = TestServer::open().await;
     let (open, opened) = watch::channel(false);
     let outcome = watch::Sender::new(0);
-    town.clock.register("slow", Arc::new(SlowTarget { outcome: outcome.clone(), open: opened }));
-    let noisy = tenant(&town, "noisy").await;
-    let quiet = town.agent("quiet", "heron").await;
+    server.clock.register("slow", Arc::new(SlowTarget { outcome: outcome.clone(), open: opened }));
+    let noisy = server.tenant("noisy").await;
+    let quiet = server.create_agent("quiet", "heron").await;
     let wakes = (0..9_000).map(|job| {
         let job = format!("w{job}").into();
-        town.clock.set_alarm(Alarm { target: "slow", tenant: noisy.clone(), job, at: start() + seconds(10) })
+        server.clock.set_alarm(Alarm {
+            target: "slow",
+            tenant: noisy.clone(),
+            job,
+            at: start() + seconds(10),
+        })
     });
     assert!(join_all(wakes).await.into_iter().all(Result::unwrap));
-    quiet.arms("report", &town.at(seconds(11))).await;
+    quiet.arm("report", &server.at(seconds(11))).await;
 
-    town.time.wind(seconds(10) + Duration::from_millis(200));
+    server.advance(seconds(10) + Duration::from_millis(200));
     eventually(async || *outcome.borrow() > 0).await;
-    town.time.wind(seconds(1));
-    quiet.history_begins(&["delivered"]).await;
+    server.advance(seconds(1));
+    quiet.history_begins_with(&["delivered"]).await;
 
     // Once they answer, the parked arms fire too.
     open.send_replace(true);
-    while *outcome.borrow() <= 5_000 {
-        town.time.wind(Duration::from_millis(50));
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    server.advance_until(|| *outcome.borrow() > 5_000).await;
 }

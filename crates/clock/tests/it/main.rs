@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
-mod agent;
 mod alarm;
 mod arming;
 mod asking;
+mod callback_server;
 mod external_scheduler;
 mod fairness;
 mod firing;
+mod fixtures;
 mod policy;
 mod prewake;
 mod steps;
-mod town;
 mod withdrawing;

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ledger::{Identity, Instance, Tenant};
+use identity::{EndedCredentials, WhichCredentials};
+use ledger::{BotRef, Instance, Tenant};
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
-use relay::{EndedCredentials, WhichCredentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::Inside;
 use super::issued_credentials::IssuedCredentials;
 use crate::env;
 use crate::extract::{JsonBody, QueryParams};
-use crate::problem::Problem;
+use crate::problem::AdminProblem;
 use crate::routes::{Console, Parts};
 
 /// What an agent needs to connect; shown once.
@@ -36,7 +36,7 @@ impl Credential {
         instance: &Instance,
         gateway: &GatewayId,
         secret: &Secret,
-        bots: &[Identity],
+        bots: &[BotRef],
     ) -> Self {
         let env = env::env(&console.public_url, gateway, secret, bots);
         Self {
@@ -96,21 +96,25 @@ pub(crate) struct Revoked {
 
 impl Parts {
     /// The credentials of an agent that were not revoked.
-    pub(crate) async fn good_gateways(&self, of: &InstanceId) -> Result<Vec<GatewayId>, Problem> {
-        let held = self.relay.keyring().of(of).await.map_err(relay::Fault::from)?;
+    pub(crate) async fn good_gateways(&self, of: &InstanceId) -> Result<Vec<GatewayId>, AdminProblem> {
+        let held = self.identity.accounts.gateways(of).await?;
         Ok(held.into_iter().filter(|(_, _, revoked)| revoked.is_none()).map(|(id, ..)| id).collect())
     }
 
     /// The named credential, or the only one. None if the agent has none.
-    async fn meant(&self, of: &Instance, named: Option<GatewayId>) -> Result<Option<GatewayId>, Problem> {
+    async fn meant(
+        &self,
+        of: &Instance,
+        named: Option<GatewayId>,
+    ) -> Result<Option<GatewayId>, AdminProblem> {
         let good = self.good_gateways(&of.id).await?;
         match named {
             Some(named) if good.contains(&named) => Ok(Some(named)),
-            Some(named) => Err(Problem::absent(
+            Some(named) => Err(AdminProblem::absent(
                 "no_such_gateway",
                 format!("agent `{}` has no valid credential `{named}`", of.name),
             )),
-            None if good.len() > 1 => Err(Problem::conflict(
+            None if good.len() > 1 => Err(AdminProblem::conflict(
                 "ambiguous",
                 format!("agent `{}` has several credentials: name one as gateway_id", of.name),
             )),
@@ -126,22 +130,23 @@ pub(crate) async fn rotate(
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
     JsonBody(wanted): JsonBody<Rotation>,
-) -> Result<Json<Credential>, Problem> {
+) -> Result<Json<Credential>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     let gateway = match console.meant(&instance, wanted.gateway_id).await? {
         Some(gateway) => gateway,
         None => GatewayId::mint(console.timepiece.now().millis()),
     };
-    let revoked = || Problem::conflict("revoked", "the credential was revoked at the same time");
+    let revoked = || AdminProblem::conflict("revoked", "the credential was revoked at the same time");
     let bots = console.real_bots(&instance.id).await?;
     if wanted.all {
-        let (secret, http) = console.relay.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
+        let (secret, http) =
+            console.identity.accounts.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
         let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
         return Ok(Json(credential.with_papers(&console, console.issued_credentials(&instance, &http))));
     }
-    let secret = console.relay.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
+    let secret = console.identity.accounts.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
     let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
-    let logins = console.relay.keyring().logins(Some(&tenant.id)).await.map_err(relay::Fault::from)?;
+    let logins = console.identity.accounts.logins(Some(&tenant.id)).await?;
     let has_login = logins.iter().any(|login| login.instance == instance.id);
     Ok(Json(if has_login { credential.with_portal(&console) } else { credential }))
 }
@@ -153,7 +158,7 @@ pub(crate) async fn revoke(
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
     JsonBody(wanted): JsonBody<Revocation>,
-) -> Result<Json<Revoked>, Problem> {
+) -> Result<Json<Revoked>, AdminProblem> {
     let (_, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     let which = match (wanted.gateway_id, wanted.client, wanted.login) {
         (None, false, false) => WhichCredentials::All,
@@ -161,16 +166,16 @@ pub(crate) async fn revoke(
         (None, true, false) => WhichCredentials::Client,
         (None, false, true) => WhichCredentials::Login,
         _ => {
-            return Err(Problem::unfit(
+            return Err(AdminProblem::unfit(
                 "contradiction",
                 "use only one of gateway_id, client and login, or none",
             ));
         }
     };
-    let ended = console.relay.revoke(&instance.id, which).await?;
+    let ended = console.identity.accounts.revoke(&instance.id, which).await?;
     if ended.is_empty() {
         let detail = format!("agent `{}` has no such valid credential", instance.name);
-        return Err(Problem::absent("no_such_credential", detail));
+        return Err(AdminProblem::absent("no_such_credential", detail));
     }
     let EndedCredentials { gateways, client, login } = ended;
     Ok(Json(Revoked { instance_id: instance.id, gateway_ids: gateways, client_id: client, login_id: login }))

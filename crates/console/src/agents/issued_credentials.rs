@@ -1,10 +1,10 @@
 //! Admin API: issued HTTP credentials of an agent (client and login), and the settings of a stock agent for
 //! them. Shown once.
 
+use identity::{BOOTSTRAP_CLIENT, HttpSecrets, LOGIN_SCOPE, Login};
 use ledger::Instance;
 use posthouse_wire::cron::audience;
 use posthouse_wire::{ClientId, Secret};
-use relay::{BOOTSTRAP_CLIENT, HttpSecrets, LOGIN_SCOPE, Login};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use posthouse_wire::{Secret, token};
 use serde_json::{Value, json};
-use vault::Standing;
+use vault::CredentialCheck;
 
 use crate::house::House;
 
@@ -12,7 +12,7 @@ async fn is_good(house: &House, credential: &Value) -> bool {
     let gateway = credential["gateway_id"].as_str().unwrap().into();
     let secret = Secret::new(credential["secret"].as_str().unwrap());
     let token = token::mint(&gateway, &secret, 60, 1_765_000_000);
-    matches!(house.relay.keyring().judge(&token).await.unwrap(), Standing::Good(_))
+    matches!(house.keyring.judge(&token).await.unwrap(), CredentialCheck::Good(_))
 }
 
 #[tokio::test]
@@ -123,21 +123,21 @@ async fn a_secret_can_be_renewed_and_a_credential_ended() {
 /// Which of what an agent was given still opens something: gateway, client secret, access token of the client, access
 /// token of the login (for cron too), refresh token.
 async fn what_works(house: &House, given: &Value, granted: &str) -> [bool; 5] {
-    let keyring = house.relay.keyring();
+    let keyring = &house.keyring;
     let text = |name: &str| given[name].as_str().unwrap();
-    let refreshed = keyring.refresh(text("refresh_token"), relay::BOOTSTRAP_CLIENT, None).await.unwrap();
+    let refreshed = keyring.refresh(text("refresh_token"), identity::BOOTSTRAP_CLIENT, None).await.unwrap();
     [
         is_good(house, given).await,
         keyring.client(text("client_id"), text("client_secret")).await.unwrap().is_some(),
-        keyring.bearer(granted).await.unwrap().is_some(),
-        keyring.bearer(text("access_token")).await.unwrap().is_some(),
+        house.owner_of(granted).await.is_some(),
+        house.owner_of(text("access_token")).await.is_some(),
         matches!(refreshed, vault::Refreshed::Granted(_)),
     ]
 }
 
 async fn granted(house: &House, given: &Value) -> String {
     let client = given["client_id"].as_str().unwrap().into();
-    let grant = house.relay.keyring().grant_access(&client).await.unwrap().unwrap();
+    let grant = house.identity.accounts.grant_access(&client).await.unwrap().unwrap();
     grant.access_token.expose().to_owned()
 }
 
@@ -150,8 +150,9 @@ async fn revoking_an_agent_ends_bearer_basic_cron_login_and_refresh_and_rotating
     assert_eq!(what_works(&house, &heron, &token).await, [true; 5]);
     let before = house.writes();
     house
-        .relay
-        .revoke(&heron["instance_id"].as_str().unwrap().into(), relay::WhichCredentials::Login)
+        .identity
+        .accounts
+        .revoke(&heron["instance_id"].as_str().unwrap().into(), identity::WhichCredentials::Login)
         .await
         .unwrap();
     assert_eq!(house.writes() - before, 1);

@@ -2,7 +2,7 @@
 //! it or nothing.
 
 use http::Method;
-use relay::Enrolment;
+use identity::Enrolment;
 use serde_json::{Value, json};
 
 use crate::house::House;
@@ -66,12 +66,12 @@ async fn making_an_agent_is_one_commit() {
     let wanted = Enrolment {
         tenant: "acme".to_owned(),
         name: "heron".to_owned(),
-        bots: vec![ledger::Identity { platform: "pigeon".into(), bot: "7001".into() }],
+        bots: vec![ledger::BotRef { platform: "pigeon".into(), bot: "7001".into() }],
         built_in: vec!["web".into()],
         with_http_credentials: true,
         ..Enrolment::default()
     };
-    house.relay.enrol(wanted).await.unwrap().unwrap();
+    house.identity.accounts.enrol(wanted).await.unwrap().unwrap();
     assert_eq!(house.writes() - before, 1);
 }
 
@@ -90,7 +90,7 @@ async fn a_fault_at_any_statement_of_removing_an_agent_leaves_all_of_it() {
         assert_eq!(shown["gateways"], json!([made["gateway_id"]]), "after a fault in {table}");
     }
     let before = house.writes();
-    house.relay.remove_agent(&made["instance_id"].as_str().unwrap().into()).await.unwrap();
+    house.identity.accounts.remove_agent(&made["instance_id"].as_str().unwrap().into()).await.unwrap();
     assert_eq!(house.writes() - before, 1);
     assert_eq!(what_there_is(&house).await, [0, 0, 0, whole[3] - 1]);
 }
@@ -121,7 +121,7 @@ async fn a_fault_at_any_statement_of_revoking_an_agent_leaves_all_its_credential
         assert_eq!(gateway.unwrap().secrets.len(), 1, "after a fault in {write:?}");
     }
     let before = house.writes();
-    let ended = house.relay.revoke(&instance, relay::WhichCredentials::All).await.unwrap();
+    let ended = house.identity.accounts.revoke(&instance, identity::WhichCredentials::All).await.unwrap();
     assert_eq!(house.writes() - before, 1);
     assert_eq!(ended.gateways, [made["gateway_id"].as_str().unwrap()]);
     assert!(ended.client.is_some() && ended.login.is_some());

@@ -14,14 +14,15 @@ fn text(value: &Value) -> &str {
 /// Whom this client's secret stands for now.
 async fn instance_of(house: &House, credential: &Value) -> Option<Option<String>> {
     let (id, secret) = (text(&credential["client_id"]), text(&credential["client_secret"]));
-    let client = house.relay.keyring().client(id, secret).await.unwrap()?;
+    let client = house.keyring.client(id, secret).await.unwrap()?;
     Some(client.instance.map(|instance| instance.to_string()))
 }
 
 /// The instance that a login's access token leads to, inside its own tenant.
 async fn instance_of_login(house: &House, access_token: &Value) -> Option<String> {
-    let bearer = house.relay.keyring().bearer(text(access_token)).await.unwrap()?;
-    let instance = house.relay.roster().instance_of_login(&bearer.tenant, &bearer.login?).await.unwrap()?;
+    let bearer = house.owner_of(text(access_token)).await?;
+    let instance =
+        house.identity.roster.records().instance_of_login(&bearer.tenant, &bearer.login?).await.unwrap()?;
     Some(instance.id.to_string())
 }
 

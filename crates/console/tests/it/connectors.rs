@@ -207,7 +207,7 @@ async fn why_a_connector_is_not_healthy_is_told_by_its_name_and_whom_it_leads_to
 #[tokio::test]
 async fn a_connector_that_may_not_be_opened_is_listed_as_unhealthy_with_its_reason() {
     let (house, _) = House::settled().await;
-    let tenant = house.relay.roster().tenant("acme").await.unwrap().unwrap().id;
+    let tenant = house.identity.roster.records().tenant("acme").await.unwrap().unwrap().id;
     // Created while the server still allowed tmux.
     let record = ledger::ConnectorRecord {
         id: posthouse_wire::ConnectorId::new("con_panes"),

@@ -143,7 +143,7 @@ async fn wrong_admin_tokens_are_slowed_and_then_turned_away_while_the_right_one_
         let request = Request::builder()
             .uri("/admin/tenants")
             .header("authorization", format!("Bearer {token}"))
-            .extension(relay::Caller([203, 0, 113, 9].into()));
+            .extension(http_kit::ClientAddress([203, 0, 113, 9].into()));
         let (doors, request) = (house.doors.clone(), request.body(Body::empty()).unwrap());
         async move { tower::ServiceExt::oneshot(doors, request).await.unwrap().status().as_u16() }
     };

@@ -7,21 +7,22 @@ use axum::body::Body;
 use bus::Bus;
 use bytes::Bytes;
 use clock::Clock;
-use console::{AdminDoor, AdminToken, Guests, Parts};
+use console::{AdminDoor, Guests, Parts};
 use edge::Edge;
 use edge::web::Web;
 use errand::Errand;
 use http::{Method, Request, StatusCode};
+use identity::{AdminToken, Identity};
 use ledger::{Append, InboxLimits, Ledger, Location};
-use post::requests::{NotifyRequest, NotifyResult};
+use post::requests::{NotifyCommand, NotifyOutcome};
 use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::Kind;
+use posthouse_wire::delivery::PayloadKind;
 use posthouse_wire::{EntryId, Event, InstanceId, Secret, TenantId};
 use relay::Relay;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use vault::{Algorithm, Keys, Vault};
+use vault::{Algorithm, Keyring, MasterKeys, Vault};
 
 use crate::pigeon::{self, Pigeon};
 
@@ -29,6 +30,8 @@ pub const ADMIN: &str = "canary-admin";
 
 pub struct House {
     pub ledger: Ledger,
+    pub identity: Identity,
+    pub keyring: Keyring,
     pub relay: Relay,
     pub post: Post,
     pub doors: Router,
@@ -47,19 +50,23 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, timepiece.clone()).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), timepiece.clone())
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), timepiece.clone())
             .await
             .unwrap();
         let errand = Errand::new(errand::Config::default());
+        let keyring = vault.keyring();
+        let bus = Bus::local();
+        let over =
+            identity::Parts::over(&ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone());
+        let admin = AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN)));
+        let identity = Identity::new(identity::Parts { admin, ..over });
         let relay = Relay::new(relay::Parts {
             config: relay::Config::default(),
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand.clone(),
             timepiece: timepiece.clone(),
         });
@@ -69,6 +76,7 @@ impl House {
             arms: ledger.arms(),
             signer: signer.clone(),
             relay: relay.clone(),
+            identity: identity.clone(),
             errand: errand.clone(),
             issuer: "http://127.0.0.1:7678".to_owned(),
             timepiece: timepiece.clone(),
@@ -81,6 +89,7 @@ impl House {
             connectors: ledger.connectors(),
             usage: ledger.usage(),
             relay: relay.clone(),
+            identity: identity.clone(),
             clock: clock.clone(),
             webhook_signer: vault.webhook_signer(&signer),
             errand: errand.clone(),
@@ -88,8 +97,7 @@ impl House {
             timepiece: timepiece.clone(),
         });
         let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            access: ledger.access(),
+            identity: identity.clone(),
             vault,
             relay: relay.clone(),
             timepiece: timepiece.clone(),
@@ -99,16 +107,16 @@ impl House {
         let backups = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&backups);
         let doors = console::routes(Parts {
+            identity: identity.clone(),
+            inbox: ledger.inbox(),
+            traces: ledger.traces(),
             audit: ledger.audit(),
             usage: ledger.usage(),
             relay: relay.clone(),
             clock,
             post: post.clone(),
             edge,
-            admin: AdminDoor::new(
-                AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
-                relay.clone(),
-            ),
+            admin: AdminDoor::new(identity.authenticator.clone()),
             public_url: "http://127.0.0.1:7678".to_owned(),
             built_in: vec!["web".into()],
             guests: Some(Guests {
@@ -116,13 +124,12 @@ impl House {
                 invitations: ledger.invitations(),
             }),
             timepiece: timepiece.clone(),
-            wake_url: Arc::new(move |url| errand.check(url).map(drop).map_err(|refusal| refusal.to_string())),
             backup: Arc::new(move |path| {
                 written.lock().unwrap().push(path);
                 Box::pin(async { Ok(()) })
             }),
         });
-        Self { ledger, relay, post, doors, timepiece, backups }
+        Self { ledger, identity, keyring, relay, post, doors, timepiece, backups }
     }
 
     /// A house with tenant `acme`, bot `pigeon:7001` and agent `heron` that it belongs to.
@@ -203,14 +210,14 @@ impl House {
     }
 
     /// A program of a tenant tells an agent something.
-    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> NotifyResult {
+    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> NotifyOutcome {
         let tenant = self.gets(&format!("/admin/tenants/{tenant}")).await;
         let tenant = TenantId::from(tenant["tenant_id"].as_str().unwrap());
         let by = Caller { client: format!("tenant:{tenant}").into(), tenant, agent: None, attested: None };
-        let wish = NotifyRequest {
+        let wish = NotifyCommand {
             agent: agent.to_owned(),
             message: message.to_owned(),
-            kind: Kind::Augment,
+            kind: PayloadKind::Augment,
             event_type: None,
             correlation_id: None,
             connectors: None,
@@ -220,5 +227,12 @@ impl House {
             wait: None,
         };
         self.post.messages().notify(&by, wish).await.unwrap()
+    }
+}
+
+impl House {
+    /// The stored owner of an access token.
+    pub async fn owner_of(&self, token: &str) -> Option<ledger::AccessRecord> {
+        self.keyring.access_record(Keyring::token_hash(token)).await.unwrap()
     }
 }

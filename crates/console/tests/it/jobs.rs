@@ -1,6 +1,6 @@
 //! Jobs of agents, as the operator sees them.
 
-use ledger::Attempt;
+use ledger::FireAttempt;
 use posthouse_wire::InstanceId;
 use posthouse_wire::cron::FireAt;
 
@@ -10,11 +10,11 @@ use crate::house::House;
 async fn the_operator_sees_why_a_fire_failed() {
     let (house, heron) = House::settled().await;
     let instance = InstanceId::from(heron["instance_id"].as_str().unwrap());
-    let private = errand::Fault::from(errand::Refusal::Address([10, 0, 0, 7].into())).to_string();
+    let private = errand::Fault::from(errand::UrlRefusal::Address([10, 0, 0, 7].into())).to_string();
     let unresolved = errand::Fault::Unresolved.to_string();
     let fire_at = FireAt::from_micros(0);
     for (job, error) in [("inside", &private), ("nowhere", &unresolved)] {
-        let attempt = Attempt { error: Some(error.clone()), ..Attempt::default() };
+        let attempt = FireAttempt { error: Some(error.clone()), ..FireAttempt::default() };
         let now = house.timepiece.now();
         house.ledger.arms().note_fire(&instance, &job.into(), &fire_at, attempt, now).await.unwrap();
     }

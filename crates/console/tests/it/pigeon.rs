@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use edge::platform::{
-    InteractionAck, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble, Verified,
+    BotTrouble, EventDelivery, InteractionAck, Need, Platform, PlatformBot, Raw, Reading, VerifiedBody,
+    WebhookRefusal,
 };
-use edge::{Bot, Intake};
+use edge::{Intake, OpenedBot};
 use posthouse_wire::{Descriptor, Outcome};
 use relay::{Carried, Order, StopRule};
 use serde_json::Map;
@@ -22,7 +23,7 @@ impl Platform for Pigeon {
         "pigeon"
     }
 
-    fn descriptor(&self, _bot: &Bot) -> Descriptor {
+    fn descriptor(&self, _bot: &OpenedBot) -> Descriptor {
         Descriptor::new("pigeon", "Pigeon")
     }
 
@@ -37,34 +38,34 @@ impl Platform for Pigeon {
         ]
     }
 
-    async fn meet(&self, draft: &Bot) -> Result<PlatformBot, Trouble> {
+    async fn meet(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         match draft.credentials.get("token") {
             Some(token) if token.matches(TOKEN) => {
                 let mut settings = Map::new();
                 settings.insert("username".to_owned(), "homer".into());
                 Ok(PlatformBot { id: "7001".to_owned(), settings })
             }
-            _ => Err(Trouble("the loft does not know this token".to_owned())),
+            _ => Err(BotTrouble("the loft does not know this token".to_owned())),
         }
     }
 
-    fn verify(&self, _bot: &Bot, _raw: Raw) -> Result<Verified, Refusal> {
-        Err(Refusal::unproven("pigeons carry no signature"))
+    fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
+        Err(WebhookRefusal::unproven("pigeons carry no signature"))
     }
 
-    fn normalize(&self, _bot: &Bot, _verified: Verified) -> Result<Reading, Refusal> {
+    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
         Ok(Reading::default())
     }
 
-    async fn acknowledge_interaction(&self, _bot: &Bot, _courtesy: InteractionAck) {}
+    async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {}
 
-    async fn carry(&self, _bot: &Bot, _order: Order) -> Carried {
+    async fn carry(&self, _bot: &OpenedBot, _order: Order) -> Carried {
         Outcome::failed("pigeons only rest in these tests").into()
     }
 
-    async fn register(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
-        Ok(Settled::Called)
+    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
+        Ok(EventDelivery::Pushed)
     }
 
-    async fn fetch(&self, _bot: Arc<Bot>, _intake: Intake, _stop: CancellationToken) {}
+    async fn fetch(&self, _bot: Arc<OpenedBot>, _intake: Intake, _stop: CancellationToken) {}
 }

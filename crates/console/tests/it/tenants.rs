@@ -36,13 +36,13 @@ async fn the_operator_is_given_an_access_token_that_is_good_for_a_quarter_of_an_
     assert_eq!((&given["token_type"], &given["expires_in"]), (&json!("Bearer"), &json!(900)));
     assert_eq!((&given["tenant"], &given["tenant_id"]), (&json!("acme"), &tenant));
     let token = given["access_token"].as_str().unwrap();
-    let bearer = house.relay.keyring().bearer(token).await.unwrap().unwrap();
+    let bearer = house.owner_of(token).await.unwrap();
     assert_eq!(bearer.tenant.as_str(), tenant.as_str().unwrap());
     assert_eq!(bearer.client.as_str(), format!("operator:{}", tenant.as_str().unwrap()));
     let other = house.makes("/admin/tenants/acme/token", json!({})).await;
     assert_ne!(other["access_token"], given["access_token"]);
     house.timepiece.wind(std::time::Duration::from_secs(901));
-    assert!(house.relay.keyring().bearer(token).await.unwrap().is_none());
+    assert!(house.owner_of(token).await.is_none());
     let unknown = house.refuses(Method::POST, "/admin/tenants/nobody/token", None).await;
     assert_eq!(unknown, (404, "no_such_tenant".to_owned()));
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The text in the form that is cut, with the positions of its fences in order.
-pub(super) struct Page<'a> {
+pub(super) struct FencedText<'a> {
     pub text: Cow<'a, str>,
     fences: Vec<Fence>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Fence {
     pub bare: bool,
 }
 
-impl Page<'_> {
+impl FencedText<'_> {
     fn near(&self, at: usize) -> Option<&Fence> {
         let later = self.fences.partition_point(|fence| fence.open <= at);
         self.fences[..later].last()
@@ -80,9 +80,9 @@ fn is_remark(info: &str) -> bool {
 }
 
 /// Writes the page. Fences are balanced; fence lines that cannot fit the limit are removed.
-pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) -> usize) -> Page<'a> {
+pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) -> usize) -> FencedText<'a> {
     if !text.contains("```") {
-        return Page { text: Cow::Borrowed(text), fences: Vec::new() };
+        return FencedText { text: Cow::Borrowed(text), fences: Vec::new() };
     }
     // A chunk must hold the fence lines and at least one cluster. Only long clusters need to be measured.
     let widest = text.graphemes(true).filter(|cluster| cluster.len() > 4).map(measure).max().unwrap_or(0);
@@ -93,25 +93,25 @@ pub(super) fn lay_out<'a>(text: &'a str, limit: usize, measure: &dyn Fn(&str) ->
         cost + widest <= limit && cost * 2 <= limit
     };
     let mut page =
-        Layout { text: String::with_capacity(text.len() + 64), fences: Vec::new(), state: State::Text };
+        Layout { text: String::with_capacity(text.len() + 64), fences: Vec::new(), state: FenceState::Text };
     for line in text.split('\n') {
-        match (fence_line(line), std::mem::replace(&mut page.state, State::Text)) {
-            (Some(fence), State::Text) => page.open(line, &fence, &roomy),
-            (Some(fence), State::Inside) => page.close(&fence, &roomy),
-            (Some(fence), State::Unfenced) => page.remark(fence.info),
+        match (fence_line(line), std::mem::replace(&mut page.state, FenceState::Text)) {
+            (Some(fence), FenceState::Text) => page.open(line, &fence, &roomy),
+            (Some(fence), FenceState::Inside) => page.close(&fence, &roomy),
+            (Some(fence), FenceState::Unfenced) => page.remark(fence.info),
             (None, state) => {
                 page.line(line);
                 page.state = state;
             }
         }
     }
-    if matches!(page.state, State::Inside) {
+    if matches!(page.state, FenceState::Inside) {
         page.close(&FenceLine { indent: "", ticks: "```", info: "" }, &roomy);
     }
-    Page { text: Cow::Owned(page.text), fences: page.fences }
+    FencedText { text: Cow::Owned(page.text), fences: page.fences }
 }
 
-enum State {
+enum FenceState {
     Text,
     Inside,
     /// Inside a fence whose lines were removed because they do not fit the limit.
@@ -121,7 +121,7 @@ enum State {
 struct Layout {
     text: String,
     fences: Vec<Fence>,
-    state: State,
+    state: FenceState,
 }
 
 impl Layout {
@@ -163,7 +163,7 @@ impl Layout {
             (short.clone(), short, plain)
         } else {
             self.remark(fence.info);
-            self.state = State::Unfenced;
+            self.state = FenceState::Unfenced;
             return;
         };
         let open = self.start_line();
@@ -178,7 +178,7 @@ impl Layout {
             closer,
             bare: true,
         });
-        self.state = State::Inside;
+        self.state = FenceState::Inside;
     }
 
     fn close(&mut self, line: &FenceLine<'_>, roomy: &dyn Fn(&str, &str) -> bool) {

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 
 use super::{TOKEN, Telegram};
 
@@ -28,12 +28,12 @@ pub(super) enum Failure {
     /// The request was sent and no response came. Telegram may have carried it out.
     Lost,
     /// Telegram refused the call.
-    Refused(Refused),
+    Refused(ApiError),
 }
 
 /// A refusal, as Telegram reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct ApiError {
     pub code: u16,
     pub description: String,
     pub retry_after: Option<u64>,
@@ -42,7 +42,7 @@ pub(super) struct Refused {
 }
 
 #[derive(Deserialize)]
-struct Envelope<R> {
+struct ApiEnvelope<R> {
     ok: bool,
     // A named default makes the field optional without a bound `R: Default`.
     #[serde(default = "nothing")]
@@ -64,14 +64,14 @@ struct Parameters {
 
 impl Telegram {
     /// The base URL for this bot's calls.
-    pub(super) fn base_of<'a>(&'a self, bot: &'a Bot) -> &'a str {
+    pub(super) fn base_of<'a>(&'a self, bot: &'a OpenedBot) -> &'a str {
         bot.setting("api_base_url").unwrap_or(&self.api_base).trim_end_matches('/')
     }
 
     /// Calls `method` once and waits at most `limit` for the response.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
-        bot: &Bot,
+        bot: &OpenedBot,
         method: &'static str,
         params: &impl Serialize,
         limit: Duration,
@@ -145,9 +145,9 @@ fn failure(error: reqwest::Error) -> Failure {
 }
 
 fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
-    let envelope: Option<Envelope<R>> = serde_json::from_slice(body).ok();
+    let envelope: Option<ApiEnvelope<R>> = serde_json::from_slice(body).ok();
     let envelope = match envelope {
-        Some(Envelope { ok: true, result: Some(result), .. }) => return Ok(result),
+        Some(ApiEnvelope { ok: true, result: Some(result), .. }) => return Ok(result),
         Some(envelope) if !envelope.ok => Some(envelope),
         // The status says it was carried out, but the result is unknown.
         _ if status < 300 => return Err(Failure::Lost),
@@ -160,7 +160,7 @@ fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
     let parameters = parameters.unwrap_or_default();
     let mut description = description.unwrap_or_default();
     description.truncate(description.floor_char_boundary(LONGEST_DESCRIPTION));
-    Err(Failure::Refused(Refused {
+    Err(Failure::Refused(ApiError {
         code: code.unwrap_or(status),
         description,
         retry_after: parameters.retry_after,
@@ -168,7 +168,7 @@ fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
     }))
 }
 
-impl Refused {
+impl ApiError {
     /// The token is not valid: revoked (401), or not in the form of a token (404).
     pub fn is_dead(&self) -> bool {
         self.code == 401 || self.code == 404

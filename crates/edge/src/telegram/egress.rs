@@ -8,10 +8,10 @@ use posthouse_wire::{Action, ChatId, ChatInfo, MessageId, Outcome, ThreadId};
 use relay::{Carried, Order};
 use serde::{Deserialize, Serialize};
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::split::{Unit, split};
 
-use super::api::{Failure, Refused};
+use super::api::{ApiError, Failure};
 use super::markdown::to_markdown_v2;
 use super::{GENERAL_TOPIC, MESSAGE_LENGTH, Telegram};
 use call_with_deadline::{Again, CallsWithDeadline};
@@ -65,7 +65,7 @@ struct GetChat {
 }
 
 #[derive(Deserialize)]
-struct Sent {
+struct SentMessage {
     message_id: i64,
 }
 
@@ -77,7 +77,7 @@ struct Edited {
 }
 
 /// Result of a method whose content is not needed.
-type Done = serde::de::IgnoredAny;
+type IgnoredResult = serde::de::IgnoredAny;
 
 #[derive(Deserialize)]
 struct ChatFound {
@@ -89,7 +89,7 @@ struct ChatFound {
 }
 
 /// Carries out one order.
-pub(super) async fn carry(telegram: &Telegram, bot: &Bot, order: Order) -> Carried {
+pub(super) async fn carry(telegram: &Telegram, bot: &OpenedBot, order: Order) -> Carried {
     let mut calls = CallsWithDeadline::new(telegram, bot, order.deadline);
     let outcome = match order.action {
         Action::Send { chat_id, content, reply_to, metadata } => {
@@ -130,7 +130,7 @@ fn place(id: &ChatId, metadata: &Metadata) -> Result<Destination, Outcome> {
 }
 
 /// The result for the messages of one action.
-struct Said {
+struct SendResult {
     /// The messages that were written, in order, even if a later one failed.
     messages: Vec<i64>,
     end: Result<(), Failure>,
@@ -155,14 +155,14 @@ impl CallsWithDeadline<'_> {
             return Outcome::failed("message text is empty");
         }
         let reply = reply_to.and_then(|id| id.as_str().parse().ok());
-        let said = self.say(place, &chunks, &[], reply).await;
-        match (said.end, said.messages.last()) {
+        let sent = self.say(place, &chunks, &[], reply).await;
+        match (sent.end, sent.messages.last()) {
             (Ok(()), Some(last)) => {
-                self.telegram.remember(self.bot, place.chat, *last, &said.messages);
+                self.telegram.remember(self.bot, place.chat, *last, &sent.messages);
                 Outcome::sent(last.to_string().into())
             }
             (Ok(()), None) => Outcome::failed("message text is empty"),
-            (Err(failure), _) => failed(&failure, said.messages.len(), chunks.len()),
+            (Err(failure), _) => failed(&failure, sent.messages.len(), chunks.len()),
         }
     }
 
@@ -186,47 +186,47 @@ impl CallsWithDeadline<'_> {
         if chunks.is_empty() {
             return Outcome::failed("message text is empty");
         }
-        let standing = self.telegram.recall(self.bot, place.chat, message);
-        let said = self.say(place, &chunks, &standing, None).await;
+        let existing = self.telegram.recall(self.bot, place.chat, message);
+        let sent = self.say(place, &chunks, &existing, None).await;
         // New messages exist even if the rest failed, so the next edit must know them.
-        let mut family = said.messages.clone();
-        family.extend(standing.iter().skip(said.messages.len()));
-        if said.end.is_ok() {
-            for surplus in family.drain(said.messages.len()..) {
+        let mut family = sent.messages.clone();
+        family.extend(existing.iter().skip(sent.messages.len()));
+        if sent.end.is_ok() {
+            for surplus in family.drain(sent.messages.len()..) {
                 let params = DeleteMessage { chat_id: place.chat, message_id: surplus };
                 // It may be too old to be deleted, or already deleted. Nothing can be done about either.
-                let _ = self.ask::<Done>("deleteMessage", &params, Again::Harmless).await;
+                let _ = self.ask::<IgnoredResult>("deleteMessage", &params, Again::Harmless).await;
             }
         }
         self.telegram.remember(self.bot, place.chat, message, &family);
-        match said.end {
+        match sent.end {
             Ok(()) => Outcome::sent(message_id.clone()),
             // As long as no new message was sent, the whole edit can be repeated.
-            Err(failure) if said.messages.len() <= standing.len() => Outcome::failed(failure.error()),
-            Err(failure) => failed(&failure, said.messages.len(), chunks.len()),
+            Err(failure) if sent.messages.len() <= existing.len() => Outcome::failed(failure.error()),
+            Err(failure) => failed(&failure, sent.messages.len(), chunks.len()),
         }
     }
 
-    /// Writes each chunk into the next of the `standing` messages, or into a new message after the last of them.
+    /// Writes each chunk into the next of the `existing` messages, or into a new message after the last of them.
     async fn say(
         &mut self,
         mut place: Destination,
         chunks: &[String],
-        standing: &[i64],
+        existing: &[i64],
         reply: Option<i64>,
-    ) -> Said {
+    ) -> SendResult {
         let mut reply =
             reply.map(|message_id| ReplyParameters { message_id, allow_sending_without_reply: true });
-        let mut said = Said { messages: Vec::with_capacity(chunks.len()), end: Ok(()) };
-        let mut standing = standing.iter().copied();
+        let mut sent = SendResult { messages: Vec::with_capacity(chunks.len()), end: Ok(()) };
+        let mut existing = existing.iter().copied();
         for chunk in chunks {
-            said.end =
-                self.put_chunk(&mut place, chunk, standing.next(), reply.take(), &mut said.messages).await;
-            if said.end.is_err() {
+            sent.end =
+                self.put_chunk(&mut place, chunk, existing.next(), reply.take(), &mut sent.messages).await;
+            if sent.end.is_err() {
                 break;
             }
         }
-        said
+        sent
     }
 
     /// Writes one chunk as markup, or as plain text if Telegram cannot parse the markup.
@@ -263,7 +263,7 @@ impl CallsWithDeadline<'_> {
     ) -> Result<i64, Failure> {
         match self.put_once(place, text, parse_mode, slot, reply_parameters).await {
             // The group became a supergroup. Telegram's refusal names its new id.
-            Err(Failure::Refused(Refused { migrate_to: Some(to), .. })) if place.chat != to => {
+            Err(Failure::Refused(ApiError { migrate_to: Some(to), .. })) if place.chat != to => {
                 place.chat = to;
                 self.put_once(place, text, parse_mode, slot, reply_parameters).await
             }
@@ -287,7 +287,7 @@ impl CallsWithDeadline<'_> {
                 message_thread_id: place.topic,
                 reply_parameters,
             };
-            let sent: Sent = self.ask("sendMessage", &params, Again::IfNothingWasDone).await?;
+            let sent: SentMessage = self.ask("sendMessage", &params, Again::IfNothingWasDone).await?;
             return Ok(sent.message_id);
         };
         let params = EditMessageText { chat_id: place.chat, message_id, text, parse_mode };
@@ -310,7 +310,7 @@ impl CallsWithDeadline<'_> {
             (Err(outcome), _) | (_, Err(outcome)) => return outcome,
         };
         let params = SendChatAction { chat_id, action: "typing", message_thread_id };
-        match self.ask::<Done>("sendChatAction", &params, Again::Never).await {
+        match self.ask::<IgnoredResult>("sendChatAction", &params, Again::Never).await {
             Ok(_) => Outcome::done(),
             Err(failure) => Outcome::failed(failure.error()),
         }

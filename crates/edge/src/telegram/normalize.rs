@@ -8,10 +8,10 @@ use posthouse_wire::event::Quoted;
 use posthouse_wire::{DedupKey, Event, MessageId, MessageType, Secret, Source};
 use vault::Captured;
 
-use crate::bots::Bot;
-use crate::platform::{Arrival, InteractionAck, Moved, Reading, Refusal, Verified, once};
+use crate::bots::OpenedBot;
+use crate::platform::{Arrival, InteractionAck, Moved, Reading, VerifiedBody, WebhookRefusal, once};
 
-use super::update::{CallbackQuery, Head, Message, Replied, Update, User, full_name};
+use super::update::{CallbackQuery, RepliedMessage, TelegramMessage, Update, UpdateHead, User, full_name};
 use super::{BUSINESS_CONNECTION, CALLBACK_QUERY, GENERAL_TOPIC, PLATFORM, Us};
 use speech::Speech;
 
@@ -19,15 +19,16 @@ use speech::Speech;
 /// bot do not.
 const ANONYMOUS_ADMIN: i64 = 1_087_968_824;
 
-pub(super) fn normalize(bot: &Bot, verified: &Verified) -> Result<Reading, Refusal> {
+pub(super) fn normalize(bot: &OpenedBot, verified: &VerifiedBody) -> Result<Reading, WebhookRefusal> {
     // The body is checked as UTF-8 once, so that serde need not check every string.
     let text = std::str::from_utf8(&verified.body).ok();
     let Some(update) = text.and_then(|text| serde_json::from_str::<Update<'_>>(text).ok()) else {
         return unreadable(bot, &verified.body);
     };
     let scene = Scene { bot, us: Us::of(bot), verified, update_id: update.update_id };
-    let told = update.message.as_ref().or(update.channel_post.as_ref()).or(update.business_message.as_ref());
-    Ok(match (told, &update.callback_query) {
+    let message =
+        update.message.as_ref().or(update.channel_post.as_ref()).or(update.business_message.as_ref());
+    Ok(match (message, &update.callback_query) {
         (Some(message), _) => scene.message(message),
         (None, Some(press)) => scene.press(press),
         (None, None) => ignored(no_turn(&update)),
@@ -36,11 +37,11 @@ pub(super) fn normalize(bot: &Bot, verified: &Verified) -> Result<Reading, Refus
 
 /// Handles an update that cannot be parsed. It is confirmed and counted: if it were refused, Telegram would repeat it
 /// forever and hold back all later updates. A body without an update id is refused.
-fn unreadable(bot: &Bot, body: &[u8]) -> Result<Reading, Refusal> {
+fn unreadable(bot: &OpenedBot, body: &[u8]) -> Result<Reading, WebhookRefusal> {
     // Only an object: serde would also fill the struct from an array.
     let head = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
-    let head: Option<Head> = head.and_then(|body| serde_json::from_slice(body).ok());
-    let head = head.ok_or(Refusal::malformed("malformed_body"))?;
+    let head: Option<UpdateHead> = head.and_then(|body| serde_json::from_slice(body).ok());
+    let head = head.ok_or(WebhookRefusal::malformed("malformed_body"))?;
     tracing::warn!(bot.id = %bot.id, update.id = head.update_id, "could not parse an update from Telegram; it is skipped");
     Ok(ignored("unreadable"))
 }
@@ -66,14 +67,14 @@ fn ignored(reason: &'static str) -> Reading {
 
 /// The context of an update: everything except the message itself.
 struct Scene<'a> {
-    bot: &'a Bot,
+    bot: &'a OpenedBot,
     us: Us<'a>,
-    verified: &'a Verified,
+    verified: &'a VerifiedBody,
     update_id: i64,
 }
 
 impl Scene<'_> {
-    fn message(&self, message: &Message<'_>) -> Reading {
+    fn message(&self, message: &TelegramMessage<'_>) -> Reading {
         if let Some(moved) = moved(message) {
             return Reading { moved: vec![moved], ..ignored("migration") };
         }
@@ -85,7 +86,7 @@ impl Scene<'_> {
     }
 
     /// Refuses messages of this bot itself and of other bots, with the reason.
-    fn told_by(&self, message: &Message<'_>) -> Result<(), &'static str> {
+    fn told_by(&self, message: &TelegramMessage<'_>) -> Result<(), &'static str> {
         let Some(author) = &message.from else { return Ok(()) };
         if Some(author.id) == self.us.id {
             return Err("self");
@@ -94,7 +95,7 @@ impl Scene<'_> {
         if author.is_bot && !anonymous { Err("bot_author") } else { Ok(()) }
     }
 
-    fn arrival(&self, message: &Message<'_>) -> Result<Arrival, &'static str> {
+    fn arrival(&self, message: &TelegramMessage<'_>) -> Result<Arrival, &'static str> {
         // Both contain data that a person gave to one app. It is not copied, and little is left without it.
         if message.web_app_data.is_some() || message.passport_data.is_some() {
             return Err("private_data");
@@ -105,12 +106,12 @@ impl Scene<'_> {
             (None, Some(caption)) => (Some(&**caption), &message.caption_entities),
             (None, None) => (None, &message.entities),
         };
-        let speech = text.map(|text| Speech::hear(text, entities, &self.us));
+        let speech = text.map(|text| Speech::parse(text, entities, &self.us));
         let speech = match (speech, &attached) {
             (Some(speech), _) => speech,
             (None, Some(_)) => Speech::default(),
             // Service messages such as joins, pins and new titles are not turns.
-            (None, None) => Speech::said(bracketed(message).ok_or("service")?),
+            (None, None) => Speech::plain(bracketed(message).ok_or("service")?),
         };
         if speech.for_another {
             return Err("not_addressed");
@@ -187,7 +188,11 @@ impl Scene<'_> {
         })
     }
 
-    fn source(&self, message: &Message<'_>, author: Option<&User<'_>>) -> Result<Source, &'static str> {
+    fn source(
+        &self,
+        message: &TelegramMessage<'_>,
+        author: Option<&User<'_>>,
+    ) -> Result<Source, &'static str> {
         let chat = &message.chat;
         let chat_type = chat.type_word().ok_or("unknown_chat")?;
         let is_forum = chat_type == "group" && chat.is_forum;
@@ -222,7 +227,7 @@ impl Scene<'_> {
         })
     }
 
-    fn quoted(&self, message: &Message<'_>, replied: Option<&Replied<'_>>) -> Option<Quoted> {
+    fn quoted(&self, message: &TelegramMessage<'_>, replied: Option<&RepliedMessage<'_>>) -> Option<Quoted> {
         // A quote that the person selected takes precedence over the whole message.
         let text = message.quote.as_ref().map(|quote| &quote.text);
         let text = text.or_else(|| replied.and_then(|to| to.text.as_ref().or(to.caption.as_ref())));
@@ -234,7 +239,7 @@ impl Scene<'_> {
         (quoted != Quoted::default()).then_some(quoted)
     }
 
-    fn is_ours(&self, replied: &Replied<'_>) -> bool {
+    fn is_ours(&self, replied: &RepliedMessage<'_>) -> bool {
         replied.from.as_ref().is_some_and(|author| Some(author.id) == self.us.id)
     }
 
@@ -249,12 +254,12 @@ fn id(number: i64) -> MessageId {
 
 /// Whether the reply is only formal: in a topic, every message that is not a reply refers to the message that created
 /// the topic.
-fn is_topic_root(message: &Message<'_>, replied: &Replied<'_>) -> bool {
+fn is_topic_root(message: &TelegramMessage<'_>, replied: &RepliedMessage<'_>) -> bool {
     replied.forum_topic_created.is_some() && message.message_thread_id == Some(replied.message_id)
 }
 
 /// The business connection as a capability. It acts for a person's own account, so the agent must not see it.
-fn business(message: &Message<'_>) -> Vec<Captured> {
+fn business(message: &TelegramMessage<'_>) -> Vec<Captured> {
     let connection = message.business_connection_id.as_ref().map(|id| Captured {
         kind: BUSINESS_CONNECTION.into(),
         value: Secret::new(&**id),
@@ -265,7 +270,7 @@ fn business(message: &Message<'_>) -> Vec<Captured> {
 }
 
 /// A short text for content that is neither text nor a file.
-fn bracketed(message: &Message<'_>) -> Option<String> {
+fn bracketed(message: &TelegramMessage<'_>) -> Option<String> {
     if let Some(venue) = &message.venue {
         let place = &venue.location;
         let (title, address) = (&*venue.title, &*venue.address);
@@ -285,7 +290,7 @@ fn bracketed(message: &Message<'_>) -> Option<String> {
 }
 
 /// A group that became a supergroup. Telegram reports it in both chats; either report is enough.
-fn moved(message: &Message<'_>) -> Option<Moved> {
+fn moved(message: &TelegramMessage<'_>) -> Option<Moved> {
     let here = message.chat.id;
     let (from, to) = match (message.migrate_to_chat_id, message.migrate_from_chat_id) {
         (Some(to), _) => (here, to),

@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::intake::Intake;
-use crate::platform::{Platform, Verified};
+use crate::platform::{Platform, VerifiedBody};
 
-use super::api::{Failure, Refused};
-use super::update::Head;
+use super::api::{ApiError, Failure};
+use super::update::UpdateHead;
 use super::{ALLOWED_UPDATES, Telegram};
 
 /// Time for which Telegram holds a poll while there are no updates.
@@ -39,13 +39,13 @@ struct Broken;
 
 /// Polls until `stop`. The offset is in memory only: Telegram keeps unconfirmed updates, and an update that comes again
 /// after a restart has the same dedup key.
-pub(super) async fn fetch(telegram: &Telegram, bot: Arc<Bot>, intake: Intake, stop: CancellationToken) {
+pub(super) async fn fetch(telegram: &Telegram, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken) {
     let mut offset = None;
     let mut pause = FIRST_PAUSE;
     while !stop.is_cancelled() {
         // A dropped poll loses nothing, so stopping need not wait for its response.
-        let Some(asked) = stop.run_until_cancelled(ask(telegram, &bot, offset)).await else { return };
-        let kept = match asked {
+        let Some(polled) = stop.run_until_cancelled(ask(telegram, &bot, offset)).await else { return };
+        let kept = match polled {
             Ok(updates) => keep(telegram, &bot, &intake, updates, &mut offset, &stop).await,
             Err(broken) => Err(broken),
         };
@@ -58,11 +58,15 @@ pub(super) async fn fetch(telegram: &Telegram, bot: Arc<Bot>, intake: Intake, st
     }
 }
 
-async fn ask(telegram: &Telegram, bot: &Bot, offset: Option<i64>) -> Result<Vec<Box<RawValue>>, Broken> {
+async fn ask(
+    telegram: &Telegram,
+    bot: &OpenedBot,
+    offset: Option<i64>,
+) -> Result<Vec<Box<RawValue>>, Broken> {
     let params = GetUpdates { offset, timeout: HOLD_SECONDS, limit: BATCH, allowed_updates: ALLOWED_UPDATES };
     telegram.call(bot, "getUpdates", &params, PATIENCE).await.map_err(|failure| {
         match failure {
-            Failure::Refused(Refused { code: 409, description, .. }) => {
+            Failure::Refused(ApiError { code: 409, description, .. }) => {
                 tracing::warn!(bot.id = %bot.id, "bot {} cannot poll because another client or a webhook takes its updates: {description}", bot.id);
             }
             // `call` has logged it.
@@ -78,7 +82,7 @@ async fn ask(telegram: &Telegram, bot: &Bot, offset: Option<i64>) -> Result<Vec<
 /// Stores the updates in order. The offset passes an update only after it is stored.
 async fn keep(
     telegram: &Telegram,
-    bot: &Arc<Bot>,
+    bot: &Arc<OpenedBot>,
     intake: &Intake,
     updates: Vec<Box<RawValue>>,
     offset: &mut Option<i64>,
@@ -89,16 +93,16 @@ async fn keep(
         if stop.is_cancelled() {
             return Ok(());
         }
-        let Ok(head) = serde_json::from_str::<Head>(update.get()) else {
+        let Ok(head) = serde_json::from_str::<UpdateHead>(update.get()) else {
             tracing::warn!(bot.id = %bot.id, "Telegram sent an item without update_id in a batch of updates");
             return Err(Broken);
         };
         let received = telegram.timepiece.now();
         let body = Bytes::copy_from_slice(update.get().as_bytes());
-        let verified = Verified { body, rest: String::new(), received };
+        let verified = VerifiedBody { body, rest: String::new(), received };
         match platform.normalize(bot, verified) {
             Ok(reading) => {
-                if let Err(fault) = intake.take(&platform, bot, reading).await {
+                if let Err(fault) = intake.take(&platform, bot, reading, None).await {
                     tracing::error!(bot.id = %bot.id, update.id = head.update_id, "could not store an update: {fault}");
                     return Err(Broken);
                 }

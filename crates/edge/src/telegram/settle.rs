@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::bots::Bot;
-use crate::platform::{PlatformBot, Settled, Trouble};
+use crate::bots::OpenedBot;
+use crate::platform::{BotTrouble, EventDelivery, PlatformBot};
 
-use super::api::{Failure, Refused};
+use super::api::{ApiError, Failure};
 use super::{ALLOWED_UPDATES, TOKEN, Telegram, WEBHOOK_SECRET};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,9 +37,9 @@ struct DeleteWebhook {
     drop_pending_updates: bool,
 }
 
-pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<PlatformBot, Trouble> {
+pub(super) async fn meet(telegram: &Telegram, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
     if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
-        return Err(Trouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
+        return Err(BotTrouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }
     let me: Me =
         telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
@@ -51,14 +51,18 @@ pub(super) async fn meet(telegram: &Telegram, draft: &Bot) -> Result<PlatformBot
     Ok(PlatformBot { id: me.id.to_string(), settings })
 }
 
-pub(super) async fn register(telegram: &Telegram, bot: &Bot, door: Option<&str>) -> Result<Settled, Trouble> {
+pub(super) async fn register(
+    telegram: &Telegram,
+    bot: &OpenedBot,
+    door: Option<&str>,
+) -> Result<EventDelivery, BotTrouble> {
     // Without a URL that Telegram can call, the bot must poll.
     let called = door.filter(|_| bot.setting("mode") != Some("poll"));
-    let settled = match called {
+    let registered = match called {
         Some(url) => {
             let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
             // Without a secret, every webhook call would be refused.
-            let secret = secret.ok_or_else(|| Trouble("the bot has no webhook secret".to_owned()))?;
+            let secret = secret.ok_or_else(|| BotTrouble("the bot has no webhook secret".to_owned()))?;
             let params = SetWebhook {
                 url,
                 secret_token: secret.expose(),
@@ -72,14 +76,14 @@ pub(super) async fn register(telegram: &Telegram, bot: &Bot, door: Option<&str>)
             telegram.call::<bool>(bot, "deleteWebhook", &params, PATIENCE).await
         }
     };
-    let how = if called.is_some() { Settled::Called } else { Settled::Fetches };
-    settled.map(|_| how).map_err(|failure| trouble(&failure))
+    let how = if called.is_some() { EventDelivery::Pushed } else { EventDelivery::Fetched };
+    registered.map(|_| how).map_err(|failure| trouble(&failure))
 }
 
-fn trouble(failure: &Failure) -> Trouble {
-    Trouble(match failure {
+fn trouble(failure: &Failure) -> BotTrouble {
+    BotTrouble(match failure {
         Failure::Refused(refused) if refused.is_dead() => "Telegram does not know this token".to_owned(),
-        Failure::Refused(Refused { description, .. }) if !description.is_empty() => {
+        Failure::Refused(ApiError { description, .. }) if !description.is_empty() => {
             format!("Telegram refuses: {description}")
         }
         Failure::Unreached(cause) => format!("Telegram cannot be reached: {cause}"),

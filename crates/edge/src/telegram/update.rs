@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 /// A string of the update, borrowed from its bytes unless it contains escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct UpdateText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl std::ops::Deref for Text<'_> {
+impl std::ops::Deref for UpdateText<'_> {
     type Target = str;
     fn deref(&self) -> &str {
         &self.0
@@ -19,7 +19,7 @@ impl std::ops::Deref for Text<'_> {
 
 /// The id of an update. It is enough to confirm an update that cannot be parsed otherwise.
 #[derive(Deserialize)]
-pub(super) struct Head {
+pub(super) struct UpdateHead {
     pub update_id: i64,
 }
 
@@ -28,11 +28,11 @@ pub(super) struct Head {
 pub(super) struct Update<'a> {
     pub update_id: i64,
     #[serde(borrow)]
-    pub message: Option<Box<Message<'a>>>,
+    pub message: Option<Box<TelegramMessage<'a>>>,
     #[serde(borrow)]
-    pub channel_post: Option<Box<Message<'a>>>,
+    pub channel_post: Option<Box<TelegramMessage<'a>>>,
     #[serde(borrow)]
-    pub business_message: Option<Box<Message<'a>>>,
+    pub business_message: Option<Box<TelegramMessage<'a>>>,
     #[serde(borrow)]
     pub callback_query: Option<Box<CallbackQuery<'a>>>,
     pub edited_message: Option<IgnoredAny>,
@@ -46,10 +46,10 @@ pub(super) struct Update<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Message<'a> {
+pub(super) struct TelegramMessage<'a> {
     pub message_id: i64,
     #[serde(borrow)]
-    pub chat: Chat<'a>,
+    pub chat: TelegramChat<'a>,
     #[serde(borrow)]
     pub from: Option<User<'a>>,
     pub sender_chat: Option<IgnoredAny>,
@@ -57,39 +57,39 @@ pub(super) struct Message<'a> {
     #[serde(default)]
     pub is_topic_message: bool,
     #[serde(borrow)]
-    pub reply_to_message: Option<Replied<'a>>,
+    pub reply_to_message: Option<RepliedMessage<'a>>,
     #[serde(borrow)]
-    pub quote: Option<Quote<'a>>,
+    pub quote: Option<TelegramQuote<'a>>,
     #[serde(borrow)]
-    pub business_connection_id: Option<Text<'a>>,
+    pub business_connection_id: Option<UpdateText<'a>>,
 
     #[serde(borrow)]
-    pub text: Option<Text<'a>>,
+    pub text: Option<UpdateText<'a>>,
     #[serde(borrow, default)]
-    pub entities: Vec<Entity<'a>>,
+    pub entities: Vec<TelegramEntity<'a>>,
     #[serde(borrow)]
-    pub caption: Option<Text<'a>>,
+    pub caption: Option<UpdateText<'a>>,
     #[serde(borrow, default)]
-    pub caption_entities: Vec<Entity<'a>>,
+    pub caption_entities: Vec<TelegramEntity<'a>>,
 
     #[serde(borrow, default)]
-    pub photo: Vec<File<'a>>,
+    pub photo: Vec<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub document: Option<File<'a>>,
+    pub document: Option<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub voice: Option<File<'a>>,
+    pub voice: Option<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub audio: Option<File<'a>>,
+    pub audio: Option<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub video: Option<File<'a>>,
+    pub video: Option<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub video_note: Option<File<'a>>,
+    pub video_note: Option<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub animation: Option<File<'a>>,
+    pub animation: Option<TelegramFile<'a>>,
     #[serde(borrow)]
-    pub sticker: Option<File<'a>>,
+    pub sticker: Option<TelegramFile<'a>>,
 
-    pub location: Option<Location>,
+    pub location: Option<GeoLocation>,
     #[serde(borrow)]
     pub venue: Option<Venue<'a>>,
     #[serde(borrow)]
@@ -108,26 +108,26 @@ pub(super) struct Message<'a> {
 #[derive(Deserialize)]
 pub(super) struct CallbackQuery<'a> {
     #[serde(borrow)]
-    pub id: Text<'a>,
+    pub id: UpdateText<'a>,
     #[serde(borrow)]
     pub from: User<'a>,
     #[serde(borrow)]
-    pub message: Option<Message<'a>>,
+    pub message: Option<TelegramMessage<'a>>,
     #[serde(borrow)]
-    pub data: Option<Text<'a>>,
+    pub data: Option<UpdateText<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Chat<'a> {
+pub(super) struct TelegramChat<'a> {
     pub id: i64,
     #[serde(borrow, rename = "type")]
-    pub kind: Text<'a>,
+    pub kind: UpdateText<'a>,
     #[serde(borrow)]
-    pub title: Option<Text<'a>>,
+    pub title: Option<UpdateText<'a>>,
     #[serde(borrow)]
-    pub first_name: Option<Text<'a>>,
+    pub first_name: Option<UpdateText<'a>>,
     #[serde(borrow)]
-    pub last_name: Option<Text<'a>>,
+    pub last_name: Option<UpdateText<'a>>,
     #[serde(default)]
     pub is_forum: bool,
 }
@@ -138,35 +138,35 @@ pub(super) struct User<'a> {
     #[serde(default)]
     pub is_bot: bool,
     #[serde(borrow)]
-    pub first_name: Option<Text<'a>>,
+    pub first_name: Option<UpdateText<'a>>,
     #[serde(borrow)]
-    pub last_name: Option<Text<'a>>,
+    pub last_name: Option<UpdateText<'a>>,
 }
 
 /// The message that is replied to; only the fields that are used.
 #[derive(Deserialize)]
-pub(super) struct Replied<'a> {
+pub(super) struct RepliedMessage<'a> {
     pub message_id: i64,
     #[serde(borrow)]
     pub from: Option<User<'a>>,
     #[serde(borrow)]
-    pub text: Option<Text<'a>>,
+    pub text: Option<UpdateText<'a>>,
     #[serde(borrow)]
-    pub caption: Option<Text<'a>>,
+    pub caption: Option<UpdateText<'a>>,
     pub forum_topic_created: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Quote<'a> {
+pub(super) struct TelegramQuote<'a> {
     #[serde(borrow)]
-    pub text: Text<'a>,
+    pub text: UpdateText<'a>,
 }
 
 /// A marked range of a text, in UTF-16 units.
 #[derive(Deserialize)]
-pub(super) struct Entity<'a> {
+pub(super) struct TelegramEntity<'a> {
     #[serde(borrow, rename = "type")]
-    pub kind: Text<'a>,
+    pub kind: UpdateText<'a>,
     pub offset: i64,
     pub length: i64,
     #[serde(borrow)]
@@ -175,20 +175,20 @@ pub(super) struct Entity<'a> {
 
 /// An attachment of any kind. Their objects differ only in which of these fields they have.
 #[derive(Deserialize)]
-pub(super) struct File<'a> {
+pub(super) struct TelegramFile<'a> {
     #[serde(borrow)]
-    pub file_id: Text<'a>,
+    pub file_id: UpdateText<'a>,
     pub file_size: Option<u64>,
     #[serde(borrow)]
-    pub file_name: Option<Text<'a>>,
+    pub file_name: Option<UpdateText<'a>>,
     #[serde(borrow)]
-    pub mime_type: Option<Text<'a>>,
+    pub mime_type: Option<UpdateText<'a>>,
     #[serde(default)]
     pub width: i64,
     #[serde(default)]
     pub height: i64,
     #[serde(borrow)]
-    pub emoji: Option<Text<'a>>,
+    pub emoji: Option<UpdateText<'a>>,
     #[serde(default)]
     pub is_animated: bool,
     #[serde(default)]
@@ -196,45 +196,45 @@ pub(super) struct File<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Location {
+pub(super) struct GeoLocation {
     pub latitude: f64,
     pub longitude: f64,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Venue<'a> {
-    pub location: Location,
+    pub location: GeoLocation,
     #[serde(borrow)]
-    pub title: Text<'a>,
+    pub title: UpdateText<'a>,
     #[serde(borrow)]
-    pub address: Text<'a>,
+    pub address: UpdateText<'a>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Contact<'a> {
     #[serde(borrow)]
-    pub phone_number: Text<'a>,
+    pub phone_number: UpdateText<'a>,
     #[serde(borrow)]
-    pub first_name: Text<'a>,
+    pub first_name: UpdateText<'a>,
     #[serde(borrow)]
-    pub last_name: Option<Text<'a>>,
+    pub last_name: Option<UpdateText<'a>>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Poll<'a> {
     #[serde(borrow)]
-    pub question: Text<'a>,
+    pub question: UpdateText<'a>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Dice<'a> {
     #[serde(borrow)]
-    pub emoji: Text<'a>,
+    pub emoji: UpdateText<'a>,
     pub value: i64,
 }
 
 /// `first [last]`; `None` if both are blank, as for deleted accounts.
-pub(super) fn full_name(first: Option<&Text<'_>>, last: Option<&Text<'_>>) -> Option<String> {
+pub(super) fn full_name(first: Option<&UpdateText<'_>>, last: Option<&UpdateText<'_>>) -> Option<String> {
     let (first, last) = (first.map_or("", |name| name), last.map_or("", |name| name));
     let name = if last.is_empty() { first.to_owned() } else { format!("{first} {last}") };
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
@@ -246,7 +246,7 @@ impl User<'_> {
     }
 }
 
-impl Chat<'_> {
+impl TelegramChat<'_> {
     pub(super) fn name(&self) -> Option<String> {
         let title = self.title.as_deref().filter(|title| !title.is_empty()).map(str::to_owned);
         title.or_else(|| full_name(self.first_name.as_ref(), self.last_name.as_ref()))

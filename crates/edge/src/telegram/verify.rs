@@ -2,36 +2,36 @@
 
 use http::{HeaderName, Method, StatusCode};
 
-use crate::bots::Bot;
-use crate::platform::{Head, HeadProof, Raw, Refusal, Verified};
+use crate::bots::OpenedBot;
+use crate::platform::{HeadProof, Raw, RequestHead, VerifiedBody, WebhookRefusal};
 
 use super::WEBHOOK_SECRET;
 
 const SECRET_HEADER: HeaderName = HeaderName::from_static("x-telegram-bot-api-secret-token");
 
-pub(super) fn verify(bot: &Bot, raw: Raw) -> Result<Verified, Refusal> {
-    verify_head(bot, &Head { method: &raw.method, rest: &raw.rest, headers: &raw.headers })?;
-    Ok(Verified { body: raw.body, rest: raw.rest, received: raw.received })
+pub(super) fn verify(bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
+    verify_head(bot, &RequestHead { method: &raw.method, rest: &raw.rest, headers: &raw.headers })?;
+    Ok(VerifiedBody { body: raw.body, rest: raw.rest, received: raw.received })
 }
 
-pub(super) fn verify_head(bot: &Bot, head: &Head<'_>) -> Result<HeadProof, Refusal> {
+pub(super) fn verify_head(bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
     if head.method != Method::POST {
-        return Err(Refusal::method());
+        return Err(WebhookRefusal::method());
     }
     if !head.rest.is_empty() {
-        return Err(Refusal { reason: "path", status: StatusCode::NOT_FOUND });
+        return Err(WebhookRefusal { reason: "path", status: StatusCode::NOT_FOUND });
     }
     let mut presented = head.headers.get_all(SECRET_HEADER).iter();
-    let Some(first) = presented.next() else { return Err(Refusal::unproven("missing_header")) };
+    let Some(first) = presented.next() else { return Err(WebhookRefusal::unproven("missing_header")) };
     if presented.any(|other| other != first) {
-        return Err(Refusal::unproven("ambiguous_header"));
+        return Err(WebhookRefusal::unproven("ambiguous_header"));
     }
     // Fail closed: for a bot without a secret every call is refused.
     let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
-    let secret = secret.ok_or(Refusal::unproven("no_secret"))?;
+    let secret = secret.ok_or(WebhookRefusal::unproven("no_secret"))?;
     let proven = first.to_str().is_ok_and(|presented| secret.matches(presented.trim_matches([' ', '\t'])));
     if !proven {
-        return Err(Refusal::unproven("bad_signature"));
+        return Err(WebhookRefusal::unproven("bad_signature"));
     }
     Ok(HeadProof::Proven)
 }

@@ -11,12 +11,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{Method, request};
+use identity::{Authentication, Principal};
 use ledger::Invitation;
-use relay::RequestControl;
 
-use super::invitations::fingerprint;
-use super::problem::Problem;
-use super::routes::Chat;
+use super::problem::ChatProblem;
+use super::routes::ChatPage;
 use super::session::cookie;
 use super::{NAME, page};
 
@@ -24,8 +23,14 @@ use super::{NAME, page};
 #[derive(Clone, Debug)]
 pub(super) struct Visitor(pub(super) Arc<Invitation>);
 
+impl Visitor {
+    pub fn principal(&self) -> Principal {
+        Principal::Person(Arc::clone(&self.0))
+    }
+}
+
 /// Middleware of every route of the page: refuses requests of other sites, and sets the headers of every response.
-pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next: Next) -> Response {
+pub(super) async fn same_origin(State(chat): State<ChatPage>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let asked = match called_by(&parts) {
         Some(host) => asked_by_our_page(&parts, &host, origin_of(&chat.public_url).as_deref()),
@@ -35,32 +40,29 @@ pub(super) async fn same_origin(State(chat): State<Chat>, request: Request, next
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(reason) => {
             chat.metrics.refused(NAME, reason);
-            Problem::NOT_FOUND.into_response()
+            ChatProblem::NOT_FOUND.into_response()
         }
     };
     page::with_headers(response)
 }
 
 /// Middleware of every route that needs a session.
-pub(super) async fn admit(State(chat): State<Chat>, mut request: Request, next: Next) -> Response {
-    let invitation = match cookie(request.headers(), &chat.cookie_name()) {
-        Some(session) => chat.web.invitations.session(&fingerprint(session)).await,
-        None => Ok(None),
-    };
-    match invitation {
-        Ok(Some(invitation)) => {
-            let principal = format!("invitation:{}", invitation.id);
-            if RequestControl::proven(request.extensions(), &principal, Some(&invitation.tenant)).is_err() {
-                return Problem::TOO_MANY_STREAMS.into_response();
+pub(super) async fn admit(State(chat): State<ChatPage>, mut request: Request, next: Next) -> Response {
+    let session = cookie(request.headers(), &chat.cookie_name());
+    match chat.identity.authenticator.person(session).await {
+        Ok(Authentication::Known(Principal::Person(invitation))) => {
+            let principal = Principal::Person(Arc::clone(&invitation));
+            if principal.within_limits(request.extensions()).is_err() {
+                return ChatProblem::TOO_MANY_STREAMS.into_response();
             }
-            request.extensions_mut().insert(Visitor(Arc::new(invitation)));
+            request.extensions_mut().insert(Visitor(invitation));
             next.run(request).await
         }
-        Ok(None) => {
+        Ok(_) => {
             chat.metrics.refused(NAME, "not_invited");
-            Problem::NOT_INVITED.into_response()
+            ChatProblem::NOT_INVITED.into_response()
         }
-        Err(fault) => Problem::from(fault).into_response(),
+        Err(fault) => ChatProblem::from(fault).into_response(),
     }
 }
 

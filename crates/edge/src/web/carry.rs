@@ -1,6 +1,6 @@
 //! Actions of agents in a room. Each is stored before it is shown.
 
-use ledger::{Line, Room};
+use ledger::{Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{Action, ActionId, ChatInfo, MessageId, Outcome};
 use relay::{Carried, Order};
@@ -64,14 +64,14 @@ impl Web {
             return Ok(Outcome::failed("message text is empty"));
         }
         let _lock = self.locks.lock(&room.id).await;
-        self.turns.said(&room.id, is_answer, self.timepiece.instant());
+        self.turns.agent_wrote(&room.id, is_answer, self.timepiece.instant());
         for (number, text) in (1..).zip(chunks) {
-            let line = Line {
+            let line = RoomMessage {
                 message: part(&first, number),
                 by_agent: true,
                 text,
                 reply_to: reply_to.clone().filter(|_| number == 1),
-                said: now,
+                sent: now,
                 edited: None,
                 entry: None,
                 delivered: None,
@@ -105,12 +105,12 @@ impl Web {
                 return Ok(Outcome::failed("message to edit not found"));
             }
             // The text no longer fits into one message: the rest goes into further messages.
-            let line = Line {
+            let line = RoomMessage {
                 message: piece,
                 by_agent: true,
                 text,
                 reply_to: None,
-                said: now,
+                sent: now,
                 edited: None,
                 entry: None,
                 delivered: None,
@@ -127,7 +127,7 @@ impl Web {
     }
 
     /// Stores a message and shows it. The caller must hold the room's lock.
-    pub(super) async fn write(&self, room: &Room, line: Line) -> Result<(), ledger::Fault> {
+    pub(super) async fn write(&self, room: &Room, line: RoomMessage) -> Result<(), ledger::Fault> {
         self.rooms.say(&room.id, line.clone()).await?;
         if self.hub.is_watched(&room.id) {
             self.hub.show(&room.id, self.news_of(room.instance.as_str(), line).await);

@@ -27,12 +27,12 @@ pub(super) struct News {
     /// Time of the change; `None` for changes that are not stored.
     pub(super) at: Option<Moment>,
     /// Set for a message.
-    pub(super) line: Option<LineMark>,
+    pub(super) line: Option<MessageMark>,
 }
 
 /// The properties of a message that a stream needs.
 #[derive(Debug)]
-pub(super) struct LineMark {
+pub(super) struct MessageMark {
     pub(super) message: MessageId,
     pub(super) by_agent: bool,
     /// The person typed `/stop`, which begins no turn.
@@ -50,33 +50,33 @@ impl News {
 /// The rooms that at least one page watches.
 #[derive(Default)]
 pub(super) struct Hub {
-    rooms: DashMap<ChatId, Vec<Arc<Queue>>>,
+    rooms: DashMap<ChatId, Vec<Arc<PageQueue>>>,
     queued: Arc<AtomicUsize>,
 }
 
 /// The queue of one page.
-struct Queue {
-    unread: Mutex<Unread>,
+struct PageQueue {
+    unread: Mutex<QueuedNews>,
     changed: Notify,
     queued: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
-struct Unread {
+struct QueuedNews {
     news: VecDeque<Arc<News>>,
     bytes: usize,
     /// Something was dropped, so the page must read the ledger.
     behind: bool,
 }
 
-impl Unread {
+impl QueuedNews {
     fn clear(&mut self, queued: &AtomicUsize) {
         self.news.clear();
         queued.fetch_sub(std::mem::take(&mut self.bytes), Ordering::AcqRel);
     }
 }
 
-impl Queue {
+impl PageQueue {
     fn push(&self, news: &Arc<News>) {
         let mut unread = self.unread.lock();
         if unread.behind {
@@ -102,7 +102,7 @@ impl Queue {
 }
 
 /// The next item for a page.
-pub(super) enum Heard {
+pub(super) enum NextNews {
     News(Arc<News>),
     /// The page fell too far behind and must read the ledger.
     Behind,
@@ -112,22 +112,22 @@ pub(super) enum Heard {
 pub(super) struct Watch {
     hub: Arc<Hub>,
     room: ChatId,
-    queue: Arc<Queue>,
+    queue: Arc<PageQueue>,
 }
 
 impl Watch {
     /// Waits for the next item. Cancel safe.
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> NextNews {
         loop {
             {
                 let mut unread = self.queue.unread.lock();
                 if let Some(news) = unread.news.pop_front() {
                     unread.bytes -= news.bytes();
                     self.queue.queued.fetch_sub(news.bytes(), Ordering::AcqRel);
-                    return Heard::News(news);
+                    return NextNews::News(news);
                 }
                 if std::mem::take(&mut unread.behind) {
-                    return Heard::Behind;
+                    return NextNews::Behind;
                 }
             }
             self.queue.changed.notified().await;
@@ -158,7 +158,7 @@ impl Hub {
     }
 
     pub(super) fn watch(self: &Arc<Self>, room: &ChatId) -> Watch {
-        let queue = Arc::new(Queue {
+        let queue = Arc::new(PageQueue {
             unread: Mutex::default(),
             changed: Notify::new(),
             queued: Arc::clone(&self.queued),
@@ -183,7 +183,7 @@ mod tests {
         let (mut first, second) = (hub.watch(&room), hub.watch(&room));
         drop(second);
         hub.show(&room, news(1));
-        assert!(matches!(first.next().await, Heard::News(_)));
+        assert!(matches!(first.next().await, NextNews::News(_)));
         drop(first);
         assert!(!hub.is_watched(&room));
         hub.show(&room, news(1));
@@ -200,7 +200,7 @@ mod tests {
         }
         assert!(hub.queued.load(Ordering::Acquire) <= 10 * QUEUE_BYTES);
         for page in &mut pages {
-            assert!(matches!(page.next().await, Heard::Behind), "it is told to look up what it missed");
+            assert!(matches!(page.next().await, NextNews::Behind), "it is told to look up what it missed");
         }
         // Many pages, none over its own limit: all together stay below the total limit and continue from the ledger.
         let mut many: Vec<Watch> =
@@ -212,7 +212,7 @@ mod tests {
         }
         assert!(hub.queued.load(Ordering::Acquire) <= ALL_BYTES);
         for page in &mut many {
-            assert!(matches!(page.next().await, Heard::News(_) | Heard::Behind));
+            assert!(matches!(page.next().await, NextNews::News(_) | NextNews::Behind));
         }
         drop((pages, many));
         assert_eq!(hub.queued.load(Ordering::Acquire), 0, "everything is given back");

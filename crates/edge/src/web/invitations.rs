@@ -9,7 +9,7 @@ use posthouse_wire::{InstanceId, InvitationId, Secret, TenantId};
 use std::time::Duration;
 
 use super::Web;
-use super::person::Person;
+use super::person::PersonName;
 use crate::Fault;
 
 /// Lifetime of a link.
@@ -26,7 +26,7 @@ pub struct NewInvitation {
     pub tenant: TenantId,
     /// The agents it is for; `None` means every agent of the tenant.
     pub agents: Option<Vec<InstanceId>>,
-    pub person: Person,
+    pub person: PersonName,
     /// The person may create agents of this tenant on the page.
     pub owner: bool,
 }

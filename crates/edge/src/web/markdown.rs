@@ -57,7 +57,7 @@ impl Renderer {
 /// HTML for this Markdown; `None` if it would be too long.
 fn html(markdown: &str) -> Option<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = Writer::default();
+    let mut page = HtmlWriter::default();
     for event in TextMergeStream::new(Parser::new_ext(markdown, options)) {
         page.write(event);
         if page.out.len() > LONGEST {
@@ -68,7 +68,7 @@ fn html(markdown: &str) -> Option<String> {
 }
 
 #[derive(Default)]
-struct Writer {
+struct HtmlWriter {
     out: String,
     /// The closing tag of each open tag, innermost last.
     open: Vec<&'static str>,
@@ -81,7 +81,7 @@ struct Writer {
     in_head: bool,
 }
 
-impl Writer {
+impl HtmlWriter {
     fn write(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),

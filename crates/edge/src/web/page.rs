@@ -2,11 +2,13 @@
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY};
-use http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
 use http::{HeaderName, HeaderValue, StatusCode, Uri};
 
-use super::problem::Problem;
+use super::problem::ChatProblem;
 
 const HTML: &str = include_str!("page/page.html");
 
@@ -30,7 +32,7 @@ pub(super) async fn show() -> Response {
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match ASSETS.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => ([(CONTENT_TYPE, *kind)], *text).into_response(),
-        None => Problem::NOT_FOUND.into_response(),
+        None => ChatProblem::NOT_FOUND.into_response(),
     }
 }
 

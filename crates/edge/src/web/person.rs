@@ -11,9 +11,9 @@ const LONGEST: usize = 64;
 
 /// The name of a person, as given in the invitation. It is not an identity: several people may share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Person(String);
+pub struct PersonName(String);
 
-impl Person {
+impl PersonName {
     /// Trims the name. `None` if it is blank, too long, or contains control characters.
     pub fn read(name: &str) -> Option<Self> {
         let name = name.trim();
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn a_name_may_be_written_in_any_script_but_not_be_blank() {
-        assert_eq!(Person::read("  Zoë 🦉 ").unwrap().as_str(), "Zoë 🦉");
-        assert_eq!(Person::read("山田").unwrap().as_str(), "山田");
+        assert_eq!(PersonName::read("  Zoë 🦉 ").unwrap().as_str(), "Zoë 🦉");
+        assert_eq!(PersonName::read("山田").unwrap().as_str(), "山田");
         for bad in ["", "   ", "a\nb", "\u{7}", &"x".repeat(65)] {
-            assert_eq!(Person::read(bad), None, "{bad:?}");
+            assert_eq!(PersonName::read(bad), None, "{bad:?}");
         }
     }
 

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Extension, Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
-use ledger::{Audit, Deed, Full, Line, Room};
+use http_kit::{BoundedBody, ClientAddress, UnreadBody};
+use identity::Identity;
+use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
-use relay::{Caller, Relay, STOP};
+use relay::{Relay, STOP};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -23,8 +23,8 @@ use super::auth::{self, Visitor};
 use super::enrol::{Enrol, EnrolRefused};
 use super::invitations::fingerprint;
 use super::person::source;
-use super::problem::Problem;
-use super::{LIMIT, Web, identity, page, session, stream};
+use super::problem::ChatProblem;
+use super::{LIMIT, Web, bot_ref, page, session, stream};
 use crate::bots::Bots;
 use crate::intake::Intake;
 use crate::metrics::Metrics;
@@ -33,19 +33,17 @@ use crate::platform::{Arrival, Platform, Reading};
 /// The longest body: a message of the longest length, with every character written as two JSON escapes.
 const LONGEST_BODY: usize = LIMIT * 12 + 4096;
 
-/// The longest body of a request without a session.
-const LONGEST_EXCHANGE: usize = 4 * 1024;
-
 /// The largest number of agents in the picker.
 const AGENTS: usize = 500;
 
 /// The components that serve the page.
 #[derive(Clone)]
-pub struct Chat {
+pub struct ChatPage {
     pub web: Arc<Web>,
     pub intake: Intake,
     pub bots: Bots,
     pub relay: Relay,
+    pub identity: Identity,
     pub enrol: Arc<dyn Enrol>,
     pub audit: Arc<dyn Audit>,
     pub metrics: Arc<Metrics>,
@@ -55,7 +53,7 @@ pub struct Chat {
     pub closing: CancellationToken,
 }
 
-impl Chat {
+impl ChatPage {
     /// The path of the page; its cookie is limited to it.
     pub(super) fn page_path(&self) -> String {
         let rest = self.public_url.split_once("://").map_or("", |(_, rest)| rest);
@@ -70,7 +68,7 @@ impl Chat {
 }
 
 /// The page at `/chat` and the redirect to it from `/`. The caller mounts them under the server's URL prefix.
-pub fn routes(chat: Chat) -> Router {
+pub fn routes(chat: ChatPage) -> Router {
     let invited = Router::new()
         .route("/chat/api/agents", get(agents).post(connect))
         .route("/chat/api/rooms", post(enter))
@@ -83,24 +81,23 @@ pub fn routes(chat: Chat) -> Router {
         .route("/chat", get(page::show))
         .route("/chat/", get(page::without_slash))
         .route("/chat/{asset}", get(page::asset))
-        .route("/chat/api/session", post(session::exchange).layer(DefaultBodyLimit::max(LONGEST_EXCHANGE)))
+        .route("/chat/api/session", post(session::exchange))
         .merge(invited)
-        .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(middleware::from_fn_with_state(chat.clone(), auth::same_origin))
         .with_state(chat)
 }
 
-type Answer = Result<Json<Value>, Problem>;
-pub(super) type Body = Result<Bytes, BytesRejection>;
+type PageResult = Result<Json<Value>, ChatProblem>;
+pub(super) type Body<const LONGEST: usize = LONGEST_BODY> = Result<BoundedBody<LONGEST>, UnreadBody>;
 
 /// Redirects the root URL to the page.
-async fn front(State(chat): State<Chat>) -> Response {
+async fn front(State(chat): State<ChatPage>) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, chat.page_path())]).into_response()
 }
 
 /// Lists the agents this visitor can talk to, and names the visitor.
-async fn agents(State(chat): State<Chat>, Extension(Visitor(invited)): Extension<Visitor>) -> Answer {
-    let mut here = chat.relay.roster().instances(Some(&invited.tenant)).await?;
+async fn agents(State(chat): State<ChatPage>, Extension(Visitor(invited)): Extension<Visitor>) -> PageResult {
+    let mut here = chat.identity.roster.records().instances(Some(&invited.tenant)).await?;
     here.retain(|agent| invited.covers(&agent.tenant, &agent.id));
     here.truncate(AGENTS);
     let agents: Vec<Value> = here
@@ -122,26 +119,26 @@ struct Named {
 
 /// Creates an agent and returns its credential once. The audit record is stored before the response.
 async fn connect(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(Visitor(invited)): Extension<Visitor>,
-    caller: Option<Extension<Caller>>,
+    address: Option<Extension<ClientAddress>>,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, ChatProblem> {
     if !invited.owner {
-        return Err(Problem::NOT_FOUND);
+        return Err(ChatProblem::NOT_FOUND);
     }
     let Named { name } = read(body)?;
     let name = name.trim().to_owned();
     if !id::is_name(&name) || name.starts_with("inst_") {
         return Err(UNFIT_NAME);
     }
-    let caller = caller.map(|Extension(Caller(address))| address);
+    let caller = address.map(|Extension(ClientAddress(address))| address);
     // A task of its own, so that the audit record is stored even if the browser disconnects.
     let done = tokio::spawn(async move {
         let made = match chat.enrol.enrol(&invited.tenant, &name).await {
             Ok(enrolled_agent) => Ok(enrolled_agent),
             Err(EnrolRefused::Unfit) => Err(UNFIT_NAME),
-            Err(EnrolRefused::Taken) => Err(Problem::NAME_TAKEN),
+            Err(EnrolRefused::Taken) => Err(ChatProblem::NAME_TAKEN),
             Err(EnrolRefused::Fault(fault)) => Err(fault.into()),
         };
         let status = made.as_ref().map_or_else(|problem| problem.status(), |_| StatusCode::CREATED);
@@ -158,12 +155,12 @@ async fn connect(
         chat.audit.note(deed).await?;
         made
     });
-    let enrolled_agent = done.await.map_err(|_| Problem::BROKEN)??;
+    let enrolled_agent = done.await.map_err(|_| ChatProblem::BROKEN)??;
     tracing::info!(instance.id = %enrolled_agent.instance, "an agent was created on the web chat page");
     Ok((StatusCode::CREATED, Json(enrolled_agent.shown())).into_response())
 }
 
-const UNFIT_NAME: Problem = Problem::unfit(
+const UNFIT_NAME: ChatProblem = ChatProblem::unfit(
     "a name has 1 to 64 letters, digits, dots, dashes or underscores; it starts with a letter or digit, not inst_",
 );
 
@@ -173,16 +170,16 @@ struct Entering {
 }
 
 async fn enter(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(Visitor(invited)): Extension<Visitor>,
     body: Body,
-) -> Answer {
+) -> PageResult {
     let Entering { agent } = read(body)?;
-    let agent = chat.relay.roster().instance(&agent).await?.ok_or(Problem::NOT_FOUND)?;
+    let agent = chat.identity.roster.records().instance(&agent).await?.ok_or(ChatProblem::NOT_FOUND)?;
     if !invited.covers(&agent.tenant, &agent.id) {
-        return Err(Problem::NOT_FOUND);
+        return Err(ChatProblem::NOT_FOUND);
     }
-    let room = chat.web.enter(agent.id, &invited).await?.ok_or(Problem::NOT_INVITED)?;
+    let room = chat.web.enter(agent.id, &invited).await?.ok_or(ChatProblem::NOT_INVITED)?;
     let history = stream::history(&chat.web, &room.id, &invited.tenant).await?;
     Ok(Json(json!({ "room": room.id, "agent": room.instance, "person": room.person, "history": history })))
 }
@@ -193,18 +190,18 @@ struct Since {
 }
 
 async fn watch(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(visitor): Extension<Visitor>,
     Path(room): Path<String>,
     since: Result<Query<Since>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let Query(Since { after }) = since.map_err(|_| Problem::malformed("`after` must be a number"))?;
+) -> Result<Response, ChatProblem> {
+    let Query(Since { after }) = since.map_err(|_| ChatProblem::malformed("`after` must be a number"))?;
     let room = open(&chat, &visitor, &room.into()).await?;
-    let stream = chat.web.streams.open(&visitor.0).ok_or(Problem::TOO_MANY_STREAMS)?;
+    let stream = chat.web.streams.open(&visitor.0).ok_or(ChatProblem::TOO_MANY_STREAMS)?;
     // The invitation may have been withdrawn before the stream was opened. From here on, withdrawing ends the stream.
     if chat.web.invitations.invitation(&visitor.0.id).await?.is_none() {
-        return Err(Problem::NOT_INVITED);
+        return Err(ChatProblem::NOT_INVITED);
     }
     // A browser that reconnects by itself uses the old URL, but sends the id of the last event.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
@@ -213,32 +210,34 @@ async fn watch(
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct PostedMessage {
     text: String,
     /// The page's id for this message. Sending it again changes nothing.
     nonce: String,
 }
 
 async fn speak(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     Extension(visitor): Extension<Visitor>,
     Path(room): Path<String>,
     body: Body,
-) -> Answer {
-    let Said { text, nonce } = read(body)?;
+) -> PageResult {
+    let PostedMessage { text, nonce } = read(body)?;
     if text.trim().is_empty() {
-        return Err(Problem::unfit("the message is empty"));
+        return Err(ChatProblem::unfit("the message is empty"));
     }
     if text.chars().count() > LIMIT {
-        return Err(Problem::TOO_LONG);
+        return Err(ChatProblem::TOO_LONG);
     }
     let fits =
         (8..=64).contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !fits {
-        return Err(Problem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
+        return Err(ChatProblem::unfit("`nonce` must be 8 to 64 letters, digits or dashes"));
     }
     let room = open(&chat, &visitor, &room.into()).await?;
-    let Some(bot) = chat.bots.find(&identity(&room.instance)).await? else { return Err(Problem::NOT_FOUND) };
+    let Some(bot) = chat.bots.find(&bot_ref(&room.instance)).await? else {
+        return Err(ChatProblem::NOT_FOUND);
+    };
     let platform: Arc<dyn Platform> = chat.web.clone();
     let received = chat.web.timepiece.now();
     let message = MessageId::from(format!("p{nonce}"));
@@ -248,19 +247,19 @@ async fn speak(
     // The entry for the agent is stored first, then the message in the room. After a crash in between, the page sends
     // the message again and gets the same entry. The lock keeps a quick answer from being stored before its question.
     let _lock = chat.web.locks.lock(&room.id).await;
-    let mut taken = chat.intake.take(&platform, &bot, reading).await?;
-    let entry = match (taken.entries.pop(), taken.full) {
+    let mut result = chat.intake.take(&platform, &bot, reading, Some(&visitor.principal())).await?;
+    let entry = match (result.entries.pop(), result.full) {
         (Some(entry), _) => entry,
-        (None, Some(Full::Tenant)) => return Err(Problem::STORAGE_FULL),
-        (None, Some(_)) => return Err(Problem::INBOX_FULL),
-        (None, None) => return Err(Problem::NOT_TAKEN),
+        (None, Some(LimitReached::Tenant)) => return Err(ChatProblem::STORAGE_FULL),
+        (None, Some(_)) => return Err(ChatProblem::INBOX_FULL),
+        (None, None) => return Err(ChatProblem::NOT_TAKEN),
     };
-    let line = Line {
+    let line = RoomMessage {
         message: message.clone(),
         by_agent: false,
         text,
         reply_to: None,
-        said: received,
+        sent: received,
         edited: None,
         entry: Some(entry.clone()),
         delivered: None,
@@ -294,13 +293,17 @@ fn arrival(room: &Room, message: &MessageId, nonce: &str, text: &str, received: 
 }
 
 #[derive(Deserialize)]
-struct Stopping {
+struct StopRequest {
     room: ChatId,
 }
 
 /// Stops the running turn of this room, if there is one.
-async fn stop(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>, body: Body) -> Answer {
-    let Stopping { room } = read(body)?;
+async fn stop(
+    State(chat): State<ChatPage>,
+    Extension(visitor): Extension<Visitor>,
+    body: Body,
+) -> PageResult {
+    let StopRequest { room } = read(body)?;
     let room = open(&chat, &visitor, &room).await?;
     chat.relay.interrupt(&room.instance, &source(&room));
     chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
@@ -308,12 +311,13 @@ async fn stop(State(chat): State<Chat>, Extension(visitor): Extension<Visitor>, 
 }
 
 /// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.
-async fn open(chat: &Chat, visitor: &Visitor, room: &ChatId) -> Result<Room, Problem> {
-    let room = chat.web.rooms.room(room).await?.ok_or(Problem::NOT_FOUND)?;
-    if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(Problem::NOT_FOUND) }
+async fn open(chat: &ChatPage, visitor: &Visitor, room: &ChatId) -> Result<Room, ChatProblem> {
+    let room = chat.web.rooms.room(room).await?.ok_or(ChatProblem::NOT_FOUND)?;
+    if room.invitation.as_ref() == Some(&visitor.0.id) { Ok(room) } else { Err(ChatProblem::NOT_FOUND) }
 }
 
-pub(super) fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
-    let bytes = body.map_err(|_| Problem::TOO_LONG)?;
-    serde_json::from_slice(&bytes).map_err(|_| Problem::malformed("the body is not the expected JSON object"))
+pub(super) fn read<T: DeserializeOwned, const LONGEST: usize>(body: Body<LONGEST>) -> Result<T, ChatProblem> {
+    let BoundedBody(bytes) = body.map_err(|_| ChatProblem::TOO_LONG)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|_| ChatProblem::malformed("the body is not the expected JSON object"))
 }

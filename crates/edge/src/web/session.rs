@@ -3,19 +3,21 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::HeaderValue;
 use http::header::{COOKIE, SET_COOKIE};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue};
 use posthouse_wire::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::invitations::{SESSION_LIFE, fingerprint};
-use super::problem::Problem;
-use super::routes::{Body, Chat, read};
+use super::problem::ChatProblem;
+use super::routes::{Body, ChatPage, read};
+
+/// The longest body of this request, which anyone may send.
+const LONGEST_EXCHANGE: usize = 4 * 1024;
 
 #[derive(Deserialize)]
-pub(super) struct Exchange {
+pub(super) struct SignInRequest {
     /// The secret of the link.
     secret: Secret,
     /// The person has confirmed that this invitation replaces the browser's current one.
@@ -25,28 +27,26 @@ pub(super) struct Exchange {
 
 /// Redeems a link. If the browser is signed in with another invitation, the person has to confirm first.
 pub(super) async fn exchange(
-    State(chat): State<Chat>,
+    State(chat): State<ChatPage>,
     headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    let Exchange { secret, replace } = read(body)?;
+    body: Body<LONGEST_EXCHANGE>,
+) -> Result<Response, ChatProblem> {
+    let SignInRequest { secret, replace } = read(body)?;
     let invitations = &chat.web.invitations;
     let link = fingerprint(secret.expose());
-    let Some(invited) = invitations.behind_link(&link).await? else { return Err(Problem::BAD_LINK) };
+    let Some(invited) = invitations.behind_link(&link).await? else { return Err(ChatProblem::BAD_LINK) };
     let old = cookie(&headers, &chat.cookie_name()).map(fingerprint);
     if let Some(old) = &old
         && let Some(current) = invitations.session(old).await?
         && current.id != invited.id
         && !replace
     {
-        let body = json!({
-            "type": "about:blank", "title": "this browser is signed in with another invitation",
-            "status": 409, "code": "other_invitation", "person": current.person, "invited": invited.person,
-        });
-        return Ok((StatusCode::CONFLICT, Json(body)).into_response());
+        return Err(ChatProblem::other_invitation(&current.person, &invited.person));
     }
     let (session, stored) = chat.web.secret(SESSION_LIFE)?;
-    let Some(invited) = invitations.redeem_link(&link, stored).await? else { return Err(Problem::BAD_LINK) };
+    let Some(invited) = invitations.redeem_link(&link, stored).await? else {
+        return Err(ChatProblem::BAD_LINK);
+    };
     if let Some(old) = &old {
         invitations.end_session(old).await?;
     }
@@ -56,7 +56,7 @@ pub(super) async fn exchange(
     Ok(response)
 }
 
-fn set_cookie(chat: &Chat, session: &Secret) -> Result<HeaderValue, Problem> {
+fn set_cookie(chat: &ChatPage, session: &Secret) -> Result<HeaderValue, ChatProblem> {
     let secure = if chat.public_url.starts_with("https:") { "; Secure" } else { "" };
     let text = format!(
         "{}={}; Path={}; HttpOnly; SameSite=Strict; Max-Age={}{secure}",
@@ -65,7 +65,7 @@ fn set_cookie(chat: &Chat, session: &Secret) -> Result<HeaderValue, Problem> {
         chat.page_path(),
         SESSION_LIFE.as_secs()
     );
-    let mut value = HeaderValue::from_str(&text).map_err(|_| Problem::NOT_FOUND)?;
+    let mut value = HeaderValue::from_str(&text).map_err(|_| ChatProblem::NOT_FOUND)?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, future};
-use ledger::Line;
+use ledger::RoomMessage;
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, EntryId, MessageId, TenantId};
 use relay::{Relay, STOP};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Web;
-use super::hub::{Heard, LineMark, News, Watch};
+use super::hub::{MessageMark, News, NextNews, Watch};
 use super::streams::OpenStream;
 
 /// Length of the history, in messages and in bytes of text.
@@ -55,7 +55,7 @@ pub(super) async fn history(
     tenant: &TenantId,
 ) -> Result<Vec<Value>, ledger::Fault> {
     let start = web.rooms.place_before_latest(room, HISTORY, HISTORY_BYTES).await?;
-    let lines = web.rooms.lines_after(room, start, None, HISTORY_BYTES).await?;
+    let lines = web.rooms.messages_after(room, start, None, HISTORY_BYTES).await?;
     let mut shown = Vec::with_capacity(lines.len());
     for (_, line) in &lines {
         shown.push(web.shown(tenant.as_str(), line).await);
@@ -103,16 +103,16 @@ pub(super) async fn watch(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-fn changed(line: &Line) -> Moment {
-    line.edited.map_or(line.said, |edited| edited.max(line.said))
+fn changed(line: &RoomMessage) -> Moment {
+    line.edited.map_or(line.sent, |edited| edited.max(line.sent))
 }
 
-/// A person's message whose acknowledgement is awaited. `taken` is the time of the acknowledgement.
+/// A person's message whose acknowledgement is awaited. `acknowledged` is the time of the acknowledgement.
 struct Awaited {
     message: MessageId,
     entry: EntryId,
     is_stop: bool,
-    taken: Option<Moment>,
+    acknowledged: Option<Moment>,
 }
 
 /// The stream of one page for one room.
@@ -122,7 +122,7 @@ struct Watcher {
     room: ChatId,
     live: Watch,
     /// Messages that were read from the ledger and not sent yet.
-    past: VecDeque<(i64, Line)>,
+    past: VecDeque<(i64, RoomMessage)>,
     /// The place after which to read on; `None` if the page has caught up.
     next_page: Option<i64>,
     /// Only messages that changed since then are read.
@@ -166,7 +166,7 @@ impl Watcher {
                     None => future::pending().await,
                 }
             };
-            let heard = tokio::select! {
+            let next = tokio::select! {
                 () = self.closing.cancelled() => return None,
                 () = self.open.ended.cancelled() => return None,
                 () = turn_over => continue,
@@ -174,11 +174,11 @@ impl Watcher {
                     self.acknowledged(awaited).await.ok()?;
                     continue;
                 }
-                heard = self.live.next() => heard,
+                next = self.live.next() => next,
             };
-            match heard {
-                Heard::News(news) => return Some(self.shown(&news)),
-                Heard::Behind => self.look_back().await.ok()?,
+            match next {
+                NextNews::News(news) => return Some(self.shown(&news)),
+                NextNews::Behind => self.look_back().await.ok()?,
             }
         }
     }
@@ -191,7 +191,7 @@ impl Watcher {
     }
 
     async fn read_on(&mut self, after: i64) -> Result<(), ledger::Fault> {
-        self.past = self.web.rooms.lines_after(&self.room, after, self.since, PAGE_BYTES).await?.into();
+        self.past = self.web.rooms.messages_after(&self.room, after, self.since, PAGE_BYTES).await?.into();
         self.next_page = self.past.back().map(|(place, _)| *place);
         Ok(())
     }
@@ -217,16 +217,16 @@ impl Watcher {
     fn wait_for(&self, message: MessageId, entry: EntryId, is_stop: bool) {
         let relay = self.relay.clone();
         let wait = async move {
-            let taken = relay.acknowledged_at(&entry, WAIT).await.unwrap_or(None);
-            Awaited { message, entry, is_stop, taken }
+            let acknowledged = relay.acknowledged_at(&entry, WAIT).await.unwrap_or(None);
+            Awaited { message, entry, is_stop, acknowledged }
         };
         self.awaited.push(wait.boxed());
     }
 
     /// Handles the end of a wait: the agent has acknowledged the message, or still has not.
     async fn acknowledged(&mut self, awaited: Awaited) -> Result<(), ledger::Fault> {
-        let Awaited { message, entry, is_stop, taken } = awaited;
-        let Some(taken) = taken else {
+        let Awaited { message, entry, is_stop, acknowledged } = awaited;
+        let Some(acknowledged) = acknowledged else {
             self.wait_for(message, entry, is_stop);
             return Ok(());
         };
@@ -241,7 +241,7 @@ impl Watcher {
             } else if self.unanswered.as_ref() == Some(&message)
                 && self.web.is_unanswered(&self.room, &message).await?
             {
-                let ago = u64::try_from(now.millis() - taken.millis()).unwrap_or(0);
+                let ago = u64::try_from(now.millis() - acknowledged.millis()).unwrap_or(0);
                 self.web.turns.begin(&self.room, Duration::from_millis(ago), instant);
             }
             let data = json!({ "message_id": message }).to_string();
@@ -259,13 +259,13 @@ impl Web {
     /// Whether the agent has not written anything after this message, according to the ledger.
     async fn is_unanswered(&self, room: &ChatId, message: &MessageId) -> Result<bool, ledger::Fault> {
         let start = self.rooms.place_before_latest(room, LATEST, PAGE_BYTES).await?;
-        let latest = self.rooms.lines_after(room, start, None, PAGE_BYTES).await?;
+        let latest = self.rooms.messages_after(room, start, None, PAGE_BYTES).await?;
         let after = latest.iter().rev().take_while(|(_, line)| line.message != *message);
         Ok(!after.into_iter().any(|(_, line)| line.by_agent))
     }
 
     /// A message as JSON for the page. Text of an agent is also rendered to HTML.
-    pub(super) async fn shown(&self, whose: &str, line: &Line) -> Value {
+    pub(super) async fn shown(&self, whose: &str, line: &RoomMessage) -> Value {
         let html = if line.by_agent { self.renderer.html(whose, &line.text).await } else { None };
         json!({
             "message_id": line.message,
@@ -273,13 +273,13 @@ impl Web {
             "text": line.text,
             "html": html,
             "reply_to": line.reply_to,
-            "said": line.said.millis(),
+            "said": line.sent.millis(),
             "edited": line.edited.map(Moment::millis),
             "delivered": line.entry.as_ref().map(|_| line.delivered.is_some()),
         })
     }
 
-    pub(super) async fn news_of(&self, whose: &str, line: Line) -> News {
+    pub(super) async fn news_of(&self, whose: &str, line: RoomMessage) -> News {
         let data = self.shown(whose, &line).await.to_string();
         let at = Some(changed(&line));
         let awaits = line.entry.filter(|_| line.delivered.is_none());
@@ -287,7 +287,7 @@ impl Web {
             name: "line",
             data,
             at,
-            line: Some(LineMark {
+            line: Some(MessageMark {
                 message: line.message,
                 by_agent: line.by_agent,
                 is_stop: !line.by_agent && line.text == STOP,

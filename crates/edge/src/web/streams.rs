@@ -25,10 +25,10 @@ const SPARE: usize = 1_024;
 
 /// Counts of open streams. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Streams(Arc<Mutex<Record>>);
+pub(super) struct Streams(Arc<Mutex<OpenStreams>>);
 
 #[derive(Default)]
-struct Record {
+struct OpenStreams {
     open: usize,
     tenants: HashMap<TenantId, usize>,
     invitations: HashMap<InvitationId, OfInvitation>,

@@ -28,9 +28,9 @@ const STOPPED: Duration = Duration::from_secs(5);
 
 /// Open turns by room. Ended turns are removed when the map grows beyond [`MANY`].
 #[derive(Default)]
-pub(super) struct Turns(Mutex<HashMap<ChatId, Turn>>);
+pub(super) struct RoomTurns(Mutex<HashMap<ChatId, RoomTurn>>);
 
-struct Turn {
+struct RoomTurn {
     until: Instant,
     typed: bool,
     /// Time of the agent's last sign.
@@ -40,7 +40,7 @@ struct Turn {
 /// Number of turns from which on ended ones are removed.
 const MANY: usize = 1_024;
 
-impl Turns {
+impl RoomTurns {
     /// The time at which the open turn of this room ends without another sign of the agent; `None` if none is open.
     pub(super) fn open_until(&self, room: &ChatId, now: Instant) -> Option<Instant> {
         self.0.lock().get(room).map(|turn| turn.until).filter(|until| *until > now)
@@ -60,7 +60,7 @@ impl Turns {
     }
 
     /// The agent sent a message. The answer ends the turn; other messages are part of it.
-    pub(super) fn said(&self, room: &ChatId, is_answer: bool, now: Instant) {
+    pub(super) fn agent_wrote(&self, room: &ChatId, is_answer: bool, now: Instant) {
         if is_answer {
             return self.end(room, now);
         }
@@ -91,7 +91,7 @@ impl Turns {
         if turns.len() >= MANY && !turns.contains_key(room) {
             turns.retain(|_, turn| turn.until > now);
         }
-        let turn = turns.entry(room.clone()).or_insert(Turn { until: now, typed, seen: now });
+        let turn = turns.entry(room.clone()).or_insert(RoomTurn { until: now, typed, seen: now });
         turn.seen = now;
         if turn.until <= now {
             // The previous turn is over.
@@ -116,22 +116,24 @@ mod tests {
 
     #[test]
     fn a_stock_agent_that_never_types_works_until_its_answer() {
-        let (clock, turns, room) = (Timepiece::wound(Moment::from_seconds(0)), Turns::default(), ROOM.into());
+        let (clock, turns, room) =
+            (Timepiece::wound(Moment::from_seconds(0)), RoomTurns::default(), ROOM.into());
         assert_eq!(turns.open_until(&room, clock.instant()), None);
         turns.begin(&room, Duration::ZERO, clock.instant());
         clock.wind(seconds(300));
         assert!(turns.open_until(&room, clock.instant()).is_some(), "it thinks for long");
-        turns.said(&room, false, clock.instant());
+        turns.agent_wrote(&room, false, clock.instant());
         assert!(turns.open_until(&room, clock.instant()).is_some(), "a note on the way is no answer");
-        turns.said(&room, true, clock.instant());
+        turns.agent_wrote(&room, true, clock.instant());
         assert_eq!(turns.open_until(&room, clock.instant()), None);
-        turns.said(&room, false, clock.instant());
+        turns.agent_wrote(&room, false, clock.instant());
         assert_eq!(turns.open_until(&room, clock.instant()), None, "a reminder opens no turn");
     }
 
     #[test]
     fn an_agent_that_types_works_until_it_stops_typing() {
-        let (clock, turns, room) = (Timepiece::wound(Moment::from_seconds(0)), Turns::default(), ROOM.into());
+        let (clock, turns, room) =
+            (Timepiece::wound(Moment::from_seconds(0)), RoomTurns::default(), ROOM.into());
         turns.begin(&room, Duration::ZERO, clock.instant());
         for _ in 0..30 {
             turns.typing(&room, true, clock.instant());
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn after_a_stop_only_signs_of_work_keep_a_turn_open() {
-        let (clock, turns, room) = (Timepiece::wound(Moment::from_seconds(0)), Turns::default(), ROOM.into());
+        let (clock, turns, room) =
+            (Timepiece::wound(Moment::from_seconds(0)), RoomTurns::default(), ROOM.into());
         turns.begin(&room, Duration::ZERO, clock.instant());
         turns.stopped(&room, clock.instant());
         assert!(turns.open_until(&room, clock.instant()).is_some());

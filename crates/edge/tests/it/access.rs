@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use edge::platform::{
-    Arrival, InteractionAck, Moved, Need, Platform, PlatformBot, Raw, Reading, Refusal, Settled, Trouble,
-    Verified, once,
+    Arrival, BotTrouble, EventDelivery, InteractionAck, Moved, Need, Platform, PlatformBot, Raw, Reading,
+    VerifiedBody, WebhookRefusal, once,
 };
-use edge::{Bot, Intake};
-use ledger::{Decision, Discriminator, Identity, PrincipalPolicy, Subject};
+use edge::{Intake, OpenedBot};
+use ledger::{BotRef, Decision, Discriminator, PrincipalPolicy, Subject};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, Descriptor, Event, Outcome, Source, session_key};
 use relay::{Carried, Order, StopRule};
@@ -35,7 +35,7 @@ impl Platform for Pigeon {
         "pigeon"
     }
 
-    fn descriptor(&self, _bot: &Bot) -> Descriptor {
+    fn descriptor(&self, _bot: &OpenedBot) -> Descriptor {
         Descriptor::new("pigeon", "Pigeon")
     }
 
@@ -43,15 +43,15 @@ impl Platform for Pigeon {
         &[]
     }
 
-    async fn meet(&self, _draft: &Bot) -> Result<PlatformBot, Trouble> {
-        Err(Trouble("not in these tests".to_owned()))
+    async fn meet(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+        Err(BotTrouble("not in these tests".to_owned()))
     }
 
-    fn verify(&self, _bot: &Bot, _raw: Raw) -> Result<Verified, Refusal> {
-        Err(Refusal::unproven("not in these tests"))
+    fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
+        Err(WebhookRefusal::unproven("not in these tests"))
     }
 
-    fn normalize(&self, _bot: &Bot, _verified: Verified) -> Result<Reading, Refusal> {
+    fn normalize(&self, _bot: &OpenedBot, _verified: VerifiedBody) -> Result<Reading, WebhookRefusal> {
         Ok(Reading::default())
     }
 
@@ -62,11 +62,11 @@ impl Platform for Pigeon {
         StopRule::Text
     }
 
-    async fn acknowledge_interaction(&self, _bot: &Bot, _courtesy: InteractionAck) {
+    async fn acknowledge_interaction(&self, _bot: &OpenedBot, _courtesy: InteractionAck) {
         *self.acknowledged.lock().unwrap() += 1;
     }
 
-    async fn carry(&self, _bot: &Bot, order: Order) -> Carried {
+    async fn carry(&self, _bot: &OpenedBot, order: Order) -> Carried {
         let Action::Send { chat_id, content, .. } = order.action else { panic!("only notices are sent") };
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 {
@@ -77,23 +77,23 @@ impl Platform for Pigeon {
         Outcome::sent("m1".into()).into()
     }
 
-    async fn register(&self, _bot: &Bot, _door: Option<&str>) -> Result<Settled, Trouble> {
-        Ok(Settled::Called)
+    async fn register(&self, _bot: &OpenedBot, _door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
+        Ok(EventDelivery::Pushed)
     }
 
-    async fn fetch(&self, _bot: Arc<Bot>, _intake: Intake, _stop: CancellationToken) {}
+    async fn fetch(&self, _bot: Arc<OpenedBot>, _intake: Intake, _stop: CancellationToken) {}
 }
 
 pub struct Scene {
     pub house: House,
     pub pigeon: Arc<Pigeon>,
-    bot: Arc<Bot>,
+    bot: Arc<OpenedBot>,
     clock: Timepiece,
     told: std::sync::atomic::AtomicU64,
 }
 
-fn bot(shared: bool) -> Bot {
-    Bot {
+fn bot(shared: bool) -> OpenedBot {
+    OpenedBot {
         platform: "pigeon".into(),
         id: "7001".into(),
         shared,
@@ -144,8 +144,8 @@ impl Scene {
         Scene::open(false, Discriminator::Any).await
     }
 
-    pub fn on(&self) -> Identity {
-        self.bot.identity()
+    pub fn on(&self) -> BotRef {
+        self.bot.bot_ref()
     }
 
     fn arrival(&self, source: Source) -> Arrival {
@@ -163,7 +163,7 @@ impl Scene {
 
     async fn takes(&self, reading: Reading) -> bool {
         let platform: Arc<dyn Platform> = self.pigeon.clone();
-        let taken = self.house.intake().take(&platform, &self.bot, reading).await.unwrap();
+        let taken = self.house.intake().take(&platform, &self.bot, reading, None).await.unwrap();
         // Notices are sent in tasks of their own.
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -307,7 +307,7 @@ async fn a_bot_that_is_declared_open_lets_everybody_in_but_the_denied() {
 #[tokio::test]
 async fn a_person_admitted_at_one_bot_is_a_stranger_at_another() {
     let scene = Scene::owned().await;
-    let other = Identity { bot: "7002".into(), ..scene.on() };
+    let other = BotRef { bot: "7002".into(), ..scene.on() };
     let record = ledger::Bot {
         platform: other.platform.clone(),
         id: other.bot.clone(),
@@ -438,7 +438,7 @@ async fn a_stranger_whose_code_could_not_be_sent_gets_one_later() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), forgotten).await.expect("the code is forgotten");
+    tokio::time::timeout(Duration::from_secs(60), forgotten).await.expect("the code is forgotten");
     scene.clock.wind(Duration::from_secs(10));
     assert!(!scene.comes_through(direct("5")).await);
     let code = scene.codes("5").remove(0);

@@ -6,7 +6,7 @@ mod faults;
 mod listener;
 mod policy;
 
-use errand::{Answer, Call, Config, Errand, Fault};
+use errand::{CallResponse, Config, Errand, Fault, OutgoingCall};
 use http::header::{AUTHORIZATION, HeaderValue};
 use listener::{Listener, never};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 async fn an_answer_has_status_headers_and_body() {
     let listener =
         Listener::answers("HTTP/1.1 418 Teapot\r\nRetry-After: 7\r\nContent-Length: 5\r\n\r\nshort").await;
-    let call = Call::post(listener.url("/api/cron/fire"), r#"{"job_id":"j"}"#)
+    let call = OutgoingCall::post(listener.url("/api/cron/fire"), r#"{"job_id":"j"}"#)
         .header(AUTHORIZATION, HeaderValue::from_static("Bearer t"));
     let answer = listener::errand(Config::loopback()).run(call).await.unwrap();
     assert_eq!((answer.status.as_u16(), &answer.body[..], answer.whole), (418, &b"short"[..], true));
@@ -29,7 +29,7 @@ async fn an_answer_has_status_headers_and_body() {
 #[tokio::test]
 async fn a_poke_carries_no_body_and_no_credentials() {
     let listener = Listener::answers("HTTP/1.1 204 No Content\r\n\r\n").await;
-    listener::errand(Config::loopback()).run(Call::get(listener.url("/wake?key=1"))).await.unwrap();
+    listener::errand(Config::loopback()).run(OutgoingCall::get(listener.url("/wake?key=1"))).await.unwrap();
     let heard = listener.heard().await.to_lowercase();
     assert!(heard.starts_with("get /wake?key=1 http/1.1\r\n") && heard.ends_with("\r\n\r\n"), "{heard}");
     for header in ["authorization", "cookie", "referer", "content-length"] {
@@ -42,7 +42,8 @@ async fn a_redirect_is_an_answer() {
     let other = Listener::answers("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let redirect = format!("HTTP/1.1 302 Found\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", other.url("/"));
     let listener = Listener::answers(&redirect).await;
-    let answer = listener::errand(Config::loopback()).run(Call::get(listener.url("/"))).await.unwrap();
+    let answer =
+        listener::errand(Config::loopback()).run(OutgoingCall::get(listener.url("/"))).await.unwrap();
     assert_eq!(answer.status.as_u16(), 302);
     assert_eq!(other.count(), 0);
 }
@@ -54,10 +55,10 @@ async fn a_long_body_is_cut_where_the_call_says() {
         Listener::answers(&format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{body}")).await;
     let errand = listener::errand(Config::loopback());
     for (limit, whole) in [(0, false), (4096, false), (99_999, false), (100_000, true), (200_000, true)] {
-        let answer = errand.run(Call::get(listener.url("/")).max_answer(limit)).await.unwrap();
+        let answer = errand.run(OutgoingCall::get(listener.url("/")).max_answer(limit)).await.unwrap();
         assert_eq!((answer.body.len(), answer.whole), (limit.min(100_000), whole));
     }
-    let answer = errand.run(Call::get(listener.url("/"))).await.unwrap();
+    let answer = errand.run(OutgoingCall::get(listener.url("/"))).await.unwrap();
     assert_eq!((answer.body.len(), answer.whole), (64 * 1024, false));
 }
 
@@ -74,15 +75,15 @@ async fn a_body_that_stalls_or_breaks_off_leaves_the_status() {
 
 /// Given more and more time, since a busy machine may take longer than the first even for the head. A body that
 /// stalls uses up whatever it is given.
-async fn answer_in_time(url: &str) -> Answer {
+async fn answer_in_time(url: &str) -> CallResponse {
     let errand = listener::errand(Config::loopback());
     for millis in [200, 2_000] {
-        match errand.run(Call::get(url).timeout(Duration::from_millis(millis))).await {
+        match errand.run(OutgoingCall::get(url).timeout(Duration::from_millis(millis))).await {
             Err(Fault::TimedOut | Fault::ConnectTimedOut) => {}
             other => return other.unwrap(),
         }
     }
-    errand.run(Call::get(url).timeout(Duration::from_secs(20))).await.unwrap()
+    errand.run(OutgoingCall::get(url).timeout(Duration::from_secs(60))).await.unwrap()
 }
 
 #[tokio::test]
@@ -90,7 +91,7 @@ async fn clones_share_connections() {
     let listener = Listener::keeps_answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let errand = listener::errand(Config::loopback());
     for _ in 0..3 {
-        errand.clone().run(Call::get(listener.url("/"))).await.unwrap();
+        errand.clone().run(OutgoingCall::get(listener.url("/"))).await.unwrap();
     }
     assert_eq!(listener.count(), 1);
 }
@@ -100,7 +101,7 @@ async fn clones_share_connections() {
 async fn a_proxy_of_the_environment_is_not_asked() {
     listener::install_provider();
     if let Ok(url) = std::env::var("ERRAND_TEST_URL") {
-        Errand::new(Config::loopback()).run(Call::get(url)).await.unwrap();
+        Errand::new(Config::loopback()).run(OutgoingCall::get(url)).await.unwrap();
         return;
     }
     let proxy = Listener::answers("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;

@@ -9,7 +9,7 @@ use super::Sqlite;
 use crate::access::{
     Access, AccessRule, Consulted, Decision, Paired, Pairing, PairingLimits, PrincipalPolicy, Subject,
 };
-use crate::{Fault, Identity};
+use crate::{BotRef, Fault};
 
 const RULE: &str = "SELECT platform, bot, kind, value, allowed, name, decided FROM access_rules";
 /// A pairing that has ended by ledger time reads as expired long ago.
@@ -18,7 +18,7 @@ const PAIRING: &str = "SELECT platform, bot, kind, value, code, name, asked_by, 
 
 #[async_trait]
 impl Access for Sqlite {
-    async fn consult(&self, on: &Identity, about: &[Subject]) -> Result<Consulted, Fault> {
+    async fn consult(&self, on: &BotRef, about: &[Subject]) -> Result<Consulted, Fault> {
         let (on, about) = (on.clone(), about.to_vec());
         self.read(move |db| {
             let policy: Option<String> = db
@@ -33,7 +33,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn set_policy(&self, on: &Identity, policy: PrincipalPolicy) -> Result<bool, Fault> {
+    async fn set_policy(&self, on: &BotRef, policy: PrincipalPolicy) -> Result<bool, Fault> {
         let on = on.clone();
         self.write(move |db| {
             let changed = db.execute(
@@ -45,7 +45,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn decide(&self, on: &Identity, subject: &Subject, decision: Decision) -> Result<bool, Fault> {
+    async fn decide(&self, on: &BotRef, subject: &Subject, decision: Decision) -> Result<bool, Fault> {
         let (on, subject, now) = (on.clone(), subject.clone(), self.timepiece.now());
         self.write(move |db| {
             let known: bool = db.query_row(
@@ -66,7 +66,7 @@ impl Access for Sqlite {
 
     async fn decide_by_code(
         &self,
-        on: &Identity,
+        on: &BotRef,
         code: &str,
         decision: Decision,
     ) -> Result<Option<AccessRule>, Fault> {
@@ -90,7 +90,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn forget(&self, on: &Identity, subject: &Subject) -> Result<bool, Fault> {
+    async fn forget(&self, on: &BotRef, subject: &Subject) -> Result<bool, Fault> {
         let (on, subject) = (on.clone(), subject.clone());
         self.write(move |db| {
             let mut gone = 0;
@@ -145,7 +145,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn withdraw_pairing(&self, on: &Identity, subject: &Subject, code: &str) -> Result<(), Fault> {
+    async fn withdraw_pairing(&self, on: &BotRef, subject: &Subject, code: &str) -> Result<(), Fault> {
         let (on, subject, code) = (on.clone(), subject.clone(), code.to_owned());
         self.write(move |db| {
             db.execute(
@@ -158,7 +158,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn rules(&self, on: Option<&Identity>) -> Result<Vec<AccessRule>, Fault> {
+    async fn rules(&self, on: Option<&BotRef>) -> Result<Vec<AccessRule>, Fault> {
         let on = on.cloned();
         self.read(move |db| {
             let sql = format!(
@@ -169,7 +169,7 @@ impl Access for Sqlite {
         .await
     }
 
-    async fn pairings(&self, on: Option<&Identity>) -> Result<Vec<Pairing>, Fault> {
+    async fn pairings(&self, on: Option<&BotRef>) -> Result<Vec<Pairing>, Fault> {
         let (on, now) = (on.cloned(), self.timepiece.now());
         self.read(move |db| {
             let sql =
@@ -186,12 +186,7 @@ impl Access for Sqlite {
 
 /// Moves decisions to the new id of a chat. A decision about the new id stays and wins. True when a decision
 /// moved.
-pub(super) fn move_chat(
-    db: &Connection,
-    on: &Identity,
-    from: &ChatId,
-    to: &ChatId,
-) -> rusqlite::Result<bool> {
+pub(super) fn move_chat(db: &Connection, on: &BotRef, from: &ChatId, to: &ChatId) -> rusqlite::Result<bool> {
     let key = [on.platform.as_str(), on.bot.as_str(), from.as_str(), to.as_str()];
     let mut moved = 0;
     for table in ["access_rules", "access_pairings"] {
@@ -210,7 +205,7 @@ pub(super) fn move_chat(
     Ok(moved > 0)
 }
 
-fn decision(db: &Connection, on: &Identity, of: &Subject) -> rusqlite::Result<Option<Decision>> {
+fn decision(db: &Connection, on: &BotRef, of: &Subject) -> rusqlite::Result<Option<Decision>> {
     db.prepare_cached(
         "SELECT allowed FROM access_rules WHERE platform = ?1 AND bot = ?2 AND kind = ?3 AND value = ?4",
     )?
@@ -271,13 +266,13 @@ fn refusal(
     Ok(full.then_some(Paired::Full))
 }
 
-fn pending(db: &Connection, on: &Identity, subject: &Subject) -> rusqlite::Result<Option<Pairing>> {
+fn pending(db: &Connection, on: &BotRef, subject: &Subject) -> rusqlite::Result<Option<Pairing>> {
     db.prepare_cached(&format!("{PAIRING} WHERE platform = ?1 AND bot = ?2 AND kind = ?3 AND value = ?4"))?
         .query_row([on.platform.as_str(), on.bot.as_str(), subject.kind(), subject.value()], pairing)
         .optional()
 }
 
-fn of_bot(on: Option<&Identity>) -> [Option<&str>; 2] {
+fn of_bot(on: Option<&BotRef>) -> [Option<&str>; 2] {
     [on.map(|on| on.platform.as_str()), on.map(|on| on.bot.as_str())]
 }
 
@@ -285,8 +280,8 @@ fn decided(allowed: bool) -> Decision {
     if allowed { Decision::Allowed } else { Decision::Denied }
 }
 
-fn identity(row: &Row<'_>) -> rusqlite::Result<Identity> {
-    Ok(Identity { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(1)?.into() })
+fn identity(row: &Row<'_>) -> rusqlite::Result<BotRef> {
+    Ok(BotRef { platform: row.get::<_, String>(0)?.into(), bot: row.get::<_, String>(1)?.into() })
 }
 
 fn subject(row: &Row<'_>) -> rusqlite::Result<Subject> {

@@ -19,7 +19,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{Sqlite, owner};
 use crate::Fault;
 use crate::arms::{
-    Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Attempt, Due, FireLine, NewAlarm, NewArm, Settled,
+    Arm, ArmFilter, ArmKey, ArmState, Armed, Arms, Due, FireAttempt, FireLine, NewAlarm, NewArm, Settled,
 };
 pub(super) use arming::cancel_all;
 use history::NewLine;
@@ -166,7 +166,7 @@ impl Arms for Sqlite {
         instance: &InstanceId,
         job: &JobId,
         fire_at: &FireAt,
-        attempt: Attempt,
+        attempt: FireAttempt,
         now: Moment,
     ) -> Result<(), Fault> {
         let (instance, job, fire_at) = (instance.clone(), job.clone(), fire_at.clone());

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::ledger_time::left;
 use super::usage::{ROW, count_for_tenant};
 use super::{Sqlite, owner, receipts};
-use crate::exchanges::{Answered, Asked, Exchange, ExchangeState, Exchanges, NewExchange};
+use crate::exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 use crate::{Fault, NewReceipt, ReceiptKey, TokenHash};
 
 const EXCHANGE: &str =
@@ -25,7 +25,7 @@ const EXCHANGE: &str =
 
 #[async_trait]
 impl Exchanges for Sqlite {
-    async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<Asked, Fault> {
+    async fn ask(&self, new: NewExchange, receipt: NewReceipt, most: u32) -> Result<AskResult, Fault> {
         self.write_for(owner(&new.tenant), move |db| ask(db, &new, &receipt, most)).await
     }
 
@@ -208,15 +208,15 @@ impl Exchanges for Sqlite {
 }
 
 /// A repeated question is attached even if the limit of open questions is reached.
-fn ask(db: &Connection, new: &NewExchange, receipt: &NewReceipt, most: u32) -> rusqlite::Result<Asked> {
+fn ask(db: &Connection, new: &NewExchange, receipt: &NewReceipt, most: u32) -> rusqlite::Result<AskResult> {
     if let Some(before) = named(db, &new.tenant, &new.correlation)? {
         let same = before.caller == new.caller && before.digest == new.digest;
-        return Ok(if same { Asked::Attached(Box::new(before)) } else { Asked::InUse });
+        return Ok(if same { AskResult::Attached(Box::new(before)) } else { AskResult::InUse });
     }
     let open: u32 =
         db.prepare_cached(COUNT)?.query_row(params![new.tenant.as_str(), most], |row| row.get(0))?;
     if open >= most {
-        return Ok(Asked::TooMany);
+        return Ok(AskResult::TooMany);
     }
     db.prepare_cached(
         "INSERT INTO exchanges
@@ -240,7 +240,7 @@ fn ask(db: &Connection, new: &NewExchange, receipt: &NewReceipt, most: u32) -> r
         new.collected,
     ])?;
     count_for_tenant(db, new.tenant.as_str(), ROW)?;
-    receipts::note(db, receipt).map(Asked::Opened)
+    receipts::note(db, receipt).map(AskResult::Opened)
 }
 
 fn answer(

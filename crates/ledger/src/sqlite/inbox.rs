@@ -11,13 +11,13 @@ use posthouse_wire::{BotId, DedupKey, EntryId, InstanceId, Platform};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
-use super::receipts::{self, Carried};
+use super::receipts::{self, CarriedReceipt};
 use crate::Fault;
 use crate::inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Full, Inbox, LOST, POISONED, Seq, Setback,
+    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, LOST, LimitReached, POISONED, Seq, Setback,
     Sighting, Unread,
 };
-use crate::roster::Identity;
+use crate::roster::BotRef;
 
 #[async_trait]
 impl Inbox for Sqlite {
@@ -34,7 +34,7 @@ impl Inbox for Sqlite {
                     let now = timepiece.now();
                     let full = match usage.has_room_for(append.to.as_str()) {
                         true => counts.refusal(db, &append)?,
-                        false => Some(Full::Tenant),
+                        false => Some(LimitReached::Tenant),
                     };
                     if let Some(full) = full {
                         // A repeat needs no room.
@@ -49,8 +49,8 @@ impl Inbox for Sqlite {
                     let receipt = match &append.receipt {
                         None => None,
                         Some(new) => match receipts::carry(db, new, bytes)? {
-                            Carried::From(receipt) => Some(receipt.0),
-                            Carried::Known(first) => return Ok((Appended::Known(first), None)),
+                            CarriedReceipt::From(receipt) => Some(receipt.0),
+                            CarriedReceipt::Known(first) => return Ok((Appended::Known(first), None)),
                         },
                     };
                     // A receipt recognises repeats itself, and for longer.
@@ -101,7 +101,7 @@ impl Inbox for Sqlite {
         Ok(appended)
     }
 
-    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
+    async fn known(&self, on: &BotRef, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
         let (on, dedup) = (on.clone(), dedup.clone());
         self.read(move |db| known(db, &on.platform, &on.bot, &dedup).optional()).await
     }
@@ -153,7 +153,11 @@ impl Inbox for Sqlite {
         .await
     }
 
-    async fn acknowledge(&self, of: &InstanceId, taken: Vec<Acknowledgement>) -> Result<Unread, Fault> {
+    async fn acknowledge(
+        &self,
+        of: &InstanceId,
+        acknowledged: Vec<Acknowledgement>,
+    ) -> Result<Unread, Fault> {
         let (owner, timepiece) = (self.tenant_of(of), self.timepiece.clone());
         let of = of.clone();
         let (counts, usage) = (Arc::clone(&self.inbox_counts), Arc::clone(&self.usage));
@@ -168,7 +172,7 @@ impl Inbox for Sqlite {
                 "UPDATE entries SET fate = 'acknowledged', event = NULL, refs = NULL, handed = ?3, ended = ?4
                  WHERE seq = ?1 AND id = ?2 AND fate IS NULL",
             )?;
-            for Acknowledgement { entry, handed, place } in &taken {
+            for Acknowledgement { entry, handed, place } in &acknowledged {
                 let Some(id) = entry.bytes() else { continue };
                 let found = match place {
                     Some((seq, size)) => Some((seq.0, *size)),

@@ -47,9 +47,9 @@ impl Sub<Duration> for LedgerTime {
 
 /// The clock of an open ledger. Clones share it.
 #[derive(Clone)]
-pub(super) struct LedgerClock(Arc<Start>);
+pub(super) struct LedgerClock(Arc<ClockStart>);
 
-struct Start {
+struct ClockStart {
     timepiece: Timepiece,
     /// The readings of both clocks when the ledger was opened.
     instant: Instant,
@@ -67,27 +67,27 @@ impl LedgerClock {
         let (instant, wall) = (timepiece.instant(), timepiece.now());
         let together = db.transaction()?;
         let stored =
-            together.query_row("SELECT ledger, wall, started, rest FROM ledger_clock", [], Stored::read);
+            together.query_row("SELECT ledger, wall, started, rest FROM ledger_clock", [], StoredTime::read);
         let (ledger, rest) = match stored.optional()? {
             Some(stored) => stored.go_on(wall),
             None => (first(&together, wall)?, 0),
         };
         let ahead = AtomicI64::new(wall.millis().saturating_sub(ledger));
-        let clock = Self(Arc::new(Start { timepiece: timepiece.clone(), instant, ledger, rest, ahead }));
+        let clock = Self(Arc::new(ClockStart { timepiece: timepiece.clone(), instant, ledger, rest, ahead }));
         clock.store(&together)?;
         together.commit()?;
         Ok(clock)
     }
 
     pub fn now(&self) -> LedgerTime {
-        let Start { timepiece, instant, ledger, .. } = &*self.0;
+        let ClockStart { timepiece, instant, ledger, .. } = &*self.0;
         LedgerTime(ledger.saturating_add(millis(timepiece.instant().since(*instant))))
     }
 
     /// Ledger time for recognising repeats. For the first minutes after a start it leaves out the downtime
     /// before it. Peers that were cut off come back only then, and their repeats must be recognised.
     pub fn now_for_repeats(&self) -> LedgerTime {
-        let Start { timepiece, instant, rest, .. } = &*self.0;
+        let ClockStart { timepiece, instant, rest, .. } = &*self.0;
         match timepiece.instant().since(*instant) < COME_BACK {
             true => LedgerTime(self.now().0.saturating_sub(*rest)),
             false => self.now(),
@@ -97,7 +97,7 @@ impl LedgerClock {
     /// Stores ledger time and wall time for the next start. If the wall clock is set back and then corrected,
     /// that time is not counted twice.
     pub fn store(&self, db: &Connection) -> rusqlite::Result<()> {
-        let Start { timepiece, ledger, rest, .. } = &*self.0;
+        let ClockStart { timepiece, ledger, rest, .. } = &*self.0;
         db.prepare_cached(
             "INSERT INTO ledger_clock (id, ledger, wall, started, rest) VALUES (1, ?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET ledger = excluded.ledger, wall = max(wall, excluded.wall),
@@ -150,14 +150,14 @@ impl LedgerClock {
 }
 
 /// The pair that was stored before this start.
-struct Stored {
+struct StoredTime {
     ledger: i64,
     wall: Moment,
     started: i64,
     rest: i64,
 }
 
-impl Stored {
+impl StoredTime {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             ledger: row.get(0)?,

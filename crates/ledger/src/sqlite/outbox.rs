@@ -9,11 +9,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::outbox::{Begun, Outbox, Request};
+use crate::outbox::{BeginOutcome, Outbox, Request};
 
 #[async_trait]
 impl Outbox for Sqlite {
-    async fn begin(&self, request: Request) -> Result<Begun, Fault> {
+    async fn begin(&self, request: Request) -> Result<BeginOutcome, Fault> {
         let (timepiece, usage) = (self.timepiece.clone(), Arc::clone(&self.usage));
         let answers = self.answered(&request).await?;
         self.write_for(self.tenant_of(&request.instance), move |db| {
@@ -39,12 +39,16 @@ impl Outbox for Sqlite {
                 request.received.millis(),
             ])?;
             usage.action(request.instance.as_str());
-            Ok(Begun::Fresh { action, answers: answers.map(EntryId::from_bytes) })
+            Ok(BeginOutcome::Fresh { action, answers: answers.map(EntryId::from_bytes) })
         })
         .await
     }
 
-    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault> {
+    async fn begun_before(
+        &self,
+        gateway: &GatewayId,
+        request: &RequestId,
+    ) -> Result<Option<BeginOutcome>, Fault> {
         let (gateway, request) = (gateway.clone(), request.clone());
         self.read(move |db| earlier(db, &gateway, &request)).await
     }
@@ -78,14 +82,18 @@ impl Outbox for Sqlite {
     }
 }
 
-fn earlier(db: &Connection, gateway: &GatewayId, request: &RequestId) -> rusqlite::Result<Option<Begun>> {
+fn earlier(
+    db: &Connection,
+    gateway: &GatewayId,
+    request: &RequestId,
+) -> rusqlite::Result<Option<BeginOutcome>> {
     db.prepare_cached("SELECT id, outcome FROM actions WHERE gateway = ?1 AND request = ?2")?
         .query_row([gateway.as_str(), request.as_str()], |row| {
             let action = ActionId::from_bytes(row.get(0)?);
             let outcome: Option<String> = row.get(1)?;
             Ok(match outcome.and_then(|text| serde_json::from_str(&text).ok()) {
-                Some(outcome) => Begun::Finished { action, outcome },
-                None => Begun::Unfinished { action },
+                Some(outcome) => BeginOutcome::Finished { action, outcome },
+                None => BeginOutcome::Unfinished { action },
             })
         })
         .optional()

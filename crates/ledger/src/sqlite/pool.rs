@@ -17,22 +17,22 @@ use super::ledger_time::LedgerClock;
 use crate::Fault;
 
 pub(super) struct Pool {
-    queue: Arc<Queue>,
+    queue: Arc<ReadQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
-type Job = Box<dyn FnOnce(&Connection) + Send>;
+type ReadJob = Box<dyn FnOnce(&Connection) + Send>;
 
 /// Reads that wait for a connection, in order of arrival.
 #[derive(Default)]
-struct Queue {
+struct ReadQueue {
     waiting: Mutex<WaitingReads>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct WaitingReads {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<ReadJob>,
     closed: bool,
 }
 
@@ -61,19 +61,19 @@ impl Pool {
         T: Send + 'static,
         W: FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (tell, told) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         self.queue.add(Box::new(move |db| {
             // The caller may have gone away before or during the read.
-            if !tell.is_closed() {
-                let _ = tell.send(work(db).map_err(Fault::from));
+            if !reply.is_closed() {
+                let _ = reply.send(work(db).map_err(Fault::from));
             }
         }));
-        told.await.map_err(|_| Fault::Closed)?
+        result.await.map_err(|_| Fault::Closed)?
     }
 }
 
-impl Queue {
-    fn add(&self, job: Job) {
+impl ReadQueue {
+    fn add(&self, job: ReadJob) {
         self.waiting.lock().jobs.push_back(job);
         self.changed.notify_one();
     }
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<ReadJob> {
         let mut waiting = self.waiting.lock();
         loop {
             if waiting.closed {

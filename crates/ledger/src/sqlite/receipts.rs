@@ -17,12 +17,12 @@ use super::{Sqlite, owner};
 use crate::Fault;
 use crate::receipts::{
     Attempted, Digest, NewReceipt, NewReply, OF_ONE_DISPATCH, Opened, Opening, Outgoing, Receipt,
-    ReceiptFilter, ReceiptKey, Receipts, Reply,
+    ReceiptFilter, ReceiptKey, Receipts, StoredReply,
 };
-pub(super) use carry::{Carried, carried_by, carry};
+pub(super) use carry::{CarriedReceipt, carried_by, carry};
 pub(super) use lists::of_dispatch;
 pub(super) use outgoing::{expire_instance, fail_outgoing_of, fail_tenant, forget_unsent};
-pub(super) use replies::{answered_by, told as told_replies, unfinished};
+pub(super) use replies::{answered_by, reply_times, unfinished};
 
 #[async_trait]
 impl Receipts for Sqlite {
@@ -171,7 +171,7 @@ impl Receipts for Sqlite {
         self.write(move |db| replies::keep(db, to, &reply)).await
     }
 
-    async fn replies(&self, to: ReceiptKey) -> Result<Vec<Reply>, Fault> {
+    async fn replies(&self, to: ReceiptKey) -> Result<Vec<StoredReply>, Fault> {
         self.read(move |db| replies::oldest_first(db, to)).await
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use crate::Fault;
-use crate::rooms::{Line, ROOM_BYTES, Room, Rooms};
+use crate::rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
 
 const ROOM: &str = "SELECT id, instance, invitation, person, created FROM rooms";
 
@@ -53,7 +53,7 @@ impl Rooms for Sqlite {
         .await
     }
 
-    async fn say(&self, room: &ChatId, line: Line) -> Result<(), Fault> {
+    async fn say(&self, room: &ChatId, line: RoomMessage) -> Result<(), Fault> {
         let room = room.clone();
         self.write(move |db| {
             db.prepare_cached(
@@ -67,7 +67,7 @@ impl Rooms for Sqlite {
                 line.by_agent,
                 line.text,
                 line.reply_to.as_ref().map(|message| message.as_str()),
-                line.said.millis(),
+                line.sent.millis(),
                 line.edited.map(Moment::millis),
                 line.entry.as_ref().map(|entry| entry.as_str()),
                 line.delivered.map(Moment::millis),
@@ -129,13 +129,13 @@ impl Rooms for Sqlite {
         .await
     }
 
-    async fn lines_after(
+    async fn messages_after(
         &self,
         room: &ChatId,
         place: i64,
         since: Option<Moment>,
         bytes: usize,
-    ) -> Result<Vec<(i64, Line)>, Fault> {
+    ) -> Result<Vec<(i64, RoomMessage)>, Fault> {
         let room = room.clone();
         self.read(move |db| {
             let mut found = db.prepare_cached(
@@ -184,13 +184,13 @@ fn room(row: &Row<'_>) -> rusqlite::Result<Room> {
     })
 }
 
-fn line(row: &Row<'_>) -> rusqlite::Result<Line> {
-    Ok(Line {
+fn line(row: &Row<'_>) -> rusqlite::Result<RoomMessage> {
+    Ok(RoomMessage {
         message: row.get::<_, String>(0)?.into(),
         by_agent: row.get(1)?,
         text: row.get(2)?,
         reply_to: row.get::<_, Option<String>>(3)?.map(MessageId::from),
-        said: Moment::from_millis(row.get(4)?),
+        sent: Moment::from_millis(row.get(4)?),
         edited: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
         entry: row.get::<_, Option<String>>(6)?.map(EntryId::from),
         delivered: row.get::<_, Option<i64>>(7)?.map(Moment::from_millis),

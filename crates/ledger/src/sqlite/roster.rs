@@ -15,8 +15,8 @@ use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
 
 use super::{Sqlite, access, arms, receipts, tokens, vault};
 use crate::roster::{
-    AgentCreated, Bot, Created, Discriminator, Generation, HoldBack, Identity, Instance, NewAgent, Removed,
-    Roster, Route, RouteTo, Tenant,
+    AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance,
+    Removed, Roster, Route, RouteTo, Tenant,
 };
 use crate::{Fault, Owner, Sealed};
 
@@ -83,7 +83,7 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn create_agent(&self, agent: NewAgent) -> Result<AgentCreated, Fault> {
+    async fn create_agent(&self, agent: AgentToCreate) -> Result<AgentCreated, Fault> {
         self.write(move |db| create::agent(db, &agent)).await
     }
 
@@ -168,7 +168,7 @@ impl Roster for Sqlite {
                 db.execute(of_it, [id.as_str()])?;
             }
             for platform in own {
-                let on = Identity { platform: platform.as_str().into(), bot: id.as_str().into() };
+                let on = BotRef { platform: platform.as_str().into(), bot: id.as_str().into() };
                 remove_bot(db, &on, now)?;
             }
             // Message text is deleted at once. The traces of entries that were never acknowledged stay for a
@@ -347,7 +347,7 @@ impl Roster for Sqlite {
     }
 
     async fn remove_bot(&self, platform: &Platform, id: &BotId) -> Result<Removed, Fault> {
-        let on = Identity { platform: platform.clone(), bot: id.clone() };
+        let on = BotRef { platform: platform.clone(), bot: id.clone() };
         let now = self.timepiece.now();
         self.write(move |db| remove_bot(db, &on, now)).await
     }
@@ -374,17 +374,17 @@ impl Roster for Sqlite {
         bot: &BotId,
         which: &Discriminator,
     ) -> Result<Removed, Fault> {
-        let on = Identity { platform: platform.clone(), bot: bot.clone() };
+        let on = BotRef { platform: platform.clone(), bot: bot.clone() };
         let (which, now) = (which.clone(), self.timepiece.now());
         self.write(move |db| unrouting::remove_route(db, &on, &which, now)).await
     }
 
-    async fn end_unrouted(&self, on: &Identity, instance: &InstanceId) -> Result<bool, Fault> {
+    async fn end_unrouted(&self, on: &BotRef, instance: &InstanceId) -> Result<bool, Fault> {
         let (on, instance, now) = (on.clone(), instance.clone(), self.timepiece.now());
         self.write(move |db| unrouting::end_unrouted(db, &on, &instance, now)).await
     }
 
-    async fn move_chat(&self, on: &Identity, from: &ChatId, to: &ChatId) -> Result<bool, Fault> {
+    async fn move_chat(&self, on: &BotRef, from: &ChatId, to: &ChatId) -> Result<bool, Fault> {
         let (on, from, to) = (on.clone(), from.clone(), to.clone());
         self.write(move |db| {
             if from == to {
@@ -396,7 +396,7 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn route(&self, on: &Identity, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault> {
+    async fn route(&self, on: &BotRef, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault> {
         let (on, candidates) = (on.clone(), candidates.to_vec());
         self.read(move |db| {
             for candidate in &candidates {
@@ -409,7 +409,7 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn identities(&self, of: &InstanceId) -> Result<Vec<Identity>, Fault> {
+    async fn identities(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault> {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
@@ -422,22 +422,22 @@ impl Roster for Sqlite {
         .await
     }
 
-    async fn may_reach(&self, from: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault> {
+    async fn may_reach(&self, from: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault> {
         let (from, on, chat) = (from.clone(), on.clone(), chat.clone());
         self.read(move |db| may_reach(db, &from, &on, &chat)).await
     }
 
-    async fn has_route(&self, to: &InstanceId, on: &Identity) -> Result<bool, Fault> {
+    async fn has_route(&self, to: &InstanceId, on: &BotRef) -> Result<bool, Fault> {
         let (to, on) = (to.clone(), on.clone());
         self.read(move |db| has_route(db, &to, &on)).await
     }
 
-    async fn knows_chat(&self, of: &InstanceId, on: &Identity, chat: &ChatId) -> Result<bool, Fault> {
+    async fn knows_chat(&self, of: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault> {
         let (of, on, chat) = (of.clone(), on.clone(), chat.clone());
         self.read(move |db| knows_chat(db, &of, &on, &chat)).await
     }
 
-    async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<Identity>, Fault> {
+    async fn last_identity(&self, of: &InstanceId, chat: &ChatId) -> Result<Option<BotRef>, Fault> {
         let (of, chat) = (of.clone(), chat.clone());
         self.read(move |db| last_identity(db, &of, &chat)).await
     }
@@ -446,14 +446,14 @@ impl Roster for Sqlite {
         &self,
         of: &InstanceId,
         key: &SessionKey,
-    ) -> Result<Option<(Identity, ChatId)>, Fault> {
+    ) -> Result<Option<(BotRef, ChatId)>, Fault> {
         let (of, key) = (of.clone(), key.clone());
         self.read(move |db| chat_of_session(db, &of, &key)).await
     }
 }
 
 /// Removes a bot with its routes and secrets.
-fn remove_bot(db: &Connection, on: &Identity, now: Moment) -> rusqlite::Result<Removed> {
+fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite::Result<Removed> {
     let key = [on.platform.as_str(), on.bot.as_str()];
     unrouting::end_all_waiting(db, on, now)?;
     db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Sqlite, vault};
 use crate::Fault;
 use crate::tokens::{
-    AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, Pair, RefreshRequest, Renewal,
-    RenewedCredentials, TokenHash, Tokens, WhichCredentials, operator_client,
+    AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, RefreshRequest, Renewal,
+    RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,
 };
 
 const CLIENT: &str = "SELECT clients.id, clients.tenant, clients.instance, clients.created, clients.revoked
@@ -119,7 +119,7 @@ impl Tokens for Sqlite {
         login: &LoginId,
         client: &ClientId,
         instance: &InstanceId,
-        pair: Pair,
+        pair: TokenPair,
         now: Moment,
     ) -> Result<Option<LoginRecord>, Fault> {
         let (login, client, instance) = (login.clone(), client.clone(), instance.clone());
@@ -245,7 +245,7 @@ pub(super) fn log_in(
     login: &LoginId,
     client: &ClientId,
     instance: &InstanceId,
-    pair: Pair,
+    pair: TokenPair,
     now: Moment,
 ) -> rusqlite::Result<Option<LoginRecord>> {
     let there: bool =
@@ -268,7 +268,7 @@ pub(super) fn log_in(
 }
 
 /// Stores an access token of a login, issued with this refresh token, and deletes the oldest past the limit.
-fn keep_access(db: &Connection, of: &LoginRecord, pair: Pair, refresh: i64) -> rusqlite::Result<()> {
+fn keep_access(db: &Connection, of: &LoginRecord, pair: TokenPair, refresh: i64) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO access_tokens (hash, client, tenant, login, refresh, expires, ends)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time_at(?6))",

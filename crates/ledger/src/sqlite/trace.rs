@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::{Sqlite, receipts};
 use crate::Fault;
 use crate::receipts::{Receipt, ReceiptKey, ReceiptState};
-use crate::trace::{Step, Story, Traces};
+use crate::trace::{Story, TraceStep, Traces};
 
 const ENTRY: &str =
     "SELECT id, instance, platform, bot, chat, message, accepted, durable, handed, ended, fate, receipt
@@ -36,8 +36,8 @@ impl Traces for Sqlite {
             let mut stories = Vec::new();
             for receipt in receipts::of_dispatch(db, None, None, &id, 20)? {
                 let entry = receipt.entry.as_ref().and_then(EntryId::bytes);
-                let told = entry.map(|entry| entry_where(db, "id = ?1", &[&entry])).transpose()?;
-                match told.and_then(first) {
+                let traced = entry.map(|entry| entry_where(db, "id = ?1", &[&entry])).transpose()?;
+                match traced.and_then(first) {
                     Some(story) => stories.push(story),
                     None => stories.push(delivery(db, receipt)?),
                 }
@@ -157,7 +157,7 @@ fn emission(
     db: &Connection,
     receipt: i64,
     entry: [u8; 16],
-) -> rusqlite::Result<Option<(ReceiptKey, DispatchId, Step)>> {
+) -> rusqlite::Result<Option<(ReceiptKey, DispatchId, TraceStep)>> {
     db.prepare_cached("SELECT dispatch, sent FROM receipts WHERE key = ?1 AND entry = ?2")?
         .query_row(params![receipt, entry], |row| {
             let dispatch = DispatchId::from(row.get::<_, String>(0)?);
@@ -167,8 +167,8 @@ fn emission(
         .optional()
 }
 
-fn emitted(dispatch: &DispatchId, at: Moment) -> Step {
-    Step { what: "emitted", at, note: Some(format!("dispatch {dispatch}")) }
+fn emitted(dispatch: &DispatchId, at: Moment) -> TraceStep {
+    TraceStep { what: "emitted", at, note: Some(format!("dispatch {dispatch}")) }
 }
 
 /// A delivery by a connector, or one whose entry is deleted.
@@ -201,9 +201,9 @@ fn delivery(db: &Connection, of: Receipt) -> rusqlite::Result<Story> {
 }
 
 /// The kept replies of the agent: their kinds, without any text.
-fn replies(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<Step>> {
-    let told = receipts::told_replies(db, to)?;
-    Ok(told.into_iter().map(|(what, at)| Step { what: what.word(), at, note: None }).collect())
+fn replies(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<TraceStep>> {
+    let replies = receipts::reply_times(db, to)?;
+    Ok(replies.into_iter().map(|(what, at)| TraceStep { what: what.word(), at, note: None }).collect())
 }
 
 /// The reason for the end of a delivery. Most failures are stored as the contract's error.
@@ -220,9 +220,9 @@ fn why(of: &Receipt) -> Option<String> {
     })
 }
 
-fn step(steps: &mut Vec<Step>, what: &'static str, at: Option<i64>, note: Option<String>) {
+fn step(steps: &mut Vec<TraceStep>, what: &'static str, at: Option<i64>, note: Option<String>) {
     if let Some(at) = at {
-        steps.push(Step { what, at: Moment::from_millis(at), note });
+        steps.push(TraceStep { what, at: Moment::from_millis(at), note });
     }
 }
 

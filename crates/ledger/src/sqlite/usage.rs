@@ -45,12 +45,12 @@ pub(super) struct OverShare {
 pub(super) struct UsageSums(Mutex<Sums>);
 
 struct Sums {
-    tenants: HashMap<Arc<str>, Tenant>,
+    tenants: HashMap<Arc<str>, TenantUsage>,
     /// Includes removed agents as long as they have rows.
     tenant_of: HashMap<Box<str>, Arc<str>>,
-    totals: Used,
+    totals: StorageUse,
     /// Changes by the open transaction.
-    changes: HashMap<Arc<str>, Used>,
+    changes: HashMap<Arc<str>, StorageUse>,
     /// Rows of `tenant_usage` that the open transaction has inserted.
     inserted: Vec<(Arc<str>, i64)>,
     default_limit: i64,
@@ -60,21 +60,21 @@ struct Sums {
 }
 
 #[derive(Default)]
-struct Tenant {
-    used: Used,
+struct TenantUsage {
+    used: StorageUse,
     limit: Option<i64>,
     /// Its row of `tenant_usage`. Updating by row number takes a fraction of the time that the id would take.
     row: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Used {
+struct StorageUse {
     bytes: i64,
     rows: [i64; 3],
 }
 
-impl Used {
-    fn add(&mut self, change: Used) {
+impl StorageUse {
+    fn add(&mut self, change: StorageUse) {
         self.bytes += change.bytes;
         for (rows, more) in self.rows.iter_mut().zip(change.rows) {
             *rows += more;
@@ -83,11 +83,11 @@ impl Used {
 
     /// Reads the columns after the tenant.
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Used { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] })
+        Ok(StorageUse { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] })
     }
 
-    fn negated(self) -> Used {
-        Used { bytes: -self.bytes, rows: self.rows.map(|rows| -rows) }
+    fn negated(self) -> StorageUse {
+        StorageUse { bytes: -self.bytes, rows: self.rows.map(|rows| -rows) }
     }
 }
 
@@ -107,7 +107,7 @@ impl UsageSums {
     fn follow(self: &Arc<Self>, db: &Connection) -> Result<(), Fault> {
         let sums = Arc::clone(self);
         db.create_scalar_function("agent_storage", 5, FunctionFlags::SQLITE_UTF8, move |row| {
-            let change = Used { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] };
+            let change = StorageUse { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] };
             sums.change(row.get_raw(0).as_str()?, change);
             Ok(true)
         })?;
@@ -121,7 +121,7 @@ impl UsageSums {
                 if let Some(tenant) = row.get_raw(0).as_str_or_null()? {
                     let mut sums = sums.0.lock();
                     let tenant = sums.tenant_named(tenant);
-                    sums.change(tenant, Used { bytes: row.get(1)?, rows: [0; 3] });
+                    sums.change(tenant, StorageUse { bytes: row.get(1)?, rows: [0; 3] });
                 }
                 Ok(true)
             },
@@ -137,15 +137,15 @@ impl UsageSums {
     /// Counts one more entry (`sign` 1), or one whose event is no longer stored (`sign` -1).
     pub(super) fn entry(&self, agent: &str, sign: i64, size: i64) {
         let more = i64::from(sign > 0);
-        self.change(agent, Used { bytes: sign * (size + ROW), rows: [more, 0, 0] });
+        self.change(agent, StorageUse { bytes: sign * (size + ROW), rows: [more, 0, 0] });
     }
 
     pub(super) fn action(&self, agent: &str) {
-        self.change(agent, Used { bytes: 0, rows: [0, 1, 0] });
+        self.change(agent, StorageUse { bytes: 0, rows: [0, 1, 0] });
     }
 
     /// Rows of an agent that was removed before its tenant was recorded count for nobody.
-    fn change(&self, agent: &str, change: Used) {
+    fn change(&self, agent: &str, change: StorageUse) {
         let mut sums = self.0.lock();
         if let Some(tenant) = sums.tenant_of.get(agent).cloned() {
             sums.change(tenant, change);
@@ -163,7 +163,8 @@ impl UsageSums {
         )?;
         let mut inserted = Vec::new();
         for tenant in sums.changes.keys() {
-            let Some(Tenant { used: Used { bytes, rows }, row, .. }) = sums.tenants.get(tenant) else {
+            let Some(TenantUsage { used: StorageUse { bytes, rows }, row, .. }) = sums.tenants.get(tenant)
+            else {
                 continue;
             };
             let [entries, actions, fires] = rows;
@@ -187,7 +188,7 @@ impl UsageSums {
     #[cfg(debug_assertions)]
     pub(super) fn check(&self, db: &Connection) -> rusqlite::Result<()> {
         let mut counted = recount(db)?;
-        for (tenant, Tenant { used, .. }) in &self.0.lock().tenants {
+        for (tenant, TenantUsage { used, .. }) in &self.0.lock().tenants {
             assert_eq!(*used, counted.remove(tenant).unwrap_or_default(), "what {tenant} stores");
         }
         assert!(counted.is_empty(), "what {:?} store was never counted", counted.keys());
@@ -260,7 +261,7 @@ impl Sums {
         let mut sums = Sums {
             tenants: HashMap::new(),
             tenant_of: HashMap::new(),
-            totals: Used::default(),
+            totals: StorageUse::default(),
             changes: HashMap::new(),
             inserted: Vec::new(),
             default_limit: TENANT_BYTES,
@@ -271,7 +272,7 @@ impl Sums {
             db.prepare("SELECT tenant, bytes, entries, actions, fires, rowid FROM tenant_usage")?;
         let mut rows = stored.query([])?;
         while let Some(row) = rows.next()? {
-            let tenant = Tenant { used: Used::read(row)?, limit: None, row: row.get(5)? };
+            let tenant = TenantUsage { used: StorageUse::read(row)?, limit: None, row: row.get(5)? };
             sums.totals.add(tenant.used);
             sums.tenants.insert(row.get::<_, String>(0)?.into(), tenant);
         }
@@ -313,12 +314,12 @@ impl Sums {
         self.tenant_of.insert(agent.into(), tenant);
     }
 
-    fn change(&mut self, tenant: Arc<str>, change: Used) {
+    fn change(&mut self, tenant: Arc<str>, change: StorageUse) {
         self.changes.entry(Arc::clone(&tenant)).or_default().add(change);
         self.add(tenant, change);
     }
 
-    fn add(&mut self, tenant: Arc<str>, change: Used) {
+    fn add(&mut self, tenant: Arc<str>, change: StorageUse) {
         self.totals.add(change);
         self.tenants.entry(tenant).or_default().used.add(change);
     }
@@ -356,9 +357,9 @@ impl Usage for Sqlite {
     }
 }
 
-fn recount(db: &Connection) -> rusqlite::Result<HashMap<Arc<str>, Used>> {
+fn recount(db: &Connection) -> rusqlite::Result<HashMap<Arc<str>, StorageUse>> {
     db.prepare(RECOUNT)?
-        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), Used::read(row)?)))?
+        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), StorageUse::read(row)?)))?
         .collect()
 }
 

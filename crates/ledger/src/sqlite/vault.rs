@@ -1,6 +1,6 @@
 //! SQL of encrypted values: gateways, credentials, connector secrets and capabilities.
 
-mod house_keys;
+mod server_keys;
 
 use async_trait::async_trait;
 use posthouse_time::Moment;

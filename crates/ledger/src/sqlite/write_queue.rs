@@ -24,11 +24,11 @@ const SHARE: usize = 32;
 pub(super) type JobTenant = Option<Arc<str>>;
 
 pub(super) struct WriteQueue<J> {
-    state: Mutex<State<J>>,
+    state: Mutex<QueueState<J>>,
     added: Condvar,
 }
 
-struct State<J> {
+struct QueueState<J> {
     owners: HashMap<JobTenant, WaitingJobs<J>>,
     /// Owners with waiting jobs, in the order of their turns.
     turns: VecDeque<JobTenant>,
@@ -45,7 +45,7 @@ struct WaitingJobs<J> {
 
 impl<J> WriteQueue<J> {
     pub fn new() -> Self {
-        let state = State { owners: HashMap::new(), turns: VecDeque::new(), closed: false };
+        let state = QueueState { owners: HashMap::new(), turns: VecDeque::new(), closed: false };
         Self { state: Mutex::new(state), added: Condvar::new() }
     }
 
@@ -93,7 +93,7 @@ impl<J> WriteQueue<J> {
     }
 }
 
-impl<J> State<J> {
+impl<J> QueueState<J> {
     fn enter(&mut self, owner: &JobTenant) -> Arc<Semaphore> {
         let waiting = self.owners.entry(owner.clone()).or_insert_with(|| WaitingJobs {
             jobs: VecDeque::new(),
@@ -162,7 +162,7 @@ impl<J> Adding<'_, J> {
             drop(state);
             return Err(Fault::Closed);
         }
-        let State { owners, turns, .. } = &mut *state;
+        let QueueState { owners, turns, .. } = &mut *state;
         let waiting = owners.get_mut(&self.owner).expect("an owner exists while it has a caller");
         if waiting.jobs.is_empty() {
             turns.push_back(self.owner.clone());

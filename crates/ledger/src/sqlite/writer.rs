@@ -17,7 +17,7 @@ use super::usage::UsageSums;
 use super::write_queue::{JobTenant, WriteQueue};
 use crate::Fault;
 
-type Jobs = WriteQueue<Box<dyn Job>>;
+type Jobs = WriteQueue<Box<dyn WriteJob>>;
 
 pub(super) struct Writer {
     jobs: Arc<Jobs>,
@@ -27,12 +27,12 @@ pub(super) struct Writer {
 }
 
 /// The counts that are kept beside the writer.
-pub(super) struct Counts {
+pub(super) struct WriterCounts {
     pub inbox: Arc<InboxCounts>,
     pub usage: Arc<UsageSums>,
 }
 
-impl Counts {
+impl WriterCounts {
     fn committed(&self) {
         self.inbox.committed();
         self.usage.committed();
@@ -57,19 +57,19 @@ impl Counts {
 
 /// The work of one caller. It may run twice: if any job of a batch fails, the batch is rolled back and every
 /// job runs again in its own transaction, so that the error of one caller does not affect another.
-trait Job: Send {
+trait WriteJob: Send {
     fn run(&mut self, db: &Connection) -> rusqlite::Result<()>;
     fn settle(self: Box<Self>, committed: Result<(), Fault>);
 }
 
-struct Task<W, A, T> {
+struct WriteTask<W, A, T> {
     work: W,
     after: A,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, Fault>>,
 }
 
-impl<W, A, T> Job for Task<W, A, T>
+impl<W, A, T> WriteJob for WriteTask<W, A, T>
 where
     T: Send + 'static,
     W: FnMut(&Connection) -> rusqlite::Result<T> + Send,
@@ -98,7 +98,7 @@ impl Writer {
     /// `lock` keeps a second server out of the folder. It must be dropped after the connection.
     pub(super) fn start(
         mut db: Connection,
-        counts: Counts,
+        counts: WriterCounts,
         file: Option<PathBuf>,
         lock: Option<File>,
         clock: LedgerClock,
@@ -113,7 +113,7 @@ impl Writer {
             .name("ledger-writer".to_owned())
             .spawn(move || {
                 let waiting = Abandons(waiting);
-                let writing = Writing { db: &db, counts: &counts };
+                let writing = WriteConnection { db: &db, counts: &counts };
                 run(&writing, &waiting.0, checkpoints, &noted);
                 counts.check(&db);
                 if let Err(error) = clock.store(&db) {
@@ -143,7 +143,7 @@ impl Writer {
         A: FnOnce(&T) + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job: Box<dyn Job> = Box::new(Task { work, after, result: None, reply });
+        let job: Box<dyn WriteJob> = Box::new(WriteTask { work, after, result: None, reply });
         self.jobs.add(owner, job).await?;
         answer.await.map_err(|_| Fault::Closed)?
     }
@@ -174,9 +174,9 @@ impl Drop for Abandons {
 }
 
 /// The connection that writes, and the counts beside it.
-struct Writing<'a> {
+struct WriteConnection<'a> {
     db: &'a Connection,
-    counts: &'a Counts,
+    counts: &'a WriterCounts,
 }
 
 /// State of the writer that other threads can read.
@@ -195,8 +195,8 @@ impl Noted {
     }
 }
 
-fn run(writing: &Writing<'_>, waiting: &Jobs, checkpoints: Option<Checkpoints>, noted: &Noted) {
-    let mut batch: Vec<Box<dyn Job>> = Vec::new();
+fn run(writing: &WriteConnection<'_>, waiting: &Jobs, checkpoints: Option<Checkpoints>, noted: &Noted) {
+    let mut batch: Vec<Box<dyn WriteJob>> = Vec::new();
     while waiting.take(&mut batch) {
         match together(writing, &mut batch) {
             Ok(wrote) => {
@@ -212,7 +212,7 @@ fn run(writing: &Writing<'_>, waiting: &Jobs, checkpoints: Option<Checkpoints>, 
 }
 
 /// Runs the jobs of a failed batch one by one: the job at fault gets the error, the others are committed.
-fn one_by_one(writing: &Writing<'_>, batch: &mut Vec<Box<dyn Job>>, noted: &Noted) {
+fn one_by_one(writing: &WriteConnection<'_>, batch: &mut Vec<Box<dyn WriteJob>>, noted: &Noted) {
     let (mut refused, mut last) = (0_u32, None);
     for mut job in batch.drain(..) {
         let outcome = together(writing, std::slice::from_mut(&mut job));
@@ -246,8 +246,8 @@ fn is_disk_trouble(error: &rusqlite::Error) -> bool {
 }
 
 /// Runs all jobs in one transaction, or none. True when anything was written.
-fn together(writing: &Writing<'_>, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<bool> {
-    let Writing { db, counts } = writing;
+fn together(writing: &WriteConnection<'_>, jobs: &mut [Box<dyn WriteJob>]) -> rusqlite::Result<bool> {
+    let WriteConnection { db, counts } = writing;
     let before = db.total_changes();
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let outcome = jobs

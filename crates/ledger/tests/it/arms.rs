@@ -8,8 +8,8 @@ mod wish;
 
 use std::time::Duration;
 
-use ledger::{ArmKey, Armed, Attempt, Due, Fate, NewArm, Settled, Successor};
-use posthouse_wire::cron::{FireAt, Policy, Proof};
+use ledger::{ArmFate, ArmKey, Armed, Due, FireAttempt, NewArm, Settled, Successor};
+use posthouse_wire::cron::{FireAt, FireProof, Policy};
 use posthouse_wire::{InstanceId, ScheduleId};
 
 use crate::book::{Book, START};
@@ -33,7 +33,7 @@ fn wish(instance: &InstanceId, seconds: i64) -> NewArm {
         next_us: fire_at.due_us(),
         fire_at,
         callback: Some("https://heron.example".to_owned()),
-        proof: Proof::PortalJwt,
+        proof: FireProof::PortalJwt,
         policy: Policy::default(),
         then: Vec::new(),
     }
@@ -45,11 +45,11 @@ fn about(instance: &InstanceId, job: &str, seconds: i64) -> NewArm {
 }
 
 fn delivered() -> Settled {
-    ended(Fate::Delivered)
+    ended(ArmFate::Delivered)
 }
 
-fn ended(fate: Fate) -> Settled {
-    let attempt = Attempt { status: Some(202), late_ms: 7, ..Attempt::default() };
+fn ended(fate: ArmFate) -> Settled {
+    let attempt = FireAttempt { status: Some(202), late_ms: 7, ..FireAttempt::default() };
     Settled::Ended { fate, attempt, missed: Vec::new(), successor: None }
 }
 
@@ -57,11 +57,11 @@ fn postponed(seconds: i64) -> Settled {
     Settled::Postponed { attempt: refused(), next_us: at(seconds), pause: Duration::ZERO, poked: false }
 }
 
-fn refused() -> Attempt {
-    Attempt { status: Some(503), error: Some("draining".to_owned()), late_ms: 12, unsure: false }
+fn refused() -> FireAttempt {
+    FireAttempt { status: Some(503), error: Some("draining".to_owned()), late_ms: 12, unsure: false }
 }
 
-fn followed_by(fate: Fate, seconds: i64) -> Settled {
+fn followed_by(fate: ArmFate, seconds: i64) -> Settled {
     let Settled::Ended { attempt, missed, .. } = ended(fate) else { unreachable!() };
     let fire_at = FireAt::from_micros(at(seconds));
     let successor = Successor {

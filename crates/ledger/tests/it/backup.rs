@@ -29,7 +29,7 @@ async fn a_backup_made_while_writing_is_whole_and_opens() {
         }
     });
     let file = book.folder().join("copy.db");
-    book.ledger.house().backup(&file).await.unwrap();
+    book.ledger.facts().backup(&file).await.unwrap();
     going.abort();
     let copy = rusqlite::Connection::open(&file).unwrap();
     let verdict: String = copy.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -48,21 +48,21 @@ async fn a_backup_is_its_owners_alone_and_writes_over_nothing() {
     let book = Book::in_a_folder().await;
     book.keeps(HERON, "one").await;
     let file = book.folder().join("it's a copy.db");
-    book.ledger.house().backup(&file).await.unwrap();
+    book.ledger.facts().backup(&file).await.unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let before = std::fs::read(&file).unwrap();
-    let again = book.ledger.house().backup(&file).await;
+    let again = book.ledger.facts().backup(&file).await;
     assert!(matches!(&again, Err(Fault::Storage(why)) if why.contains("exists")), "{again:?}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
     let nowhere = book.folder().join("no such folder").join("copy.db");
-    assert!(matches!(book.ledger.house().backup(&nowhere).await, Err(Fault::Storage(_))));
+    assert!(matches!(book.ledger.facts().backup(&nowhere).await, Err(Fault::Storage(_))));
 }
 
 #[tokio::test]
 async fn a_ledger_in_memory_says_that_it_has_no_backup() {
     let book = Book::in_memory().await;
     let file = tempfile::tempdir().unwrap().path().join("copy.db");
-    assert!(matches!(book.ledger.house().backup(&file).await, Err(Fault::Storage(_))));
+    assert!(matches!(book.ledger.facts().backup(&file).await, Err(Fault::Storage(_))));
     assert!(!file.exists());
     book.keeps(HERON, "and goes on").await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ledger::{
-    Acknowledgement, Append, Appended, Bot, Created, Discriminator, ExpiringHash, Generation, Identity,
+    Acknowledgement, Append, Appended, Bot, BotRef, Created, Discriminator, ExpiringHash, Generation,
     InboxLimits, Instance, Invitation, Ledger, Location, Route, Sealed, Seq, Sighting, Tenant,
 };
 use posthouse_time::{Moment, Timepiece};
@@ -171,7 +171,7 @@ impl Book {
     /// Prunes until nothing is left to prune, and returns the number of calls.
     pub async fn prunes(&self) -> usize {
         let mut calls = 1;
-        while self.ledger.house().prune().await.unwrap() {
+        while self.ledger.facts().prune().await.unwrap() {
             calls += 1;
         }
         calls
@@ -244,8 +244,8 @@ impl Book {
     }
 }
 
-pub fn on(bot: &str) -> Identity {
-    Identity { platform: "telegram".into(), bot: bot.into() }
+pub fn on(bot: &str) -> BotRef {
+    BotRef { platform: "telegram".into(), bot: bot.into() }
 }
 
 pub const fn minutes(count: u64) -> Duration {

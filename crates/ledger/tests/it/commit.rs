@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 
-use ledger::{Appended, Fault, Line, Seq};
+use ledger::{Appended, Fault, RoomMessage, Seq};
 use parking_lot::Mutex;
 
 use crate::book::Book;
@@ -41,15 +41,15 @@ stories! {
                 tokio::spawn(async move { inbox.append(letter).await })
             })
             .into();
-        let (rooms, said) = (book.ledger.rooms(), book.clock.now());
+        let (rooms, sent) = (book.ledger.rooms(), book.clock.now());
         let nowhere = tokio::spawn(async move {
             let text = "in a room that is not there".to_owned();
-            let line = Line {
+            let line = RoomMessage {
                 message: "1".into(),
                 by_agent: false,
                 text,
                 reply_to: None,
-                said,
+                sent,
                 edited: None,
                 entry: None,
                 delivered: None,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ledger::{
-    Alias, ConnectorRecord, Created, Fault, NewReceipt, Opening, ReceiptState, Removed, Sealed, Verb,
+    Alias, ConnectorRecord, Created, DispatchVerb, Fault, NewReceipt, Opening, ReceiptState, Removed, Sealed,
 };
 use posthouse_wire::ConnectorId;
 
@@ -45,7 +45,7 @@ impl Book {
             instance: None,
             chat: None,
             session: None,
-            verb: Verb::Deliver,
+            verb: DispatchVerb::Deliver,
             sender: "tenant:x".into(),
             sent_by: None,
             sent_at: self.clock.now(),

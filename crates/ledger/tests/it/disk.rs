@@ -94,7 +94,7 @@ async fn a_disk_without_room_is_told_apart_and_costs_nothing_that_was_kept() {
     assert!(kept.len() > 50, "{}", kept.len());
     assert_eq!(unread(&ledger).await, kept);
     let backup = disk.0.path().join("backup");
-    assert!(matches!(ledger.house().backup(&backup).await, Err(Fault::Full)));
+    assert!(matches!(ledger.facts().backup(&backup).await, Err(Fault::Full)));
     assert!(!backup.exists(), "half a backup is none");
     drop(ledger);
 

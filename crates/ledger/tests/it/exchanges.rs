@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use ledger::{
-    Answered, Asked, Exchange, ExchangeState, NewExchange, NewReceipt, Opening, Removed, TokenHash, Verb,
+    Answered, AskResult, DispatchVerb, Exchange, ExchangeState, NewExchange, NewReceipt, Opening, Removed,
+    TokenHash,
 };
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
@@ -35,7 +36,7 @@ fn question(book: &Book, correlation: &str) -> NewExchange {
     }
 }
 
-async fn asks(book: &Book, new: NewExchange) -> Asked {
+async fn asks(book: &Book, new: NewExchange) -> AskResult {
     let receipt = NewReceipt {
         tenant: new.tenant.clone(),
         dispatch: new.dispatch.clone(),
@@ -45,7 +46,7 @@ async fn asks(book: &Book, new: NewExchange) -> Asked {
         instance: new.instance.clone(),
         chat: new.chat.clone(),
         session: None,
-        verb: Verb::Exchange,
+        verb: DispatchVerb::Exchange,
         sender: new.caller.clone(),
         sent_by: None,
         sent_at: new.opened,
@@ -57,7 +58,7 @@ async fn asks(book: &Book, new: NewExchange) -> Asked {
 }
 
 async fn opens(book: &Book, new: NewExchange) {
-    assert!(matches!(asks(book, new).await, Asked::Opened(_)));
+    assert!(matches!(asks(book, new).await, AskResult::Opened(_)));
 }
 
 async fn answers(book: &Book, correlation: &str, content: &str) -> Answered {
@@ -138,18 +139,18 @@ stories! {
     async fn the_same_caller_attaches_to_the_same_question(book) {
         opens(&book, question(&book, "c1")).await;
         let again = NewExchange { dispatch: "d2".into(), opened: Moment::from_millis(1), ..question(&book, "c1") };
-        assert_eq!(asks(&book, again.clone()).await, Asked::Attached(Box::new(told(&book, "c1").await)));
+        assert_eq!(asks(&book, again.clone()).await, AskResult::Attached(Box::new(told(&book, "c1").await)));
         answers(&book, "c1", "forty-two").await;
-        let Asked::Attached(answered) = asks(&book, again).await else { panic!("it is the same question") };
+        let AskResult::Attached(answered) = asks(&book, again).await else { panic!("it is the same question") };
         assert_eq!(answered.answer, Some(("forty-two".to_owned(), 42)), "also after it was answered");
         assert_eq!(answered.dispatch, "d1");
     }
 
     async fn an_id_belongs_to_one_question_of_one_caller(book) {
         opens(&book, question(&book, "c1")).await;
-        assert_eq!(asks(&book, NewExchange { digest: [8; 16], ..question(&book, "c1") }).await, Asked::InUse);
+        assert_eq!(asks(&book, NewExchange { digest: [8; 16], ..question(&book, "c1") }).await, AskResult::InUse);
         let other = NewExchange { caller: "agent:inst_acme_otter".into(), ..question(&book, "c1") };
-        assert_eq!(asks(&book, other).await, Asked::InUse);
+        assert_eq!(asks(&book, other).await, AskResult::InUse);
         opens(&book, NewExchange { tenant: "ten_zeta".into(), ..question(&book, "c1") }).await;
     }
 
@@ -157,13 +158,13 @@ stories! {
         for correlation in ["c1", "c2", "c3"] {
             opens(&book, question(&book, correlation)).await;
         }
-        assert_eq!(asks(&book, question(&book, "c4")).await, Asked::TooMany);
+        assert_eq!(asks(&book, question(&book, "c4")).await, AskResult::TooMany);
         assert_eq!(found(&book, "c4").await, None);
-        assert!(matches!(asks(&book, question(&book, "c1")).await, Asked::Attached(_)), "that opens nothing");
+        assert!(matches!(asks(&book, question(&book, "c1")).await, AskResult::Attached(_)), "that opens nothing");
         opens(&book, NewExchange { tenant: "ten_zeta".into(), ..question(&book, "c4") }).await;
         answers(&book, "c2", "done").await;
         opens(&book, question(&book, "c4")).await;
-        assert_eq!(asks(&book, question(&book, "c5")).await, Asked::TooMany);
+        assert_eq!(asks(&book, question(&book, "c5")).await, AskResult::TooMany);
     }
 
     async fn the_first_answer_counts(book) {
@@ -306,7 +307,7 @@ async fn a_question_stays_open_across_a_restart() {
     opens(&book, question(&book, "c1")).await;
     opens(&book, question(&book, "c2")).await;
     let book = book.reopened().await;
-    assert!(matches!(asks(&book, question(&book, "c1")).await, Asked::Attached(_)));
+    assert!(matches!(asks(&book, question(&book, "c1")).await, AskResult::Attached(_)));
     assert_eq!(answers(&book, "c1", "still here").await, Answered::First);
     let book = book.reopened().await;
     assert_eq!(answers(&book, "c1", "again").await, Answered::Duplicate);

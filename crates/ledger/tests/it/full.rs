@@ -1,7 +1,7 @@
 //! A full inbox refuses the newest entry; nothing that was accepted is dropped to make room.
 
 use bytes::Bytes;
-use ledger::{Append, Appended, Fault, Full, InboxLimits, Sender, Setback, Unread};
+use ledger::{Append, Appended, Fault, InboxLimits, LimitReached, Sender, Setback, Unread};
 use posthouse_wire::EntryId;
 
 use crate::book::{Book, days};
@@ -30,7 +30,7 @@ fn by_program(book: &Book, client: &str, word: &str) -> Append {
     }
 }
 
-async fn refuses(book: &Book, letter: Append) -> Full {
+async fn refuses(book: &Book, letter: Append) -> LimitReached {
     match book.ledger.inbox().append(letter).await.unwrap() {
         Appended::Refused(full) => full,
         kept => panic!("{kept:?}"),
@@ -51,9 +51,9 @@ stories! {
     async fn a_full_inbox_refuses_the_newest_and_drops_nothing_that_was_accepted(book) {
         let kept = fills(&book).await;
         for _ in 0..3 {
-            assert_eq!(refuses(&book, by_person(&book, "late", "c9", "late")).await, Full::Inbox);
+            assert_eq!(refuses(&book, by_person(&book, "late", "c9", "late")).await, LimitReached::Inbox);
         }
-        assert_eq!(refuses(&book, by_program(&book, "tenant:t", "late")).await, Full::Inbox);
+        assert_eq!(refuses(&book, by_program(&book, "tenant:t", "late")).await, LimitReached::Inbox);
         assert_eq!(book.unread(HERON).await.len(), 8);
         assert_eq!(book.steps(&kept[0]).await, ["accepted", "durable"]);
         let elsewhere = Append { limits: EIGHT, ..book.letter(OTTER, "another inbox has its own room") };
@@ -61,7 +61,7 @@ stories! {
         // A refused event leaves no dedup key behind: the same event is stored once there is room.
         book.acknowledges(HERON, &[&kept[3]]).await;
         book.keeps_letter(by_person(&book, "late", "c9", "late")).await;
-        assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, Full::Inbox);
+        assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, LimitReached::Inbox);
     }
 
     async fn an_inbox_is_full_by_bytes_too(book) {
@@ -74,22 +74,22 @@ stories! {
         };
         book.keeps_letter(letter("larger than a quarter, and the first", 600)).await;
         book.keeps_letter(letter("b", 250)).await;
-        assert_eq!(refuses(&book, letter("c", 151)).await, Full::Inbox);
+        assert_eq!(refuses(&book, letter("c", 151)).await, LimitReached::Inbox);
         book.keeps_letter(letter("d", 150)).await;
-        assert_eq!(refuses(&book, letter("e", 1)).await, Full::Inbox);
+        assert_eq!(refuses(&book, letter("e", 1)).await, LimitReached::Inbox);
     }
 
     async fn one_person_or_chat_holds_at_most_a_quarter_of_an_inbox(book) {
         // In one chat, regardless of who writes.
         book.keeps_letter(by_person(&book, "ann", "group", "1")).await;
         book.keeps_letter(by_person(&book, "ben", "group", "2")).await;
-        assert_eq!(refuses(&book, by_person(&book, "cid", "group", "3")).await, Full::Share);
+        assert_eq!(refuses(&book, by_person(&book, "cid", "group", "3")).await, LimitReached::Share);
         // One person, in any chat.
         book.keeps_letter(by_person(&book, "ann", "own", "4")).await;
-        assert_eq!(refuses(&book, by_person(&book, "ann", "another", "5")).await, Full::Share);
+        assert_eq!(refuses(&book, by_person(&book, "ann", "another", "5")).await, LimitReached::Share);
         // Others get through, and a share is free again once it was read.
         let bens = book.keeps_letter(by_person(&book, "ben", "own of ben", "6")).await;
-        assert_eq!(refuses(&book, by_person(&book, "ben", "third", "7")).await, Full::Share);
+        assert_eq!(refuses(&book, by_person(&book, "ben", "third", "7")).await, LimitReached::Share);
         book.acknowledges(HERON, &[&bens]).await;
         book.keeps_letter(by_person(&book, "ben", "third", "7")).await;
     }
@@ -98,10 +98,10 @@ stories! {
         for number in 0..6 {
             book.keeps_letter(by_program(&book, "tenant:t", &format!("n{number}"))).await;
         }
-        assert_eq!(refuses(&book, by_program(&book, "tenant:t", "n6")).await, Full::Share);
+        assert_eq!(refuses(&book, by_program(&book, "tenant:t", "n6")).await, LimitReached::Share);
         book.keeps_letter(by_person(&book, "ann", "own", "a guest still gets through")).await;
         book.keeps_letter(by_program(&book, "agent:inst_otter", "and another credential")).await;
-        assert_eq!(refuses(&book, by_program(&book, "agent:inst_otter", "but no more")).await, Full::Inbox);
+        assert_eq!(refuses(&book, by_program(&book, "agent:inst_otter", "but no more")).await, LimitReached::Inbox);
     }
 
     async fn a_guest_s_flood_leaves_room_for_a_program_and_pushes_nothing_of_it_out(book) {
@@ -111,7 +111,7 @@ stories! {
             let letter = by_person(&book, "guest", "own", &format!("flood {number}"));
             match book.ledger.inbox().append(letter).await.unwrap() {
                 Appended::Refused(full) => {
-                    assert_eq!(full, Full::Share);
+                    assert_eq!(full, LimitReached::Share);
                     refused += 1;
                 }
                 Appended::Kept(_) => {}
@@ -138,12 +138,12 @@ stories! {
             book.ledger.inbox().set_back(&HERON.into(), &kept[0], Setback::Poison).await.unwrap();
         }
         book.keeps_letter(by_person(&book, "late", "c9", "takes its place")).await;
-        assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, Full::Inbox);
+        assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, LimitReached::Inbox);
         assert_eq!(book.ledger.inbox().redrive(&kept[0]).await.unwrap(), Some(HERON.into()));
         assert_eq!(book.unread(HERON).await.len(), 9);
         // It counts like any other from then on.
         book.acknowledges(HERON, &[&kept[1]]).await;
-        assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, Full::Inbox);
+        assert_eq!(refuses(&book, by_person(&book, "later", "c10", "later")).await, LimitReached::Inbox);
         book.acknowledges(HERON, &[&kept[2]]).await;
         book.keeps_letter(by_person(&book, "later", "c10", "later")).await;
     }
@@ -151,7 +151,7 @@ stories! {
     async fn retention_by_age_makes_room(book) {
         fills(&book).await;
         book.winds(days(8));
-        assert_eq!(refuses(&book, by_person(&book, "late", "c9", "late")).await, Full::Inbox);
+        assert_eq!(refuses(&book, by_person(&book, "late", "c9", "late")).await, LimitReached::Inbox);
         book.prunes().await;
         book.keeps_letter(by_person(&book, "late", "c9", "late")).await;
         assert_eq!(book.unread(HERON).await, ["late"]);
@@ -170,7 +170,7 @@ stories! {
         let limits = InboxLimits { entries: 2, bytes: i64::MAX };
         book.keeps_letter(Append { limits, chat: "another".into(), ..book.letter(OTTER, "second") }).await;
         let third = Append { limits, chat: "third".into(), ..book.letter(OTTER, "third") };
-        assert_eq!(refuses(&book, third.clone()).await, Full::Inbox);
+        assert_eq!(refuses(&book, third.clone()).await, LimitReached::Inbox);
         book.acknowledges(OTTER, &[&kept]).await;
         book.keeps_letter(third).await;
     }
@@ -183,12 +183,12 @@ async fn what_an_inbox_holds_is_known_after_a_restart() {
         book.keeps_letter(by_person(&book, "ann", "own", &format!("a{number}"))).await;
     }
     let book = book.reopened().await;
-    assert_eq!(refuses(&book, by_person(&book, "ann", "own", "a2")).await, Full::Share);
+    assert_eq!(refuses(&book, by_person(&book, "ann", "own", "a2")).await, LimitReached::Share);
     for number in 0..6 {
         book.keeps_letter(by_program(&book, "tenant:t", &format!("n{number}"))).await;
     }
     let book = book.reopened().await;
-    assert_eq!(refuses(&book, by_person(&book, "ben", "bens", "b")).await, Full::Inbox);
+    assert_eq!(refuses(&book, by_person(&book, "ben", "bens", "b")).await, LimitReached::Inbox);
     let held = book.ledger.inbox().size(&HERON.into()).await.unwrap();
     assert_eq!(held, Unread { entries: 8, bytes: 16 });
 }

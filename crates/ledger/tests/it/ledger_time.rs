@@ -1,6 +1,8 @@
 //! Ledger time: retention goes by elapsed time, whatever the wall clock shows.
 
-use ledger::{Appended, Begun, CapabilityRecord, Ledger, Location, Owner, Sealed, Setback, TokenHash, Uses};
+use ledger::{
+    Appended, BeginOutcome, CapabilityRecord, Ledger, Location, Owner, Sealed, Setback, TokenHash, Uses,
+};
 use posthouse_wire::{EntryId, Outcome};
 
 use crate::book::{Book, START, days, hours, minutes, on};
@@ -56,7 +58,7 @@ stories! {
             book.ledger.inbox().set_back(&HERON.into(), &dead, Setback::Poison).await.unwrap();
         }
         let outbox = book.ledger.outbox();
-        let Begun::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
+        let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
             panic!("it is new")
         };
         outbox.finish(&action, &Outcome::done(), None).await.unwrap();
@@ -65,8 +67,8 @@ stories! {
             book.clock.set(wall);
             book.prunes().await;
             assert_eq!(book.ledger.inbox().dead_letters(None, 10).await.unwrap().len(), 1);
-            assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), Begun::Finished { .. }));
-            assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), Begun::Unfinished { .. }));
+            assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), BeginOutcome::Finished { .. }));
+            assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), BeginOutcome::Unfinished { .. }));
             are_kept(&book, &waiting, &taken).await;
         }
     }
@@ -200,7 +202,7 @@ async fn whoever_was_cut_off_by_a_stop_has_ten_minutes_to_repeat_itself_whatever
     let book = Book::in_a_folder().await;
     let (waiting, taken) = waiting_and_taken(&book).await;
     let outbox = book.ledger.outbox();
-    let Begun::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
+    let BeginOutcome::Fresh { action, .. } = outbox.begin(request(&book, "done")).await.unwrap() else {
         panic!("it is new")
     };
     outbox.finish(&action, &Outcome::done(), None).await.unwrap();
@@ -212,13 +214,13 @@ async fn whoever_was_cut_off_by_a_stop_has_ten_minutes_to_repeat_itself_whatever
         book.prunes().await;
     }
     let outbox = book.ledger.outbox();
-    assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), Begun::Finished { .. }));
-    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), Begun::Unfinished { .. }));
+    assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), BeginOutcome::Finished { .. }));
+    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), BeginOutcome::Unfinished { .. }));
     are_kept(&book, &waiting, &taken).await;
     book.winds(minutes(2));
     book.prunes().await;
-    assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), Begun::Fresh { .. }));
-    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), Begun::Fresh { .. }));
+    assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), BeginOutcome::Fresh { .. }));
+    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), BeginOutcome::Fresh { .. }));
 }
 
 #[tokio::test]
@@ -248,10 +250,10 @@ async fn whoever_was_cut_off_by_several_stops_has_ten_minutes_after_the_last() {
     book.prunes().await;
     are_kept(&book, &waiting, &taken).await;
     let outbox = book.ledger.outbox();
-    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), Begun::Unfinished { .. }));
+    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), BeginOutcome::Unfinished { .. }));
     book.winds(minutes(2));
     book.prunes().await;
-    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), Begun::Fresh { .. }));
+    assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), BeginOutcome::Fresh { .. }));
     drop(outbox);
     // After a server that ran for longer, only its own downtime counts.
     let book = book.reopened().await;
@@ -278,16 +280,16 @@ async fn a_killed_house_goes_on_from_its_last_round_of_pruning() {
     // A killed server stores nothing at close.
     let copy = book.folder().join("killed").join("ledger.db");
     std::fs::create_dir(copy.parent().unwrap()).unwrap();
-    book.ledger.house().backup(&copy).await.unwrap();
+    book.ledger.facts().backup(&copy).await.unwrap();
     book.winds(hours(20));
     let place = Location::Folder(copy.parent().unwrap().to_owned());
     let ledger = Ledger::open(place, book.clock.clone()).await.unwrap();
     book.winds(hours(1) - minutes(1));
-    while ledger.house().prune().await.unwrap() {}
+    while ledger.facts().prune().await.unwrap() {}
     let known = ledger.inbox().append(book.letter(HERON, "waiting")).await.unwrap();
     assert_eq!(known, Appended::Known(waiting));
     book.winds(minutes(2));
-    while ledger.house().prune().await.unwrap() {}
+    while ledger.facts().prune().await.unwrap() {}
     assert!(matches!(ledger.inbox().append(book.letter(HERON, "waiting")).await.unwrap(), Appended::Kept(_)));
 }
 

@@ -30,11 +30,11 @@ async fn a_ledger_survives_being_closed_and_opened() {
     let book = book.reopened().await;
     assert_eq!(book.unread("inst_heron").await, ["two"]);
     assert_eq!(book.steps(&entry).await.len(), 4);
-    book.ledger.house().set_fact("color", "green").await.unwrap();
-    book.ledger.house().set_fact("color", "blue").await.unwrap();
+    book.ledger.facts().set_fact("color", "green").await.unwrap();
+    book.ledger.facts().set_fact("color", "blue").await.unwrap();
     let book = book.reopened().await;
-    assert_eq!(book.ledger.house().fact("color").await.unwrap().as_deref(), Some("blue"));
-    assert_eq!(book.ledger.house().fact("shape").await.unwrap(), None);
+    assert_eq!(book.ledger.facts().fact("color").await.unwrap().as_deref(), Some("blue"));
+    assert_eq!(book.ledger.facts().fact("shape").await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-use ledger::{Begun, Request};
+use ledger::{BeginOutcome, Request};
 use posthouse_wire::{ActionId, EntryId, Outcome};
 
 use crate::book::Book;
@@ -21,7 +21,7 @@ pub fn request(book: &Book, id: &str) -> Request {
 
 pub async fn begins(book: &Book, request: Request) -> (ActionId, Option<EntryId>) {
     match book.ledger.outbox().begin(request).await.unwrap() {
-        Begun::Fresh { action, answers } => (action, answers),
+        BeginOutcome::Fresh { action, answers } => (action, answers),
         other => panic!("it should be new: {other:?}"),
     }
 }
@@ -34,13 +34,13 @@ stories! {
         let outcome = Outcome { message_id: Some("4711".into()), ..Outcome::done() };
         outbox.finish(&action, &outcome, Some(book.clock.now())).await.unwrap();
         let again = outbox.begin(request(&book, "r1")).await.unwrap();
-        assert_eq!(again, Begun::Finished { action, outcome });
+        assert_eq!(again, BeginOutcome::Finished { action, outcome });
     }
 
     async fn a_request_that_was_cut_off_is_not_begun_again(book) {
         let (action, _) = begins(&book, request(&book, "r1")).await;
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
-        assert_eq!(again, Begun::Unfinished { action });
+        assert_eq!(again, BeginOutcome::Unfinished { action });
     }
 
     async fn a_refusal_is_an_answer_to_remember_too(book) {
@@ -48,7 +48,7 @@ stories! {
         let refused = Outcome { error: Some("chat not found".to_owned()), ..Outcome::default() };
         book.ledger.outbox().finish(&action, &refused, None).await.unwrap();
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
-        assert_eq!(again, Begun::Finished { action, outcome: refused });
+        assert_eq!(again, BeginOutcome::Finished { action, outcome: refused });
     }
 
     async fn the_first_ending_is_the_one_that_counts(book) {
@@ -57,7 +57,7 @@ stories! {
         book.ledger.outbox().finish(&action, &Outcome::default(), None).await.unwrap();
         book.ledger.outbox().finish(&"act_nonsense".into(), &Outcome::done(), None).await.unwrap();
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
-        assert_eq!(again, Begun::Finished { action, outcome: Outcome::done() });
+        assert_eq!(again, BeginOutcome::Finished { action, outcome: Outcome::done() });
     }
 
     async fn two_gateways_may_name_their_requests_alike(book) {

@@ -1,4 +1,4 @@
-use ledger::{Appended, Begun, CapabilityRecord, Sealed, Seq, Setback, Uses};
+use ledger::{Appended, BeginOutcome, CapabilityRecord, Sealed, Seq, Setback, Uses};
 use posthouse_wire::Outcome;
 
 use crate::book::{Book, days, hours, minutes, on};
@@ -83,7 +83,7 @@ stories! {
     }
 
     async fn a_finished_request_is_remembered_for_ten_minutes_and_its_trace_for_a_week(book) {
-        let Begun::Fresh { action, .. } = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap() else {
+        let BeginOutcome::Fresh { action, .. } = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap() else {
             panic!("it is new")
         };
         book.winds(minutes(5));
@@ -91,11 +91,11 @@ stories! {
         book.winds(minutes(9));
         book.prunes().await;
         let again = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
-        assert_eq!(again, Begun::Finished { action: action.clone(), outcome: Outcome::done() });
+        assert_eq!(again, BeginOutcome::Finished { action: action.clone(), outcome: Outcome::done() });
         book.winds(minutes(2));
         book.prunes().await;
         let fresh = book.ledger.outbox().begin(request(&book, "r1")).await.unwrap();
-        assert!(matches!(fresh, Begun::Fresh { .. }));
+        assert!(matches!(fresh, BeginOutcome::Fresh { .. }));
         assert!(book.ledger.traces().action(&action).await.unwrap().is_some());
         book.winds(days(7));
         book.prunes().await;
@@ -107,11 +107,11 @@ stories! {
         book.winds(hours(23));
         book.prunes().await;
         let again = book.ledger.outbox().begin(request(&book, "cut off")).await.unwrap();
-        assert!(matches!(again, Begun::Unfinished { .. }));
+        assert!(matches!(again, BeginOutcome::Unfinished { .. }));
         book.winds(hours(2));
         book.prunes().await;
         let fresh = book.ledger.outbox().begin(request(&book, "cut off")).await.unwrap();
-        assert!(matches!(fresh, Begun::Fresh { .. }));
+        assert!(matches!(fresh, BeginOutcome::Fresh { .. }));
     }
 
     async fn a_conversation_may_be_answered_for_ninety_days(book) {

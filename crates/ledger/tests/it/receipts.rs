@@ -11,8 +11,8 @@ mod trace;
 
 use bytes::Bytes;
 use ledger::{
-    Append, Appended, Attempted, NewReceipt, NewReply, Opened, Opening, Receipt, ReceiptFilter, ReceiptKey,
-    ReceiptState, ReplyKind, Verb,
+    Append, Appended, Attempted, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Receipt, ReceiptFilter,
+    ReceiptKey, ReceiptState, ReplyKind,
 };
 use posthouse_time::Moment;
 use posthouse_wire::EntryId;
@@ -36,7 +36,7 @@ fn word(book: &Book, dispatch: &str, word: &str) -> NewReceipt {
         instance: Some(HERON.into()),
         chat: Some("post-ci".into()),
         session: Some("ci".to_owned()),
-        verb: Verb::Deliver,
+        verb: DispatchVerb::Deliver,
         sender: "tenant:ten_acme".into(),
         sent_by: None,
         sent_at: book.clock.now(),
@@ -60,7 +60,7 @@ fn call(book: &Book, dispatch: &str, text: &str) -> NewReceipt {
 
 fn scheduled(book: &Book, dispatch: &str, text: &str, at: Moment) -> NewReceipt {
     NewReceipt {
-        verb: Verb::Wake,
+        verb: DispatchVerb::Wake,
         open: Opening::Scheduled { body: body(text), at },
         ..word(book, dispatch, text)
     }
@@ -178,7 +178,7 @@ stories! {
             instance: None,
             chat: None,
             session: None,
-            verb: Verb::Deliver,
+            verb: DispatchVerb::Deliver,
             sender: new.sender.clone(),
             sent_by: new.sent_by.clone(),
             sent_at: new.sent_at,

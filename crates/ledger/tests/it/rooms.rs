@@ -1,4 +1,4 @@
-use ledger::{Line, ROOM_BYTES, Room};
+use ledger::{ROOM_BYTES, Room, RoomMessage};
 use posthouse_wire::InstanceId;
 
 use crate::book::{Book, days, minutes};
@@ -13,13 +13,13 @@ pub fn room(book: &Book, id: &str, of: &InstanceId, person: &str) -> Room {
     }
 }
 
-pub fn line(book: &Book, message: &str, by_agent: bool, text: &str) -> Line {
-    Line {
+pub fn line(book: &Book, message: &str, by_agent: bool, text: &str) -> RoomMessage {
+    RoomMessage {
         message: message.into(),
         by_agent,
         text: text.to_owned(),
         reply_to: None,
-        said: book.clock.now(),
+        sent: book.clock.now(),
         edited: None,
         entry: None,
         delivered: None,
@@ -52,20 +52,20 @@ stories! {
             rooms.say(&web, line(&book, message, by_agent, &format!("line {message} 👋"))).await.unwrap();
         }
         rooms.say(&web, line(&book, "3", false, "not again")).await.unwrap();
-        let texts = |told: Vec<(i64, Line)>| told.into_iter().map(|(_, line)| line.text).collect::<Vec<_>>();
+        let texts = |told: Vec<(i64, RoomMessage)>| told.into_iter().map(|(_, line)| line.text).collect::<Vec<_>>();
         let place = rooms.place_before_latest(&web, 2, 10_000).await.unwrap();
-        assert_eq!(texts(rooms.lines_after(&web, place, None, 10_000).await.unwrap()), ["line 2 👋", "line 3 👋"]);
-        assert_eq!(rooms.lines_after(&web, 0, None, 10_000).await.unwrap().len(), 3);
+        assert_eq!(texts(rooms.messages_after(&web, place, None, 10_000).await.unwrap()), ["line 2 👋", "line 3 👋"]);
+        assert_eq!(rooms.messages_after(&web, 0, None, 10_000).await.unwrap().len(), 3);
         // By bytes: each has 11 of them, and one always fits.
         let place = rooms.place_before_latest(&web, 10, 30).await.unwrap();
-        assert_eq!(texts(rooms.lines_after(&web, place, None, 10_000).await.unwrap()), ["line 2 👋", "line 3 👋"]);
+        assert_eq!(texts(rooms.messages_after(&web, place, None, 10_000).await.unwrap()), ["line 2 👋", "line 3 👋"]);
         let place = rooms.place_before_latest(&web, 10, 1).await.unwrap();
-        assert_eq!(texts(rooms.lines_after(&web, place, None, 10_000).await.unwrap()), ["line 3 👋"]);
-        let first = rooms.lines_after(&web, 0, None, 1).await.unwrap();
-        let next = rooms.lines_after(&web, first[0].0, None, 1).await.unwrap();
+        assert_eq!(texts(rooms.messages_after(&web, place, None, 10_000).await.unwrap()), ["line 3 👋"]);
+        let first = rooms.messages_after(&web, 0, None, 1).await.unwrap();
+        let next = rooms.messages_after(&web, first[0].0, None, 1).await.unwrap();
         assert_eq!((texts(first), texts(next)), (vec!["line 1 👋".to_owned()], vec!["line 2 👋".to_owned()]));
         let later = book.clock.now() + minutes(1);
-        assert!(rooms.lines_after(&web, 0, Some(later), 10_000).await.unwrap().is_empty());
+        assert!(rooms.messages_after(&web, 0, Some(later), 10_000).await.unwrap().is_empty());
     }
 
     async fn an_agent_rewrites_its_own_lines_only(book) {
@@ -81,10 +81,10 @@ stories! {
         assert!(rooms.rewrite(&web, &"2".into(), "growing", now).await.unwrap());
         assert!(!rooms.rewrite(&web, &"1".into(), "forged", now).await.unwrap());
         assert!(!rooms.rewrite(&web, &"9".into(), "nothing", now).await.unwrap());
-        let told = rooms.lines_after(&web, 0, None, 10_000).await.unwrap();
+        let told = rooms.messages_after(&web, 0, None, 10_000).await.unwrap();
         assert_eq!((told[0].1.text.as_str(), told[0].1.edited), ("mine", None));
         assert_eq!((told[1].1.text.as_str(), told[1].1.edited), ("growing", Some(now)));
-        let changed = rooms.lines_after(&web, 0, Some(now), 10_000).await.unwrap();
+        let changed = rooms.messages_after(&web, 0, Some(now), 10_000).await.unwrap();
         assert_eq!(changed.len(), 1);
         assert!(rooms.delivered(&web, &"1".into(), now).await.unwrap());
         assert!(!rooms.delivered(&web, &"1".into(), now).await.unwrap(), "once");
@@ -100,10 +100,10 @@ stories! {
         rooms.say(&web, line(&book, "2", true, "young")).await.unwrap();
         book.clock.set(book.clock.now() + days(300));
         book.prunes().await;
-        assert_eq!(rooms.lines_after(&web, 0, None, 10_000).await.unwrap().len(), 2, "a step deletes nothing");
+        assert_eq!(rooms.messages_after(&web, 0, None, 10_000).await.unwrap().len(), 2, "a step deletes nothing");
         book.winds(days(31));
         book.prunes().await;
-        let told = rooms.lines_after(&web, 0, None, 10_000).await.unwrap();
+        let told = rooms.messages_after(&web, 0, None, 10_000).await.unwrap();
         assert_eq!(told.iter().map(|(_, line)| line.text.as_str()).collect::<Vec<_>>(), ["young"]);
     }
 
@@ -117,7 +117,7 @@ stories! {
         for number in 0..fits {
             rooms.say(&web, line(&book, &format!("{number}"), true, &text)).await.unwrap();
         }
-        let first = || async { rooms.lines_after(&web, 0, None, 1).await.unwrap()[0].1.message.clone() };
+        let first = || async { rooms.messages_after(&web, 0, None, 1).await.unwrap()[0].1.message.clone() };
         assert_eq!(first().await, "0");
         rooms.say(&web, line(&book, "one more", true, &text)).await.unwrap();
         assert_eq!(first().await, "1");

@@ -1,5 +1,5 @@
 use ledger::{
-    CapabilityRecord, Created, Discriminator, Generation, Line, Removed, Room, Sealed, Setback, Uses,
+    CapabilityRecord, Created, Discriminator, Generation, Removed, Room, RoomMessage, Sealed, Setback, Uses,
 };
 
 use crate::book::{minutes, on};
@@ -373,12 +373,12 @@ stories! {
             created: now,
         };
         rooms.enter(room).await.unwrap();
-        let line = Line {
+        let line = RoomMessage {
             message: "1".into(),
             by_agent: false,
             text: "private".to_owned(),
             reply_to: None,
-            said: now,
+            sent: now,
             edited: None,
             entry: None,
             delivered: None,
@@ -396,7 +396,7 @@ stories! {
         assert!(vault.sealed_under_other_keys("none", 10).await.unwrap().is_empty());
         assert!(vault.redeem(&tenant, &heron, &"key".into(), &kind, now).await.unwrap().is_none());
         assert_eq!(rooms.room(&"web-1".into()).await.unwrap(), None);
-        assert!(rooms.lines_after(&"web-1".into(), 0, None, 10_000).await.unwrap().is_empty());
+        assert!(rooms.messages_after(&"web-1".into(), 0, None, 10_000).await.unwrap().is_empty());
         assert!(roster.identities(&heron).await.unwrap().is_empty());
         assert!(!roster.may_reach(&heron, &on("tb"), &"chat-1".into()).await.unwrap());
         assert_eq!(roster.chat_of_session(&heron, &"key".into()).await.unwrap(), None);

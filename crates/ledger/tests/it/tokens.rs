@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use ledger::{
-    HttpCredentials, LoginRecord, Owner, Pair, REFRESH_LINES, RefreshRequest, Removed, Renewal,
-    RenewedCredentials, Sealed, TokenHash, WhichCredentials,
+    HttpCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Removed, Renewal, RenewedCredentials,
+    Sealed, TokenHash, TokenPair, WhichCredentials,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId};
@@ -22,8 +22,8 @@ fn numbered(kind: u8, number: u32) -> TokenHash {
     TokenHash(bytes)
 }
 
-fn pair(number: u8, now: Moment) -> Pair {
-    Pair { access: hash(number), access_expires: now + hours(1), refresh: hash(number + 100) }
+fn pair(number: u8, now: Moment) -> TokenPair {
+    TokenPair { access: hash(number), access_expires: now + hours(1), refresh: hash(number + 100) }
 }
 
 fn vps() -> ClientId {
@@ -35,7 +35,7 @@ async fn logs_in(book: &Book, login: &str, instance: &InstanceId, number: u8) ->
     book.ledger.tokens().log_in(&login.into(), &vps(), instance, pair(number, now), now).await.unwrap()
 }
 
-fn request(book: &Book, presented: TokenHash, next: Pair) -> RefreshRequest {
+fn request(book: &Book, presented: TokenHash, next: TokenPair) -> RefreshRequest {
     let now = book.clock.now();
     RefreshRequest {
         presented,
@@ -56,7 +56,7 @@ async fn refreshes(book: &Book, presented: TokenHash, next: u8) -> Renewal {
 /// The same with numbered tokens and an address.
 async fn exchanges(book: &Book, presented: TokenHash, next: u32, from: &str) -> Renewal {
     let expires = book.clock.now() + hours(1);
-    let next = Pair { access: numbered(2, next), access_expires: expires, refresh: numbered(3, next) };
+    let next = TokenPair { access: numbered(2, next), access_expires: expires, refresh: numbered(3, next) };
     let request = RefreshRequest { address: Some(from.to_owned()), ..request(book, presented, next) };
     book.ledger.tokens().refresh(request).await.unwrap()
 }
@@ -272,10 +272,10 @@ stories! {
         assert!(matches!(refreshes(&book, hash(111), 12).await, Renewal::Granted(_)));
         assert!(matches!(refreshes(&book, hash(112), 16).await, Renewal::Granted(_)));
         book.clock.wind(hours(23));
-        book.ledger.house().prune().await.unwrap();
+        book.ledger.facts().prune().await.unwrap();
         assert!(matches!(refreshes(&book, hash(111), 13).await, Renewal::Reused(_)));
         book.clock.wind(hours(2));
-        book.ledger.house().prune().await.unwrap();
+        book.ledger.facts().prune().await.unwrap();
         assert_eq!(refreshes(&book, hash(111), 14).await, Renewal::Unknown);
         assert!(tokens.bearer(hash(12), now).await.unwrap().is_none(), "the row itself is gone");
         assert!(tokens.client(&owner.client(), hash(1), now).await.unwrap().is_none());
@@ -337,14 +337,14 @@ stories! {
         }
         // None of them was used for a month: all are valid.
         book.clock.wind(hours(24 * 30));
-        book.ledger.house().prune().await.unwrap();
+        book.ledger.facts().prune().await.unwrap();
         assert!(matches!(exchanges(&book, numbered(3, 1), 4, "here").await, Renewal::Granted(_)));
         book.clock.wind(hours(24) - MINUTE);
         assert!(matches!(exchanges(&book, numbered(3, 2), 5, "here").await, Renewal::Forked(_)));
         book.clock.wind(MINUTE);
         assert!(matches!(exchanges(&book, numbered(3, 3), 6, "here").await, Renewal::Reused(_)));
         book.clock.wind(MINUTE);
-        book.ledger.house().prune().await.unwrap();
+        book.ledger.facts().prune().await.unwrap();
         assert_eq!(exchanges(&book, numbered(3, 3), 7, "here").await, Renewal::Unknown);
         for (presented, next) in [(4, 8), (5, 9)] {
             assert!(matches!(exchanges(&book, numbered(3, presented), next, "here").await, Renewal::Granted(_)));
@@ -361,7 +361,7 @@ stories! {
             assert_eq!(login.lines, 1, "hour {hour}");
             latest = numbered(3, 2 * hour + hour % 2);
             book.clock.wind(hours(1));
-            book.ledger.house().prune().await.unwrap();
+            book.ledger.facts().prune().await.unwrap();
         }
     }
 
@@ -382,7 +382,7 @@ stories! {
             let Renewal::Full(login) = full else { panic!("day {day}: {full:?}") };
             assert_eq!(login.lines, REFRESH_LINES);
             book.clock.wind(hours(23));
-            book.ledger.house().prune().await.unwrap();
+            book.ledger.facts().prune().await.unwrap();
         }
         // However long one copy is used, the owner keeps its own line.
         let mut latest = numbered(3, 101);

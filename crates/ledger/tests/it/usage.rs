@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use ledger::{
-    Append, Appended, Asked, Attempted, Full, NewExchange, NewReceipt, NewReply, Opened, Opening, ReplyKind,
-    Request, TenantStorage, Verb,
+    Append, Appended, AskResult, Attempted, DispatchVerb, LimitReached, NewExchange, NewReceipt, NewReply,
+    Opened, Opening, ReplyKind, Request, TenantStorage,
 };
 use posthouse_wire::InstanceId;
 
@@ -34,7 +34,7 @@ fn call(book: &Book, dispatch: &str, body: &str) -> NewReceipt {
         instance: None,
         chat: None,
         session: None,
-        verb: Verb::Deliver,
+        verb: DispatchVerb::Deliver,
         sender: "tenant:ten_acme".into(),
         sent_by: None,
         sent_at: book.clock.now(),
@@ -92,7 +92,7 @@ async fn stores_everything(book: &Book, heron: &InstanceId) -> Vec<(&'static str
         collected: false,
     };
     let asked = book.ledger.exchanges().ask(question, call(book, "d2", "?"), 10).await.unwrap();
-    assert!(matches!(asked, Asked::Opened(_)));
+    assert!(matches!(asked, AskResult::Opened(_)));
     counted("a question");
     let (tenant, now) = ("ten_acme".into(), book.clock.now());
     book.ledger.exchanges().answer(&tenant, &"q1".into(), &thousand, 1, now).await.unwrap();
@@ -131,7 +131,7 @@ stories! {
         book.keeps_letter(filling).await;
         assert!(!storage(&book, "acme").has_room());
         let refused = book.ledger.inbox().append(book.letter(heron.as_str(), "three")).await.unwrap();
-        assert_eq!(refused, Appended::Refused(Full::Tenant));
+        assert_eq!(refused, Appended::Refused(LimitReached::Tenant));
         assert!(!book.ledger.usage().has_room_for(&heron));
         assert_eq!(
             book.ledger.inbox().append(book.letter(heron.as_str(), "one")).await.unwrap(),
@@ -221,10 +221,10 @@ async fn sums_are_the_same_after_a_restart_also_of_agents_that_were_removed() {
 async fn a_disk_that_refuses_writes_is_told_until_one_succeeds() {
     let book = Book::in_a_folder().await;
     book.keeps("inst_heron", "before").await;
-    assert!(book.ledger.house().refusal().is_none());
+    assert!(book.ledger.facts().refusal().is_none());
     book.ledger.limit_pages(1).await.unwrap();
     let mut number = 0;
-    while book.ledger.house().refusal().is_none() {
+    while book.ledger.facts().refusal().is_none() {
         number += 1;
         let large = Append {
             event: Bytes::from(vec![b'x'; 4000]),
@@ -235,8 +235,8 @@ async fn a_disk_that_refuses_writes_is_told_until_one_succeeds() {
     }
     // A statement that fails by itself says nothing about the disk, nor does a read.
     book.ledger.inbox().size(&"inst_heron".into()).await.unwrap();
-    assert!(matches!(book.ledger.house().refusal(), Some(ledger::Fault::Full)));
+    assert!(matches!(book.ledger.facts().refusal(), Some(ledger::Fault::Full)));
     book.ledger.limit_pages(100_000).await.unwrap();
-    book.ledger.house().prune().await.unwrap();
-    assert!(book.ledger.house().refusal().is_none());
+    book.ledger.facts().prune().await.unwrap();
+    assert!(book.ledger.facts().refusal().is_none());
 }

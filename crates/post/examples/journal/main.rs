@@ -11,7 +11,7 @@ use std::time::Duration;
 use connector::Journal;
 use post::connector::{AgentConnector, Emission, ExpectedReply};
 use posthouse_time::Timepiece;
-use posthouse_wire::delivery::{Kind, Payload, WakeOpts};
+use posthouse_wire::delivery::{Payload, PayloadKind, WakeOpts};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "origin": { "skill_name": "example", "trigger_kind": "cli" },
     });
     let told = Payload {
-        kind: Kind::Augment,
+        kind: PayloadKind::Augment,
         text: "the deploy is through".to_owned(),
         meta: serde_json::from_value(meta)?,
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use errand::Errand;
+use identity::RosterView;
 use ledger::ConnectorRecord;
 use posthouse_time::Timepiece;
 use posthouse_wire::{ConnectorId, TenantId};
@@ -15,13 +16,12 @@ use super::memory::ConnectorMemory;
 use super::relay::RelayConnector;
 use super::settings::{self, BadSettings, Tools};
 use crate::Config;
-use crate::directory::AgentRecords;
 
 /// What connectors are built from. A cheap handle to clone.
 #[derive(Clone)]
 pub(crate) struct ConnectorBuilder {
     pub relay: Relay,
-    pub agents: AgentRecords,
+    pub agents: RosterView,
     pub errand: Errand,
     pub webhook_signer: WebhookSigner,
     pub timepiece: Timepiece,

@@ -268,7 +268,7 @@ mod tests {
     use std::time::Duration;
 
     use posthouse_time::Moment;
-    use posthouse_wire::delivery::Kind;
+    use posthouse_wire::delivery::PayloadKind;
     use serde_json::json;
 
     use super::*;
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(collect().await, None);
         let meta = json!({"dispatch_id": "d-1", "sent_at": 1, "origin": {"skill_name": "probe", "trigger_kind": "cli"}});
         let meta = serde_json::from_value(meta).unwrap();
-        let payload = Payload { kind: Kind::Augment, text: "hello".to_owned(), meta };
+        let payload = Payload { kind: PayloadKind::Augment, text: "hello".to_owned(), meta };
         let later = async || timepiece.wind(Duration::from_secs(3600));
         let (delivered, ()) = tokio::join!(drops.deliver("desk", &payload), later());
         let Err(ConnectorError::Failed(failed)) = delivered else { panic!("{delivered:?}") };

@@ -6,15 +6,15 @@ mod contract;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ledger::{Identity, Instance, NewReceipt, RouteTo};
+use identity::{Gate, RosterView};
+use ledger::{Instance, NewReceipt};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{DeliveryReceipt, Kind, Posted, WakeReceipt};
+use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, Posted, WakeReceipt};
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
 use relay::{Admission, Entrant, Relay, StopRule};
 
-use super::{MessageStorage, NewMessage, StoredMessage};
+use super::{MessageStorage, NewMessage, StoredDispatch};
 use crate::conversations::names;
-use crate::directory::AgentRecords;
 use crate::dispatch::DispatchItem;
 use crate::{Config, Fault, Refused};
 
@@ -24,10 +24,8 @@ pub(crate) const RELAY: &str = "relay";
 /// The relay connector of one tenant.
 pub struct RelayConnector {
     relay: Relay,
-    agents: AgentRecords,
+    agents: RosterView,
     tenant: TenantId,
-    /// The identity of programs towards agents.
-    on: Identity,
     preamble: bool,
     wake_wait: Duration,
     timepiece: Timepiece,
@@ -38,13 +36,13 @@ impl RelayConnector {
 
     pub(crate) fn new(
         relay: Relay,
-        agents: AgentRecords,
+        agents: RosterView,
         tenant: TenantId,
         config: &Config,
         timepiece: Timepiece,
     ) -> Self {
-        let (on, preamble, wake_wait) = (names::identity(), config.preamble, config.wake_wait.0);
-        Self { relay, agents, tenant, on, preamble, wake_wait, timepiece }
+        let (preamble, wake_wait) = (config.preamble, config.wake_wait.0);
+        Self { relay, agents, tenant, preamble, wake_wait, timepiece }
     }
 
     /// Whether the agent is connected and accepts messages now.
@@ -85,7 +83,7 @@ impl RelayConnector {
 
 #[async_trait]
 impl MessageStorage for RelayConnector {
-    async fn store(&self, message: NewMessage<'_>) -> Result<StoredMessage, Refused> {
+    async fn store(&self, message: NewMessage<'_>) -> Result<StoredDispatch, Refused> {
         let NewMessage { to, dispatch, item, receipt } = message;
         let (session, chat) = names::conversation_of(dispatch, item)?;
         let (at, skipped) = (receipt.accepted, !self.is_attached(&to.id));
@@ -96,7 +94,6 @@ impl MessageStorage for RelayConnector {
             // Repeats are recognized by the receipt.
             dedup: id.as_str().into(),
             id: Some(id),
-            addressed: true,
             references: Vec::new(),
             accepted: now,
             receipt: Some(Box::new(NewReceipt {
@@ -108,15 +105,15 @@ impl MessageStorage for RelayConnector {
             })),
             stop: StopRule::Text,
         };
-        let route = RouteTo { tenant: self.tenant.clone(), instance: to.id.clone() };
+        let admitted = Gate::admit_program(&self.tenant, to, names::bot_ref()).ok_or(Refused::Absent)?;
         // The relay calls the wake URL of an agent that is not connected.
-        let (entry, known) = match self.relay.admit(&route, &self.on, entrant).await? {
+        let (entry, known) = match self.relay.admit(&admitted, entrant).await? {
             Admission::Kept(entry) => (entry, false),
             Admission::Known(entry) => (entry, true),
             Admission::Full(full) => return Err(Refused::InboxFull(full)),
             // Our own events are always valid, so this is a fault of ours.
-            Admission::Refused(why) => {
-                return Err(ledger::Fault::Storage(format!("our own event was refused: {why}")).into());
+            Admission::Undeliverable => {
+                return Err(ledger::Fault::Storage("our own event is not deliverable".to_owned()).into());
             }
         };
         let receipt = DeliveryReceipt {
@@ -127,13 +124,13 @@ impl MessageStorage for RelayConnector {
             warnings: Vec::new(),
         };
         let wake_wait = if skipped { Duration::ZERO } else { self.wake_wait };
-        Ok(StoredMessage { entry, receipt, known, wake_wait })
+        Ok(StoredDispatch { entry, receipt, known, wake_wait })
     }
 
     async fn woken(
         &self,
         to: &Instance,
-        stored: &StoredMessage,
+        stored: &StoredDispatch,
         wait: Duration,
     ) -> Result<WakeReceipt, Fault> {
         let woken = self.relay.acknowledged_within(&stored.entry, wait).await?;
@@ -163,7 +160,7 @@ fn event(
         }
         // A wake has no envelope.
         DispatchItem::Wake { opts, .. } => {
-            (opts.context.as_deref().unwrap_or_default(), Kind::Augment, "wake", None)
+            (opts.context.as_deref().unwrap_or_default(), PayloadKind::Augment, "wake", None)
         }
     };
     let preamble = preamble_for(text, word, sender, preamble);

@@ -1,7 +1,7 @@
 //! Names and chat ids of conversations between programs and agents, on platform `post`.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_wire::{ChatId, CorrelationId};
 
 use crate::Refused;
@@ -17,9 +17,9 @@ const QUESTION: &str = "x-";
 /// The longest conversation name.
 const LONGEST_NAME: usize = 80;
 
-/// The identity of programs towards agents.
-pub(crate) fn identity() -> Identity {
-    Identity { platform: PLATFORM.into(), bot: BOT.into() }
+/// The bot as which programs speak to agents.
+pub(crate) fn bot_ref() -> BotRef {
+    BotRef { platform: PLATFORM.into(), bot: BOT.into() }
 }
 
 /// The name and chat of the conversation in which an agent gets an item: that of the question, of the session that a

@@ -1,6 +1,6 @@
 //! One attempt at a stored delivery by a connector, and its recorded result.
 
-use ledger::{Attempted, ReceiptKey, Verb};
+use ledger::{Attempted, DispatchVerb, ReceiptKey};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeReceipt};
 
@@ -52,7 +52,7 @@ impl Dispatcher {
         };
         let retried = failed.may_pass()
             && matches!(refused, Refused::Failed(_))
-            && item.verb() != Verb::Wake
+            && item.verb() != DispatchVerb::Wake
             && path.connector.repeats_harmlessly()
             && open.attempts + 1 < ATTEMPTS;
         if retried {

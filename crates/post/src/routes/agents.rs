@@ -8,10 +8,9 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, unfit};
-use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
-use crate::requests::ListedAgent;
+use super::{Answer, Door, problem};
+use crate::requests::DirectoryEntry;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.asked(&head).await?;
@@ -33,11 +32,11 @@ pub(crate) async fn show(
         Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
             Ok(Json(listed(&door.post.directory().agent(&by, &name).await?)).into_response())
         }
-        _ => Err(Problem::absent()),
+        _ => Err(problem::absent()),
     }
 }
 
-fn listed(agent: &ListedAgent) -> Value {
+fn listed(agent: &DirectoryEntry) -> Value {
     let mut line = json!({ "agent_id": agent.agent_id, "connectors": agent.connectors });
     if let Some(name) = &agent.agent_name {
         line["agent_name"] = name.as_str().into();
@@ -56,7 +55,7 @@ mod tests {
 
     #[test]
     fn an_agent_is_told_with_the_connectors_that_know_it() {
-        let mut agent = ListedAgent {
+        let mut agent = DirectoryEntry {
             agent_id: "desk".to_owned(),
             agent_name: None,
             connectors: vec!["relay".to_owned(), "hook".to_owned()],

@@ -1,12 +1,13 @@
 //! Parser of the envelope in `POST /v1/deliver`, as other runtimes of the contract write it.
 
-use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, is_dispatch_id};
+use http_kit::Problem;
+use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, is_dispatch_id};
 use posthouse_wire::{CorrelationId, DispatchId};
 use serde_json::Value;
 
 use super::fields::{Fields, LONGEST_LABEL, NO_ID};
 use super::notify::{KINDS, kind};
-use super::problem::Problem;
+use super::problem;
 
 /// The largest meta, in bytes. Unknown fields are passed on, and must fit into one frame with the text.
 const LARGEST_META: usize = 16 * 1024;
@@ -19,16 +20,16 @@ pub(crate) fn payload(fields: &mut Fields) -> Result<Payload, Problem> {
     let kind =
         fields.optional_word("kind", kind, KINDS)?.ok_or_else(|| fields.complain("kind", "is missing"))?;
     let text = match kind {
-        Kind::Augment => fields.text("content")?,
-        Kind::Template => fields.text("prompt")?,
+        PayloadKind::Augment => fields.text("content")?,
+        PayloadKind::Template => fields.text("prompt")?,
     };
     let meta = fields.object("meta", "meta.")?;
     if meta.deepest(depth) > DEEPEST_META {
-        return Err(Problem::invalid("meta", format!("is nested deeper than {DEEPEST_META} levels")));
+        return Err(problem::invalid("meta", format!("is nested deeper than {DEEPEST_META} levels")));
     }
     let meta = read(meta)?;
     if serde_json::to_vec(&meta).map_or(0, |written| written.len()) > LARGEST_META {
-        return Err(Problem::too_long("meta", LARGEST_META));
+        return Err(problem::too_long("meta", LARGEST_META));
     }
     Ok(Payload { kind, text, meta })
 }
@@ -50,8 +51,8 @@ fn read(mut fields: Fields) -> Result<Meta, Problem> {
     })
 }
 
-fn origin(mut fields: Fields) -> Result<Origin, Problem> {
-    Ok(Origin {
+fn origin(mut fields: Fields) -> Result<PayloadOrigin, Problem> {
+    Ok(PayloadOrigin {
         skill_name: fields.label("skill_name", LONGEST_LABEL)?,
         entry_skill_name: fields.label_if_any("entry_skill_name", LONGEST_LABEL)?,
         trigger_kind: fields
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn an_envelope_is_taken_as_it_came() {
         let payload = taken(&body()).unwrap();
-        assert_eq!((payload.kind, payload.text.as_str()), (Kind::Template, "do it"));
+        assert_eq!((payload.kind, payload.text.as_str()), (PayloadKind::Template, "do it"));
         let mut expected = body()["meta"].clone();
         expected["origin"].as_object_mut().unwrap().remove("entry_skill_name");
         assert_eq!(serde_json::to_value(&payload.meta).unwrap(), expected);
@@ -140,7 +141,7 @@ mod tests {
     fn a_text_of_the_other_kind_is_a_field_that_nobody_knows() {
         let mut both = body();
         both["content"] = json!("and this");
-        assert_eq!(taken(&both), Err(Problem::invalid("content", "is unknown")));
+        assert_eq!(taken(&both), Err(problem::invalid("content", "is unknown")));
     }
 
     #[test]
@@ -159,13 +160,13 @@ mod tests {
         deep["meta"]["priority"] = nested(DEEPEST_META);
         assert!(taken(&deep).is_ok());
         deep["meta"]["priority"] = nested(DEEPEST_META + 1);
-        assert_eq!(taken(&deep), Err(Problem::invalid("meta", "is nested deeper than 32 levels")));
+        assert_eq!(taken(&deep), Err(problem::invalid("meta", "is nested deeper than 32 levels")));
     }
 
     #[test]
     fn a_meta_that_would_not_fit_into_a_frame_is_too_long() {
         let mut large = body();
         large["meta"]["priority"] = json!("x".repeat(LARGEST_META));
-        assert_eq!(taken(&large), Err(Problem::too_long("meta", LARGEST_META)));
+        assert_eq!(taken(&large), Err(problem::too_long("meta", LARGEST_META)));
     }
 }

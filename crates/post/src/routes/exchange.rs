@@ -6,6 +6,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
+use http_kit::Problem;
 use ledger::Exchange;
 use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
@@ -13,12 +14,11 @@ use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door, trigger};
+use super::{Answer, Door, problem, trigger};
 use crate::answers::is_recorded_id;
 use crate::dispatch::fresh_id;
-use crate::requests::{AskRequest, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
+use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
@@ -29,7 +29,7 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let id = CorrelationId::from(correlation_id.unwrap_or_else(|| fresh_id(door.now())));
     let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
     let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
-    let request = AskRequest {
+    let request = AskCommand {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         timeout,
@@ -41,7 +41,7 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     };
     fields.end()?;
     let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
-    let with_id = |problem: Problem| problem.under("correlation_id", id.as_str());
+    let with_id = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
     // The question is put even if the client disconnects. Only the waiting ends then.
     let asker = by.clone();
     let asked = door.to_the_end(|post| async move { post.questions().ask(&asker, request).await }).await;
@@ -62,7 +62,7 @@ pub(crate) async fn attach(
         Ok(Path(id)) if is_recorded_id(&id) => {
             Ok(stands(door.post.answers().attach(&by, &CorrelationId::from(id), wait).await?))
         }
-        _ => Err(Problem::absent()),
+        _ => Err(problem::absent()),
     }
 }
 

@@ -4,13 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use http::HeaderMap;
+use http_kit::Problem;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::is_dispatch_id;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-use super::problem::Problem;
+use super::problem;
 use crate::connector::reply;
 
 /// The longest address, name or session, in bytes.
@@ -34,11 +35,11 @@ impl Fields {
         let read = from.deserialize_map(EachOnce).and_then(|read| from.end().map(|()| read));
         match read {
             Ok((unread, None)) => Ok(Self { within: "", unread }),
-            Ok((_, Some(twice))) => Err(Problem::invalid(&twice, "is given more than once")),
+            Ok((_, Some(twice))) => Err(problem::invalid(&twice, "is given more than once")),
             Err(error) if error.classify() == Category::Data => {
-                Err(Problem::invalid("body", "must be a JSON object"))
+                Err(problem::invalid("body", "must be a JSON object"))
             }
-            Err(error) => Err(Problem::malformed_json(error)),
+            Err(error) => Err(problem::malformed_json(error)),
         }
     }
 
@@ -52,7 +53,7 @@ impl Fields {
     }
 
     pub fn complain(&self, name: &str, why: impl AsRef<str>) -> Problem {
-        Problem::invalid(&format!("{}{name}", self.within), why)
+        problem::invalid(&format!("{}{name}", self.within), why)
     }
 
     /// A string of any length. The operation itself checks the length.
@@ -218,11 +219,11 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<DispatchId>,
     let mut values = headers.get_all(KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Problem::invalid(KEY, "is given more than once"));
+        return Err(problem::invalid(KEY, "is given more than once"));
     }
     match value.to_str() {
         Ok(text) if is_dispatch_id(text) => Ok(Some(DispatchId::new(text))),
-        _ => Err(Problem::invalid(KEY, NO_ID)),
+        _ => Err(problem::invalid(KEY, NO_ID)),
     }
 }
 
@@ -267,30 +268,30 @@ mod tests {
     #[test]
     fn unknown_and_repeated_fields_are_refused_by_name() {
         let fields = Fields::read(br#"{"agnet":"desk"}"#).unwrap();
-        assert_eq!(fields.end().unwrap_err(), Problem::invalid("agnet", "is unknown"));
+        assert_eq!(fields.end().unwrap_err(), problem::invalid("agnet", "is unknown"));
         let twice = Fields::read(br#"{"agent":"desk","agent":"attic"}"#);
-        assert_eq!(twice.unwrap_err(), Problem::invalid("agent", "is given more than once"));
+        assert_eq!(twice.unwrap_err(), problem::invalid("agent", "is given more than once"));
     }
 
     #[test]
     fn a_wrong_type_says_in_which_field_it_stands() {
         let mut fields =
             Fields::read(br#"{"agent":7,"wait":"1","connectors":["a",1],"meta":[],"at":1.5}"#).unwrap();
-        assert_eq!(fields.text("agent"), Err(Problem::invalid("agent", "must be a string")));
+        assert_eq!(fields.text("agent"), Err(problem::invalid("agent", "must be a string")));
         assert_eq!(
             fields.optional_seconds("wait", Duration::from_secs(60)),
-            Err(Problem::invalid("wait", NO_SECONDS))
+            Err(problem::invalid("wait", NO_SECONDS))
         );
         assert_eq!(
             fields.optional_names("connectors"),
-            Err(Problem::invalid("connectors", "must be a list of strings"))
+            Err(problem::invalid("connectors", "must be a list of strings"))
         );
         assert_eq!(
             fields.object("meta", "meta.").unwrap_err(),
-            Problem::invalid("meta", "must be an object")
+            problem::invalid("meta", "must be an object")
         );
-        assert_eq!(fields.optional_whole("at"), Err(Problem::invalid("at", "must be a whole number")));
-        assert_eq!(fields.text("message"), Err(Problem::invalid("message", "is missing")));
+        assert_eq!(fields.optional_whole("at"), Err(problem::invalid("at", "must be a whole number")));
+        assert_eq!(fields.text("message"), Err(problem::invalid("message", "is missing")));
     }
 
     #[test]

@@ -3,27 +3,27 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
+use http_kit::Problem;
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::{DeliveryReceipt, Kind, WakeReceipt, When};
+use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, WakeReceipt, When};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
-use super::problem::Problem;
-use super::{Answer, Door, envelope, trigger};
+use super::{Answer, Door, envelope, problem, trigger};
 use crate::Refused;
 use crate::dispatch::fresh_id;
 use crate::requests::{
-    ConnectorResult, DeliverRequest, DeliverResult, LONGEST_WAIT, NotifyRequest, NotifyResult, SentReceipt,
-    WakeRequest, WakeResult,
+    ConnectorOutcome, DeliverCommand, DeliverOutcome, LONGEST_WAIT, NotifyCommand, NotifyOutcome,
+    SentReceipt, WakeCommand, WakeOutcome,
 };
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
-    let request = NotifyRequest {
+    let request = NotifyCommand {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
-        kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(Kind::Augment),
+        kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(PayloadKind::Augment),
         event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
         correlation_id: fields.optional_label("correlation_id", LONGEST_LABEL)?.map(CorrelationId::from),
         connectors: fields.optional_names("connectors")?,
@@ -33,7 +33,7 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
-    let NotifyResult { agent, dispatch_id, dispatched } =
+    let NotifyOutcome { agent, dispatch_id, dispatched } =
         door.to_the_end(|post| async move { post.messages().notify(&by, request).await }).await?;
     let body = NotifyBody { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
     Ok(Json(body).into_response())
@@ -41,7 +41,7 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
 
 pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
-    let request = DeliverRequest {
+    let request = DeliverCommand {
         agent: fields.label("agent_id", LONGEST_ADDRESS)?,
         payload: envelope::payload(&mut fields)?,
         connectors: fields.optional_names("connectors")?,
@@ -49,8 +49,8 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
     fields.end()?;
     let id = request.payload.meta.dispatch_id.clone();
     let delivered = door.to_the_end(|post| async move { post.messages().deliver(&by, request).await }).await;
-    let DeliverResult { dispatch_id, receipt, dispatched } =
-        delivered.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
+    let DeliverOutcome { dispatch_id, receipt, dispatched } =
+        delivered.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     // `agent_id` is the contract's name, `agent` the name in our other operations.
     let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
     let id = idempotency_key(&headers)?.unwrap_or_else(|| fresh_id(door.now()).into());
-    let request = WakeRequest {
+    let request = WakeCommand {
         agent: fields.label(agent, LONGEST_ADDRESS)?,
         context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
         when: when(&mut fields)?,
@@ -71,15 +71,15 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     };
     fields.end()?;
     let woken = door.to_the_end(|post| async move { post.messages().wake(&by, request).await }).await;
-    let WakeResult { dispatch_id, receipt, dispatched } =
-        woken.map_err(|problem| problem.under("dispatch_id", id.as_str()))?;
+    let WakeOutcome { dispatch_id, receipt, dispatched } =
+        woken.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
 
 pub(crate) const KINDS: &str = "augment, template";
 
-pub(crate) fn kind(word: &str) -> Option<Kind> {
-    [Kind::Augment, Kind::Template].into_iter().find(|kind| kind.word() == word)
+pub(crate) fn kind(word: &str) -> Option<PayloadKind> {
+    [PayloadKind::Augment, PayloadKind::Template].into_iter().find(|kind| kind.word() == word)
 }
 
 fn when(fields: &mut Fields) -> Result<When, Problem> {
@@ -91,7 +91,7 @@ fn when(fields: &mut Fields) -> Result<When, Problem> {
 }
 
 /// The contract's receipt, extended by the dispatch id and the result of every connector.
-fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[ConnectorResult]) -> Value {
+fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[ConnectorOutcome]) -> Value {
     let mut body = serde_json::to_value(receipt).unwrap_or_default();
     if let Some(body) = body.as_object_mut() {
         body.insert("dispatch_id".to_owned(), dispatch_id.into());
@@ -130,12 +130,12 @@ enum ReceiptBody<'a> {
     Woken(&'a WakeReceipt),
 }
 
-fn each(dispatched: &[ConnectorResult]) -> Vec<ResultBody<'_>> {
+fn each(dispatched: &[ConnectorOutcome]) -> Vec<ResultBody<'_>> {
     dispatched.iter().map(ResultBody::of).collect()
 }
 
 impl<'a> ResultBody<'a> {
-    fn of(dispatched: &'a ConnectorResult) -> Self {
+    fn of(dispatched: &'a ConnectorOutcome) -> Self {
         let (receipt, refused) = match &dispatched.outcome {
             Ok(SentReceipt::Delivered(receipt)) => (Some(ReceiptBody::Delivered(receipt)), None),
             Ok(SentReceipt::Woken(receipt)) => (Some(ReceiptBody::Woken(receipt)), None),
@@ -160,7 +160,7 @@ fn error_kind(refused: &Refused) -> &'static str {
         Refused::Malformed { .. } | Refused::ExchangeAddress => "invalid_request",
         Refused::TooLong { .. } => "too_long",
         Refused::CorrelationInUse => "correlation_in_use",
-        Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => "quota_exceeded",
+        Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => "quota_exceeded",
         Refused::InboxFull(_) => "inbox_full",
         Refused::Absent => "not_found",
         Refused::TimedOut { .. } => "timeout",
@@ -233,7 +233,7 @@ mod tests {
             ("pane", Err(Refused::NotImplemented("tmux has no reply channel".to_owned()))),
             ("shelf", Err(Refused::Fault(Fault::from(ledger::Fault::Storage("row 7 of x".to_owned()))))),
         ]
-        .map(|(name, outcome)| ConnectorResult { connector: name.to_owned(), outcome, wakes: true });
+        .map(|(name, outcome)| ConnectorOutcome { connector: name.to_owned(), outcome, wakes: true });
         assert_eq!(
             json!(each(&dispatched)),
             json!([

@@ -1,131 +1,110 @@
 //! Problem Details (RFC 9457) responses of the post, with stable codes.
 
-use std::borrow::Cow;
-
-use axum::Json;
-use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
+use http_kit::Problem;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
-use serde_json::{Map, Value, json};
 
 use crate::auth::Refusal;
 use crate::{Fault, Refused, ReplyRefused};
 
 /// The `WWW-Authenticate` header of a 401.
 const PROOFS: &str = r#"Bearer, Basic realm="posthouse""#;
+/// Seconds until a retry is useful, after a fault of the server.
+const AFTER_FAULT: u32 = 5;
+/// Seconds until a retry is useful, after a limit was reached.
+const AFTER_LIMIT: u32 = 60;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Problem {
-    status: StatusCode,
-    code: &'static str,
-    detail: Cow<'static, str>,
-    /// Additional fields of this problem.
-    more: Map<String, Value>,
+/// A field that is missing, wrong or unknown.
+pub(crate) fn invalid(field: &str, why: impl AsRef<str>) -> Problem {
+    // The client chose this name, so its length is limited.
+    let field: String = field.chars().take(64).collect();
+    let detail = format!("`{field}` {}", why.as_ref());
+    Problem::unprocessable("invalid_request", detail).with("field", field)
 }
 
-impl Problem {
-    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, code, detail: detail.into(), more: Map::new() }
-    }
+pub(crate) fn malformed_json(why: impl std::fmt::Display) -> Problem {
+    Problem::bad_request("malformed_json", format!("the body is not valid JSON: {why}"))
+}
 
-    /// A field that is missing, wrong or unknown.
-    pub fn invalid(field: &str, why: impl AsRef<str>) -> Self {
-        // The client chose this name, so its length is limited.
-        let field: String = field.chars().take(64).collect();
-        let detail = format!("`{field}` {}", why.as_ref());
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail).with("field", field)
-    }
+pub(crate) fn absent() -> Problem {
+    Problem::not_found("not_found", "not found")
+}
 
-    pub fn malformed_json(why: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed_json", format!("the body is not valid JSON: {why}"))
-    }
+pub(crate) fn too_long(field: &str, most: usize) -> Problem {
+    let detail = format!("`{field}` is longer than {most} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", detail).with("field", field)
+}
 
-    pub fn absent() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "not found")
-    }
+pub(crate) fn method_not_allowed() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path does not support this method",
+    )
+}
 
-    pub fn too_long(field: &str, most: usize) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", format!("`{field}` is longer than {most} bytes"))
-            .with("field", field)
-    }
+pub(crate) fn over_limit(full: http_kit::OverLimit) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", full.to_string())
+}
 
-    pub fn method_not_allowed() -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method_not_allowed",
-            "this path does not support this method",
-        )
-    }
+/// A fault of the server. It is logged here, and its details are not sent to the client.
+pub(crate) fn unavailable(fault: &Fault) -> Problem {
+    tracing::error!(%fault, "the post could not serve a request");
+    let detail = "the server cannot do this now: try again later";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail).retry_after(AFTER_FAULT)
+}
 
-    pub fn over_limit(full: &relay::OverLimit) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", full.to_string())
+/// Adds the id of the stored record. A 404 gets none, because it must not show whether a record exists.
+pub(crate) fn under(problem: Problem, name: &'static str, id: &str) -> Problem {
+    match problem.status() {
+        StatusCode::NOT_FOUND => problem,
+        _ => problem.with(name, id),
     }
+}
 
-    /// A fault of the server. It is logged here, and its details are not sent to the client.
-    pub fn unavailable(fault: &Fault) -> Self {
-        tracing::error!(%fault, "the post could not serve a request");
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "unavailable",
-            "the server cannot do this now: try again later",
-        )
-    }
+fn delivery_failed(failed: &DeliveryFailed) -> Problem {
+    let status = match failed.cause_kind {
+        Cause::ClientValidation => StatusCode::NOT_FOUND,
+        Cause::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        Cause::Network | Cause::HttpStatus | Cause::MalformedResponse => StatusCode::BAD_GATEWAY,
+    };
+    failed_with(status, failed)
+}
 
-    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.more.insert(name.to_owned(), value.into());
-        self
-    }
+fn failed_with(status: StatusCode, failed: &DeliveryFailed) -> Problem {
+    Problem::new(status, "delivery_failed", failed.message.clone())
+        .with("agent_id", failed.agent_id.as_str())
+        .with("cause_kind", failed.cause_kind.word())
+        .with("http_status", failed.http_status)
+}
 
-    /// Adds the id of the stored record. A 404 gets none, because it must not show whether a record exists.
-    pub fn under(self, name: &str, id: &str) -> Self {
-        match self.status {
-            StatusCode::NOT_FOUND => self,
-            _ => self.with(name, id),
-        }
-    }
-
-    fn delivery_failed(failed: &DeliveryFailed) -> Self {
-        let status = match failed.cause_kind {
-            Cause::ClientValidation => StatusCode::NOT_FOUND,
-            Cause::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Cause::Network | Cause::HttpStatus | Cause::MalformedResponse => StatusCode::BAD_GATEWAY,
-        };
-        Self::failed_with(status, failed)
-    }
-
-    fn failed_with(status: StatusCode, failed: &DeliveryFailed) -> Self {
-        Self::new(status, "delivery_failed", failed.message.clone())
-            .with("agent_id", failed.agent_id.as_str())
-            .with("cause_kind", failed.cause_kind.word())
-            .with("http_status", failed.http_status)
-    }
+fn limited(code: &'static str, words: String) -> Problem {
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, code, words).retry_after(AFTER_LIMIT)
 }
 
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let words = refused.to_string();
         match refused {
-            Refused::Malformed { field, why } => Problem::invalid(field, why),
-            Refused::TooLong { field, most } => Problem::too_long(field, most),
+            Refused::Malformed { field, why } => invalid(field, why),
+            Refused::TooLong { field, most } => too_long(field, most),
             Refused::ExchangeAddress => {
-                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "exchange_address", words)
-                    .with("field", "agent")
+                Problem::unprocessable("exchange_address", words).with("field", "agent")
             }
-            Refused::Failed(failed) => Problem::delivery_failed(&failed),
+            Refused::Failed(failed) => delivery_failed(&failed),
             // Not 404: the question exists, even if its agent was removed.
-            Refused::Unanswered(failed) => Problem::failed_with(StatusCode::BAD_GATEWAY, &failed),
+            Refused::Unanswered(failed) => failed_with(StatusCode::BAD_GATEWAY, &failed),
             Refused::NotImplemented(_) => Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", words),
-            Refused::CorrelationInUse => Problem::new(StatusCode::CONFLICT, "correlation_in_use", words),
-            Refused::OverQuota(_) | Refused::InboxFull(ledger::Full::Tenant) => {
-                Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", words)
+            Refused::CorrelationInUse => Problem::conflict("correlation_in_use", words),
+            Refused::OverQuota(_) | Refused::InboxFull(ledger::LimitReached::Tenant) => {
+                limited("quota_exceeded", words)
             }
-            Refused::InboxFull(_) => Problem::new(StatusCode::TOO_MANY_REQUESTS, "inbox_full", words),
-            Refused::Absent => Problem::absent(),
+            Refused::InboxFull(_) => limited("inbox_full", words),
+            Refused::Absent => absent(),
             Refused::TimedOut { timeout_ms } => {
                 Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", words).with("timeout_ms", timeout_ms)
             }
-            Refused::Fault(fault) => Problem::unavailable(&fault),
+            Refused::Fault(fault) => unavailable(&fault),
         }
     }
 }
@@ -134,14 +113,14 @@ impl From<ReplyRefused> for Problem {
     fn from(refused: ReplyRefused) -> Self {
         let words = refused.to_string();
         match refused {
-            ReplyRefused::Absent => Problem::absent(),
-            ReplyRefused::Answered => Problem::new(StatusCode::CONFLICT, "already_answered", words),
+            ReplyRefused::Absent => absent(),
+            ReplyRefused::Answered => Problem::conflict("already_answered", words),
             ReplyRefused::BadSignature => Problem::new(StatusCode::UNAUTHORIZED, "bad_signature", words),
             ReplyRefused::Malformed { field, .. } => {
-                Problem::new(StatusCode::BAD_REQUEST, "invalid_request", words).with("field", field)
+                Problem::bad_request("invalid_request", words).with("field", field)
             }
             ReplyRefused::TooLong { .. } => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_long", words),
-            ReplyRefused::Fault(fault) => Problem::unavailable(&fault),
+            ReplyRefused::Fault(fault) => unavailable(&fault),
         }
     }
 }
@@ -151,61 +130,34 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Nobody => {
                 Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the credential is missing or invalid")
+                    .challenge(PROOFS)
             }
-            Refusal::Barred => Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "rate_limited",
-                "too many invalid credentials came from this address: try again later",
-            ),
+            Refusal::Barred => {
+                let words = "too many invalid credentials came from this address: try again later";
+                limited("rate_limited", words.to_owned())
+            }
             Refusal::SomebodyElse { header } => Problem::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
                 format!("{header} names another agent than this credential"),
             ),
-            Refusal::BadLabel { header, why } => Problem::invalid(&header, why),
-            Refusal::Fault(fault) => Problem::unavailable(&fault),
+            Refusal::BadLabel { header, why } => invalid(&header, why),
+            Refusal::Fault(fault) => unavailable(&fault),
         }
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut body = json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or("Refused"),
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-        });
-        if let Some(body) = body.as_object_mut() {
-            body.extend(self.more);
-        }
-        let mut response = (self.status, Json(body)).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        match self.code {
-            "unauthorized" => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(PROOFS));
-            }
-            "unavailable" => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
-            }
-            "quota_exceeded" | "inbox_full" | "rate_limited" => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static("60"));
-            }
-            _ => {}
-        }
-        response
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+    use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn told(problem: impl Into<Problem>) -> (u16, &'static str) {
         let problem = problem.into();
-        (problem.status.as_u16(), problem.code)
+        (problem.status().as_u16(), problem.code())
     }
 
     #[test]
@@ -227,14 +179,29 @@ mod tests {
             (Refused::NotImplemented("no way back".to_owned()), (501, "not_implemented")),
             (Refused::CorrelationInUse, (409, "correlation_in_use")),
             (Refused::OverQuota("too many questions"), (429, "quota_exceeded")),
-            (Refused::InboxFull(ledger::Full::Inbox), (429, "inbox_full")),
-            (Refused::InboxFull(ledger::Full::Share), (429, "inbox_full")),
-            (Refused::InboxFull(ledger::Full::Tenant), (429, "quota_exceeded")),
+            (Refused::InboxFull(ledger::LimitReached::Inbox), (429, "inbox_full")),
+            (Refused::InboxFull(ledger::LimitReached::Share), (429, "inbox_full")),
+            (Refused::InboxFull(ledger::LimitReached::Tenant), (429, "quota_exceeded")),
             (Refused::Absent, (404, "not_found")),
             (Refused::TimedOut { timeout_ms: 5 }, (504, "timeout")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)), (503, "unavailable")),
         ] {
             assert_eq!(told(refused.clone()), expected, "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_that_passes_says_when_to_come_back() {
+        for (problem, seconds) in [
+            (Problem::from(Refused::OverQuota("too many questions")), Some("60")),
+            (Refused::InboxFull(ledger::LimitReached::Inbox).into(), Some("60")),
+            (Refusal::Barred.into(), Some("60")),
+            (Refused::Fault(Fault::from(ledger::Fault::Closed)).into(), Some("5")),
+            (Refused::Absent.into(), None),
+        ] {
+            let response = problem.into_response();
+            let said = response.headers().get(RETRY_AFTER).map(|value| value.to_str().unwrap());
+            assert_eq!(said, seconds);
         }
     }
 

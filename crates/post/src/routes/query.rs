@@ -6,10 +6,11 @@ use axum::extract::Query;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Uri;
+use http_kit::Problem;
 use serde_json::{Value, json};
 
 use super::fields::{NO_SECONDS, clamped};
-use super::problem::Problem;
+use super::problem;
 
 /// The default page size.
 const PAGE: u32 = 50;
@@ -21,12 +22,12 @@ pub(crate) struct Asked(Vec<(String, String)>);
 impl Asked {
     pub fn read(uri: &Uri) -> Result<Self, Problem> {
         let Ok(Query(parts)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
-            return Err(Problem::invalid("query", "cannot be read"));
+            return Err(problem::invalid("query", "cannot be read"));
         };
         let twice =
             parts.iter().enumerate().find(|(at, (name, _))| parts[..*at].iter().any(|(n, _)| n == name));
         match twice {
-            Some((_, (name, _))) => Err(Problem::invalid(name, "is given more than once")),
+            Some((_, (name, _))) => Err(problem::invalid(name, "is given more than once")),
             None => Ok(Self(parts)),
         }
     }
@@ -40,7 +41,7 @@ impl Asked {
     pub fn seconds(&mut self, name: &str, most: Duration) -> Result<Option<Duration>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let seconds = text.parse().ok().and_then(|seconds| clamped(seconds, most));
-        seconds.map(Some).ok_or_else(|| Problem::invalid(name, NO_SECONDS))
+        seconds.map(Some).ok_or_else(|| problem::invalid(name, NO_SECONDS))
     }
 
     pub fn limit(&mut self) -> Result<u32, Problem> {
@@ -48,7 +49,7 @@ impl Asked {
             None => Ok(PAGE),
             Some(Ok(limit)) if (1..=LARGEST_PAGE).contains(&limit) => Ok(limit),
             Some(_) => {
-                Err(Problem::invalid("limit", format!("must be a whole number from 1 to {LARGEST_PAGE}")))
+                Err(problem::invalid("limit", format!("must be a whole number from 1 to {LARGEST_PAGE}")))
             }
         }
     }
@@ -58,12 +59,12 @@ impl Asked {
         let Some(cursor) = self.text("after") else { return Ok(None) };
         let read = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let read = read.and_then(|text| key(&text));
-        read.map(Some).ok_or_else(|| Problem::invalid("after", "must be the `next` of the previous page"))
+        read.map(Some).ok_or_else(|| problem::invalid("after", "must be the `next` of the previous page"))
     }
 
     pub fn end(self) -> Result<(), Problem> {
         match self.0.first() {
-            Some((unknown, _)) => Err(Problem::invalid(unknown, "is unknown")),
+            Some((unknown, _)) => Err(problem::invalid(unknown, "is unknown")),
             None => Ok(()),
         }
     }
@@ -109,10 +110,10 @@ mod tests {
     #[test]
     fn what_a_query_does_not_know_or_holds_twice_is_refused_by_name() {
         let unknown = asked("agnet=desk").unwrap();
-        assert_eq!(unknown.end(), Err(Problem::invalid("agnet", "is unknown")));
+        assert_eq!(unknown.end(), Err(problem::invalid("agnet", "is unknown")));
         assert_eq!(
             asked("limit=1&limit=2").err(),
-            Some(Problem::invalid("limit", "is given more than once"))
+            Some(problem::invalid("limit", "is given more than once"))
         );
     }
 

@@ -5,15 +5,15 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use http::request::Parts;
+use http_kit::Problem;
 use ledger::{Digest, Receipt, ReceiptState};
 use posthouse_time::Moment;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{DeliveryFailed, is_dispatch_id};
 use serde_json::{Value, json};
 
-use super::problem::Problem;
 use super::query::{Asked, page};
-use super::{Answer, Door};
+use super::{Answer, Door, problem};
 use crate::receipt::sent;
 use crate::requests::{ReceiptListing, ReceiptWithReplies, SentReceipt};
 
@@ -66,7 +66,7 @@ pub(crate) async fn show(
     Asked::read(&head.uri)?.end()?;
     let dispatch = match path {
         Ok(Path(id)) if is_dispatch_id(&id) => DispatchId::from(id),
-        _ => return Err(Problem::absent()),
+        _ => return Err(problem::absent()),
     };
     let receipts = door.post.receipts().of_dispatch(&by, &dispatch).await?;
     let items: Vec<Value> = receipts.iter().map(told).collect();
@@ -77,7 +77,7 @@ fn state(asked: &mut Asked) -> Result<Option<ReceiptState>, Problem> {
     let Some(word) = asked.text("state") else { return Ok(None) };
     ReceiptState::from_word(&word).map(Some).ok_or_else(|| {
         let known = ReceiptState::ALL.map(ReceiptState::word).join(", ");
-        Problem::invalid("state", format!("must be one of {known}"))
+        problem::invalid("state", format!("must be one of {known}"))
     })
 }
 
@@ -137,7 +137,7 @@ pub(super) fn error(kept: &str, line: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{ReceiptKey, Reply, ReplyKind, Verb};
+    use ledger::{DispatchVerb, ReceiptKey, ReplyKind, StoredReply};
 
     use super::*;
 
@@ -152,7 +152,7 @@ mod tests {
             instance: Some("inst_1".into()),
             chat: Some("post-desk".into()),
             session: Some("desk".to_owned()),
-            verb: Verb::Deliver,
+            verb: DispatchVerb::Deliver,
             sender: "tenant:acme".into(),
             sent_by: None,
             sent_at: Moment::from_millis(1_000),
@@ -193,7 +193,7 @@ mod tests {
             skipped: false,
             ..kept()
         };
-        let said = Reply {
+        let said = StoredReply {
             at: Moment::from_millis(1_500),
             what: ReplyKind::Said,
             message: "m-1".into(),

@@ -5,8 +5,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 
-use super::problem::Problem;
-use super::{Answer, Door, taken};
+use super::{Answer, Door, problem, taken};
 
 /// The largest length of a token. Real tokens are shorter.
 const LONGEST_TOKEN: usize = 128;
@@ -20,7 +19,7 @@ pub(crate) async fn take(
 ) -> Answer {
     let token = match path {
         Ok(Path(token)) if (1..=LONGEST_TOKEN).contains(&token.len()) => token,
-        _ => return Err(Problem::absent()),
+        _ => return Err(problem::absent()),
     };
     let (head, body) = request.into_parts();
     door.post.http_replies().is_expected(&token).await?;

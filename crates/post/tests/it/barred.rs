@@ -8,7 +8,7 @@ use post::connector::settings::{self, Tools};
 use post::connector::{AgentConnector, Capabilities, ConnectorError, ExpectedReply, Features};
 use post::{ConnectorSecrets, Unmade};
 use posthouse_wire::ConnectorId;
-use posthouse_wire::delivery::{Cause, Kind};
+use posthouse_wire::delivery::{Cause, PayloadKind};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, fails, payload};
@@ -43,7 +43,7 @@ async fn a_barred_connector_declares_what_its_kind_can_do_save_that_it_cannot_be
     let none = Features { request_response: false, ..Features::ALL };
     let question =
         ExpectedReply { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to: None };
-    let asked = payload(Kind::Augment, "d-1", "?");
+    let asked = payload(PayloadKind::Augment, "d-1", "?");
     for (kind, settings, features) in [
         ("tmux", panes(), none),
         ("file-drop", json!({ "dirs": { "desk": "/srv/drops" } }), Features { agent_status: false, ..none }),

@@ -9,10 +9,10 @@ use post::connector::memory::ConnectorMemory;
 use post::connector::settings::{self, BadSettings, Tools};
 use post::connector::{AgentConnector, ConnectorError, Emission};
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::delivery::{Cause, DeliveryFailed, Kind, Payload, WakeOpts};
+use posthouse_wire::delivery::{Cause, DeliveryFailed, Payload, PayloadKind, WakeOpts};
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::{Value, json};
-use vault::{Keys, Vault, WebhookSigner};
+use vault::{MasterKeys, Vault, WebhookSigner};
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// When everything here happens, in ms: the second of the recorded runs.
@@ -31,8 +31,8 @@ impl Bench {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let time = Timepiece::wound(Moment::from_millis(NOW));
         let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), time.clone())
             .await
             .unwrap();
         let (id, tenant) = (ConnectorId::new("con_1"), TenantId::new("ten_1"));
@@ -79,7 +79,7 @@ impl Bench {
 }
 
 /// A payload with this text.
-pub fn payload(kind: Kind, dispatch: &str, text: &str) -> Payload {
+pub fn payload(kind: PayloadKind, dispatch: &str, text: &str) -> Payload {
     let meta = json!({"dispatch_id": dispatch, "sent_at": NOW - 5, "origin": {"skill_name": "probe", "trigger_kind": "cron"}});
     Payload { kind, text: text.to_owned(), meta: serde_json::from_value(meta).unwrap() }
 }

@@ -11,7 +11,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use post::connector::{AgentConnector, AskOutcome, ConnectorError, ExpectedReply};
-use posthouse_wire::delivery::{AgentStatus, Cause, DeliveryReceipt, Kind, Payload, WakeOpts, WakeReceipt};
+use posthouse_wire::delivery::{
+    AgentStatus, Cause, DeliveryReceipt, Payload, PayloadKind, WakeOpts, WakeReceipt,
+};
 use serde_json::json;
 
 use crate::bench::{Bench, context, emission, fault, payload};
@@ -34,7 +36,9 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
         assert_eq!(traces(), before, "a stranger is refused before anything is done");
     }
     let agent = known.unwrap_or("anybody");
-    for (kind, dispatch) in [(Kind::Augment, "c-1"), (Kind::Template, "c-2"), (Kind::Augment, "c-3")] {
+    for (kind, dispatch) in
+        [(PayloadKind::Augment, "c-1"), (PayloadKind::Template, "c-2"), (PayloadKind::Augment, "c-3")]
+    {
         // Nothing at all, and what looks like a command, are texts too.
         let text = if dispatch == "c-3" { "" } else { "/status; -l" };
         is_well_formed(&connector.deliver(agent, &payload(kind, dispatch, text)).await.unwrap());
@@ -42,7 +46,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
     if connector.repeats_harmlessly() {
         // The post makes the same attempt again when it does not know how the first one ended.
         is_well_formed(
-            &connector.deliver(agent, &payload(Kind::Augment, "c-1", "/status; -l")).await.unwrap(),
+            &connector.deliver(agent, &payload(PayloadKind::Augment, "c-1", "/status; -l")).await.unwrap(),
         );
     }
     wakes_or_degrades(connector, agent, known.is_some()).await;
@@ -55,7 +59,7 @@ async fn conforms(connector: &dyn AgentConnector, known: Option<&str>, mut trace
 async fn fails_honestly(connector: &dyn AgentConnector, known: &str) {
     assert!(!connector.health_check().await);
     assert!(connector.lists(known).await.unwrap(), "an agent does not vanish with its substrate");
-    let failed = fault(connector.deliver(known, &payload(Kind::Augment, "f-1", "hello")).await);
+    let failed = fault(connector.deliver(known, &payload(PayloadKind::Augment, "f-1", "hello")).await);
     assert_eq!(failed.agent_id, known);
     assert_ne!(failed.cause_kind, Cause::ClientValidation, "a passing fault must not be final: {failed:?}");
     assert!(failed.may_pass() && !failed.message.is_empty(), "{failed:?}");
@@ -148,7 +152,7 @@ fn is_well_formed(receipt: &DeliveryReceipt) {
 }
 
 fn asked(dispatch: &str) -> Payload {
-    let mut asked = payload(Kind::Augment, dispatch, "how many?");
+    let mut asked = payload(PayloadKind::Augment, dispatch, "how many?");
     asked.meta.correlation_id = Some("corr-1".into());
     asked
 }
@@ -293,7 +297,7 @@ async fn an_agent_on_the_line_is_active_while_it_has_something_to_take() {
     let relay = town.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
     let seated = heron.sits_frozen().await;
     assert_eq!(relay.agent_status("heron").await, AgentStatus::Idle);
-    relay.deliver("heron", &payload(Kind::Augment, "b-1", "hello")).await.unwrap();
+    relay.deliver("heron", &payload(PayloadKind::Augment, "b-1", "hello")).await.unwrap();
     assert_eq!(relay.agent_status("heron").await, AgentStatus::Active);
     assert_eq!(relay.agent_status("heron@kitchen").await, AgentStatus::Active);
     seated.thaws();

@@ -2,7 +2,7 @@
 
 use post::Unmade;
 use post::connector::settings::{self, BadSettings};
-use posthouse_wire::delivery::{Cause, Kind};
+use posthouse_wire::delivery::{Cause, PayloadKind};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, context, emission, fails, payload};
@@ -134,7 +134,7 @@ async fn a_stored_connector_that_may_not_be_opened_keeps_its_names_and_says_why(
     assert_eq!(barred.implementation(), "tmux");
     assert!(barred.lists("desk").await.unwrap());
     assert!(!barred.health_check().await);
-    let delivered = barred.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await;
+    let delivered = barred.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await;
     assert!(fails(delivered, Cause::ClientValidation).contains("post.tmux"));
     let woken = barred.wake("desk@home", &context("hello"), &emission("d-1")).await;
     fails(woken, Cause::ClientValidation);
@@ -150,6 +150,6 @@ async fn panes_are_found_by_the_names_of_the_reference_too() {
     let tmux = bench.connector("tmux", settings);
     assert!(tmux.lists("desk").await.unwrap() && tmux.lists("mute").await.unwrap());
     // Nothing is typed for an empty text, and the receipt tells where it would have been.
-    let receipt = tmux.deliver("desk", &payload(Kind::Augment, "d-1", "")).await.unwrap();
+    let receipt = tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", "")).await.unwrap();
     assert_eq!(receipt.delivery_id.as_deref(), Some("tmux:main:3.1:noop"));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use post::connector::{AgentConnector, AskOutcome, ConnectorReply, ExpectedReply};
-use posthouse_wire::delivery::{Cause, Kind, Payload, WakeOpts};
+use posthouse_wire::delivery::{Cause, Payload, PayloadKind, WakeOpts};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 fn text(dispatch: &str, text: &str) -> Payload {
-    payload(Kind::Augment, dispatch, text)
+    payload(PayloadKind::Augment, dispatch, text)
 }
 
 fn question() -> ExpectedReply {
@@ -91,7 +91,8 @@ async fn the_same_again_writes_nothing_and_a_taken_name_gets_a_number() {
     assert_eq!(names(&desk), ["conformance-test.json"]);
     let second = drops.deliver("desk", &text("conformance-test", "two")).await.unwrap();
     assert_eq!(second.delivery_id.as_deref(), Some("conformance-test-2.json"));
-    let third = drops.deliver("desk", &payload(Kind::Template, "conformance-test", "one")).await.unwrap();
+    let third =
+        drops.deliver("desk", &payload(PayloadKind::Template, "conformance-test", "one")).await.unwrap();
     assert_eq!(third.delivery_id.as_deref(), Some("conformance-test-3.json"));
     assert_eq!(drops.deliver("desk", &text("conformance-test", "two")).await.unwrap(), second);
     assert_eq!(names(&desk).len(), 3);

@@ -85,7 +85,7 @@ async fn a_reply_on_the_spot_in_the_name_of_somebody_else_fails_the_question() {
     let url = format!("{}/in", receiver.base);
     let webhook = bench.connector("webhook", json!({ "agents": { "desk": { "url": url } } }));
     receiver.says(200, r#"{"reply":{"content":"42","agent_id":"somebody-else"}}"#);
-    let asked = payload(posthouse_wire::delivery::Kind::Augment, "d-1", "?");
+    let asked = payload(posthouse_wire::delivery::PayloadKind::Augment, "d-1", "?");
     let timeout = std::time::Duration::from_secs(20);
     let question = post::connector::ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
     let message = fails(webhook.request_response("desk", &asked, &question).await, Cause::MalformedResponse);

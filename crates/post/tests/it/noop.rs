@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use post::connector::{ConnectorError, ExpectedReply};
-use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, Kind, WakeReceipt};
+use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, PayloadKind, WakeReceipt};
 use serde_json::json;
 
 use crate::bench::{Bench, NOW, context, emission, payload};
@@ -13,7 +13,7 @@ use crate::log::Log;
 async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
     let bench = Bench::open().await;
     let noop = bench.connector("noop", json!({}));
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     assert!(noop.list_agents().await.unwrap().is_empty());
     let receipt = noop.deliver("anybody", &told).await.unwrap();
     assert_eq!(receipt, DeliveryReceipt { delivered_at: NOW, ..DeliveryReceipt::default() });
@@ -32,7 +32,7 @@ async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
 async fn each_call_logs_one_warning_line() {
     let bench = Bench::open().await;
     let noop = bench.connector("noop", json!({}));
-    let told = payload(Kind::Augment, "d-1", "nobody's words");
+    let told = payload(PayloadKind::Augment, "d-1", "nobody's words");
     let timeout = Duration::from_secs(1);
     let question = ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
     let log = Log::listen();

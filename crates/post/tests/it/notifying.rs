@@ -1,6 +1,6 @@
 //! Tests of `notify` and `deliver`: addresses, order of connectors, repeats.
 
-use posthouse_wire::delivery::{Kind, TriggerKind};
+use posthouse_wire::delivery::{PayloadKind, TriggerKind};
 use serde_json::json;
 
 use crate::receiver::Receiver;
@@ -24,7 +24,7 @@ async fn a_bare_address_delivers_into_the_inbox_with_a_complete_envelope() {
     let inbound = heron.hears().await;
     let posted = inbound.event.post.as_ref().unwrap();
     let meta = posted.meta.as_ref().unwrap();
-    assert_eq!((posted.kind, posted.expects_reply), (Kind::Template, false));
+    assert_eq!((posted.kind, posted.expects_reply), (PayloadKind::Template, false));
     assert_eq!(inbound.event.text, "[posthouse template from watcher]\n\nthe build is green");
     assert_eq!(posted.unwrap(&inbound.event.text), "the build is green");
     assert_eq!(meta.dispatch_id.as_str(), told["dispatch_id"]);

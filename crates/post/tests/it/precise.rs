@@ -22,7 +22,7 @@ async fn open_exchanges_of_another_tenant_are_not_woken_by_a_roster_that_changes
     // Whoever asked sits and waits by now: nobody looks anything up any more.
     let settles = async || {
         for _ in 0..20 {
-            town.ledger.house().set_fact("tick", "tock").await.unwrap();
+            town.ledger.facts().set_fact("tick", "tock").await.unwrap();
             tokio::task::yield_now().await;
         }
         town.ledger.reads()
@@ -32,12 +32,12 @@ async fn open_exchanges_of_another_tenant_are_not_woken_by_a_roster_that_changes
         quiet = town.ledger.reads();
     }
     for round in 0..10 {
-        town.relay.tenant_changed(&crow.tenant);
-        town.relay.bot_changed(&ledger::Identity { platform: "pigeon".into(), bot: "7002".into() });
+        town.identity.roster.tenant_changed(&crow.tenant);
+        town.identity.roster.bot_changed(&ledger::BotRef { platform: "pigeon".into(), bot: "7002".into() });
         assert_eq!(settles().await, quiet, "round {round}");
     }
     // Its own tenant's change does wake it.
-    town.relay.tenant_changed(&heron.tenant);
+    town.identity.roster.tenant_changed(&heron.tenant);
     eventually("it looks again", async || town.ledger.reads() > quiet).await;
     asking.abort();
 }

@@ -140,7 +140,7 @@ async fn a_question_to_an_agent_that_is_gone_is_still_there_and_has_failed() {
     let program = town.program("acme").await;
     let ask = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
-    town.relay.remove_agent(&heron.instance).await.unwrap();
+    town.identity.accounts.remove_agent(&heron.instance).await.unwrap();
     let (status, told) = program.gets("/v1/exchanges/q-1").await;
     assert_eq!((status.as_u16(), &told["code"]), (502, &json!("delivery_failed")), "{told}");
     assert_eq!(program.gets("/v1/exchanges/q-2").await.0, 404);

@@ -170,8 +170,8 @@ async fn what_is_said_to_a_message_is_joined_too_and_may_be_edited_while_it_is_w
 async fn the_cursor_is_a_setting_of_the_agent() {
     let town = Town::open().await;
     let (heron, program) = asked(&town).await;
-    let instance = town.relay.roster().instances(None).await.unwrap().remove(0).id;
-    town.relay.roster().set_stream_cursor(&instance, Some("...")).await.unwrap();
+    let instance = town.identity.roster.records().instances(None).await.unwrap().remove(0).id;
+    town.identity.roster.records().set_stream_cursor(&instance, Some("...")).await.unwrap();
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "word0...", beginning()).await;
     heron.says(&chat, "word1 ▉", last()).await;

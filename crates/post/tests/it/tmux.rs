@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use post::connector::{AgentConnector, ConnectorError, ExpectedReply};
-use posthouse_wire::delivery::{AgentStatus, Cause, Kind, WakeOpts};
+use posthouse_wire::delivery::{AgentStatus, Cause, PayloadKind, WakeOpts};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -123,7 +123,7 @@ async fn every_text_arrives_as_it_was_written_and_nothing_is_run() {
         "C-c",
         &long,
     ] {
-        let receipt = tmux.deliver("desk", &payload(Kind::Augment, "d-1", text)).await.unwrap();
+        let receipt = tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", text)).await.unwrap();
         assert_eq!(receipt.delivery_id, Some(format!("tmux:desk:0.0:{NOW}")));
         assert_eq!((receipt.delivered_at, receipt.session_id.as_deref()), (NOW, Some("desk")));
         terminal.hears("desk", &format!("{text}\n")).await;
@@ -137,9 +137,9 @@ async fn control_characters_are_not_typed() {
     terminal.session("desk", false).await;
     let tmux = scene(&terminal, json!({"header": false})).await;
     let text = "a\u{3}b\u{4}c\u{1b}[201~d\u{7}e\r\nf\u{7f}g\u{9b}h\u{0}\u{1a}i\u{13}j";
-    tmux.deliver("desk", &payload(Kind::Augment, "d-1", text)).await.unwrap();
+    tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", text)).await.unwrap();
     terminal.hears("desk", "abc[201~de\nfghij\n").await;
-    let silence = tmux.deliver("desk", &payload(Kind::Augment, "d-1", "\u{3}\u{1b}\r")).await.unwrap();
+    let silence = tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", "\u{3}\u{1b}\r")).await.unwrap();
     assert_eq!(silence.delivery_id.as_deref(), Some("tmux:desk:0.0:noop"));
 }
 
@@ -148,7 +148,7 @@ async fn many_lines_are_one_paste_under_one_header() {
     let terminal = Terminal::open();
     terminal.session("desk", true).await;
     let tmux = scene(&terminal, json!({})).await;
-    tmux.deliver("desk", &payload(Kind::Template, "d-1", "one\ntwo")).await.unwrap();
+    tmux.deliver("desk", &payload(PayloadKind::Template, "d-1", "one\ntwo")).await.unwrap();
     let header = "[posthouse dispatch=d-1 from=probe kind=template]";
     terminal.hears("desk", &format!("\u{1b}[200~{header}\none\ntwo\u{1b}[201~\n")).await;
 }
@@ -158,7 +158,7 @@ async fn texts_that_come_at_once_do_not_share_a_line() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
     let tmux = scene(&terminal, json!({"header": false})).await;
-    let texts: Vec<_> = (10..26).map(|n| payload(Kind::Augment, "d-1", &n.to_string())).collect();
+    let texts: Vec<_> = (10..26).map(|n| payload(PayloadKind::Augment, "d-1", &n.to_string())).collect();
     let deliveries = texts.iter().map(|told| tmux.deliver("desk", told));
     for delivered in futures_util::future::join_all(deliveries).await {
         delivered.unwrap();
@@ -177,7 +177,7 @@ async fn somebody_scrolling_in_the_pane_does_not_swallow_the_enter() {
     terminal.session("desk", false).await;
     let tmux = scene(&terminal, json!({"header": false})).await;
     terminal.tmux(&["copy-mode", "-t", "desk"]);
-    tmux.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await.unwrap();
+    tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     terminal.hears("desk", "hello\n").await;
 }
 
@@ -186,7 +186,7 @@ async fn an_empty_text_is_not_sent() {
     let terminal = Terminal::open();
     let tmux = scene(&terminal, json!({})).await;
     // This does not even need a tmux server.
-    let receipt = tmux.deliver("desk", &payload(Kind::Augment, "d-1", "")).await.unwrap();
+    let receipt = tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", "")).await.unwrap();
     assert_eq!(receipt.delivery_id.as_deref(), Some("tmux:desk:0.0:noop"));
 }
 
@@ -246,8 +246,10 @@ async fn channel_exists_agent_offline_tmux_session_gone_is_not_woken() {
 async fn unknown_agent_tmux_fails_before_anything_is_run() {
     let terminal = Terminal::open();
     let tmux = scene_with(&terminal, "/nowhere/tmux", json!({})).await;
-    let message =
-        fails(tmux.deliver("nobody", &payload(Kind::Augment, "d-1", "x")).await, Cause::ClientValidation);
+    let message = fails(
+        tmux.deliver("nobody", &payload(PayloadKind::Augment, "d-1", "x")).await,
+        Cause::ClientValidation,
+    );
     assert_eq!(message, "Agent 'nobody' is not configured. Wired agents: desk, gone.");
     fails(tmux.wake("nobody@desk", &context("come"), &emission("w-1")).await, Cause::ClientValidation);
 }
@@ -257,7 +259,7 @@ async fn network_or_auth_fault_tmux_that_cannot_be_reached_fails() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
     let tmux = scene(&terminal, json!({})).await;
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     let message = fails(tmux.deliver("gone", &told).await, Cause::Network);
     assert!(
         message.contains("'gone'") && !message.contains(terminal.socket().to_str().unwrap()),
@@ -274,7 +276,7 @@ async fn network_or_auth_fault_tmux_that_cannot_be_reached_fails() {
 async fn a_pane_that_is_not_there_or_dead_gets_nothing() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     for place in [json!({"pane": 3}), json!({"window": 7})] {
         let tmux = scene(&terminal, place).await;
         fails(tmux.deliver("desk", &told).await, Cause::Network);
@@ -303,7 +305,7 @@ async fn nothing_comes_back_from_a_pane() {
     let terminal = Terminal::open();
     let tmux = scene(&terminal, json!({})).await;
     let question = ExpectedReply { correlation_id: "c-1".into(), timeout: PATIENCE, reply_to: None };
-    let asked = tmux.request_response("desk", &payload(Kind::Augment, "d-1", "?"), &question).await;
+    let asked = tmux.request_response("desk", &payload(PayloadKind::Augment, "d-1", "?"), &question).await;
     assert!(matches!(asked, Err(ConnectorError::NotImplemented { implementation: "tmux", .. })));
     assert!(!tmux.features().request_response && !tmux.repeats_harmlessly());
 }

@@ -12,29 +12,33 @@ use bus::Bus;
 use clock::Clock;
 use errand::Errand;
 use http::{Request, StatusCode};
+use http_kit::ClientAddress;
+use identity::{Enrolment, Identity};
 use ledger::{Ledger, Location};
 use post::{Config, ConnectorSecrets, Post};
 use posthouse_agent::{
-    Declined, Identity, Inbound, InboundHandler, RelayTransport, Settings, Tag, WebSocketTransport,
+    Declined, Identity as AgentIdentity, Inbound, InboundHandler, RelayTransport, Settings, Tag,
+    WebSocketTransport,
 };
 use posthouse_time::{Span, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ChatId, InstanceId, MessageId, Outcome, Secret, SessionKey, TenantId};
 use prometheus_client::registry::Registry;
-use relay::{Caller, Enrolment, Relay};
+use relay::Relay;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tower::ServiceExt;
-use vault::{Keys, Owner, Vault};
+use vault::{MasterKeys, Owner, Vault};
 
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// How long a test waits for what must come. Never waited out by one that passes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub struct Town {
     pub post: Post,
+    pub identity: Identity,
     pub relay: Relay,
     clock: Clock,
     pub ledger: Ledger,
@@ -110,19 +114,25 @@ impl Town {
     async fn build_with(place: Location, config: Config, relay: relay::Config, time: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, time.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), time.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), time.clone())
             .await
             .unwrap();
         let errand = Errand::new(errand::Config::loopback());
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand.clone(),
+            time.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config: relay,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand.clone(),
             timepiece: time.clone(),
         });
@@ -135,6 +145,7 @@ impl Town {
             arms: ledger.arms(),
             signer: signer.clone(),
             relay: relay.clone(),
+            identity: identity.clone(),
             errand: errand.clone(),
             issuer: url.clone(),
             timepiece: time.clone(),
@@ -147,6 +158,7 @@ impl Town {
             connectors: ledger.connectors(),
             usage: ledger.usage(),
             relay: relay.clone(),
+            identity: identity.clone(),
             clock: clock.clone(),
             webhook_signer: vault.webhook_signer(&signer),
             errand,
@@ -155,7 +167,7 @@ impl Town {
         });
         let doors = relay::routes(&relay, Arc::clone(post.conversations()) as Arc<dyn relay::Egress>)
             .merge(post::routes(&post))
-            .layer(Extension(Caller(here)));
+            .layer(Extension(ClientAddress(here)));
         let served = doors.clone();
         let running = [
             tokio::spawn(async move { axum::serve(listener, served).await.unwrap() }),
@@ -173,18 +185,7 @@ impl Town {
             }),
         ];
         let running = Arc::new(running.iter().map(JoinHandle::abort_handle).collect());
-        Self { post, relay, clock, ledger, time, url, doors, running }
-    }
-
-    /// Advances the clock in small steps until a condition holds.
-    pub async fn winds_until(&self, mut is_so: impl FnMut() -> bool) {
-        let winding = async {
-            while !is_so() {
-                self.time.wind(Duration::from_millis(50));
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, winding).await.expect("it did not become true");
+        Self { post, identity, relay, clock, ledger, time, url, doors, running }
     }
 
     /// The number of alarms of the clock that failed.
@@ -205,8 +206,8 @@ impl Town {
     }
 
     pub async fn tenant(&self, name: &str) -> TenantId {
-        let _ = self.relay.create_tenant(name).await.unwrap();
-        self.relay.roster().tenant(name).await.unwrap().unwrap().id
+        let _ = self.identity.accounts.create_tenant(name).await.unwrap();
+        self.identity.roster.records().tenant(name).await.unwrap().unwrap().id
     }
 
     pub async fn enrol(&self, tenant: &str, name: &str) -> Enrolled {
@@ -217,7 +218,7 @@ impl Town {
         let tenant_id = self.tenant(tenant).await;
         let wanted =
             Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), wake_url, ..Enrolment::default() };
-        let made = self.relay.enrol(wanted).await.unwrap().unwrap();
+        let made = self.identity.accounts.enrol(wanted).await.unwrap().unwrap();
         Enrolled {
             town: self.clone(),
             tenant: tenant_id,
@@ -234,7 +235,7 @@ impl Town {
     }
 
     async fn with_credential(&self, owner: Owner) -> Program {
-        let keyring = self.relay.keyring();
+        let keyring = &self.identity.accounts;
         let (client, _) = keyring.create_client(&owner).await.unwrap().unwrap();
         let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
         Program { town: self.clone(), token }
@@ -311,7 +312,7 @@ impl Enrolled {
 
     async fn sits_and(&self, takes: bool) -> Seated {
         let settings = Settings::new(&self.town.url, self.gateway.clone(), self.secret.clone())
-            .fronting([Identity::new("post", "post")]);
+            .fronting([AgentIdentity::new("post", "post")]);
         let line = WebSocketTransport::new(settings).unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
         let takes = watch::Sender::new(takes);

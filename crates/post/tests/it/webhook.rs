@@ -8,7 +8,7 @@ use std::time::Duration;
 use errand::{Errand, Lookup, LookupResult, SystemLookup};
 use post::connector::settings::{self, Tools};
 use post::connector::{AgentConnector, AskOutcome, ConnectorReply, ExpectedReply};
-use posthouse_wire::delivery::{Cause, Kind, WakeOpts, When};
+use posthouse_wire::delivery::{Cause, PayloadKind, WakeOpts, When};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, NOW, context, emission, fails, fault, payload};
@@ -51,7 +51,7 @@ fn question(reply_to: Option<&str>) -> ExpectedReply {
 async fn the_session_and_the_warnings_of_an_answer_are_in_the_receipt() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
     receiver.says(200, r#"{"session_id":"s-1","warnings":["slow lane"]}"#);
-    let receipt = webhook.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await.unwrap();
+    let receipt = webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     assert_eq!(receipt.session_id.as_deref(), Some("s-1"));
     assert_eq!((receipt.warnings, receipt.delivered_at), (vec!["slow lane".to_owned()], NOW));
 }
@@ -61,7 +61,7 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
     for status in [301, 302, 304, 307, 308] {
         receiver.redirects(status, "/elsewhere");
-        let failed = fault(webhook.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await);
+        let failed = fault(webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await);
         assert_eq!((failed.cause_kind, failed.http_status), (Cause::HttpStatus, Some(status)));
         assert_eq!(receiver.one().path, "/in/desk?key=hidden");
     }
@@ -71,7 +71,7 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 async fn no_failure_tells_the_query_of_an_address_or_a_secret() {
     let Scene { receiver, webhook, bench } = Scene::open_with(json!({"timeout_ms": 100})).await;
     receiver.says(500, "the key hidden is wrong");
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     let mut messages = vec![fault(webhook.deliver("desk", &told).await).message];
     messages.push(fault(webhook.wake("desk", &context("hello"), &emission("d-1")).await).message);
     receiver.stalls();
@@ -87,7 +87,7 @@ async fn no_failure_tells_the_query_of_an_address_or_a_secret() {
 #[tokio::test]
 async fn each_way_of_hearing_nothing_has_its_name() {
     let Scene { receiver, webhook, mut bench } = Scene::open_with(json!({"timeout_ms": 100})).await;
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     receiver.stalls();
     fails(webhook.deliver("desk", &told).await, Cause::Timeout);
     let nobody = json!({"agents": {"desk": {"url": "http://127.0.0.1:1/in"}}});
@@ -132,7 +132,7 @@ async fn the_webhooks_of_one_tenant_share_its_lookups() {
         let webhook = webhook("ten_1", id, &format!("hang{id}"));
         tokio::spawn(async move {
             if id % 2 == 0 {
-                drop(webhook.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await);
+                drop(webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await);
             } else {
                 webhook.health_check().await;
             }
@@ -142,7 +142,7 @@ async fn the_webhooks_of_one_tenant_share_its_lookups() {
         tokio::task::yield_now().await;
     }
     let other = webhook("ten_2", 12, "quick");
-    other.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await.unwrap();
+    other.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     assert_eq!(begun.load(Ordering::SeqCst), 4);
     *open.0.lock().unwrap() = true;
     open.1.notify_all();
@@ -152,14 +152,14 @@ async fn the_webhooks_of_one_tenant_share_its_lookups() {
 async fn an_endless_answer_to_a_delivery_is_still_a_delivery() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
     receiver.says(200, format!(r#"{{"delivery_id":"d","pad":"{}"}}"#, "x".repeat(1 << 20)));
-    let receipt = webhook.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await.unwrap();
+    let receipt = webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     assert_eq!((receipt.delivered_at, receipt.delivery_id), (NOW, None));
 }
 
 #[tokio::test]
 async fn the_headers_of_standard_webhooks_come_only_where_they_are_asked_for() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     webhook.deliver("desk", &told).await.unwrap();
     assert!(receiver.one().header("webhook-id").is_none());
     let Scene { receiver, webhook, .. } = Scene::open_with(json!({"standard_webhooks": true})).await;
@@ -176,7 +176,7 @@ async fn without_secrets_nothing_is_stamped() {
     let bench = Bench::open().await;
     let receiver = Receiver::open().await;
     let webhook = bench.connector("webhook", json!({"desk": {"url": format!("{}/in", receiver.base)}}));
-    webhook.deliver("desk", &payload(Kind::Augment, "d-1", "hello")).await.unwrap();
+    webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     let seen = receiver.one();
     assert_eq!((seen.header("authorization"), seen.header("x-signature")), (None, None));
 }
@@ -243,7 +243,7 @@ async fn channel_exists_agent_offline_webhook_that_says_so_is_not_woken() {
 #[tokio::test]
 async fn unknown_agent_webhook_fails_before_anything_is_sent() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
-    let told = payload(Kind::Augment, "d-1", "hello");
+    let told = payload(PayloadKind::Augment, "d-1", "hello");
     let message = fails(
         webhook.wake("nobody@attic", &context("come"), &emission("d-1")).await,
         Cause::ClientValidation,
@@ -302,7 +302,7 @@ async fn without_a_status_address_any_answer_shows_that_somebody_is_there() {
 async fn a_question_says_where_its_answer_goes_and_may_be_answered_on_the_spot() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
     receiver.says(200, r#"{"delivery_id":"d","reply":{"content":"42","correlation_id":"c-1","sent_at":9}}"#);
-    let asked = payload(Kind::Augment, "d-1", "how many?");
+    let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let reply_to = "https://post.example/v1/replies/t";
     let replied = webhook.request_response("desk", &asked, &question(Some(reply_to))).await.unwrap();
     let AskOutcome::Answer(receipt, answer) = replied else { panic!("{replied:?}") };
@@ -321,7 +321,7 @@ async fn an_answer_without_a_reply_means_that_it_comes_later() {
     let Scene { receiver, webhook, .. } = Scene::open().await;
     for (status, body) in [(202, ""), (200, "accepted"), (200, r#"{"id":"7"}"#), (200, r#"{"reply":null}"#)] {
         receiver.says(status, body);
-        let asked = payload(Kind::Augment, "d-1", "how many?");
+        let asked = payload(PayloadKind::Augment, "d-1", "how many?");
         let replied = webhook.request_response("desk", &asked, &question(None)).await.unwrap();
         assert!(matches!(replied, AskOutcome::Awaited(_)), "{status} {body}: {replied:?}");
     }
@@ -339,14 +339,14 @@ async fn a_reply_that_is_none_fails_the_question() {
         reply(json!({"content": "x".repeat(3 << 20)})),
     ] {
         receiver.says(200, body);
-        let asked = payload(Kind::Augment, "d-1", "how many?");
+        let asked = payload(PayloadKind::Augment, "d-1", "how many?");
         let replied = webhook.request_response("desk", &asked, &question(None)).await;
         fails(replied, Cause::MalformedResponse);
     }
     // The longest answer, written in the longest form.
     let escaped = "\u{1}".repeat(256 * 1024);
     receiver.says(200, reply(json!({"content": escaped})));
-    let asked = payload(Kind::Augment, "d-1", "how many?");
+    let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let replied = webhook.request_response("desk", &asked, &question(None)).await.unwrap();
     assert!(matches!(replied, AskOutcome::Answer(_, answer) if answer.content == escaped));
 }
@@ -355,7 +355,7 @@ async fn a_reply_that_is_none_fails_the_question() {
 async fn a_question_may_wait_longer_than_a_delivery() {
     let Scene { receiver, webhook, .. } = Scene::open_with(json!({"timeout_ms": 50})).await;
     receiver.stalls();
-    let asked = payload(Kind::Augment, "d-1", "how many?");
+    let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let question = ExpectedReply { timeout: Duration::from_secs(600), ..question(None) };
     let asking = webhook.request_response("desk", &asked, &question);
     // A delivery to the same receiver gives up meanwhile; the question does not.
@@ -369,6 +369,6 @@ async fn a_question_may_wait_longer_than_a_delivery() {
         () = delivering => {}
     }
     let asked = post::connector::ExpectedReply { timeout: Duration::from_millis(50), ..question };
-    let told = payload(Kind::Augment, "d-2", "how many?");
+    let told = payload(PayloadKind::Augment, "d-2", "how many?");
     fails(webhook.request_response("desk", &told, &asked).await, Cause::Timeout);
 }

@@ -14,9 +14,9 @@ use crate::transport::{Fault, RelayTransport, Tag};
 
 /// One chat, seen from one message in it. Cheap to clone.
 #[derive(Clone)]
-pub struct Conversation(Arc<Place>);
+pub struct Conversation(Arc<ChatContext>);
 
-struct Place {
+struct ChatContext {
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
     session: SessionKey,
@@ -32,7 +32,7 @@ struct Place {
 /// Ids of the messages that carry a text, in order. There is more than one if the text was too long for
 /// one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent(pub Vec<MessageId>);
+pub struct SentMessages(pub Vec<MessageId>);
 
 /// The server reports that the action failed, or that its outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +66,7 @@ impl Conversation {
             thread_id: source.thread_id.clone(),
             ..Metadata::default()
         };
-        Self(Arc::new(Place {
+        Self(Arc::new(ChatContext {
             transport: transport.clone(),
             timepiece: timepiece.clone(),
             session,
@@ -101,14 +101,14 @@ impl Conversation {
 
     /// Answers the message, and quotes it if the platform can. A long text is split at the platform's
     /// limit.
-    pub async fn reply(&self, text: &str) -> Result<Sent, Failed> {
+    pub async fn reply(&self, text: &str) -> Result<SentMessages, Failed> {
         self.send(text, self.0.answering.clone()).await
     }
 
     /// Answers the question of a program, in one piece of any length: the program waits for one answer, and
     /// no platform's limit applies. The first answer counts. If the message is not a question, this is
     /// [`reply`](Self::reply). A `reply` never counts as the answer to a question.
-    pub async fn answer(&self, text: &str) -> Result<Sent, Failed> {
+    pub async fn answer(&self, text: &str) -> Result<SentMessages, Failed> {
         let Some(question) = &self.0.question else { return self.reply(text).await };
         let metadata = Metadata { correlation_id: Some(question.clone()), ..self.0.metadata.clone() };
         let answer = Action::Send {
@@ -118,16 +118,16 @@ impl Conversation {
             metadata,
         };
         let outcome = self.act("send", answer).await?;
-        Ok(Sent(outcome.message_id.into_iter().collect()))
+        Ok(SentMessages(outcome.message_id.into_iter().collect()))
     }
 
     /// Sends a message to this chat without quoting.
-    pub async fn say(&self, text: &str) -> Result<Sent, Failed> {
+    pub async fn say(&self, text: &str) -> Result<SentMessages, Failed> {
         self.send(text, None).await
     }
 
-    async fn send(&self, text: &str, mut reply_to: Option<MessageId>) -> Result<Sent, Failed> {
-        let mut sent = Sent::default();
+    async fn send(&self, text: &str, mut reply_to: Option<MessageId>) -> Result<SentMessages, Failed> {
+        let mut sent = SentMessages::default();
         for piece in chunks(text, &self.descriptor()) {
             sent.0.extend(self.send_piece(piece, reply_to.take(), false).await?);
         }
@@ -165,7 +165,11 @@ impl Conversation {
     }
 
     /// Uses a capability that the server stores for this session.
-    pub async fn follow_up(&self, kind: impl Into<CapabilityKind>, text: &str) -> Result<Sent, Failed> {
+    pub async fn follow_up(
+        &self,
+        kind: impl Into<CapabilityKind>,
+        text: &str,
+    ) -> Result<SentMessages, Failed> {
         let follow_up = Action::FollowUp {
             session_key: self.0.session.clone(),
             kind: kind.into(),
@@ -173,7 +177,7 @@ impl Conversation {
             metadata: self.0.metadata.clone(),
         };
         let outcome = judged("follow_up", self.0.transport.send_follow_up(follow_up).await)?;
-        Ok(Sent(outcome.message_id.into_iter().collect()))
+        Ok(SentMessages(outcome.message_id.into_iter().collect()))
     }
 
     /// This chat's name and kind.

@@ -19,11 +19,11 @@ use super::{Conversation, Message, OnMessage};
 use crate::cron::Cron;
 use crate::transport::{Declined, Inbound, InboundHandler, RelayTransport};
 
-pub(super) struct Lanes {
+pub(super) struct SessionLanes {
     transport: Arc<dyn RelayTransport>,
     timepiece: Timepiece,
     on_message: OnMessage,
-    lanes: Mutex<HashMap<SessionKey, Lane>>,
+    lanes: Mutex<HashMap<SessionKey, SessionLane>>,
     /// One permit per message that the agent holds. If none is left, no more deliveries are accepted.
     room: Arc<Semaphore>,
     closed: AtomicBool,
@@ -31,14 +31,14 @@ pub(super) struct Lanes {
 }
 
 /// A session with a running turn. The lane is removed as soon as nothing waits in it.
-struct Lane {
+struct SessionLane {
     /// The session's key by the newer algorithm, if it differs.
     alias: Option<SessionKey>,
     waiting: VecDeque<(Message, OwnedSemaphorePermit)>,
     turn: CancellationToken,
 }
 
-impl Lanes {
+impl SessionLanes {
     pub(super) fn new(
         transport: Arc<dyn RelayTransport>,
         timepiece: Timepiece,
@@ -58,7 +58,7 @@ impl Lanes {
 
     /// The handler for the transport. It holds a weak reference, because the lanes hold the transport.
     pub(super) fn handler(lanes: &Arc<Self>, cron: Option<Cron>) -> Arc<dyn InboundHandler> {
-        Arc::new(Door { lanes: Arc::downgrade(lanes), cron })
+        Arc::new(LaneHandler { lanes: Arc::downgrade(lanes), cron })
     }
 
     /// Declines every delivery from now on.
@@ -91,7 +91,8 @@ impl Lanes {
             }
             let turn = CancellationToken::new();
             let alias = alias(&message.event.source, &session);
-            lanes.insert(session.clone(), Lane { alias, waiting: VecDeque::new(), turn: turn.clone() });
+            lanes
+                .insert(session.clone(), SessionLane { alias, waiting: VecDeque::new(), turn: turn.clone() });
             turn
         };
         tokio::spawn(self.walk(session, message, permit, turn));
@@ -143,13 +144,13 @@ impl Lanes {
     }
 }
 
-struct Door {
-    lanes: Weak<Lanes>,
+struct LaneHandler {
+    lanes: Weak<SessionLanes>,
     cron: Option<Cron>,
 }
 
 #[async_trait]
-impl InboundHandler for Door {
+impl InboundHandler for LaneHandler {
     async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
         let lanes = self.lanes.upgrade().ok_or(Declined)?;
         let permit = lanes.room.clone().acquire_owned().await.map_err(|_| Declined)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthouse_time::Instant;
 use posthouse_wire::MessageId;
 
-use super::{Conversation, Failed, Sent, chunks};
+use super::{Conversation, Failed, SentMessages, chunks};
 
 /// Shortest pause between edits of a growing message. Platforms limit edits more tightly than sends.
 const EVERY: Duration = Duration::from_millis(800);
@@ -22,7 +22,7 @@ pub struct Streaming {
     shown: Option<(MessageId, String)>,
     last: Option<Instant>,
     reply_to: Option<MessageId>,
-    sent: Sent,
+    sent: SentMessages,
 }
 
 impl Streaming {
@@ -35,7 +35,7 @@ impl Streaming {
             text: String::new(),
             shown: None,
             last: None,
-            sent: Sent::default(),
+            sent: SentMessages::default(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Streaming {
     }
 
     /// Shows the complete text and returns the messages that carry it.
-    pub async fn finish(mut self) -> Result<Sent, Failed> {
+    pub async fn finish(mut self) -> Result<SentMessages, Failed> {
         self.segment().await?;
         Ok(self.sent)
     }

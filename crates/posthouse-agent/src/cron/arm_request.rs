@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::missed;
 use super::schedule::iso;
-use crate::jobs::{Job, Policy, State};
+use crate::jobs::{Job, JobState, Policy};
 
 /// Number of later times that the portal gets for a job with a policy of its own.
 const SUCCESSORS: usize = 16;
@@ -15,7 +15,7 @@ const SUCCESSORS: usize = 16;
 /// Desired state of the portal for one job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ArmRequest {
-    Arm(Box<Arm>),
+    Arm(Box<WantedArm>),
     /// Keep the present arm: the run that the record still names as next is in progress, at least until
     /// then.
     Leave {
@@ -26,7 +26,7 @@ pub(super) enum ArmRequest {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Arm {
+pub(super) struct WantedArm {
     pub fire_at: FireAt,
     pub then: Vec<FireAt>,
     pub policy: Policy,
@@ -34,11 +34,11 @@ pub(super) struct Arm {
     /// its arm has to be cancelled first.
     pub abandoned: bool,
     /// Fire times that have been claimed. A known arm with one of these times is outdated.
-    pub taken: Vec<i64>,
+    pub claimed: Vec<i64>,
 }
 
 pub(super) fn arm_request(job: &Job, now: Timestamp, zone: &TimeZone) -> ArmRequest {
-    if !job.enabled() || job.state() == State::Paused {
+    if !job.enabled() || job.state() == JobState::Paused {
         return ArmRequest::Nothing;
     }
     let Some(next) = job.next_run_at() else { return ArmRequest::Nothing };
@@ -57,8 +57,14 @@ pub(super) fn arm_request(job: &Job, now: Timestamp, zone: &TimeZone) -> ArmRequ
     let Some((fire_at, then)) = times(job, &policy, next, left, now, zone) else {
         return ArmRequest::Nothing;
     };
-    let taken = settled(job).chain(held.and_then(|held| held.fire_at)).collect();
-    ArmRequest::Arm(Box::new(Arm { fire_at, then, policy, abandoned: same && going_on.is_none(), taken }))
+    let claimed = settled(job).chain(held.and_then(|held| held.fire_at)).collect();
+    ArmRequest::Arm(Box::new(WantedArm {
+        fire_at,
+        then,
+        policy,
+        abandoned: same && going_on.is_none(),
+        claimed,
+    }))
 }
 
 fn times(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use posthouse_wire::cron::Proof;
+use posthouse_wire::cron::FireProof;
 use posthouse_wire::{JobId, Secret};
 
 use super::Portal;
@@ -18,26 +18,26 @@ pub struct Chronos {
     pub(super) portal: Portal,
     /// `None`: over the agent's socket.
     pub(super) callback: Option<String>,
-    pub(super) proof: Proof,
+    pub(super) proof: FireProof,
     pub(super) keys: HandedKeys,
 }
 
 impl Chronos {
     /// Fires are sent to `{url}/api/cron/fire`.
     pub fn by_callback(portal: Portal, url: impl Into<String>) -> Self {
-        Self { portal, callback: Some(url.into()), proof: Proof::default(), keys: HandedKeys::default() }
+        Self { portal, callback: Some(url.into()), proof: FireProof::default(), keys: HandedKeys::default() }
     }
 
     /// Fires arrive on the agent's own relay connection, which must announce that it accepts them
     /// ([`Settings::taking_fires`](crate::Settings::taking_fires)).
     pub fn by_socket(portal: Portal) -> Self {
-        Self { portal, callback: None, proof: Proof::default(), keys: HandedKeys::default() }
+        Self { portal, callback: None, proof: FireProof::default(), keys: HandedKeys::default() }
     }
 
     /// Fires are signed with a key per job. Verify them with [`PerJobKey`](crate::verify::PerJobKey) over
     /// these [`keys`](Self::keys).
     pub fn with_keys_per_job(mut self) -> Self {
-        self.proof = Proof::PerJobKey;
+        self.proof = FireProof::PerJobKey;
         self
     }
 

@@ -7,7 +7,7 @@ use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 
 use super::schedule::zone;
-use super::{Chronos, Credential, Portal, Trigger};
+use super::{ApiCredential, Chronos, Portal, Trigger};
 use crate::jobs::Terms;
 use crate::verify::{Expected, FireVerifier, PerJobKey, PinnedKey, verifier};
 
@@ -31,7 +31,7 @@ pub struct Config {
     /// `cron.chronos.verifier`: `portal_jwt` (default), `pinned_key` or `per_job_key`.
     pub verifier: String,
     /// `cron.chronos.client_id` and `client_secret`, or an `access_token` instead.
-    pub credential: Option<Credential>,
+    pub credential: Option<ApiCredential>,
     /// `cron.max_parallel_jobs`, or `HERMES_CRON_MAX_PARALLEL`, which takes precedence. Default: unlimited.
     pub max_parallel_jobs: Option<usize>,
     /// `timezone`, unless `HERMES_TIMEZONE` is set.
@@ -61,9 +61,9 @@ impl Config {
         let chronos = |name: &str| set(&format!("cron.chronos.{name}"));
         let by_client = || {
             let (id, secret) = (chronos("client_id")?, chronos("client_secret")?);
-            Some(Credential::Client { id, secret: Secret::new(secret) })
+            Some(ApiCredential::Client { id, secret: Secret::new(secret) })
         };
-        let by_token = || Some(Credential::Token(Secret::new(chronos("access_token")?)));
+        let by_token = || Some(ApiCredential::Token(Secret::new(chronos("access_token")?)));
         let at_most = set("hermes_cron_max_parallel").or_else(|| set("cron.max_parallel_jobs"));
         Self {
             provider: set("cron.provider").unwrap_or_default(),

@@ -9,7 +9,7 @@ use posthouse_wire::cron::{FireAt, FireBody, Fired};
 use serde_json::{Value, json};
 
 use super::{Cron, Trigger};
-use crate::jobs::{Claimed, Lost};
+use crate::jobs::{ClaimRefusal, ClaimResult};
 
 /// Retry times for fires that cannot be accepted at present.
 const DRAINING: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const QUEUED: Duration = Duration::from_secs(15);
 
 /// HTTP answer to a fire.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct FireResponse {
     pub status: u16,
     /// For the header `Retry-After`, in whole seconds.
     pub retry_after: Option<Duration>,
@@ -27,10 +27,10 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// Result of a fire.
-enum Taken {
+/// What becomes of an incoming fire.
+enum FireDecision {
     /// Nothing more is to be done.
-    Settled(Fired),
+    Done(Fired),
     /// The portal should deliver it again.
     Later { why: &'static str, after: Duration },
 }
@@ -38,80 +38,88 @@ enum Taken {
 impl Cron {
     /// The fire endpoint (`POST {callback}/api/cron/fire`) as a function. Nothing in the body has an effect
     /// before the proof is verified. The answer never says which check failed.
-    pub async fn fire(&self, headers: &HeaderMap, body: &[u8]) -> Answer {
+    pub async fn fire(&self, headers: &HeaderMap, body: &[u8]) -> FireResponse {
         let verified = match &self.0.verifier {
             Some(verifier) => verifier.verify(headers, body).await,
             None => None,
         };
         let Some(verified) = verified else { return refused() };
         let Some((job, fire_at)) = read(body) else {
-            return Answer { status: 400, retry_after: None, body: json!({ "error": "missing job_id" }) };
+            return FireResponse {
+                status: 400,
+                retry_after: None,
+                body: json!({ "error": "missing job_id" }),
+            };
         };
         if !verified.is_for(&job, fire_at.as_ref()) {
             return refused();
         }
-        match self.take(&job, fire_at.as_ref()).await {
-            Taken::Settled(fired) => Answer {
+        match self.accept(&job, fire_at.as_ref()).await {
+            FireDecision::Done(fired) => FireResponse {
                 status: status(fired),
                 retry_after: None,
                 body: json!({ "status": fired.word(), "job_id": job }),
             },
-            Taken::Later { why, after } => {
-                Answer { status: 503, retry_after: Some(after), body: json!({ "error": why, "job_id": job }) }
-            }
+            FireDecision::Later { why, after } => FireResponse {
+                status: 503,
+                retry_after: Some(after),
+                body: json!({ "error": why, "job_id": job }),
+            },
         }
     }
 
     /// A fire from the agent's own relay connection, which is already authenticated.
     pub async fn fired(&self, fire: FireBody) -> (u16, Fired) {
-        match self.take(&fire.job_id, fire.fire_at.as_ref()).await {
-            Taken::Settled(fired) => (status(fired), fired),
+        match self.accept(&fire.job_id, fire.fire_at.as_ref()).await {
+            FireDecision::Done(fired) => (status(fired), fired),
             // No one reads the word beside a refusal.
-            Taken::Later { .. } => (503, Fired::Stopped),
+            FireDecision::Later { .. } => (503, Fired::Stopped),
         }
     }
 
     /// Runs in its own task: a caller that disconnects during the claim must not leave a claim that no one
     /// runs.
-    async fn take(&self, job: &JobId, fire_at: Option<&FireAt>) -> Taken {
+    async fn accept(&self, job: &JobId, fire_at: Option<&FireAt>) -> FireDecision {
         let (cron, job, fire_at) = (self.clone(), job.clone(), fire_at.cloned());
-        let taking = self.0.runs.spawn(async move {
+        let accepting = self.0.runs.spawn(async move {
             if cron.0.closing.is_cancelled() {
-                return Taken::Later { why: "the agent is stopping", after: DRAINING };
+                return FireDecision::Later { why: "the agent is stopping", after: DRAINING };
             }
             if matches!(cron.0.trigger, Trigger::Off) {
-                return Taken::Settled(Fired::Stopped);
+                return FireDecision::Done(Fired::Stopped);
             }
-            cron.0.memory.lock().taking(&job);
-            let taken = cron.claim(&job, fire_at.as_ref()).await;
+            cron.0.known_arms.lock().claim_started(&job);
+            let decision = cron.claim(&job, fire_at.as_ref()).await;
             // For the portal, an answered arm is done. It continues with the next time that it knows.
-            let answered = fire_at.as_ref().filter(|_| matches!(taken, Taken::Settled(_)));
-            cron.0.memory.lock().took(&job, answered.map(FireAt::text));
+            let answered = fire_at.as_ref().filter(|_| matches!(decision, FireDecision::Done(_)));
+            cron.0.known_arms.lock().claim_ended(&job, answered.map(FireAt::text));
             cron.ask();
-            taken
+            decision
         });
-        taking.await.unwrap_or(Taken::Later { why: "the fire could not be accepted", after: TROUBLED })
+        accepting
+            .await
+            .unwrap_or(FireDecision::Later { why: "the fire could not be accepted", after: TROUBLED })
     }
 
-    async fn claim(&self, job: &JobId, fire_at: Option<&FireAt>) -> Taken {
+    async fn claim(&self, job: &JobId, fire_at: Option<&FireAt>) -> FireDecision {
         let instant = fire_at.and_then(|fire_at| Timestamp::from_microsecond(fire_at.due_us()).ok());
-        Taken::Settled(match self.0.store.claim(job, instant, &self.0.owner).await {
-            Ok(Claimed::Won(claim)) => {
+        FireDecision::Done(match self.0.store.claim(job, instant, &self.0.owner).await {
+            Ok(ClaimResult::Won(claim)) => {
                 self.spawn_run(*claim);
                 Fired::Accepted
             }
-            Ok(Claimed::Lost(Lost::Gone | Lost::Off)) => Fired::Gone,
-            Ok(Claimed::Lost(Lost::Settled | Lost::Held)) => Fired::Duplicate,
-            Ok(Claimed::Lost(Lost::Overlap)) => Fired::Overlap,
+            Ok(ClaimResult::Refused(ClaimRefusal::Gone | ClaimRefusal::Off)) => Fired::Gone,
+            Ok(ClaimResult::Refused(ClaimRefusal::Settled | ClaimRefusal::Held)) => Fired::Duplicate,
+            Ok(ClaimResult::Refused(ClaimRefusal::Overlap)) => Fired::Overlap,
             // The portal keeps the fire. Kept in this process, it would be lost when the process dies.
-            Ok(Claimed::Lost(Lost::Queued { until })) => {
+            Ok(ClaimResult::Refused(ClaimRefusal::Queued { until })) => {
                 let left = Duration::try_from(until.duration_since(self.now())).unwrap_or_default();
                 let after = left.clamp(Duration::from_secs(1), QUEUED);
-                return Taken::Later { why: "the last run is still in progress", after };
+                return FireDecision::Later { why: "the last run is still in progress", after };
             }
             Err(fault) => {
                 tracing::error!(job.id = %job, %fault, "cannot claim a fire");
-                return Taken::Later { why: "the job store is not available", after: TROUBLED };
+                return FireDecision::Later { why: "the job store is not available", after: TROUBLED };
             }
         })
     }
@@ -121,8 +129,8 @@ impl Cron {
     }
 }
 
-fn refused() -> Answer {
-    Answer { status: 401, retry_after: None, body: json!({ "error": "invalid fire token" }) }
+fn refused() -> FireResponse {
+    FireResponse { status: 401, retry_after: None, body: json!({ "error": "invalid fire token" }) }
 }
 
 fn status(fired: Fired) -> u16 {

@@ -12,12 +12,12 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::memory::Memory;
+use super::known_arms::KnownArms;
 use super::runner::{OnJob, Run};
 use super::{Chronos, Config, provider, ticker};
-use crate::jobs::{Change, Fault, Job, JobStore, NewJob, Terms};
+use crate::jobs::{Fault, Job, JobChange, JobStore, NewJob, Terms};
 use crate::verify::FireVerifier;
-use crate::{Standing as Line, WebSocketTransport};
+use crate::{ConnectionState, WebSocketTransport};
 
 /// Time that cancelled runs get to end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub enum Trigger {
 
 /// What starts due jobs at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CronState {
     /// Not started, switched off, or stopped.
     Off,
     /// The portal has not been asked yet.
@@ -66,8 +66,8 @@ pub(super) struct Inner {
     pub closing: CancellationToken,
     /// Running jobs are cancelled.
     pub cut: CancellationToken,
-    pub standing: watch::Sender<Standing>,
-    pub memory: Mutex<Memory>,
+    pub state: watch::Sender<CronState>,
+    pub known_arms: Mutex<KnownArms>,
     /// Number of requests for a round so far.
     pub requests: AtomicU64,
     /// Number of requests that the latest round has covered, and whether it succeeded.
@@ -117,12 +117,12 @@ impl Cron {
         match &self.0.trigger {
             Trigger::Off => {}
             Trigger::Ticker => {
-                self.0.standing.send_replace(Standing::Ticking);
+                self.0.state.send_replace(CronState::Ticking);
                 let stop = self.0.closing.clone();
                 self.0.runs.spawn(async move { ticker::tick(&cron, &stop).await });
             }
             Trigger::Chronos(chronos) => {
-                self.0.standing.send_replace(Standing::Asking);
+                self.0.state.send_replace(CronState::Asking);
                 let chronos = chronos.clone();
                 self.0.runs.spawn(async move { provider::manage(&cron, &chronos).await });
             }
@@ -139,17 +139,17 @@ impl Cron {
             self.0.cut.cancel();
             let _ = tokio::time::timeout(FAREWELL, self.0.runs.wait()).await;
         }
-        self.0.standing.send_replace(Standing::Off);
+        self.0.state.send_replace(CronState::Off);
     }
 
-    pub fn standing(&self) -> Standing {
-        *self.0.standing.borrow()
+    pub fn state(&self) -> CronState {
+        *self.0.state.borrow()
     }
 
-    /// Returns when the standing satisfies `wanted`.
-    pub async fn until(&self, wanted: impl Fn(Standing) -> bool) -> Standing {
-        let mut standing = self.0.standing.subscribe();
-        let seen = standing.wait_for(|standing| wanted(*standing)).await;
+    /// Returns when the state satisfies `wanted`.
+    pub async fn until(&self, wanted: impl Fn(CronState) -> bool) -> CronState {
+        let mut state = self.0.state.subscribe();
+        let seen = state.wait_for(|state| wanted(*state)).await;
         *seen.expect("this handle holds the sender")
     }
 
@@ -164,7 +164,7 @@ impl Cron {
         Ok(created)
     }
 
-    pub async fn update(&self, job: &JobId, change: Change) -> Result<Option<Job>, Fault> {
+    pub async fn update(&self, job: &JobId, change: JobChange) -> Result<Option<Job>, Fault> {
         let changed = self.0.store.update(job, change).await?;
         self.ask();
         Ok(changed)
@@ -204,7 +204,7 @@ impl Cron {
         }
         let mut rounds = self.0.rounds.subscribe();
         let mine = self.ask();
-        let over = self.until(|standing| matches!(standing, Standing::Refused | Standing::Off));
+        let over = self.until(|state| matches!(state, CronState::Refused | CronState::Off));
         tokio::select! {
             biased;
             round = rounds.wait_for(|(seen, _)| *seen >= mine) => round.is_ok_and(|round| round.1),
@@ -214,19 +214,19 @@ impl Cron {
 
     /// After a sleep: asks the portal again for its arms, because it may have dropped them, and reconciles.
     pub fn wake(&self) {
-        self.0.memory.lock().doubt();
+        self.0.known_arms.lock().forget_all();
         self.ask();
     }
 
     /// Calls [`wake`](Self::wake) whenever this connection comes up again, for as long as both exist.
-    pub fn follow(&self, line: &WebSocketTransport) {
-        let (cron, line) = (self.clone(), line.clone());
+    pub fn follow(&self, transport: &WebSocketTransport) {
+        let (cron, transport) = (self.clone(), transport.clone());
         self.0.runs.spawn(async move {
             let following = async {
                 loop {
-                    line.until(|line| line == Line::Live).await;
+                    transport.until(|state| state == ConnectionState::Live).await;
                     cron.wake();
-                    line.until(|line| line != Line::Live).await;
+                    transport.until(|state| state != ConnectionState::Live).await;
                 }
             };
             tokio::select! {
@@ -249,7 +249,7 @@ impl fmt::Debug for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cron")
             .field("owner", &self.0.owner)
-            .field("standing", &self.standing())
+            .field("state", &self.state())
             .finish_non_exhaustive()
     }
 }
@@ -314,8 +314,8 @@ impl CronBuilder {
             runs: TaskTracker::new(),
             closing: CancellationToken::new(),
             cut: CancellationToken::new(),
-            standing: watch::Sender::new(Standing::Off),
-            memory: Mutex::default(),
+            state: watch::Sender::new(CronState::Off),
+            known_arms: Mutex::default(),
             requests: AtomicU64::new(0),
             rounds: watch::Sender::new((0, false)),
             changed: Notify::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::schedule::{Kind, Schedule};
+use super::schedule::{Schedule, ScheduleKind};
 use crate::jobs::{Missed, Policy};
 
 /// Most runs of one backlog. Of a longer one, the oldest are run.
@@ -70,25 +70,27 @@ fn not_before(
         return Some(first);
     }
     match schedule.kind() {
-        Kind::Once { .. } => None,
-        Kind::Interval { every } => {
+        ScheduleKind::Once { .. } => None,
+        ScheduleKind::Interval { every } => {
             let every = period(*every);
             let behind = u128::try_from(earliest.duration_since(first).as_micros()).ok()?;
             ahead(first, behind.div_ceil(every).checked_mul(every)?)
         }
-        Kind::Cron { .. } => schedule.after(earliest.checked_sub(SignedDuration::from_micros(1)).ok()?, zone),
+        ScheduleKind::Cron { .. } => {
+            schedule.after(earliest.checked_sub(SignedDuration::from_micros(1)).ok()?, zone)
+        }
     }
 }
 
 /// The last time that has passed: `first` or a later one.
 fn latest(schedule: &Schedule, first: Timestamp, now: Timestamp, zone: &TimeZone) -> Timestamp {
     match schedule.kind() {
-        Kind::Once { .. } => first,
-        Kind::Interval { every } => {
+        ScheduleKind::Once { .. } => first,
+        ScheduleKind::Interval { every } => {
             let behind = u128::try_from(now.duration_since(first).as_micros()).unwrap_or(0);
             ahead(first, behind - behind % period(*every)).unwrap_or(first)
         }
-        Kind::Cron { .. } => {
+        ScheduleKind::Cron { .. } => {
             // Searches backwards in growing steps, because the distance between the times is unknown.
             let mut back = SignedDuration::from_secs(60);
             loop {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use posthouse_time::Moment;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::reconcile::{Round, reconcile};
-use super::{Chronos, Cron, Standing, ticker};
+use super::reconcile::{ReconcileResult, reconcile};
+use super::{Chronos, Cron, CronState, ticker};
 
 /// Pause after the first failed round, and the longest pause.
 const FIRST: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
     let mut failures = 0;
     let mut ticking = None;
     loop {
-        let asked = cron.0.requests.load(Ordering::Acquire);
+        let requests = cron.0.requests.load(Ordering::Acquire);
         let round = tokio::select! {
             biased;
             // Safe at any point: the next process repeats what was only half done.
@@ -29,7 +29,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
             tracing::error!(
                 "the portal does not serve this identity; the local ticker runs the jobs from now on: {why}"
             );
-            cron.0.standing.send_replace(Standing::Refused);
+            cron.0.state.send_replace(CronState::Refused);
             drop(ticking);
             return ticker::tick(cron, &cron.0.closing).await;
         }
@@ -38,19 +38,19 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
                 tracing::info!("all jobs are armed at the portal; the local ticker stops");
             }
             (failures, ticking) = (0, None);
-            cron.0.standing.send_replace(Standing::Managed);
+            cron.0.state.send_replace(CronState::Managed);
         } else {
             failures += 1;
-            let why = round.trouble.as_deref().unwrap_or_default();
+            let why = round.first_error.as_deref().unwrap_or_default();
             tracing::warn!(
-                failures = round.troubles,
+                failures = round.errors,
                 "not all jobs are armed at the portal, so the local ticker runs; trying again in {:?}: {why}",
                 pause(failures),
             );
             ticking.get_or_insert_with(|| begin_ticking(cron));
-            cron.0.standing.send_replace(Standing::Ticking);
+            cron.0.state.send_replace(CronState::Ticking);
         }
-        cron.0.rounds.send_replace((asked, round.went_well()));
+        cron.0.rounds.send_replace((requests, round.went_well()));
         if !wait(cron, &round, failures).await {
             return;
         }
@@ -58,7 +58,7 @@ pub(super) async fn manage(cron: &Cron, chronos: &Chronos) {
 }
 
 /// Returns true when another round is due, and false if there will be none.
-async fn wait(cron: &Cron, round: &Round, failures: u32) -> bool {
+async fn wait(cron: &Cron, round: &ReconcileResult, failures: u32) -> bool {
     let timepiece = &cron.0.terms.timepiece;
     let lapsed = async {
         match round.again {

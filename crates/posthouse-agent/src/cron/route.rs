@@ -8,7 +8,7 @@ use axum::routing::post;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
-use super::{Answer, Cron};
+use super::{Cron, FireResponse};
 
 /// Far more than a fire needs.
 const LARGEST: usize = 64 << 10;
@@ -28,7 +28,7 @@ async fn fire(State(cron): State<Cron>, request: Request) -> Response {
     cron.fire(&head.headers, &body).await.into_response()
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for FireResponse {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body.to_string()));
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);

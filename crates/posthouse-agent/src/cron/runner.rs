@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::Cron;
-use crate::jobs::{Claim, Fault, Job, Lease, Marked, Outcome};
+use crate::jobs::{ClaimLease, Fault, Job, JobClaim, Marked, RunOutcome};
 
 pub(super) type OnJob = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
@@ -20,7 +20,7 @@ const PAUSES: [Duration; 4] =
 /// A job that is to run now.
 #[derive(Clone, Debug)]
 pub struct Run {
-    claim: Claim,
+    claim: JobClaim,
 }
 
 impl Run {
@@ -36,7 +36,7 @@ impl Run {
 }
 
 /// Result of the work.
-enum End {
+enum RunEnd {
     Ran(Result<(), String>),
     /// The last check before the run said no.
     Withdrawn,
@@ -46,38 +46,38 @@ enum End {
 
 impl Cron {
     /// Starts the claimed run in its own task.
-    pub(super) fn spawn_run(&self, claim: Claim) {
+    pub(super) fn spawn_run(&self, claim: JobClaim) {
         let cron = self.clone();
         self.0.runs.spawn(async move { cron.run(claim).await });
     }
 
     /// Returns false if the job's next fire should not run right after this one.
-    pub(super) async fn run(&self, claim: Claim) -> bool {
+    pub(super) async fn run(&self, claim: JobClaim) -> bool {
         let inner = &self.0;
-        let lease = Lease::keep(Arc::clone(&inner.store), claim.clone(), inner.terms.timepiece.clone());
+        let lease = ClaimLease::keep(Arc::clone(&inner.store), claim.clone(), inner.terms.timepiece.clone());
         let end = tokio::select! {
             biased;
-            () = lease.lost() => End::Lost,
+            () = lease.lost() => RunEnd::Lost,
             // Recorded as a failure, so that the owner of the job sees why it has no result, and the claim
             // is released.
-            () = inner.cut.cancelled() => End::Ran(Err("the agent was stopped during the run".to_owned())),
+            () = inner.cut.cancelled() => RunEnd::Ran(Err("the agent was stopped during the run".to_owned())),
             end = self.work(&claim) => end,
         };
         let job = claim.job().id();
         let goes_on = match end {
-            End::Lost => {
+            RunEnd::Lost => {
                 tracing::warn!(job.id = %job, "stopped a run whose claim was lost");
                 false
             }
-            End::Withdrawn => false,
-            End::Ran(result) => self.mark(&claim, result).await,
+            RunEnd::Withdrawn => false,
+            RunEnd::Ran(result) => self.mark(&claim, result).await,
         };
         drop(lease);
         self.ask();
         goes_on
     }
 
-    async fn work(&self, claim: &Claim) -> End {
+    async fn work(&self, claim: &JobClaim) -> RunEnd {
         let inner = &self.0;
         // Waits while the lease is held, so that no one else claims a run that has not started yet.
         let _place = match &inner.places {
@@ -86,24 +86,24 @@ impl Cron {
         };
         match self.persevere("dispatch", || inner.store.dispatch(claim)).await {
             Ok(true) => {}
-            Ok(false) => return End::Withdrawn,
+            Ok(false) => return RunEnd::Withdrawn,
             Err(fault) => {
                 tracing::error!(job.id = %claim.job().id(), %fault, "job did not run: the job store failed");
-                return End::Withdrawn;
+                return RunEnd::Withdrawn;
             }
         }
         // A panic ends only its own run.
         let work = AssertUnwindSafe(async { (inner.on_job)(Run { claim: claim.clone() }).await });
-        End::Ran(work.catch_unwind().await.unwrap_or_else(|_| Err("the job panicked".to_owned())))
+        RunEnd::Ran(work.catch_unwind().await.unwrap_or_else(|_| Err("the job panicked".to_owned())))
     }
 
-    async fn mark(&self, claim: &Claim, result: Result<(), String>) -> bool {
+    async fn mark(&self, claim: &JobClaim, result: Result<(), String>) -> bool {
         let job = claim.job().id();
         let outcome = match result {
-            Ok(()) => Outcome::ok(),
+            Ok(()) => RunOutcome::ok(),
             Err(why) => {
                 tracing::warn!(job.id = %job, "run failed: {why}");
-                Outcome::failed(why)
+                RunOutcome::failed(why)
             }
         };
         match self.persevere("mark", || self.0.store.mark(claim, outcome.clone())).await {

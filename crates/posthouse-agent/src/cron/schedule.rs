@@ -9,10 +9,10 @@ mod duration;
 mod fault;
 mod fields;
 mod iso;
-mod lost;
 mod phrase;
 mod posthouse;
 mod record;
+mod skipped_days;
 mod stock;
 mod wall;
 mod zone;
@@ -45,7 +45,7 @@ pub enum Dialect {
 /// When a job runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    kind: Kind,
+    kind: ScheduleKind,
     display: String,
     /// The zone that the schedule itself names. It takes precedence over the caller's.
     zone: Option<TimeZone>,
@@ -55,7 +55,7 @@ pub struct Schedule {
 
 /// The three kinds of schedule.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ScheduleKind {
     /// One run, at an instant.
     Once { run_at: Timestamp },
     /// A run each time this much has passed since the last.
@@ -79,7 +79,7 @@ impl Schedule {
     }
 
     /// The kind of the schedule.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &ScheduleKind {
         &self.kind
     }
 
@@ -100,15 +100,15 @@ impl Schedule {
         zone: &TimeZone,
     ) -> Result<Option<Timestamp>, ScheduleFault> {
         match &self.kind {
-            Kind::Once { run_at } => {
+            ScheduleKind::Once { run_at } => {
                 let due = last.is_none() && now.duration_since(*run_at) <= ONE_SHOT_GRACE;
                 Ok(due.then_some(*run_at))
             }
-            Kind::Interval { every } => match last.unwrap_or(now).checked_add(*every) {
+            ScheduleKind::Interval { every } => match last.unwrap_or(now).checked_add(*every) {
                 Ok(next) => Ok(Some(next)),
                 Err(_) => Err(ScheduleFault::overflow()),
             },
-            Kind::Cron { expr } => match self.after(last.unwrap_or(now), zone) {
+            ScheduleKind::Cron { expr } => match self.after(last.unwrap_or(now), zone) {
                 Some(next) => Ok(Some(next)),
                 None => Err(ScheduleFault::no_future_match(expr)),
             },
@@ -119,9 +119,9 @@ impl Schedule {
     /// zero counts as one second, so that a successor is always later.
     pub fn after(&self, base: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.kind {
-            Kind::Once { run_at } => (*run_at > base).then_some(*run_at),
-            Kind::Interval { every } => base.checked_add((*every).max(Duration::from_secs(1))).ok(),
-            Kind::Cron { .. } => self.wall.as_ref()?.after(base, self.zone(zone)),
+            ScheduleKind::Once { run_at } => (*run_at > base).then_some(*run_at),
+            ScheduleKind::Interval { every } => base.checked_add((*every).max(Duration::from_secs(1))).ok(),
+            ScheduleKind::Cron { .. } => self.wall.as_ref()?.after(base, self.zone(zone)),
         }
     }
 
@@ -129,9 +129,9 @@ impl Schedule {
     /// hours.
     pub fn grace(&self, now: Timestamp, zone: &TimeZone) -> Duration {
         let period = match &self.kind {
-            Kind::Once { .. } => 0,
-            Kind::Interval { every } => i64::try_from(every.as_secs()).unwrap_or(i64::MAX),
-            Kind::Cron { .. } => self.period(now, zone).unwrap_or(0),
+            ScheduleKind::Once { .. } => 0,
+            ScheduleKind::Interval { every } => i64::try_from(every.as_secs()).unwrap_or(i64::MAX),
+            ScheduleKind::Cron { .. } => self.period(now, zone).unwrap_or(0),
         };
         let seconds = (period / 2).clamp(*GRACE.start(), *GRACE.end());
         Duration::from_secs(seconds.unsigned_abs())
@@ -152,15 +152,15 @@ impl Schedule {
     }
 
     fn once(run_at: Timestamp, display: String) -> Self {
-        Self { kind: Kind::Once { run_at }, display, zone: None, wall: None }
+        Self { kind: ScheduleKind::Once { run_at }, display, zone: None, wall: None }
     }
 
     fn interval(every: Duration, display: String) -> Self {
-        Self { kind: Kind::Interval { every }, display, zone: None, wall: None }
+        Self { kind: ScheduleKind::Interval { every }, display, zone: None, wall: None }
     }
 
     fn cron(expr: &str, wall: Wall, display: &str) -> Self {
-        let kind = Kind::Cron { expr: expr.to_owned() };
+        let kind = ScheduleKind::Cron { expr: expr.to_owned() };
         Self { kind, display: display.to_owned(), zone: None, wall: Some(wall) }
     }
 }

@@ -8,9 +8,9 @@ use posthouse_wire::JobId;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::schedule::{Kind, iso};
+use super::schedule::{ScheduleKind, iso};
 use super::{Cron, missed};
-use crate::jobs::{Change, Claimed, Due, Fault, Job, Lost, State};
+use crate::jobs::{ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobState};
 
 /// Longest sleep, because another process may have edited the store.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ async fn pass(cron: &Cron) -> Result<Sleep, Fault> {
 }
 
 /// Claims a due job and starts it. False: it waits for another run and stays due.
-async fn begin(cron: &Cron, due: Due) -> Result<bool, Fault> {
+async fn begin(cron: &Cron, due: DueJob) -> Result<bool, Fault> {
     let (now, zone) = (cron.now(), &cron.0.terms.zone);
     let job = due.job.id();
     let policy = due.job.policy();
@@ -81,7 +81,7 @@ async fn begin(cron: &Cron, due: Due) -> Result<bool, Fault> {
         return Ok(true);
     };
     match cron.0.store.claim(&job, Some(*first), &cron.0.owner).await? {
-        Claimed::Won(claim) => {
+        ClaimResult::Won(claim) => {
             let (cron, rest) = (cron.clone(), rest.to_vec());
             let runs = cron.0.runs.clone();
             runs.spawn(async move {
@@ -91,8 +91,8 @@ async fn begin(cron: &Cron, due: Due) -> Result<bool, Fault> {
             });
             Ok(true)
         }
-        Claimed::Lost(Lost::Queued { .. }) => Ok(false),
-        Claimed::Lost(why) => {
+        ClaimResult::Refused(ClaimRefusal::Queued { .. }) => Ok(false),
+        ClaimResult::Refused(why) => {
             tracing::debug!(job.id = %job, ?why, "did not get the claim of a due job");
             Ok(true)
         }
@@ -107,14 +107,14 @@ async fn make_up(cron: &Cron, job: &JobId, times: Vec<Timestamp>) {
             return;
         }
         match cron.0.store.claim(job, Some(fire_at), &cron.0.owner).await {
-            Ok(Claimed::Won(claim)) => {
+            Ok(ClaimResult::Won(claim)) => {
                 if !cron.run(*claim).await {
                     return;
                 }
             }
-            Ok(Claimed::Lost(Lost::Gone | Lost::Off)) => return,
+            Ok(ClaimResult::Refused(ClaimRefusal::Gone | ClaimRefusal::Off)) => return,
             // The trigger has run this time meanwhile.
-            Ok(Claimed::Lost(_)) => {}
+            Ok(ClaimResult::Refused(_)) => {}
             Err(fault) => {
                 tracing::error!(job.id = %job, %fault, "cannot claim a missed run; dropping the rest of the backlog");
                 return;
@@ -124,13 +124,14 @@ async fn make_up(cron: &Cron, job: &JobId, times: Vec<Timestamp>) {
 }
 
 /// Skips a run that is too late by the job's policy. The job waits for its next time; a one-shot has none.
-async fn pass_over(cron: &Cron, due: &Due, now: Timestamp) -> Result<(), Fault> {
+async fn pass_over(cron: &Cron, due: &DueJob, now: Timestamp) -> Result<(), Fault> {
     let zone = &cron.0.terms.zone;
     tracing::warn!(job.id = %due.job.id(), fire_at = %due.fire_at, "skipped a run that is too late");
-    let schedule = due.job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), Kind::Once { .. }));
+    let schedule =
+        due.job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), ScheduleKind::Once { .. }));
     let change = match schedule.and_then(|schedule| schedule.after(now, zone)) {
-        Some(next) => Change::new().field("next_run_at", iso(next, zone)),
-        None => Change::new()
+        Some(next) => JobChange::new().field("next_run_at", iso(next, zone)),
+        None => JobChange::new()
             .field("next_run_at", Value::Null)
             .field("enabled", false)
             .field("state", "completed")
@@ -140,7 +141,7 @@ async fn pass_over(cron: &Cron, due: &Due, now: Timestamp) -> Result<(), Fault> 
 }
 
 fn next_run(job: &Job) -> Option<Timestamp> {
-    job.next_run_at().filter(|_| job.enabled() && job.state() != State::Paused)
+    job.next_run_at().filter(|_| job.enabled() && job.state() != JobState::Paused)
 }
 
 /// The first whole millisecond that is not before `at`.

@@ -23,13 +23,13 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The right to run one fire of one job.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct JobClaim {
     pub(super) job: Job,
     pub(super) fire_at: Option<Timestamp>,
     pub(super) token: String,
 }
 
-impl Claim {
+impl JobClaim {
     /// The job as it was claimed.
     pub fn job(&self) -> &Job {
         &self.job
@@ -42,14 +42,14 @@ impl Claim {
 
 /// Result of a claim.
 #[derive(Clone, Debug)]
-pub enum Claimed {
-    Won(Box<Claim>),
-    Lost(Lost),
+pub enum ClaimResult {
+    Won(Box<JobClaim>),
+    Refused(ClaimRefusal),
 }
 
-/// Reason why a claim was lost.
+/// Reason why a fire could not be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum ClaimRefusal {
     /// No such job.
     Gone,
     /// Paused or disabled.
@@ -68,14 +68,14 @@ pub enum Lost {
 
 /// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Why it failed; `None` on success.
     pub error: Option<String>,
     /// Why its result could not be delivered. That is not a failed run.
     pub delivery_error: Option<String>,
 }
 
-impl Outcome {
+impl RunOutcome {
     pub fn ok() -> Self {
         Self::default()
     }
@@ -98,13 +98,13 @@ pub enum Marked {
 
 /// Renews a claim for as long as it is held. Drop it when the run has ended.
 #[derive(Debug)]
-pub struct Lease {
+pub struct ClaimLease {
     lost: CancellationToken,
     beats: AbortHandle,
 }
 
-impl Lease {
-    pub fn keep(store: Arc<dyn JobStore>, claim: Claim, timepiece: Timepiece) -> Self {
+impl ClaimLease {
+    pub fn keep(store: Arc<dyn JobStore>, claim: JobClaim, timepiece: Timepiece) -> Self {
         let lost = CancellationToken::new();
         let beats = tokio::spawn(beat(store, claim, timepiece, lost.clone())).abort_handle();
         Self { lost, beats }
@@ -116,13 +116,13 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for ClaimLease {
     fn drop(&mut self) {
         self.beats.abort();
     }
 }
 
-async fn beat(store: Arc<dyn JobStore>, claim: Claim, timepiece: Timepiece, lost: CancellationToken) {
+async fn beat(store: Arc<dyn JobStore>, claim: JobClaim, timepiece: Timepiece, lost: CancellationToken) {
     let mut renewed = timepiece.instant();
     loop {
         // The store has the lease's end as a wall time, which other machines read too. When the wall clock
@@ -169,10 +169,10 @@ pub async fn claim_in_turn(
     job: &JobId,
     fire_at: Option<Timestamp>,
     owner: &str,
-) -> Result<Claimed, Fault> {
+) -> Result<ClaimResult, Fault> {
     loop {
         match store.claim(job, fire_at, owner).await? {
-            Claimed::Lost(Lost::Queued { .. }) => timepiece.after(LOOK).await,
+            ClaimResult::Refused(ClaimRefusal::Queued { .. }) => timepiece.after(LOOK).await,
             decided => return Ok(decided),
         }
     }

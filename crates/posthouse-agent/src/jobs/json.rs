@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use posthouse_wire::id::JobId;
 
-use super::rules::Step;
+use super::rules::RuleResult;
 use super::verbs::Backend;
 use super::{Fault, Job, Terms, Tick};
 use batch::Batch;
@@ -65,7 +65,7 @@ impl Backend for JsonFile {
     async fn edit<T, R>(&self, id: &JobId, rule: R) -> Result<Option<T>, Fault>
     where
         T: Send + 'static,
-        R: Fn(&Job) -> Step<T> + Send + Sync + 'static,
+        R: Fn(&Job) -> RuleResult<T> + Send + Sync + 'static,
     {
         let (seen_by, id, rule) = (id.clone(), id.clone(), Arc::new(rule));
         // Most of many claimants lose. If the rule changes nothing, the recent content is enough to answer
@@ -90,7 +90,7 @@ impl Backend for JsonFile {
     async fn scan<T, R>(&self, rule: R) -> Result<Vec<T>, Fault>
     where
         T: Send + 'static,
-        R: Fn(&Job) -> Step<Option<T>> + Send + Sync + 'static,
+        R: Fn(&Job) -> RuleResult<Option<T>> + Send + Sync + 'static,
     {
         self.batch
             .run(move |document| {

@@ -54,13 +54,13 @@ impl NewJob {
 
 /// Changes to a job.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct JobChange {
     pub(super) schedule: Option<String>,
     pub(super) policy: Option<Policy>,
     pub(super) fields: Map<String, Value>,
 }
 
-impl Change {
+impl JobChange {
     pub fn new() -> Self {
         Self::default()
     }

@@ -21,7 +21,7 @@ pub struct Job {
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum JobState {
     Scheduled,
     Paused,
     /// A one-shot that ran and has no further run.
@@ -65,13 +65,13 @@ impl Job {
         self.fields.get("enabled").is_none_or(truthy)
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> JobState {
         match self.text("state") {
-            Some("paused") => State::Paused,
-            Some("completed") => State::Completed,
-            Some("error") => State::Error,
-            None if !self.enabled() => State::Paused,
-            _ => State::Scheduled,
+            Some("paused") => JobState::Paused,
+            Some("completed") => JobState::Completed,
+            Some("error") => JobState::Error,
+            None if !self.enabled() => JobState::Paused,
+            _ => JobState::Scheduled,
         }
     }
 

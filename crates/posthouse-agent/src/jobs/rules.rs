@@ -9,16 +9,16 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::Job;
-use crate::cron::schedule::{Kind, Schedule};
+use crate::cron::schedule::{Schedule, ScheduleKind};
 
-pub use due::Due;
+pub use due::DueJob;
 pub(super) use due::due;
 pub(super) use fire::{Bid, claim, dispatch, mark, renew};
 pub(super) use life::{create, pause, resume, run_now, update};
 
 /// The result of a rule, and what happens to the record.
 #[derive(Debug)]
-pub(super) struct Step<T> {
+pub(super) struct RuleResult<T> {
     pub answer: T,
     pub then: Then,
 }
@@ -40,7 +40,7 @@ impl Then {
     }
 }
 
-impl<T> Step<T> {
+impl<T> RuleResult<T> {
     fn same(answer: T) -> Self {
         Self { answer, then: Then::Same }
     }
@@ -56,7 +56,7 @@ impl<T> Step<T> {
 
 /// The schedule of a recurring job.
 fn recurring(job: &Job, zone: &TimeZone) -> Option<Schedule> {
-    job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), Kind::Once { .. }))
+    job.schedule(zone).filter(|schedule| !matches!(schedule.kind(), ScheduleKind::Once { .. }))
 }
 
 fn is_once(job: &Job) -> bool {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use posthouse_wire::id::JobId;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use super::rules::{Step, Then};
+use super::rules::{RuleResult, Then};
 use super::verbs::Backend;
 use super::{Fault, Job, Terms, Tick};
 
@@ -28,20 +28,20 @@ const SCHEMA: &str = "
 /// Job store for replicas that share a disk but no stock agent. A claim is one conditional `UPDATE` on the
 /// version of the record that was read, so only one of several claimants succeeds.
 #[derive(Clone)]
-pub struct Sqlite {
+pub struct SqliteFile {
     terms: Terms,
     path: PathBuf,
     db: Arc<Mutex<Connection>>,
 }
 
 /// A record as it was read.
-struct Row {
+struct JobRow {
     place: i64,
     version: i64,
     job: Job,
 }
 
-impl Sqlite {
+impl SqliteFile {
     /// Opens the store. A missing file is created, readable by its owner only.
     pub fn open(path: impl AsRef<Path>, terms: Terms) -> Result<Self, Fault> {
         let path = path.as_ref().to_owned();
@@ -69,7 +69,7 @@ impl Sqlite {
     }
 }
 
-impl Backend for Sqlite {
+impl Backend for SqliteFile {
     fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -100,7 +100,7 @@ impl Backend for Sqlite {
     async fn edit<T, R>(&self, id: &JobId, rule: R) -> Result<Option<T>, Fault>
     where
         T: Send + 'static,
-        R: Fn(&Job) -> Step<T> + Send + Sync + 'static,
+        R: Fn(&Job) -> RuleResult<T> + Send + Sync + 'static,
     {
         let id = id.clone();
         self.with(move |db| {
@@ -119,7 +119,7 @@ impl Backend for Sqlite {
     async fn scan<T, R>(&self, rule: R) -> Result<Vec<T>, Fault>
     where
         T: Send + 'static,
-        R: Fn(&Job) -> Step<Option<T>> + Send + Sync + 'static,
+        R: Fn(&Job) -> RuleResult<Option<T>> + Send + Sync + 'static,
     {
         self.with(move |db| {
             let ids: Vec<String> = {
@@ -148,15 +148,15 @@ impl Backend for Sqlite {
     }
 }
 
-fn find(db: &Connection, id: &JobId) -> Result<Option<Row>, Fault> {
+fn find(db: &Connection, id: &JobId) -> Result<Option<JobRow>, Fault> {
     let mut one = db.prepare_cached("SELECT place, version, record FROM jobs WHERE id = ?1")?;
     let row = one.query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?)));
     let Some((place, version, record)) = row.optional()? else { return Ok(None) };
-    Ok(Some(Row { place, version, job: job_of(&record)? }))
+    Ok(Some(JobRow { place, version, job: job_of(&record)? }))
 }
 
 /// False if the record has changed since it was read.
-fn apply(db: &Connection, row: &Row, then: Then) -> Result<bool, Fault> {
+fn apply(db: &Connection, row: &JobRow, then: Then) -> Result<bool, Fault> {
     let changed = match then {
         Then::Same => return Ok(true),
         Then::Keep(job) | Then::Touch(job) => {
@@ -181,7 +181,7 @@ fn text_of(job: &Job) -> String {
     serde_json::to_string(&job.fields).expect("a map of JSON values can be written as JSON")
 }
 
-impl fmt::Debug for Sqlite {
+impl fmt::Debug for SqliteFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("file", &self.path).finish_non_exhaustive()
     }

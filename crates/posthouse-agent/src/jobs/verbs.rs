@@ -5,8 +5,11 @@ use jiff::Timestamp;
 use posthouse_wire::id::JobId;
 use uuid::Uuid;
 
-use super::rules::{self, Bid, Step, Then};
-use super::{Change, Claim, Claimed, Due, Fault, Job, JobStore, Lost, Marked, NewJob, Outcome, Terms, Tick};
+use super::rules::{self, Bid, RuleResult, Then};
+use super::{
+    ClaimRefusal, ClaimResult, DueJob, Fault, Job, JobChange, JobClaim, JobStore, Marked, NewJob, RunOutcome,
+    Terms, Tick,
+};
 
 /// Storage of records. A rule may be called more than once: it is called again if the record was changed by
 /// another process meanwhile.
@@ -23,13 +26,13 @@ pub(super) trait Backend: Send + Sync + 'static {
     fn edit<T, R>(&self, id: &JobId, rule: R) -> impl Future<Output = Result<Option<T>, Fault>> + Send
     where
         T: Send + 'static,
-        R: Fn(&Job) -> Step<T> + Send + Sync + 'static;
+        R: Fn(&Job) -> RuleResult<T> + Send + Sync + 'static;
 
     /// The same for every job, in order.
     fn scan<T, R>(&self, rule: R) -> impl Future<Output = Result<Vec<T>, Fault>> + Send
     where
         T: Send + 'static,
-        R: Fn(&Job) -> Step<Option<T>> + Send + Sync + 'static;
+        R: Fn(&Job) -> RuleResult<Option<T>> + Send + Sync + 'static;
 
     fn tick(&self) -> impl Future<Output = Result<Option<Tick>, Fault>> + Send;
 }
@@ -51,7 +54,7 @@ impl<B: Backend> JobStore for B {
         self.all().await
     }
 
-    async fn update(&self, job: &JobId, change: Change) -> Result<Option<Job>, Fault> {
+    async fn update(&self, job: &JobId, change: JobChange) -> Result<Option<Job>, Fault> {
         let terms = self.terms().clone();
         let changed = self.edit(job, move |job| kept(rules::update(job, &change, terms.now(), &terms)));
         changed.await?.transpose()
@@ -69,7 +72,7 @@ impl<B: Backend> JobStore for B {
     }
 
     async fn remove(&self, job: &JobId) -> Result<bool, Fault> {
-        let removed = self.edit(job, |_| Step { answer: (), then: Then::Remove }).await?;
+        let removed = self.edit(job, |_| RuleResult { answer: (), then: Then::Remove }).await?;
         Ok(removed.is_some())
     }
 
@@ -78,34 +81,39 @@ impl<B: Backend> JobStore for B {
         self.edit(job, move |job| kept(Ok(rules::run_now(job, terms.now(), &terms)))).await?.transpose()
     }
 
-    async fn claim(&self, job: &JobId, fire_at: Option<Timestamp>, owner: &str) -> Result<Claimed, Fault> {
+    async fn claim(
+        &self,
+        job: &JobId,
+        fire_at: Option<Timestamp>,
+        owner: &str,
+    ) -> Result<ClaimResult, Fault> {
         let terms = self.terms().clone();
         let token = mint(terms.now()).simple().to_string();
         let bid = Bid { fire_at: fire_at.map(whole_micros), owner: owner.to_owned(), token };
         let claimed = self.edit(job, move |job| rules::claim(job, &bid, terms.now(), &terms)).await?;
-        Ok(claimed.unwrap_or(Claimed::Lost(Lost::Gone)))
+        Ok(claimed.unwrap_or(ClaimResult::Refused(ClaimRefusal::Gone)))
     }
 
-    async fn renew(&self, claim: &Claim) -> Result<bool, Fault> {
+    async fn renew(&self, claim: &JobClaim) -> Result<bool, Fault> {
         let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
         let renewed = self.edit(&job, move |job| rules::renew(job, &claim, terms.now(), &terms)).await?;
         Ok(renewed.unwrap_or(false))
     }
 
-    async fn dispatch(&self, claim: &Claim) -> Result<bool, Fault> {
+    async fn dispatch(&self, claim: &JobClaim) -> Result<bool, Fault> {
         let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
         let dispatched = self.edit(&job, move |job| rules::dispatch(job, &claim, &terms)).await?;
         Ok(dispatched.unwrap_or(false))
     }
 
-    async fn mark(&self, claim: &Claim, outcome: Outcome) -> Result<Marked, Fault> {
+    async fn mark(&self, claim: &JobClaim, outcome: RunOutcome) -> Result<Marked, Fault> {
         let (terms, job, claim) = (self.terms().clone(), claim.job.id(), claim.clone());
         let marked =
             self.edit(&job, move |job| rules::mark(job, &claim, &outcome, terms.now(), &terms)).await?;
         Ok(marked.unwrap_or(Marked::Fenced))
     }
 
-    async fn due(&self, owner: &str) -> Result<Vec<Due>, Fault> {
+    async fn due(&self, owner: &str) -> Result<Vec<DueJob>, Fault> {
         let (terms, owner) = (self.terms().clone(), owner.to_owned());
         self.scan(move |job| {
             let now = terms.now();
@@ -119,10 +127,10 @@ impl<B: Backend> JobStore for B {
     }
 }
 
-fn kept(changed: Result<Job, Fault>) -> Step<Result<Job, Fault>> {
+fn kept(changed: Result<Job, Fault>) -> RuleResult<Result<Job, Fault>> {
     match changed {
-        Ok(job) => Step { answer: Ok(job.clone()), then: Then::Keep(job) },
-        Err(fault) => Step { answer: Err(fault), then: Then::Same },
+        Ok(job) => RuleResult { answer: Ok(job.clone()), then: Then::Keep(job) },
+        Err(fault) => RuleResult { answer: Err(fault), then: Then::Same },
     }
 }
 

@@ -1,13 +1,13 @@
 //! Messages and questions of programs for the in-memory server.
 
-use posthouse_wire::delivery::{Kind, Meta, Origin, Posted, TriggerKind};
+use posthouse_wire::delivery::{Meta, PayloadKind, PayloadOrigin, Posted, TriggerKind};
 use posthouse_wire::{Action, CorrelationId, DispatchId, EntryId, Event, MessageId, Source};
 use serde_json::Map;
 
-use super::{Carried, MemoryConnector};
+use super::{MemoryConnector, RequestedAction};
 use crate::Declined;
 
-impl Carried {
+impl RequestedAction {
     /// Id of the question that this action answers, if it is an answer.
     pub fn answers(&self) -> Option<&CorrelationId> {
         match &self.action {
@@ -18,9 +18,9 @@ impl Carried {
 }
 
 impl MemoryConnector {
-    /// Delivers a message of the program `from`, to be absorbed ([`Kind::Augment`]) or carried out
-    /// ([`Kind::Template`]). Returns when the agent has accepted or declined it.
-    pub async fn notify(&self, from: &str, kind: Kind, text: &str) -> Result<EntryId, Declined> {
+    /// Delivers a message of the program `from`, to be absorbed ([`PayloadKind::Augment`]) or carried out
+    /// ([`PayloadKind::Template`]). Returns when the agent has accepted or declined it.
+    pub async fn notify(&self, from: &str, kind: PayloadKind, text: &str) -> Result<EntryId, Declined> {
         let entry = self.new_entry();
         let posted = Posted {
             kind,
@@ -38,10 +38,10 @@ impl MemoryConnector {
         let question = CorrelationId::from(format!("question-of-{entry}"));
         let meta = Meta { correlation_id: Some(question.clone()), ..meta(&entry, from) };
         let posted = Posted {
-            kind: Kind::Augment,
+            kind: PayloadKind::Augment,
             meta: Some(meta),
             expects_reply: true,
-            preamble: Some(preamble(Kind::Augment, from)),
+            preamble: Some(preamble(PayloadKind::Augment, from)),
         };
         self.post(entry, from, &format!("x-{question}"), posted, text).await?;
         Ok(question)
@@ -51,7 +51,7 @@ impl MemoryConnector {
     /// answer.
     pub async fn answer(&self, question: &CorrelationId) -> String {
         self.eventually(|record| {
-            let answer = record.carried.iter().find(|carried| carried.answers() == Some(question))?;
+            let answer = record.actions.iter().find(|action| action.answers() == Some(question))?;
             answer.content().map(str::to_owned)
         })
         .await
@@ -88,7 +88,7 @@ impl MemoryConnector {
 }
 
 /// First line of the text. It lets an agent that cannot read the envelope tell context from instructions.
-fn preamble(kind: Kind, from: &str) -> String {
+fn preamble(kind: PayloadKind, from: &str) -> String {
     format!("[posthouse {} from {from}]\n\n", kind.word())
 }
 
@@ -97,7 +97,7 @@ fn meta(entry: &EntryId, from: &str) -> Meta {
     Meta {
         dispatch_id: DispatchId::from(format!("dispatch-of-{entry}")),
         sent_at: 0,
-        origin: Origin {
+        origin: PayloadOrigin {
             skill_name: from.to_owned(),
             entry_skill_name: None,
             trigger_kind: TriggerKind::Webhook,

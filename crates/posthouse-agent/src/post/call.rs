@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Fault;
-use crate::https::{self, Unread};
-use crate::token::{Credential, Tokens};
+use crate::https::{self, BodyError};
+use crate::token::{AccessTokens, ApiCredential};
 use crate::transport::jittered;
 
 /// Time limit of one call, in addition to the time that the server was asked to wait.
@@ -26,16 +26,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Connection to the server, shared by the clones of a client.
-pub(super) struct Line {
+pub(super) struct HttpConnection {
     base: String,
     tls: Option<Arc<rustls::ClientConfig>>,
     client: OnceLock<Result<reqwest::Client, String>>,
-    tokens: Tokens,
+    tokens: AccessTokens,
     pub(super) timepiece: Timepiece,
 }
 
 /// One HTTP request: method, path, query and body.
-pub(super) struct Call {
+pub(super) struct ApiRequest {
     method: Method,
     path: Vec<String>,
     query: Vec<(&'static str, String)>,
@@ -45,7 +45,7 @@ pub(super) struct Call {
     wait: Duration,
 }
 
-impl Call {
+impl ApiRequest {
     pub(super) fn get<const N: usize>(path: [&str; N]) -> Self {
         Self::to(Method::GET, &path)
     }
@@ -76,33 +76,37 @@ impl Call {
     }
 }
 
-/// A successful answer.
-pub(super) struct Answer {
+/// A successful response.
+pub(super) struct ApiResponse {
     pub(super) status: StatusCode,
     body: BytesMut,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         serde_json::from_slice(&self.body).map_err(|fault| Fault::Malformed(fault.to_string()))
     }
 }
 
-impl Line {
+impl HttpConnection {
     pub(super) fn new(
         url: &str,
-        credential: Credential,
+        credential: ApiCredential,
         timepiece: Timepiece,
         tls: Option<Arc<rustls::ClientConfig>>,
     ) -> Self {
         let base = url.trim_end_matches('/').to_owned();
-        let tokens = Tokens::new(format!("{base}/oauth/token"), credential, timepiece.clone());
+        let tokens = AccessTokens::new(format!("{base}/oauth/token"), credential, timepiece.clone());
         Self { base, tls, client: OnceLock::new(), tokens, timepiece }
     }
 
     /// Calls, and repeats the call until `until` while the server is not reachable. `make` gets the time of
     /// each attempt.
-    pub(super) async fn call(&self, until: Instant, make: impl Fn(Instant) -> Call) -> Result<Answer, Fault> {
+    pub(super) async fn call(
+        &self,
+        until: Instant,
+        make: impl Fn(Instant) -> ApiRequest,
+    ) -> Result<ApiResponse, Fault> {
         let mut pause = FIRST;
         loop {
             let fault = match self.once(&make(self.timepiece.instant())).await {
@@ -120,16 +124,16 @@ impl Line {
     }
 
     /// Calls with the current token, and once more with a new one if the server no longer accepts it.
-    async fn once(&self, call: &Call) -> Result<Answer, Fault> {
+    async fn once(&self, call: &ApiRequest) -> Result<ApiResponse, Fault> {
         let made = || https::client(&self.base, self.tls.as_ref(), PATIENCE);
         let client = self.client.get_or_init(made).as_ref().map_err(|why| Fault::Unusable(why.clone()))?;
         let url = self.url(call)?;
         let mut token = self.tokens.current(client).await?;
         let mut renewed = false;
         loop {
-            let (status, body) = answered(request(client, &url, call, &token)).await?;
+            let (status, body) = send(request(client, &url, call, &token)).await?;
             if status.is_success() {
-                return Ok(Answer { status, body });
+                return Ok(ApiResponse { status, body });
             }
             if status == StatusCode::UNAUTHORIZED
                 && !renewed
@@ -142,7 +146,7 @@ impl Line {
         }
     }
 
-    fn url(&self, call: &Call) -> Result<Url, Fault> {
+    fn url(&self, call: &ApiRequest) -> Result<Url, Fault> {
         let mut url = Url::parse(&self.base)
             .map_err(|_| Fault::Unusable("the server address is not a valid URL".to_owned()))?;
         // Such a segment would change the path, even when it is escaped.
@@ -161,7 +165,7 @@ impl Line {
     }
 }
 
-fn request(client: &reqwest::Client, url: &Url, call: &Call, token: &Secret) -> RequestBuilder {
+fn request(client: &reqwest::Client, url: &Url, call: &ApiRequest, token: &Secret) -> RequestBuilder {
     let mut request = client.request(call.method.clone(), url.clone()).bearer_auth(token.expose());
     request = request.timeout(PATIENCE.saturating_add(call.wait));
     if let Some(key) = &call.key {
@@ -173,15 +177,15 @@ fn request(client: &reqwest::Client, url: &Url, call: &Call, token: &Secret) -> 
     }
 }
 
-async fn answered(request: RequestBuilder) -> Result<(StatusCode, BytesMut), Fault> {
-    let answer = request.send().await.map_err(|fault| match fault.is_builder() {
+async fn send(request: RequestBuilder) -> Result<(StatusCode, BytesMut), Fault> {
+    let response = request.send().await.map_err(|fault| match fault.is_builder() {
         true => Fault::Unusable(https::in_words(fault)),
         false => Fault::Unreachable(https::in_words(fault)),
     })?;
-    let status = answer.status();
-    let body = https::body(answer, LONGEST).await.map_err(|unread| match unread {
-        Unread::Broken(why) => Fault::Unreachable(why),
-        Unread::TooLong(_) => Fault::Malformed(unread.to_string()),
+    let status = response.status();
+    let body = https::body(response, LONGEST).await.map_err(|error| match error {
+        BodyError::Broken(why) => Fault::Unreachable(why),
+        BodyError::TooLong(_) => Fault::Malformed(error.to_string()),
     })?;
     Ok((status, body))
 }

@@ -9,9 +9,10 @@ use posthouse_wire::delivery::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::call::{Call, Line};
+use super::call::{ApiRequest, HttpConnection};
 use super::{
-    Asked, Credential, Delivered, Fault, Listed, Listing, Notified, Notify, Page, Receipt, Wake, Woken,
+    ApiCredential, DeliverResult, DispatchReceipt, Fault, ListedAgent, NotifyRequest, NotifyResult, Page,
+    QuestionRecord, ReceiptQuery, WakeRequest, WakeResult,
 };
 
 /// Long enough for a server to restart.
@@ -20,31 +21,37 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Sends to agents through a server. Clones share the connection and the token.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) line: Arc<Line>,
+    pub(super) connection: Arc<HttpConnection>,
     patience: Duration,
 }
 
 impl Client {
     /// `url` is the server's public URL, with a path if it has one. Nothing is called before the first
     /// request.
-    pub fn new(url: &str, credential: Credential) -> Self {
+    pub fn new(url: &str, credential: ApiCredential) -> Self {
         Self::with_timepiece(url, credential, Timepiece::wall())
     }
 
     /// Like [`Client::new`], with the caller's clock. It decides when tokens are renewed, how long pauses
     /// last and when questions time out.
-    pub fn with_timepiece(url: &str, credential: Credential, timepiece: Timepiece) -> Self {
-        Self { line: Arc::new(Line::new(url, credential, timepiece, None)), patience: PATIENCE }
+    pub fn with_timepiece(url: &str, credential: ApiCredential, timepiece: Timepiece) -> Self {
+        Self {
+            connection: Arc::new(HttpConnection::new(url, credential, timepiece, None)),
+            patience: PATIENCE,
+        }
     }
 
     /// Like [`Client::with_timepiece`], with `tls` instead of the machine's trusted certificates.
     pub fn with_tls(
         url: &str,
-        credential: Credential,
+        credential: ApiCredential,
         timepiece: Timepiece,
         tls: Arc<rustls::ClientConfig>,
     ) -> Self {
-        Self { line: Arc::new(Line::new(url, credential, timepiece, Some(tls))), patience: PATIENCE }
+        Self {
+            connection: Arc::new(HttpConnection::new(url, credential, timepiece, Some(tls))),
+            patience: PATIENCE,
+        }
     }
 
     /// Time for which a call is repeated while the server does not answer. Default: 30 s. Zero: never
@@ -57,8 +64,9 @@ impl Client {
 
     /// Sends a message to an agent. The same request sent again, by this client or by the caller, is
     /// delivered once.
-    pub async fn notify(&self, request: &Notify) -> Result<Notified, Fault> {
-        self.ask(|| Call::post("notify", request).keyed(&request.dispatch_id).waiting(request.wait)).await
+    pub async fn notify(&self, request: &NotifyRequest) -> Result<NotifyResult, Fault> {
+        self.ask(|| ApiRequest::post("notify", request).keyed(&request.dispatch_id).waiting(request.wait))
+            .await
     }
 
     /// Sends a complete envelope, which the server passes on unchanged. For runtimes that build their own.
@@ -68,7 +76,7 @@ impl Client {
         agent: &str,
         payload: &Payload,
         connectors: &[String],
-    ) -> Result<Delivered, Fault> {
+    ) -> Result<DeliverResult, Fault> {
         #[derive(Serialize)]
         struct Envelope<'a> {
             agent_id: &'a str,
@@ -78,19 +86,19 @@ impl Client {
             connectors: &'a [String],
         }
         let envelope = Envelope { agent_id: agent, payload, connectors };
-        self.ask(|| Call::post("deliver", &envelope)).await
+        self.ask(|| ApiRequest::post("deliver", &envelope)).await
     }
 
     /// Wakes an agent. The receipt says whether the agent has really been woken.
-    pub async fn wake(&self, request: &Wake) -> Result<Woken, Fault> {
-        self.ask(|| Call::post("wake", request).keyed(&request.dispatch_id).waiting(request.wait)).await
+    pub async fn wake(&self, request: &WakeRequest) -> Result<WakeResult, Fault> {
+        self.ask(|| ApiRequest::post("wake", request).keyed(&request.dispatch_id).waiting(request.wait)).await
     }
 
     /// The receipts of what this program sent, newest first, one page at a time.
-    pub async fn receipts(&self, listing: &Listing) -> Result<Page<Receipt>, Fault> {
-        let Listing { agent, state, after, limit } = listing;
+    pub async fn receipts(&self, listing: &ReceiptQuery) -> Result<Page<DispatchReceipt>, Fault> {
+        let ReceiptQuery { agent, state, after, limit } = listing;
         self.ask(|| {
-            Call::get(["receipts"])
+            ApiRequest::get(["receipts"])
                 .asking("agent", agent.as_deref())
                 .asking("state", state.map(|state| state.word()))
                 .asking("after", after.as_deref())
@@ -100,33 +108,38 @@ impl Client {
     }
 
     /// The receipts of one dispatch: one for every connector that it reached.
-    pub async fn receipt(&self, dispatch: &DispatchId) -> Result<Vec<Receipt>, Fault> {
-        let page: Page<Receipt> = self.ask(|| Call::get(["receipts", dispatch.as_str()])).await?;
+    pub async fn receipt(&self, dispatch: &DispatchId) -> Result<Vec<DispatchReceipt>, Fault> {
+        let page: Page<DispatchReceipt> =
+            self.ask(|| ApiRequest::get(["receipts", dispatch.as_str()])).await?;
         Ok(page.items)
     }
 
     /// The questions of this program, newest first, one page at a time. Each with its state but without its
     /// answer, which [`attach`](Self::attach) fetches.
-    pub async fn exchanges(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<Asked>, Fault> {
-        self.ask(|| Call::get(["exchanges"]).asking("after", after).asking("limit", limit)).await
+    pub async fn exchanges(
+        &self,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Page<QuestionRecord>, Fault> {
+        self.ask(|| ApiRequest::get(["exchanges"]).asking("after", after).asking("limit", limit)).await
     }
 
     /// The agents that can be addressed, by name, one page at a time.
-    pub async fn agents(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<Listed>, Fault> {
-        self.ask(|| Call::get(["agents"]).asking("after", after).asking("limit", limit)).await
+    pub async fn agents(&self, after: Option<&str>, limit: Option<u32>) -> Result<Page<ListedAgent>, Fault> {
+        self.ask(|| ApiRequest::get(["agents"]).asking("after", after).asking("limit", limit)).await
     }
 
     /// One agent, with its current status.
-    pub async fn agent(&self, name: &str) -> Result<Listed, Fault> {
-        self.ask(|| Call::get(["agents", name])).await
+    pub async fn agent(&self, name: &str) -> Result<ListedAgent, Fault> {
+        self.ask(|| ApiRequest::get(["agents", name])).await
     }
 
     /// End of the repeats of a call that begins now.
     pub(super) fn enough(&self) -> Instant {
-        self.line.timepiece.instant() + self.patience
+        self.connection.timepiece.instant() + self.patience
     }
 
-    async fn ask<T: DeserializeOwned>(&self, make: impl Fn() -> Call) -> Result<T, Fault> {
-        self.line.call(self.enough(), |_| make()).await?.read()
+    async fn ask<T: DeserializeOwned>(&self, make: impl Fn() -> ApiRequest) -> Result<T, Fault> {
+        self.connection.call(self.enough(), |_| make()).await?.read()
     }
 }

@@ -9,8 +9,8 @@ use posthouse_wire::delivery::TriggerKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call::{Answer, Call};
-use super::{Answered, Ask, Client, Fault};
+use super::call::{ApiRequest, ApiResponse};
+use super::{AgentAnswer, AskRequest, Client, Fault};
 
 /// Time that one call waits for the answer. A dead connection is noticed shortly after it.
 const TURN: Duration = Duration::from_secs(30);
@@ -22,29 +22,29 @@ const LEAST: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// State of a question.
-enum QuestionState {
-    Answered(Answered),
+enum PollResult {
+    Answered(AgentAnswer),
     /// With the deadline by the server's clock, if the server sent one.
     Open(Option<Moment>),
 }
 
-impl QuestionState {
-    fn of(answer: &Answer) -> Result<Self, Fault> {
+impl PollResult {
+    fn of(answer: &ApiResponse) -> Result<Self, Fault> {
         #[derive(Deserialize)]
         struct Open {
             #[serde(default)]
             deadline: Value,
         }
         if answer.status != StatusCode::ACCEPTED {
-            return answer.read().map(QuestionState::Answered);
+            return answer.read().map(PollResult::Answered);
         }
         let open: Open = answer.read()?;
-        Ok(QuestionState::Open(open.deadline.as_i64().map(Moment::from_millis)))
+        Ok(PollResult::Open(open.deadline.as_i64().map(Moment::from_millis)))
     }
 }
 
 #[derive(Serialize)]
-struct Question<'a> {
+struct ExchangeBody<'a> {
     agent: &'a str,
     message: &'a str,
     correlation_id: &'a CorrelationId,
@@ -64,14 +64,14 @@ impl Client {
     /// Asks an agent and waits until it has answered or the time is up, also across a restart of the
     /// server. The result is [`Fault::Unreachable`] if the server is not reachable at the deadline. There
     /// may be an answer even then; [`attach`](Self::attach) finds it by the request's correlation id.
-    pub async fn exchange(&self, request: &Ask) -> Result<Answered, Fault> {
-        let deadline = self.line.timepiece.instant() + request.timeout;
+    pub async fn exchange(&self, request: &AskRequest) -> Result<AgentAnswer, Fault> {
+        let deadline = self.connection.timepiece.instant() + request.timeout;
         // If the question reached the server before a failure, its id finds it again. Otherwise it is asked
         // with the time that is left.
         let put = |now: Instant| {
             let left = deadline.since(now);
             let wait = turn(left);
-            let question = Question {
+            let question = ExchangeBody {
                 agent: &request.agent,
                 message: &request.message,
                 correlation_id: &request.correlation_id,
@@ -82,33 +82,33 @@ impl Client {
                 from: request.from.as_deref(),
                 trigger_kind: request.trigger_kind,
             };
-            Call::post("exchange", &question).waiting(Some(wait))
+            ApiRequest::post("exchange", &question).waiting(Some(wait))
         };
-        let mut begun = self.line.timepiece.instant();
-        let mut standing = QuestionState::of(&self.line.call(deadline, put).await?)?;
+        let mut begun = self.connection.timepiece.instant();
+        let mut result = PollResult::of(&self.connection.call(deadline, put).await?)?;
         loop {
-            if let QuestionState::Answered(answered) = standing {
+            if let PollResult::Answered(answered) = result {
                 return Ok(answered);
             }
-            if self.line.timepiece.instant() >= deadline + GRACE {
+            if self.connection.timepiece.instant() >= deadline + GRACE {
                 return Err(Fault::Timeout);
             }
             self.breathe(begun).await;
-            begun = self.line.timepiece.instant();
-            standing = self.look(&request.correlation_id, deadline, Some(deadline)).await?;
+            begun = self.connection.timepiece.instant();
+            result = self.look(&request.correlation_id, deadline, Some(deadline)).await?;
         }
     }
 
     /// Waits for the answer to a question that was asked before, perhaps before a restart of this program.
-    pub async fn attach(&self, question: &CorrelationId) -> Result<Answered, Fault> {
+    pub async fn attach(&self, question: &CorrelationId) -> Result<AgentAnswer, Fault> {
         let mut until = self.enough();
         loop {
-            let begun = self.line.timepiece.instant();
+            let begun = self.connection.timepiece.instant();
             match self.look(question, until, None).await? {
-                QuestionState::Answered(answered) => return Ok(answered),
+                PollResult::Answered(answered) => return Ok(answered),
                 // The two clocks may differ, so the server's deadline can only extend the wait.
-                QuestionState::Open(deadline) => {
-                    let timepiece = &self.line.timepiece;
+                PollResult::Open(deadline) => {
+                    let timepiece = &self.connection.timepiece;
                     let left = deadline.unwrap_or_default().since(timepiece.now());
                     until = self.enough().max(timepiece.instant() + left);
                 }
@@ -123,17 +123,17 @@ impl Client {
         question: &CorrelationId,
         until: Instant,
         deadline: Option<Instant>,
-    ) -> Result<QuestionState, Fault> {
+    ) -> Result<PollResult, Fault> {
         let look = |now: Instant| {
             let wait = turn(deadline.map_or(TURN, |deadline| deadline.since(now)));
-            let call = Call::get(["exchanges", question.as_str()]);
+            let call = ApiRequest::get(["exchanges", question.as_str()]);
             call.asking("wait", Some(wait.as_secs_f64())).waiting(Some(wait))
         };
-        QuestionState::of(&self.line.call(until, look).await?)
+        PollResult::of(&self.connection.call(until, look).await?)
     }
 
     async fn breathe(&self, begun: Instant) {
-        let timepiece = &self.line.timepiece;
+        let timepiece = &self.connection.timepiece;
         if timepiece.instant().since(begun) < BREATH {
             timepiece.after(BREATH).await;
         }

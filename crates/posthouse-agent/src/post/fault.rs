@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_keeps_the_houses_words_and_a_strangers_page_has_no_code() {
+    fn a_refusal_keeps_the_servers_words_and_a_strangers_page_has_no_code() {
         let problem = br#"{"code":"delivery_failed","detail":"nobody","cause_kind":"client_validation"}"#;
         let refused = Fault::Refused {
             status: 404,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use posthouse_wire::delivery::{Kind, TriggerKind, WakeOpts};
+use posthouse_wire::delivery::{PayloadKind, TriggerKind, WakeOpts};
 use posthouse_wire::{CorrelationId, DispatchId};
 use serde::{Serialize, Serializer};
 
@@ -14,11 +14,11 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Sends a message to an agent through every connector that knows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Notify {
+pub struct NotifyRequest {
     /// `agent` delivers, `agent@session` wakes.
     pub agent: String,
     pub message: String,
-    pub kind: Kind,
+    pub kind: PayloadKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,12 +39,12 @@ pub struct Notify {
     pub dispatch_id: DispatchId,
 }
 
-impl Notify {
+impl NotifyRequest {
     pub fn new(agent: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
             message: message.into(),
-            kind: Kind::Augment,
+            kind: PayloadKind::Augment,
             event_type: None,
             correlation_id: None,
             connectors: None,
@@ -58,7 +58,7 @@ impl Notify {
 
 /// Wakes an agent, now or at a later time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Wake {
+pub struct WakeRequest {
     /// `agent`, or `agent@session`.
     pub agent: String,
     #[serde(flatten)]
@@ -76,7 +76,7 @@ pub struct Wake {
     pub dispatch_id: DispatchId,
 }
 
-impl Wake {
+impl WakeRequest {
     pub fn new(agent: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
@@ -91,7 +91,7 @@ impl Wake {
 
 /// Asks an agent and waits for its answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct AskRequest {
     /// Agent name (a session is not allowed here).
     pub agent: String,
     pub message: String,
@@ -105,7 +105,7 @@ pub struct Ask {
     pub trigger_kind: Option<TriggerKind>,
 }
 
-impl Ask {
+impl AskRequest {
     pub fn new(agent: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             agent: agent.into(),
@@ -122,7 +122,7 @@ impl Ask {
 
 /// Filter of receipts, newest first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Listing {
+pub struct ReceiptQuery {
     pub agent: Option<String>,
     pub state: Option<ReceiptState>,
     /// End of the previous page ([`Page::next`](super::Page::next)).
@@ -154,18 +154,18 @@ mod tests {
     #[test]
     fn what_is_unset_is_absent_and_a_part_of_a_second_is_kept() {
         let wait = Some(Duration::from_millis(1_200));
-        let notify = Notify { wait, ..Notify::new("heron", "hi") };
+        let notify = NotifyRequest { wait, ..NotifyRequest::new("heron", "hi") };
         let expected = json!({ "agent": "heron", "message": "hi", "kind": "augment", "wait": 1.2 });
         assert_eq!(serde_json::to_value(&notify).unwrap(), expected);
         let opts = WakeOpts { context: Some("now".into()), when: When::At(7), session_id: None };
-        let wake = Wake { opts, ..Wake::new("heron@desk") };
+        let wake = WakeRequest { opts, ..WakeRequest::new("heron@desk") };
         let expected = json!({ "agent": "heron@desk", "context": "now", "when": 7 });
         assert_eq!(serde_json::to_value(&wake).unwrap(), expected);
     }
 
     #[test]
-    fn two_wishes_have_two_ids_and_each_is_one_that_the_house_takes() {
-        let (first, second) = (Notify::new("a", "x"), Notify::new("a", "x"));
+    fn two_requests_have_two_ids_and_each_is_one_that_the_server_accepts() {
+        let (first, second) = (NotifyRequest::new("a", "x"), NotifyRequest::new("a", "x"));
         assert_ne!(first.dispatch_id, second.dispatch_id);
         assert!(posthouse_wire::delivery::is_dispatch_id(first.dispatch_id.as_str()));
         assert_eq!(first.dispatch_id.as_str().as_bytes()[14], b'4');

@@ -9,41 +9,41 @@ use serde_json::Value;
 
 /// Result of a notify. The list is empty if no connector knows the agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Notified {
+pub struct NotifyResult {
     pub agent: String,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<Dispatched>,
+    pub dispatched: Vec<ConnectorResult>,
 }
 
 /// Result of a delivery, over all connectors.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Delivered {
+pub struct DeliverResult {
     #[serde(flatten)]
     pub receipt: DeliveryReceipt,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<Dispatched>,
+    pub dispatched: Vec<ConnectorResult>,
 }
 
 /// Result of a wake, over all connectors.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Woken {
+pub struct WakeResult {
     #[serde(flatten)]
     pub receipt: WakeReceipt,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<Dispatched>,
+    pub dispatched: Vec<ConnectorResult>,
 }
 
 /// Result of one connector.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Dispatched {
+pub struct ConnectorResult {
     pub connector: String,
     pub ok: bool,
-    pub route: Route,
+    pub route: DispatchRoute,
     /// Set on success.
-    pub receipt: Option<Handed>,
+    pub receipt: Option<ConnectorReceipt>,
     /// Set on failure: a text, and the contract's name of the error.
     pub error: Option<String>,
     pub error_kind: Option<String>,
@@ -52,7 +52,7 @@ pub struct Dispatched {
 /// Verb of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Route {
+pub enum DispatchRoute {
     Deliver,
     Wake,
     Exchange,
@@ -64,14 +64,14 @@ pub enum Route {
 /// The contract's receipt, of either verb.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Handed {
+pub enum ConnectorReceipt {
     Woken(WakeReceipt),
     Delivered(DeliveryReceipt),
 }
 
 /// An agent's answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Answered {
+pub struct AgentAnswer {
     #[serde(flatten)]
     pub response: Response,
     /// The content as data, if it is a JSON object or array.
@@ -80,13 +80,13 @@ pub struct Answered {
 
 /// A question and its state. Times are in ms.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Asked {
+pub struct QuestionRecord {
     pub correlation_id: CorrelationId,
     pub agent_id: String,
     pub connector: String,
     /// Finds its receipt ([`Client::receipt`](super::Client::receipt)).
     pub dispatch_id: DispatchId,
-    pub state: ExchangeState,
+    pub state: QuestionState,
     pub opened_at: i64,
     /// Time until which an answer counts.
     pub deadline: i64,
@@ -99,7 +99,7 @@ pub struct Asked {
 /// State of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExchangeState {
+pub enum QuestionState {
     Open,
     Answered,
     TimedOut,
@@ -112,12 +112,12 @@ pub enum ExchangeState {
 
 /// State of one delivery of a dispatch by one connector. Times are in ms.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Receipt {
+pub struct DispatchReceipt {
     pub dispatch_id: DispatchId,
     pub connector: String,
     pub agent_id: String,
     pub session_id: Option<String>,
-    pub route: Route,
+    pub route: DispatchRoute,
     pub state: ReceiptState,
     /// When the program sent it.
     pub sent_at: i64,
@@ -138,15 +138,15 @@ pub struct Receipt {
     pub error: Option<String>,
     pub error_kind: Option<String>,
     /// The contract's receipt, once the connector has returned one.
-    pub receipt: Option<Handed>,
+    pub receipt: Option<ConnectorReceipt>,
     /// The latest replies of the agent, oldest first.
     #[serde(default)]
-    pub replies: Vec<Reply>,
+    pub replies: Vec<AgentReply>,
 }
 
 /// A reply of an agent to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Reply {
+pub struct AgentReply {
     /// In ms.
     pub at: i64,
     pub kind: ReplyKind,
@@ -156,7 +156,7 @@ pub struct Reply {
 
 /// An agent that can be addressed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Listed {
+pub struct ListedAgent {
     #[serde(flatten)]
     pub agent: AgentDescriptor,
     /// The connectors that know it, in order.

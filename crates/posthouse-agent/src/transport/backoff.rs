@@ -11,7 +11,7 @@ const LONGEST_SUPERSEDED: Duration = Duration::from_secs(15 * 60);
 
 /// Reason why one connection attempt, or the connection itself, ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// At the agent's own request.
     Stopped,
     /// Not reached, not accepted, or lost.
@@ -44,32 +44,32 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Decides from how an attempt ended, and from whether the server accepted the agent during it.
-    pub(super) fn after(&mut self, end: &End, accepted: bool) -> Next {
+    pub(super) fn after(&mut self, end: &ConnectionEnd, accepted: bool) -> Next {
         if accepted {
             self.failures = 0;
             self.struck = false;
             self.ever_accepted = true;
         }
-        if *end != End::Superseded {
+        if *end != ConnectionEnd::Superseded {
             self.superseded = 0;
         }
         match end {
-            End::Stopped => Next::Stop,
+            ConnectionEnd::Stopped => Next::Stop,
             // Before the first handshake the agent may simply not be provisioned yet. After one, a refusal
             // counts only if a fresh token is refused as well.
-            End::Refused { expired: false } if self.ever_accepted => {
+            ConnectionEnd::Refused { expired: false } if self.ever_accepted => {
                 if self.struck {
                     return Next::Revoked;
                 }
                 self.struck = true;
                 Next::DialAfter(jittered(FIRST))
             }
-            End::Superseded => {
+            ConnectionEnd::Superseded => {
                 let pause = LONGEST * 2u32.saturating_pow(self.superseded.min(10));
                 self.superseded += 1;
                 Next::DialAfter(jittered(pause.min(LONGEST_SUPERSEDED)))
             }
-            End::Refused { .. } | End::Fell(_) => {
+            ConnectionEnd::Refused { .. } | ConnectionEnd::Fell(_) => {
                 let pause = FIRST * 2u32.saturating_pow(self.failures.min(10));
                 self.failures += 1;
                 Next::DialAfter(jittered(pause.min(LONGEST)))
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use crate::Fault;
 
-    fn fell() -> End {
-        End::Fell(Fault::Fell("test".into()))
+    fn fell() -> ConnectionEnd {
+        ConnectionEnd::Fell(Fault::Fell("test".into()))
     }
 
     fn near(next: Next, seconds: u64) {
@@ -115,29 +115,29 @@ mod tests {
     fn a_refusal_before_any_handshake_is_tried_again_for_ever() {
         let mut backoff = Backoff::default();
         for seconds in [1, 2, 4, 8, 16, 30, 30, 30] {
-            near(backoff.after(&End::Refused { expired: false }, false), seconds);
+            near(backoff.after(&ConnectionEnd::Refused { expired: false }, false), seconds);
         }
     }
 
     #[test]
     fn a_refusal_after_a_handshake_is_final_only_when_a_fresh_token_is_refused_too() {
         let mut backoff = Backoff::default();
-        near(backoff.after(&End::Refused { expired: false }, true), 1);
+        near(backoff.after(&ConnectionEnd::Refused { expired: false }, true), 1);
         near(backoff.after(&fell(), false), 1);
-        assert_eq!(backoff.after(&End::Refused { expired: false }, false), Next::Revoked);
+        assert_eq!(backoff.after(&ConnectionEnd::Refused { expired: false }, false), Next::Revoked);
 
         let mut backoff = Backoff::default();
-        near(backoff.after(&End::Refused { expired: false }, true), 1);
+        near(backoff.after(&ConnectionEnd::Refused { expired: false }, true), 1);
         near(backoff.after(&fell(), true), 1);
-        near(backoff.after(&End::Refused { expired: false }, false), 1);
+        near(backoff.after(&ConnectionEnd::Refused { expired: false }, false), 1);
     }
 
     #[test]
     fn an_expired_token_is_never_final() {
         let mut backoff = Backoff::default();
-        near(backoff.after(&End::Refused { expired: true }, true), 1);
+        near(backoff.after(&ConnectionEnd::Refused { expired: true }, true), 1);
         for seconds in [2, 4, 8] {
-            near(backoff.after(&End::Refused { expired: true }, false), seconds);
+            near(backoff.after(&ConnectionEnd::Refused { expired: true }, false), seconds);
         }
     }
 
@@ -145,9 +145,9 @@ mod tests {
     fn two_holders_of_one_place_do_not_throw_each_other_out_every_second() {
         let mut backoff = Backoff::default();
         for seconds in [30, 60, 120, 240, 480, 900, 900] {
-            near(backoff.after(&End::Superseded, true), seconds);
+            near(backoff.after(&ConnectionEnd::Superseded, true), seconds);
         }
         near(backoff.after(&fell(), true), 1);
-        near(backoff.after(&End::Superseded, true), 30);
+        near(backoff.after(&ConnectionEnd::Superseded, true), 30);
     }
 }

@@ -8,41 +8,41 @@ use posthouse_time::Timepiece;
 use posthouse_wire::{Descriptor, EntryId, FromGateway};
 use tokio::sync::{Notify, watch};
 
-use super::hands::Hands;
+use super::delivery_queue::DeliveryQueue;
 use super::requests::Requests;
-use super::{Descriptors, Fault, Standing};
+use super::{ConnectionState, Descriptors, Fault};
 use crate::Settings;
 
-pub(super) struct Connection {
+pub(super) struct RelayConnection {
     pub(super) settings: Settings,
     pub(super) timepiece: Timepiece,
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) state: watch::Sender<ConnectionState>,
     /// Fault of the last attempt, for callers of `connect`.
     pub(super) last_fault: Mutex<Fault>,
     pub(super) descriptors: RwLock<Arc<Descriptors>>,
     pub(super) requests: Requests,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) hands: Hands,
+    pub(super) frames: Arc<PendingFrames>,
+    pub(super) deliveries: DeliveryQueue,
     /// Cuts the pause before the next attempt short.
     pub(super) hurry: Notify,
     /// The server has confirmed that it delivers nothing more.
     pub(super) idle_confirmed: watch::Sender<bool>,
 }
 
-impl Connection {
+impl RelayConnection {
     pub(super) fn learn(&self, descriptor: Descriptor) {
         let mut descriptors = self.descriptors.write();
         Arc::make_mut(&mut descriptors).learn(descriptor);
     }
 
-    pub(super) fn stands(&self) -> Standing {
-        *self.standing.borrow()
+    pub(super) fn state(&self) -> ConnectionState {
+        *self.state.borrow()
     }
 }
 
 /// Frames that wait for the writer. Requests are kept separately, because they outlive a socket.
 #[derive(Default)]
-pub(super) struct Outbox {
+pub(super) struct PendingFrames {
     acknowledged: Mutex<Vec<EntryId>>,
     asides: Mutex<Vec<String>>,
     going_idle: AtomicBool,
@@ -53,7 +53,7 @@ pub(super) struct Outbox {
 /// are dropped.
 const ASIDES: usize = 256;
 
-impl Outbox {
+impl PendingFrames {
     /// Kept across a lost connection: the next socket sends it. If the server has delivered the entry again
     /// meanwhile, a second acknowledgement is harmless.
     pub(super) fn acknowledge(&self, entry: EntryId) {

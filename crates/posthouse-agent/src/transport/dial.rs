@@ -26,14 +26,14 @@ const TOKEN_SECONDS: i64 = 300;
 pub(super) const LONGEST_READ: usize = 16 << 20;
 
 /// The server's address, checked once.
-pub(super) struct Target {
+pub(super) struct ServerAddress {
     url: Uri,
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-impl Target {
+impl ServerAddress {
     pub(super) fn of(settings: &Settings) -> Result<Self, Fault> {
         let dial = settings.addresses().dial;
         let wrong = |why| Fault::Address(dial.clone(), why);

@@ -5,65 +5,74 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::{Backoff, End, Next};
-use super::connection::Connection;
-use super::dial::Target;
+use super::backoff::{Backoff, ConnectionEnd, Next};
+use super::connection::RelayConnection;
+use super::dial::ServerAddress;
 use super::socket::{self, Pulse};
-use super::{Fault, Standing};
+use super::{ConnectionState, Fault};
 
-/// Runs until `stop` or until the credential is revoked. After `stop`, the caller sets the standing.
-pub(super) async fn keep(line: Arc<Connection>, target: Arc<Target>, stop: CancellationToken) {
+/// Runs until `stop` or until the credential is revoked. After `stop`, the caller sets the state.
+pub(super) async fn keep(
+    connection: Arc<RelayConnection>,
+    address: Arc<ServerAddress>,
+    stop: CancellationToken,
+) {
     let mut backoff = Backoff::default();
     loop {
-        line.standing.send_replace(Standing::Dialing);
+        connection.state.send_replace(ConnectionState::Dialing);
         let pulse = Pulse::default();
-        let end = try_once(&line, &target, &pulse, &stop).await;
-        line.outbox.forget_asides();
+        let end = try_once(&connection, &address, &pulse, &stop).await;
+        connection.frames.forget_asides();
         let next = backoff.after(&end, pulse.accepted());
-        *line.last_fault.lock() = fault(&end);
+        *connection.last_fault.lock() = fault(&end);
         let pause = match next {
             Next::Stop => return,
             Next::Revoked => {
-                tracing::error!(gateway.id = %line.settings.gateway, "credential revoked; not reconnecting");
-                *line.last_fault.lock() = Fault::Revoked;
-                line.standing.send_replace(Standing::Revoked);
-                line.requests.give_up();
+                tracing::error!(gateway.id = %connection.settings.gateway, "credential revoked; not reconnecting");
+                *connection.last_fault.lock() = Fault::Revoked;
+                connection.state.send_replace(ConnectionState::Revoked);
+                connection.requests.give_up();
                 return;
             }
             Next::DialAfter(pause) => pause,
         };
-        tracing::warn!(gateway.id = %line.settings.gateway, "{}; reconnecting in {pause:?}", fault(&end));
+        tracing::warn!(gateway.id = %connection.settings.gateway, "{}; reconnecting in {pause:?}", fault(&end));
         // The timer is registered before `Waiting` becomes visible, so that a test which then advances the
         // clock reaches it.
-        let mut due = pin!(line.timepiece.after(pause));
+        let mut due = pin!(connection.timepiece.after(pause));
         if futures_util::poll!(due.as_mut()).is_ready() {
             continue;
         }
-        line.standing.send_replace(Standing::Waiting);
+        connection.state.send_replace(ConnectionState::Waiting);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = line.hurry.notified() => {}
+            () = connection.hurry.notified() => {}
             () = due => {}
         }
     }
 }
 
-async fn try_once(line: &Connection, target: &Target, pulse: &Pulse, stop: &CancellationToken) -> End {
+async fn try_once(
+    connection: &RelayConnection,
+    address: &ServerAddress,
+    pulse: &Pulse,
+    stop: &CancellationToken,
+) -> ConnectionEnd {
     let dialed = tokio::select! {
-        () = stop.cancelled() => return End::Stopped,
-        dialed = target.dial(&line.settings, &line.timepiece) => dialed,
+        () = stop.cancelled() => return ConnectionEnd::Stopped,
+        dialed = address.dial(&connection.settings, &connection.timepiece) => dialed,
     };
     match dialed {
-        Ok(socket) => socket::hold(line, socket, pulse, stop).await,
-        Err(fault) => End::Fell(fault),
+        Ok(socket) => socket::hold(connection, socket, pulse, stop).await,
+        Err(fault) => ConnectionEnd::Fell(fault),
     }
 }
 
-fn fault(end: &End) -> Fault {
+fn fault(end: &ConnectionEnd) -> Fault {
     match end {
-        End::Stopped => Fault::Closed,
-        End::Fell(fault) => fault.clone(),
-        End::Refused { .. } => Fault::Refused,
-        End::Superseded => Fault::Superseded,
+        ConnectionEnd::Stopped => Fault::Closed,
+        ConnectionEnd::Fell(fault) => fault.clone(),
+        ConnectionEnd::Refused { .. } => Fault::Refused,
+        ConnectionEnd::Superseded => Fault::Superseded,
     }
 }

@@ -20,17 +20,17 @@ const LONGEST_LINE: usize = 4 << 20;
 pub(super) struct Requests {
     /// Unique to this process, so that request ids need no randomness of their own.
     prefix: String,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<OpenRequests>,
     room: Semaphore,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct OpenRequests {
     last: u64,
-    by_number: BTreeMap<u64, Request>,
+    by_number: BTreeMap<u64, OpenRequest>,
 }
 
-struct Request {
+struct OpenRequest {
     line: String,
     /// Written to a socket at least once, so it may have been carried out.
     sent: bool,
@@ -38,7 +38,7 @@ struct Request {
 }
 
 /// Registration of one waiting request. Dropping it withdraws the request.
-pub(super) struct Place<'a> {
+pub(super) struct RequestGuard<'a> {
     requests: &'a Requests,
     number: u64,
 }
@@ -72,8 +72,8 @@ impl Requests {
             if line.len() > LONGEST_LINE {
                 return Outcome::failed(format!("too long: a request may have at most {LONGEST_LINE} bytes"));
             }
-            waiting.by_number.insert(number, Request { line, sent: false, answer });
-            Place { requests: self, number }
+            waiting.by_number.insert(number, OpenRequest { line, sent: false, answer });
+            RequestGuard { requests: self, number }
         };
         ready.notify_one();
         tokio::select! {
@@ -115,14 +115,14 @@ impl Requests {
     }
 }
 
-impl Place<'_> {
+impl RequestGuard<'_> {
     /// Withdraws the request and returns whether it had been sent.
     fn leave(&self) -> bool {
         self.requests.waiting.lock().by_number.remove(&self.number).is_some_and(|request| request.sent)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         self.leave();
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
-use posthouse_wire::frame::{Hello, Lines, in_messages};
+use posthouse_wire::frame::{Hello, LineAssembler, in_messages};
 use posthouse_wire::{FromGateway, ToGateway};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -14,11 +14,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::End;
-use super::connection::Connection;
+use super::backoff::ConnectionEnd;
+use super::connection::RelayConnection;
+use super::delivery_queue::QueuedDelivery;
 use super::dial::LONGEST_READ;
-use super::hands::Delivery;
-use super::{Fault, Inbound, Standing, stream};
+use super::{ConnectionState, Fault, Inbound, stream};
 
 /// Longest message of this protocol (section 4). A longer text line spans several messages.
 const LONGEST_MESSAGE: usize = 512 << 10;
@@ -45,17 +45,17 @@ impl Pulse {
 
 /// Runs `socket` until it ends or `stop` is cancelled.
 pub(super) async fn hold(
-    line: &Connection,
+    connection: &RelayConnection,
     socket: WebSocketStream<stream::Stream>,
     pulse: &Pulse,
     stop: &CancellationToken,
-) -> End {
+) -> ConnectionEnd {
     let (mut sink, mut stream) = socket.split();
     // Reading and writing run concurrently, and neither is dropped half way. Otherwise a server that does
     // not read until the agent reads could deadlock with it.
-    let mut reading = pin!(read(line, &mut stream, pulse));
+    let mut reading = pin!(read(connection, &mut stream, pulse));
     let written = {
-        let writing = pin!(write(line, &mut sink, pulse, stop));
+        let writing = pin!(write(connection, &mut sink, pulse, stop));
         // A write that the server does not accept must not delay stopping.
         let leaving = async {
             stop.cancelled().await;
@@ -64,7 +64,7 @@ pub(super) async fn hold(
         tokio::select! {
             end = &mut reading => return end,
             written = writing => written,
-            () = leaving => return End::Stopped,
+            () = leaving => return ConnectionEnd::Stopped,
         }
     };
     let end = match written {
@@ -74,7 +74,7 @@ pub(super) async fn hold(
     };
     let _ = tokio::time::timeout(CLOSING, async {
         let farewell = match &end {
-            End::Stopped => CloseFrame { code: CloseCode::Normal, reason: "".into() },
+            ConnectionEnd::Stopped => CloseFrame { code: CloseCode::Normal, reason: "".into() },
             _ => CloseFrame { code: CloseCode::Policy, reason: "no usable answer".into() },
         };
         if sink.send(Message::Close(Some(farewell))).await.is_ok() {
@@ -87,56 +87,56 @@ pub(super) async fn hold(
 
 /// `Ok`: the agent ends the connection. `Err`: a write failed.
 async fn write<S>(
-    line: &Connection,
+    connection: &RelayConnection,
     sink: &mut S,
     pulse: &Pulse,
     stop: &CancellationToken,
-) -> Result<End, End>
+) -> Result<ConnectionEnd, ConnectionEnd>
 where
     S: Sink<Message, Error = tungstenite::Error> + Unpin,
 {
-    send(line, sink, hellos(line)).await?;
+    send(connection, sink, hellos(connection)).await?;
     // Starts at zero, so every request without a result is sent again on this socket.
     let mut written = 0;
     let mut quiet = 0;
-    let mut look = pin!(line.timepiece.after(LOOK));
+    let mut look = pin!(connection.timepiece.after(LOOK));
     loop {
-        // Read before the outbox is drained, so that acknowledgements made before the stop are still sent.
+        // Read before the pending frames are drained, so that acknowledgements made before the stop are still sent.
         let stopping = stop.is_cancelled();
         if pulse.accepted() {
             let mut batch = String::new();
-            line.outbox.drain_into(&mut batch);
-            line.requests.write_after(&mut written, &mut batch, LONGEST_MESSAGE / 2);
+            connection.frames.drain_into(&mut batch);
+            connection.requests.write_after(&mut written, &mut batch, LONGEST_MESSAGE / 2);
             if !batch.is_empty() {
-                send(line, sink, batch).await?;
+                send(connection, sink, batch).await?;
                 continue;
             }
         }
         if stopping {
-            return Ok(End::Stopped);
+            return Ok(ConnectionEnd::Stopped);
         }
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = line.outbox.ready.notified() => {}
+            () = connection.frames.ready.notified() => {}
             () = &mut look => {
                 if !pulse.accepted() {
-                    return Ok(End::Fell(Fault::NoIdentity));
+                    return Ok(ConnectionEnd::Fell(Fault::NoIdentity));
                 }
                 quiet = if pulse.heard.swap(false, Ordering::Relaxed) { 0 } else { quiet + 1 };
                 if quiet == PATIENCE {
                     return Ok(silence());
                 }
                 sink.send(Message::Ping(bytes::Bytes::new())).await.map_err(|fault| fell(&fault))?;
-                look.set(line.timepiece.after(LOOK));
+                look.set(connection.timepiece.after(LOOK));
             }
         }
     }
 }
 
 /// All identities at once, without waiting for replies (section 7).
-fn hellos(line: &Connection) -> String {
-    let settings = &line.settings;
+fn hellos(connection: &RelayConnection) -> String {
+    let settings = &connection.settings;
     let hello = |identity: &crate::Identity| {
         FromGateway::Hello(Hello {
             platform: identity.platform.clone(),
@@ -152,7 +152,7 @@ fn hellos(line: &Connection) -> String {
 
 /// Sends whole lines, in as few messages as the limit allows, with one flush. A server that accepts nothing
 /// for 90 s counts as silent.
-async fn send<S>(line: &Connection, sink: &mut S, batch: String) -> Result<(), End>
+async fn send<S>(connection: &RelayConnection, sink: &mut S, batch: String) -> Result<(), ConnectionEnd>
 where
     S: Sink<Message, Error = tungstenite::Error> + Unpin,
 {
@@ -166,18 +166,18 @@ where
         }
         sink.flush().await
     };
-    match line.timepiece.within(LOOK * PATIENCE, sending).await {
+    match connection.timepiece.within(LOOK * PATIENCE, sending).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(fault)) => Err(fell(&fault)),
         Err(_) => Err(silence()),
     }
 }
 
-async fn read<S>(line: &Connection, stream: &mut S, pulse: &Pulse) -> End
+async fn read<S>(connection: &RelayConnection, stream: &mut S, pulse: &Pulse) -> ConnectionEnd
 where
     S: Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
 {
-    let mut lines = Lines::new(LONGEST_READ);
+    let mut lines = LineAssembler::new(LONGEST_READ);
     let mut frames = Vec::new();
     while let Some(message) = stream.next().await {
         pulse.heard.store(true, Ordering::Relaxed);
@@ -196,64 +196,68 @@ where
         };
         let whole = lines.push(&payload, |line| frames.extend(ToGateway::read(line).ok()));
         for frame in frames.drain(..) {
-            take(line, frame, pulse).await;
+            take(connection, frame, pulse).await;
         }
         if let Err(overlong) = whole {
-            return End::Fell(Fault::Fell(overlong.to_string()));
+            return ConnectionEnd::Fell(Fault::Fell(overlong.to_string()));
         }
     }
-    End::Fell(Fault::Fell("the server closed the connection".into()))
+    ConnectionEnd::Fell(Fault::Fell("the server closed the connection".into()))
 }
 
-async fn take(line: &Connection, frame: ToGateway, pulse: &Pulse) {
+async fn take(connection: &RelayConnection, frame: ToGateway, pulse: &Pulse) {
     match frame {
         ToGateway::Descriptor(descriptor) => {
-            line.learn(*descriptor);
+            connection.learn(*descriptor);
             if !pulse.accepted.swap(true, Ordering::AcqRel) {
-                line.standing.send_replace(Standing::Live);
-                line.outbox.ready.notify_one();
+                connection.state.send_replace(ConnectionState::Live);
+                connection.frames.ready.notify_one();
             }
         }
         ToGateway::Inbound { event, entry } => {
-            line.hands.receive(Delivery::Event(Inbound { event, entry })).await;
+            connection.deliveries.receive(QueuedDelivery::Event(Inbound { event, entry })).await;
         }
         ToGateway::PassthroughForward { forward, entry } => {
-            line.hands.receive(Delivery::Forward { forward, entry }).await;
+            connection.deliveries.receive(QueuedDelivery::Forward { forward, entry }).await;
         }
-        ToGateway::OutboundResult { request_id, result } => line.requests.settle(&request_id, result),
+        ToGateway::OutboundResult { request_id, result } => connection.requests.settle(&request_id, result),
         ToGateway::InterruptInbound { session_key, chat_id } => {
-            if let Some(handler) = line.hands.handler() {
+            if let Some(handler) = connection.deliveries.handler() {
                 handler.interrupted(&session_key, &chat_id);
             }
         }
         ToGateway::GoingIdleAck => {
-            line.idle_confirmed.send_replace(true);
+            connection.idle_confirmed.send_replace(true);
         }
         ToGateway::CronFire { request_id, fire } => {
-            let Some(handler) = line.hands.handler() else { return };
-            let outbox = Arc::clone(&line.outbox);
+            let Some(handler) = connection.deliveries.handler() else { return };
+            let frames = Arc::clone(&connection.frames);
             // In its own task, because a claim takes a while and the reader must not wait for it.
             tokio::spawn(async move {
                 let (status, fired) = handler.fired(fire).await;
-                outbox.aside(&FromGateway::CronFired { request_id, status, fired });
+                frames.aside(&FromGateway::CronFired { request_id, status, fired });
             });
         }
     }
 }
 
-fn closed(frame: Option<CloseFrame>) -> End {
-    let Some(frame) = frame else { return End::Fell(Fault::Fell("closed without a reason".into())) };
+fn closed(frame: Option<CloseFrame>) -> ConnectionEnd {
+    let Some(frame) = frame else {
+        return ConnectionEnd::Fell(Fault::Fell("closed without a reason".into()));
+    };
     match u16::from(frame.code) {
-        4401 => End::Refused { expired: frame.reason.as_str() == "expired" },
-        4409 => End::Superseded,
-        code => End::Fell(Fault::Fell(format!("closed with code {code} {}", frame.reason.as_str()))),
+        4401 => ConnectionEnd::Refused { expired: frame.reason.as_str() == "expired" },
+        4409 => ConnectionEnd::Superseded,
+        code => {
+            ConnectionEnd::Fell(Fault::Fell(format!("closed with code {code} {}", frame.reason.as_str())))
+        }
     }
 }
 
-fn fell(fault: &tungstenite::Error) -> End {
-    End::Fell(Fault::Fell(fault.to_string()))
+fn fell(fault: &tungstenite::Error) -> ConnectionEnd {
+    ConnectionEnd::Fell(Fault::Fell(fault.to_string()))
 }
 
-fn silence() -> End {
-    End::Fell(Fault::Fell("nothing received for 90 s".into()))
+fn silence() -> ConnectionEnd {
+    ConnectionEnd::Fell(Fault::Fell("nothing received for 90 s".into()))
 }

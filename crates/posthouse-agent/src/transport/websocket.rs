@@ -12,12 +12,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Outbox};
-use super::dial::Target;
-use super::hands::Hands;
+use super::connection::{PendingFrames, RelayConnection};
+use super::delivery_queue::DeliveryQueue;
+use super::dial::ServerAddress;
 use super::keeper::keep;
 use super::requests::Requests;
-use super::{Descriptors, Fault, InboundHandler, RelayTransport, Standing, Tag};
+use super::{ConnectionState, Descriptors, Fault, InboundHandler, RelayTransport, Tag};
 use crate::Settings;
 
 /// Time limits of the contract's client (section 20).
@@ -32,8 +32,8 @@ const IDLE: Duration = Duration::from_secs(10);
 pub struct WebSocketTransport(Arc<Handle>);
 
 struct Handle {
-    line: Arc<Connection>,
-    target: Arc<Target>,
+    connection: Arc<RelayConnection>,
+    address: Arc<ServerAddress>,
     keeper: Mutex<Option<Keeper>>,
 }
 
@@ -50,31 +50,31 @@ impl WebSocketTransport {
 
     /// Like [`new`](Self::new), with a clock other than the wall clock.
     pub fn with_timepiece(settings: Settings, timepiece: Timepiece) -> Result<Self, Fault> {
-        let target = Arc::new(Target::of(&settings)?);
-        let outbox = Arc::new(Outbox::default());
-        let line = Connection {
+        let address = Arc::new(ServerAddress::of(&settings)?);
+        let frames = Arc::new(PendingFrames::default());
+        let connection = RelayConnection {
             requests: Requests::new(timepiece.now().millis()),
             settings,
             timepiece,
-            standing: watch::Sender::new(Standing::Closed),
+            state: watch::Sender::new(ConnectionState::Closed),
             last_fault: Mutex::new(Fault::Closed),
             descriptors: RwLock::default(),
-            hands: Hands::new(outbox.clone()),
-            outbox,
+            deliveries: DeliveryQueue::new(frames.clone()),
+            frames,
             hurry: Notify::new(),
             idle_confirmed: watch::Sender::new(false),
         };
-        Ok(Self(Arc::new(Handle { line: Arc::new(line), target, keeper: Mutex::new(None) })))
+        Ok(Self(Arc::new(Handle { connection: Arc::new(connection), address, keeper: Mutex::new(None) })))
     }
 
-    pub fn standing(&self) -> Standing {
-        self.0.line.stands()
+    pub fn state(&self) -> ConnectionState {
+        self.0.connection.state()
     }
 
-    /// Returns when the standing satisfies `wanted`.
-    pub async fn until(&self, wanted: impl Fn(Standing) -> bool) -> Standing {
-        let mut standing = self.0.line.standing.subscribe();
-        let seen = standing.wait_for(|standing| wanted(*standing)).await;
+    /// Returns when the state satisfies `wanted`.
+    pub async fn until(&self, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
+        let mut state = self.0.connection.state.subscribe();
+        let seen = state.wait_for(|state| wanted(*state)).await;
         *seen.expect("this handle holds the sender")
     }
 
@@ -82,7 +82,7 @@ impl WebSocketTransport {
     /// the connection. It stays closed until [`wake`](Self::wake) or [`connect`](RelayTransport::connect).
     pub async fn go_idle(&self) {
         self.pause().await;
-        self.close(Standing::Dormant).await;
+        self.close(ConnectionState::Dormant).await;
     }
 
     /// Connects again after [`go_idle`](Self::go_idle).
@@ -90,24 +90,26 @@ impl WebSocketTransport {
         self.connect().await
     }
 
-    async fn close(&self, standing: Standing) {
+    async fn close(&self, state: ConnectionState) {
         let keeper = self.0.keeper.lock().take();
         if let Some(Keeper { stop, task }) = keeper {
             stop.cancel();
             // The task ends by itself. A panic in it has already been reported.
             let _ = task.await;
         }
-        self.0.line.standing.send_replace(standing);
+        self.0.connection.state.send_replace(state);
     }
 
     async fn ask(&self, action: Action, tag: &Tag) -> Outcome {
-        let line = &self.0.line;
-        match line.stands() {
-            Standing::Closed | Standing::Revoked => {
+        let connection = &self.0.connection;
+        match connection.state() {
+            ConnectionState::Closed | ConnectionState::Revoked => {
                 return Outcome::failed("network: the connection is closed");
             }
-            Standing::Dormant => return Outcome::failed("network: the agent is idle and not connected"),
-            Standing::Dialing | Standing::Live | Standing::Waiting => {}
+            ConnectionState::Dormant => {
+                return Outcome::failed("network: the agent is idle and not connected");
+            }
+            ConnectionState::Dialing | ConnectionState::Live | ConnectionState::Waiting => {}
         }
         let platform = tag.platform.clone();
         // The bot is named even if it is the only one, as the contract's client does (section 22, item 12).
@@ -115,12 +117,12 @@ impl WebSocketTransport {
         let bot_id = tag.bot_id.clone().or_else(fronted);
         let outbound =
             |request_id| FromGateway::Outbound(Outbound { request_id, action, platform, bot_id }).line();
-        line.requests.ask(&line.outbox.ready, line.timepiece.after(ANSWER), outbound).await
+        connection.requests.ask(&connection.frames.ready, connection.timepiece.after(ANSWER), outbound).await
     }
 
     /// The agent's identity on `platform`, if it has one, with its bot if there is only one.
     fn fronted(&self, platform: &str) -> Tag {
-        let identities = self.0.line.settings.identities.iter();
+        let identities = self.0.connection.settings.identities.iter();
         let mut fronted = identities.filter(|identity| identity.platform == *platform);
         match (fronted.next(), fronted.next()) {
             (Some(identity), another) => Tag {
@@ -147,42 +149,43 @@ impl Drop for Handle {
 #[async_trait]
 impl RelayTransport for WebSocketTransport {
     async fn connect(&self) -> Result<(), Fault> {
-        let line = &self.0.line;
-        let mut standing = line.standing.subscribe();
+        let connection = &self.0.connection;
+        let mut state = connection.state.subscribe();
         {
             let mut keeper = self.0.keeper.lock();
             if keeper.as_ref().is_none_or(|keeper| keeper.task.is_finished()) {
-                line.hands.open();
-                line.standing.send_replace(Standing::Dialing);
+                connection.deliveries.open();
+                connection.state.send_replace(ConnectionState::Dialing);
                 let stop = CancellationToken::new();
-                let task = tokio::spawn(keep(line.clone(), self.0.target.clone(), stop.clone()));
+                let task = tokio::spawn(keep(connection.clone(), self.0.address.clone(), stop.clone()));
                 *keeper = Some(Keeper { stop, task });
-            } else if line.standing.send_if_modified(|standing| {
-                let waiting = *standing == Standing::Waiting;
+            } else if connection.state.send_if_modified(|state| {
+                let waiting = *state == ConnectionState::Waiting;
                 if waiting {
-                    *standing = Standing::Dialing;
+                    *state = ConnectionState::Dialing;
                 }
                 waiting
             }) {
-                line.hurry.notify_one();
+                connection.hurry.notify_one();
             }
         }
-        let decided = standing.wait_for(|standing| *standing != Standing::Dialing).await;
-        match decided.map(|standing| *standing) {
-            Ok(Standing::Live) => Ok(()),
-            _ => Err(line.last_fault.lock().clone()),
+        let decided = state.wait_for(|state| *state != ConnectionState::Dialing).await;
+        match decided.map(|state| *state) {
+            Ok(ConnectionState::Live) => Ok(()),
+            _ => Err(connection.last_fault.lock().clone()),
         }
     }
 
     async fn disconnect(&self) {
-        self.close(Standing::Closed).await;
-        self.0.line.requests.give_up();
+        self.close(ConnectionState::Closed).await;
+        self.0.connection.requests.give_up();
     }
 
     async fn handshake(&self) -> Result<Descriptor, Fault> {
-        let line = &self.0.line;
-        let live = line.timepiece.within(HANDSHAKE, self.until(|standing| standing == Standing::Live)).await;
-        let first = line.descriptors.read().first().cloned();
+        let connection = &self.0.connection;
+        let live =
+            connection.timepiece.within(HANDSHAKE, self.until(|state| state == ConnectionState::Live)).await;
+        let first = connection.descriptors.read().first().cloned();
         match (live, first) {
             (Ok(_), Some(descriptor)) => Ok(Descriptor::clone(&descriptor)),
             _ => Err(Fault::NoIdentity),
@@ -190,7 +193,7 @@ impl RelayTransport for WebSocketTransport {
     }
 
     fn set_inbound_handler(&self, handler: Arc<dyn InboundHandler>) {
-        self.0.line.hands.serve(handler);
+        self.0.connection.deliveries.serve(handler);
     }
 
     async fn send_outbound(&self, action: Action, tag: &Tag) -> Outcome {
@@ -210,10 +213,10 @@ impl RelayTransport for WebSocketTransport {
     }
 
     async fn send_interrupt(&self, session_key: &SessionKey, reason: Option<&str>) -> bool {
-        let live = self.standing() == Standing::Live;
+        let live = self.state() == ConnectionState::Live;
         if live {
             let (session_key, reason) = (session_key.clone(), reason.map(str::to_owned));
-            self.0.line.outbox.aside(&FromGateway::Interrupt { session_key, reason });
+            self.0.connection.frames.aside(&FromGateway::Interrupt { session_key, reason });
         }
         live
     }
@@ -228,28 +231,28 @@ impl RelayTransport for WebSocketTransport {
     }
 
     fn descriptors(&self) -> Arc<Descriptors> {
-        self.0.line.descriptors.read().clone()
+        self.0.connection.descriptors.read().clone()
     }
 
     async fn pause(&self) {
-        let line = &self.0.line;
-        if line.stands() != Standing::Live {
+        let connection = &self.0.connection;
+        if connection.state() != ConnectionState::Live {
             return;
         }
-        line.idle_confirmed.send_replace(false);
-        let mut confirmed = line.idle_confirmed.subscribe();
-        line.outbox.going_idle();
-        let settled = line.timepiece.within(IDLE, async {
+        connection.idle_confirmed.send_replace(false);
+        let mut confirmed = connection.idle_confirmed.subscribe();
+        connection.frames.going_idle();
+        let settled = connection.timepiece.within(IDLE, async {
             let kept = async { confirmed.wait_for(|confirmed| *confirmed).await.is_ok() };
             let fallen = async {
-                self.until(|standing| standing != Standing::Live).await;
+                self.until(|state| state != ConnectionState::Live).await;
                 false
             };
             let kept = tokio::select! { kept = kept => kept, kept = fallen => kept };
             if kept {
                 // Entries that arrived before the confirmation belong to the agent: acknowledge them while
                 // connected.
-                line.hands.empty().await;
+                connection.deliveries.empty().await;
             }
         });
         if settled.await.is_err() {
@@ -260,8 +263,8 @@ impl RelayTransport for WebSocketTransport {
     }
 
     async fn ended(&self) -> Fault {
-        match self.until(|standing| matches!(standing, Standing::Closed | Standing::Revoked)).await {
-            Standing::Revoked => Fault::Revoked,
+        match self.until(|state| matches!(state, ConnectionState::Closed | ConnectionState::Revoked)).await {
+            ConnectionState::Revoked => Fault::Revoked,
             _ => Fault::Closed,
         }
     }

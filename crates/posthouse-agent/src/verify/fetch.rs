@@ -13,13 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Enough for hundreds of keys.
 const LONGEST: usize = 256 << 10;
 
-pub(super) struct Source {
+pub(super) struct KeySetSource {
     url: String,
     tls: Option<Arc<rustls::ClientConfig>>,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
-impl Source {
+impl KeySetSource {
     pub(super) fn new(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
         Self { url: url.to_owned(), tls, client: OnceLock::new() }
     }

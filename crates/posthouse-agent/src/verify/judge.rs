@@ -5,7 +5,7 @@ use posthouse_wire::cron::PURPOSE;
 use serde_json::{Map, Value};
 
 use super::keys::KeySet;
-use super::token::Token;
+use super::token::CompactToken;
 
 /// Allowed difference in seconds between the portal's clock and this one.
 const LEEWAY: f64 = 30.0;
@@ -34,11 +34,11 @@ pub fn judge(
     issuer: Option<&str>,
     now: Moment,
 ) -> Option<Claims> {
-    let token = Token::read(token)?;
+    let token = CompactToken::read(token)?;
     (keys.signed(&token) && token.holds(expected_audience, issuer, now)).then_some(Claims(token.claims))
 }
 
-impl Token<'_> {
+impl CompactToken<'_> {
     /// Like [`judge`], for a token whose shape and claims have been checked.
     pub(super) fn judged_by(self, keys: &KeySet) -> Option<Claims> {
         keys.signed(&self).then_some(Claims(self.claims))

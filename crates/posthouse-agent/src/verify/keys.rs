@@ -11,11 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::token::{Token, decode};
+use super::token::{CompactToken, decode};
 
 /// The algorithms of the contract. There is no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(super) enum TokenAlgorithm {
     Rs256,
     Rs384,
     Rs512,
@@ -23,7 +23,7 @@ pub(super) enum Algorithm {
     Es384,
 }
 
-impl Algorithm {
+impl TokenAlgorithm {
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "RS256" => Self::Rs256,
@@ -36,13 +36,13 @@ impl Algorithm {
     }
 }
 
-const RSA: [(Algorithm, &RsaParameters); 3] = [
-    (Algorithm::Rs256, &RSA_PKCS1_2048_8192_SHA256),
-    (Algorithm::Rs384, &RSA_PKCS1_2048_8192_SHA384),
-    (Algorithm::Rs512, &RSA_PKCS1_2048_8192_SHA512),
+const RSA: [(TokenAlgorithm, &RsaParameters); 3] = [
+    (TokenAlgorithm::Rs256, &RSA_PKCS1_2048_8192_SHA256),
+    (TokenAlgorithm::Rs384, &RSA_PKCS1_2048_8192_SHA384),
+    (TokenAlgorithm::Rs512, &RSA_PKCS1_2048_8192_SHA512),
 ];
-const P256: (Algorithm, &dyn VerificationAlgorithm) = (Algorithm::Es256, &ECDSA_P256_SHA256_FIXED);
-const P384: (Algorithm, &dyn VerificationAlgorithm) = (Algorithm::Es384, &ECDSA_P384_SHA384_FIXED);
+const P256: (TokenAlgorithm, &dyn VerificationAlgorithm) = (TokenAlgorithm::Es256, &ECDSA_P256_SHA256_FIXED);
+const P384: (TokenAlgorithm, &dyn VerificationAlgorithm) = (TokenAlgorithm::Es384, &ECDSA_P384_SHA384_FIXED);
 
 /// Reason why a configured key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,16 +57,16 @@ pub enum BadKey {
 
 /// The trusted keys. An empty set trusts nothing.
 #[derive(Clone, Default)]
-pub struct KeySet(Keys);
+pub struct KeySet(PublicKeys);
 
 #[derive(Clone)]
-enum Keys {
-    Named(Vec<(String, Key)>),
+enum PublicKeys {
+    Named(Vec<(String, PublicKey)>),
     /// One key, whatever key id a token names.
-    Pinned(Key),
+    Pinned(PublicKey),
 }
 
-impl Default for Keys {
+impl Default for PublicKeys {
     fn default() -> Self {
         Self::Named(Vec::new())
     }
@@ -74,7 +74,7 @@ impl Default for Keys {
 
 /// One public key, parsed once for each algorithm that it can check.
 #[derive(Clone, Default)]
-struct Key(Vec<(Algorithm, ParsedPublicKey)>);
+struct PublicKey(Vec<(TokenAlgorithm, ParsedPublicKey)>);
 
 /// The relevant fields of a JWK. Other fields are ignored. A wrong type invalidates the key, not the set.
 #[derive(Deserialize)]
@@ -107,10 +107,10 @@ impl KeySet {
             }
             if let Some(kid) = jwk.kid.clone().filter(|kid| !kid.is_empty()) {
                 // The first of two keys with the same id counts, even if its kind cannot check anything.
-                named.push((kid, Key::of(&jwk).unwrap_or_default()));
+                named.push((kid, PublicKey::of(&jwk).unwrap_or_default()));
             }
         }
-        Some(Self(Keys::Named(named)))
+        Some(Self(PublicKeys::Named(named)))
     }
 
     /// One public key in PEM.
@@ -118,8 +118,8 @@ impl KeySet {
         if pem.trim().is_empty() {
             return Err(BadKey::Missing);
         }
-        let key = Key::of_der(&der(pem).ok_or(BadKey::NotPem)?);
-        key.map(|key| Self(Keys::Pinned(key))).ok_or(BadKey::Unsuitable)
+        let key = PublicKey::of_der(&der(pem).ok_or(BadKey::NotPem)?);
+        key.map(|key| Self(PublicKeys::Pinned(key))).ok_or(BadKey::Unsuitable)
     }
 
     /// Whether a token that names this key could be checked.
@@ -127,20 +127,22 @@ impl KeySet {
         self.find(Some(kid)).is_some()
     }
 
-    pub(super) fn signed(&self, token: &Token<'_>) -> bool {
+    pub(super) fn signed(&self, token: &CompactToken<'_>) -> bool {
         let key = self.find(token.kid.as_deref());
         key.is_some_and(|key| key.signed(token.algorithm, token.signed, &token.signature))
     }
 
-    fn find(&self, kid: Option<&str>) -> Option<&Key> {
+    fn find(&self, kid: Option<&str>) -> Option<&PublicKey> {
         match &self.0 {
-            Keys::Named(keys) => keys.iter().find(|(name, _)| Some(name.as_str()) == kid).map(|(_, key)| key),
-            Keys::Pinned(key) => Some(key),
+            PublicKeys::Named(keys) => {
+                keys.iter().find(|(name, _)| Some(name.as_str()) == kid).map(|(_, key)| key)
+            }
+            PublicKeys::Pinned(key) => Some(key),
         }
     }
 }
 
-impl Key {
+impl PublicKey {
     fn of(jwk: &Jwk) -> Option<Self> {
         // A key that names another family of algorithms cannot be used for this one.
         let family = |families: &[&str]| match jwk.alg.as_deref() {
@@ -166,7 +168,7 @@ impl Key {
 
     fn of_point(
         jwk: &Jwk,
-        (name, algorithm): (Algorithm, &'static dyn VerificationAlgorithm),
+        (name, algorithm): (TokenAlgorithm, &'static dyn VerificationAlgorithm),
         length: usize,
     ) -> Option<Self> {
         let coordinate = |text: &Option<String>| decode(text.as_deref()?).filter(|c| c.len() == length);
@@ -184,7 +186,7 @@ impl Key {
         (!forms.is_empty()).then_some(Self(forms))
     }
 
-    fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    fn signed(&self, algorithm: TokenAlgorithm, message: &[u8], signature: &[u8]) -> bool {
         let form = self.0.iter().find(|(own, _)| *own == algorithm);
         form.is_some_and(|(_, key)| key.verify_sig(message, signature).is_ok())
     }

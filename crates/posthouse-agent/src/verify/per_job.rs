@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use http::HeaderMap;
 use posthouse_time::Timepiece;
-use posthouse_wire::cron::{CRON_KEY, FireBody, Proof, Stamp, cron_key_message};
+use posthouse_wire::cron::{CRON_KEY, FireBody, FireProof, Stamp, cron_key_message};
 use posthouse_wire::{JobId, Secret};
 
-use super::{FireVerifier, Verified};
+use super::{FireVerifier, VerifiedFire};
 
 /// Storage of the keys that the portal returned.
 #[async_trait]
@@ -37,7 +37,7 @@ impl<K: JobKeys> PerJobKey<K> {
 
 #[async_trait]
 impl<K: JobKeys> FireVerifier for PerJobKey<K> {
-    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified> {
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire> {
         let stamp = Stamp::read(headers.get(CRON_KEY)?.to_str().ok()?)?;
         // The body is parsed first, because it names the key. Without a time nothing was signed.
         let body: FireBody = serde_json::from_slice(body).ok()?;
@@ -48,8 +48,8 @@ impl<K: JobKeys> FireVerifier for PerJobKey<K> {
         let message = cron_key_message(&body.job_id, &fire_at);
         let vouched = stamp.vouched([&key], &message, self.timepiece.now().seconds());
         vouched.filter(|_| known)?;
-        Some(Verified {
-            proof: Proof::PerJobKey,
+        Some(VerifiedFire {
+            proof: FireProof::PerJobKey,
             schedule: None,
             attempt: None,
             job: Some(body.job_id.as_str().into()),

@@ -8,9 +8,9 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use posthouse_time::{Instant, Timepiece};
 
-use super::fetch::Source;
-use super::token::Token;
-use super::{Expected, FireVerifier, KeySet, Verified, bearer};
+use super::fetch::KeySetSource;
+use super::token::CompactToken;
+use super::{Expected, FireVerifier, KeySet, VerifiedFire, bearer};
 
 /// From this age on, a key set is renewed in the background.
 const AGEING: Duration = Duration::from_secs(240);
@@ -29,20 +29,20 @@ const AFTER_FAILURE_AT_EASE: Duration = Duration::from_secs(10);
 
 /// Checks tokens with a published key set, which is cached for five minutes. Clones share it.
 #[derive(Clone)]
-pub struct PortalJwt(Arc<Portal>);
+pub struct PortalJwt(Arc<PortalKeys>);
 
-struct Portal {
-    source: Source,
+struct PortalKeys {
+    source: KeySetSource,
     expected: Expected,
     timepiece: Timepiece,
-    shelf: Mutex<Shelf>,
+    cached: Mutex<CachedKeySet>,
     /// One fetch at a time. Callers that need the same set wait for it.
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The cached key set, with the times of fetches and attempts.
 #[derive(Clone, Default)]
-struct Shelf {
+struct CachedKeySet {
     keys: Arc<KeySet>,
     fetched: Option<Instant>,
     failed: Option<Instant>,
@@ -61,7 +61,7 @@ enum Reason {
 impl PortalJwt {
     /// `url` is the address of the portal's key set. Nothing is fetched before the first fire.
     pub fn new(url: &str, expected: Expected, timepiece: Timepiece) -> Self {
-        Self::of(Source::new(url, None), expected, timepiece)
+        Self::of(KeySetSource::new(url, None), expected, timepiece)
     }
 
     /// Like [`PortalJwt::new`], with `tls` instead of the machine's trusted certificates.
@@ -71,19 +71,19 @@ impl PortalJwt {
         timepiece: Timepiece,
         tls: Arc<rustls::ClientConfig>,
     ) -> Self {
-        Self::of(Source::new(url, Some(tls)), expected, timepiece)
+        Self::of(KeySetSource::new(url, Some(tls)), expected, timepiece)
     }
 
-    fn of(source: Source, expected: Expected, timepiece: Timepiece) -> Self {
-        let (shelf, fetching) = (Mutex::default(), Arc::default());
-        Self(Arc::new(Portal { source, expected, timepiece, shelf, fetching }))
+    fn of(source: KeySetSource, expected: Expected, timepiece: Timepiece) -> Self {
+        let (cached, fetching) = (Mutex::default(), Arc::default());
+        Self(Arc::new(PortalKeys { source, expected, timepiece, cached, fetching }))
     }
 }
 
 #[async_trait]
 impl FireVerifier for PortalJwt {
-    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<Verified> {
-        let token = Token::read(bearer(headers)?)?;
+    async fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Option<VerifiedFire> {
+        let token = CompactToken::read(bearer(headers)?)?;
         let Expected { audience, issuer } = &self.0.expected;
         // A token that no key could make valid is refused before anything is fetched for it.
         if !token.holds(audience, issuer.as_deref(), self.0.timepiece.now()) {
@@ -93,25 +93,25 @@ impl FireVerifier for PortalJwt {
         // Checked again, because the fetch may have taken time.
         let holds = token.holds(audience, issuer.as_deref(), self.0.timepiece.now());
         let claims = token.judged_by(&keys).filter(|_| holds)?;
-        Verified::by_token(claims).bound_to(body)
+        VerifiedFire::by_token(claims).bound_to(body)
     }
 }
 
-impl Portal {
+impl PortalKeys {
     /// The set for a token that names this key.
     async fn keys_for(self: &Arc<Self>, kid: &str) -> Arc<KeySet> {
-        let seen = self.shelf.lock().clone();
+        let seen = self.cached.lock().clone();
         let now = self.timepiece.instant();
         if seen.fetched.is_none_or(|at| passed(at, now, OLD)) {
             self.renew(seen.fetches, Reason::Age).await;
         } else if seen.fetched.is_some_and(|at| passed(at, now, AGEING)) {
             self.renew_aside();
         }
-        let shelf = self.shelf.lock().clone();
-        if shelf.fetches == seen.fetches && !kid.is_empty() && !shelf.keys.knows(kid) {
+        let cached = self.cached.lock().clone();
+        if cached.fetches == seen.fetches && !kid.is_empty() && !cached.keys.knows(kid) {
             self.renew(seen.fetches, Reason::UnknownKey).await;
         }
-        self.shelf.lock().believed(self.timepiece.instant())
+        self.cached.lock().believed(self.timepiece.instant())
     }
 
     /// Fetches, unless another caller has done so since `seen`, or the last attempt is too recent.
@@ -119,12 +119,12 @@ impl Portal {
         let _alone = self.fetching.lock().await;
         let now = self.timepiece.instant();
         {
-            let mut shelf = self.shelf.lock();
-            if shelf.fetches != seen || !shelf.may_ask(reason, now) {
+            let mut cached = self.cached.lock();
+            if cached.fetches != seen || !cached.may_ask(reason, now) {
                 return;
             }
             if matches!(reason, Reason::UnknownKey) {
-                shelf.forced = Some(now);
+                cached.forced = Some(now);
             }
         }
         self.fetch(now).await;
@@ -134,7 +134,7 @@ impl Portal {
     fn renew_aside(self: &Arc<Self>) {
         let now = self.timepiece.instant();
         let Ok(alone) = Arc::clone(&self.fetching).try_lock_owned() else { return };
-        if self.shelf.lock().may_ask(Reason::Age, now) {
+        if self.cached.lock().may_ask(Reason::Age, now) {
             let portal = Arc::clone(self);
             tokio::spawn(async move {
                 let _alone = alone;
@@ -146,22 +146,22 @@ impl Portal {
     /// The set's age counts from `now`, the time of the request.
     async fn fetch(&self, now: Instant) {
         let fetched = self.source.fetch().await;
-        let mut shelf = self.shelf.lock();
-        shelf.fetches += 1;
+        let mut cached = self.cached.lock();
+        cached.fetches += 1;
         match fetched {
             Ok(keys) => {
-                shelf.keys = Arc::new(keys);
-                (shelf.fetched, shelf.failed) = (Some(now), None);
+                cached.keys = Arc::new(keys);
+                (cached.fetched, cached.failed) = (Some(now), None);
             }
             Err(why) => {
-                shelf.failed = Some(now);
+                cached.failed = Some(now);
                 tracing::warn!(url = self.source.url(), "cannot fetch the portal's keys: {why}");
             }
         }
     }
 }
 
-impl Shelf {
+impl CachedKeySet {
     fn may_ask(&self, reason: Reason, now: Instant) -> bool {
         let rest = if self.counts(now) { AFTER_FAILURE_AT_EASE } else { AFTER_FAILURE };
         let rested = self.failed.is_none_or(|at| passed(at, now, rest));

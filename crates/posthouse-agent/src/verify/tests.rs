@@ -239,7 +239,7 @@ async fn a_per_job_key_vouches_for_its_job_and_time_while_its_stamp_is_fresh() {
     let body = |job: &str| json!({ "job_id": job, "fire_at": fire_at.text() }).to_string();
     let good = stamped("key of j", "j");
     let verified = verifier.verify(&good, body("j").as_bytes()).await.unwrap();
-    assert_eq!(verified.proof, Proof::PerJobKey);
+    assert_eq!(verified.proof, FireProof::PerJobKey);
     assert!(verified.is_for(&"j".into(), Some(&fire_at)));
     for (headers, body) in [
         (&good, body("k")),
@@ -293,7 +293,7 @@ proptest! {
         let keys = KeySet::read(Mint::set(&[&mint]).as_bytes()).unwrap();
         let token = mint.token(NOW, json!({ name: value.clone() }));
         if let Some(claims) = judge(&token, AUDIENCE, &keys, Some(ISSUER), NOW) {
-            let _ = Verified::by_token(claims).bound_to(&body);
+            let _ = VerifiedFire::by_token(claims).bound_to(&body);
         }
         let mut header = json!({ "alg": "ES256", "kid": "a" });
         header[at] = value;

@@ -5,7 +5,7 @@ use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use super::keys::Algorithm;
+use super::keys::TokenAlgorithm;
 
 /// Much longer than any token of ours, and than most servers accept as a header.
 const LONGEST: usize = 16 << 10;
@@ -19,8 +19,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-pub(super) struct Token<'a> {
-    pub(super) algorithm: Algorithm,
+pub(super) struct CompactToken<'a> {
+    pub(super) algorithm: TokenAlgorithm,
     /// The id of the key that signed it, as the token states it.
     pub(super) kid: Option<String>,
     pub(super) claims: Map<String, Value>,
@@ -29,7 +29,7 @@ pub(super) struct Token<'a> {
     pub(super) signature: Vec<u8>,
 }
 
-impl<'a> Token<'a> {
+impl<'a> CompactToken<'a> {
     /// `None` for a text that is not a token, or one that no key could make valid.
     pub(super) fn read(text: &'a str) -> Option<Self> {
         if text.len() > LONGEST {
@@ -47,7 +47,7 @@ impl<'a> Token<'a> {
             return None;
         }
         Some(Self {
-            algorithm: Algorithm::named(header.get("alg")?.as_str()?)?,
+            algorithm: TokenAlgorithm::named(header.get("alg")?.as_str()?)?,
             kid,
             claims: object(claims)?,
             signed: signed.as_bytes(),

@@ -8,10 +8,10 @@ use posthouse_agent::wire::session_key;
 use posthouse_agent::wire::{
     Action, Descriptor, EntryId, Event, FromGateway, Outcome, SessionKey, ToGateway,
 };
-use posthouse_agent::{Agent, Declined, Fault, MemoryConnector, Message, Standing, Tag};
+use posthouse_agent::{Agent, ConnectionState, Declined, Fault, MemoryConnector, Message, Tag};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::house::{House, said, soon, source};
+use crate::test_server::{TestServer, said, soon, source};
 
 fn two_platforms() -> MemoryConnector {
     let mut beta = Descriptor::new("beta", "Beta");
@@ -32,8 +32,8 @@ fn start(agent: Agent) -> (oneshot::Sender<()>, tokio::task::JoinHandle<Result<(
 
 #[tokio::test]
 async fn an_agent_answers_in_the_chat_it_was_asked_in() {
-    let house = two_platforms();
-    let agent = Agent::builder(house.clone()).on_message(|message: Message, conversation| async move {
+    let server = two_platforms();
+    let agent = Agent::builder(server.clone()).on_message(|message: Message, conversation| async move {
         conversation.reply(&format!("you said {}", message.text())).await?;
         Ok(())
     });
@@ -42,9 +42,9 @@ async fn an_agent_answers_in_the_chat_it_was_asked_in() {
     event.message_id = Some("q1".into());
     event.bot_id = Some("a1".into());
     event.source.thread_id = Some("t1".into());
-    let entry = soon(house.deliver(event)).await.unwrap();
-    assert_eq!(house.acknowledged(), [entry]);
-    let carried = soon(house.next_action()).await;
+    let entry = soon(server.deliver(event)).await.unwrap();
+    assert_eq!(server.acknowledged(), [entry]);
+    let carried = soon(server.next_action()).await;
     assert_eq!(carried.tag, Tag { platform: Some("alpha".into()), bot_id: Some("a1".into()) });
     let metadata =
         Metadata { user_id: Some("u1".into()), thread_id: Some("t1".into()), ..Metadata::default() };
@@ -59,29 +59,29 @@ async fn an_agent_answers_in_the_chat_it_was_asked_in() {
 
 #[tokio::test]
 async fn a_scope_is_named_instead_of_the_author_and_an_undescribed_platform_not_at_all() {
-    let house = two_platforms();
-    let agent = Agent::builder(house.clone()).on_message(|_, conversation| async move {
+    let server = two_platforms();
+    let agent = Agent::builder(server.clone()).on_message(|_, conversation| async move {
         conversation.say("x").await?;
         Ok(())
     });
     let _running = start(agent);
     let mut event = in_chat("c1", "hi");
     event.source.scope_id = Some("s1".into());
-    soon(house.deliver(event)).await.unwrap();
-    let carried = soon(house.next_action()).await;
+    soon(server.deliver(event)).await.unwrap();
+    let carried = soon(server.next_action()).await;
     assert_eq!(
         carried.action.metadata(),
         Some(&Metadata { scope_id: Some("s1".into()), ..Metadata::default() })
     );
     let elsewhere = Event { text: "hi".to_owned(), source: source("gamma", "c1"), ..Event::default() };
-    soon(house.deliver(elsewhere)).await.unwrap();
-    assert_eq!(soon(house.next_action()).await.tag, Tag::default());
+    soon(server.deliver(elsewhere)).await.unwrap();
+    assert_eq!(soon(server.next_action()).await.tag, Tag::default());
 }
 
 #[tokio::test]
 async fn a_long_answer_is_cut_by_the_limit_of_its_own_platform_and_quotes_once() {
-    let house = two_platforms();
-    let agent = Agent::builder(house.clone()).on_message(|_, conversation| async move {
+    let server = two_platforms();
+    let agent = Agent::builder(server.clone()).on_message(|_, conversation| async move {
         let sent = conversation.reply("a first sentence, and a second one").await?;
         assert_eq!(sent.0.len(), 2);
         Ok(())
@@ -89,9 +89,9 @@ async fn a_long_answer_is_cut_by_the_limit_of_its_own_platform_and_quotes_once()
     let _running = start(agent);
     let mut event = Event { text: "hi".to_owned(), source: source("beta", "c1"), ..Event::default() };
     event.message_id = Some("q1".into());
-    soon(house.deliver(event)).await.unwrap();
+    soon(server.deliver(event)).await.unwrap();
     for (content, quoted) in [("a first sentence,", Some("q1")), ("and a second one", None)] {
-        let Action::Send { content: sent, reply_to, .. } = soon(house.next_action()).await.action else {
+        let Action::Send { content: sent, reply_to, .. } = soon(server.next_action()).await.action else {
             panic!("expected a send")
         };
         assert_eq!((sent.as_str(), reply_to.as_ref().map(|id| id.as_str())), (content, quoted));
@@ -100,10 +100,10 @@ async fn a_long_answer_is_cut_by_the_limit_of_its_own_platform_and_quotes_once()
 
 #[tokio::test]
 async fn one_conversation_is_handled_in_order_while_others_go_on() {
-    let house = two_platforms();
+    let server = two_platforms();
     let gate = Arc::new(Notify::new());
     let (begun, mut begins) = mpsc::unbounded_channel();
-    let agent = Agent::builder(house.clone()).on_message({
+    let agent = Agent::builder(server.clone()).on_message({
         let gate = gate.clone();
         move |message: Message, _| {
             let (gate, begun) = (gate.clone(), begun.clone());
@@ -117,9 +117,9 @@ async fn one_conversation_is_handled_in_order_while_others_go_on() {
         }
     });
     let _running = start(agent);
-    soon(house.deliver(in_chat("c1", "slow"))).await.unwrap();
-    soon(house.deliver(in_chat("c1", "behind"))).await.unwrap();
-    soon(house.deliver(in_chat("c2", "aside"))).await.unwrap();
+    soon(server.deliver(in_chat("c1", "slow"))).await.unwrap();
+    soon(server.deliver(in_chat("c1", "behind"))).await.unwrap();
+    soon(server.deliver(in_chat("c2", "aside"))).await.unwrap();
     assert_eq!(soon(begins.recv()).await.unwrap(), "slow");
     assert_eq!(soon(begins.recv()).await.unwrap(), "aside");
     assert!(begins.try_recv().is_err());
@@ -129,10 +129,10 @@ async fn one_conversation_is_handled_in_order_while_others_go_on() {
 
 #[tokio::test]
 async fn an_interrupt_cancels_exactly_the_turn_it_names() {
-    let house = two_platforms();
+    let server = two_platforms();
     let go_on = Arc::new(Notify::new());
     let (told, mut tells) = mpsc::unbounded_channel::<String>();
-    let agent = Agent::builder(house.clone()).on_message({
+    let agent = Agent::builder(server.clone()).on_message({
         let go_on = go_on.clone();
         move |message: Message, conversation| {
             let (go_on, told) = (go_on.clone(), told.clone());
@@ -148,13 +148,13 @@ async fn an_interrupt_cancels_exactly_the_turn_it_names() {
     });
     let _running = start(agent);
     for chat in ["c1", "c2"] {
-        soon(house.deliver(in_chat(chat, "wait"))).await.unwrap();
+        soon(server.deliver(in_chat(chat, "wait"))).await.unwrap();
         assert_eq!(soon(tells.recv()).await.unwrap(), format!("{chat} begins"));
     }
-    soon(house.deliver(in_chat("c1", "next"))).await.unwrap();
-    house.interrupt(&SessionKey::new("agent:main:alpha:dm:unheard-of"), &"c1".into()).await;
+    soon(server.deliver(in_chat("c1", "next"))).await.unwrap();
+    server.interrupt(&SessionKey::new("agent:main:alpha:dm:unheard-of"), &"c1".into()).await;
     let key = SessionKey::new("agent:main:relay:dm:c1");
-    house.interrupt(&key, &"c1".into()).await;
+    server.interrupt(&key, &"c1".into()).await;
     // The next message of the same session runs; the sibling is untouched and still waits.
     assert_eq!(soon(tells.recv()).await.unwrap(), "c1 begins");
     assert_eq!(soon(tells.recv()).await.unwrap(), "c1 ends");
@@ -164,9 +164,9 @@ async fn an_interrupt_cancels_exactly_the_turn_it_names() {
 
 #[tokio::test]
 async fn an_interrupt_finds_its_turn_by_the_later_kind_of_key_as_well() {
-    let house = two_platforms();
+    let server = two_platforms();
     let (begun, mut begins) = mpsc::unbounded_channel();
-    let agent = Agent::builder(house.clone()).on_message(move |message: Message, _| {
+    let agent = Agent::builder(server.clone()).on_message(move |message: Message, _| {
         let begun = begun.clone();
         async move {
             begun.send(message.text().to_owned())?;
@@ -179,34 +179,34 @@ async fn an_interrupt_finds_its_turn_by_the_later_kind_of_key_as_well() {
     event.source.prospective_thread_id = Some("t9".into());
     let later = session_key::newer(&event.source, &session_key::Options::default()).unwrap();
     assert_ne!(later, session_key::stock(&event.source, &session_key::Options::default()).unwrap());
-    soon(house.deliver(event.clone())).await.unwrap();
+    soon(server.deliver(event.clone())).await.unwrap();
     assert_eq!(soon(begins.recv()).await.unwrap(), "first");
     event.text = "second".to_owned();
-    soon(house.deliver(event)).await.unwrap();
-    house.interrupt(&later, &"c1".into()).await;
+    soon(server.deliver(event)).await.unwrap();
+    server.interrupt(&later, &"c1".into()).await;
     assert_eq!(soon(begins.recv()).await.unwrap(), "second");
 }
 
 #[tokio::test]
 async fn a_repeat_is_dropped_by_its_entry_id() {
-    let house = two_platforms();
-    let agent = Agent::builder(house.clone()).on_message(|message: Message, conversation| async move {
+    let server = two_platforms();
+    let agent = Agent::builder(server.clone()).on_message(|message: Message, conversation| async move {
         conversation.reply(message.text()).await?;
         Ok(())
     });
     let _running = start(agent);
     for text in ["once", "once", "twice"] {
-        soon(house.deliver_as(in_chat("c1", text), EntryId::new(text))).await.unwrap();
+        soon(server.deliver_as(in_chat("c1", text), EntryId::new(text))).await.unwrap();
     }
-    assert_eq!(soon(house.next_action()).await.content(), Some("once"));
-    assert_eq!(soon(house.next_action()).await.content(), Some("twice"));
-    assert_eq!(house.acknowledged().len(), 3);
+    assert_eq!(soon(server.next_action()).await.content(), Some("once"));
+    assert_eq!(soon(server.next_action()).await.content(), Some("twice"));
+    assert_eq!(server.acknowledged().len(), 3);
 }
 
 #[tokio::test]
 async fn a_turn_that_fails_or_panics_costs_the_session_nothing_else() {
-    let house = two_platforms();
-    let agent = Agent::builder(house.clone()).on_message(|message: Message, conversation| async move {
+    let server = two_platforms();
+    let agent = Agent::builder(server.clone()).on_message(|message: Message, conversation| async move {
         match message.text() {
             "panic" => panic!("as asked"),
             "fail" => return Err("as asked".into()),
@@ -216,17 +216,17 @@ async fn a_turn_that_fails_or_panics_costs_the_session_nothing_else() {
     });
     let _running = start(agent);
     for text in ["panic", "fail", "answer"] {
-        soon(house.deliver(in_chat("c1", text))).await.unwrap();
+        soon(server.deliver(in_chat("c1", text))).await.unwrap();
     }
-    assert_eq!(soon(house.next_action()).await.content(), Some("answer"));
+    assert_eq!(soon(server.next_action()).await.content(), Some("answer"));
 }
 
 #[tokio::test]
 async fn a_refusal_is_an_error_to_the_author_and_says_why() {
-    let house = two_platforms();
+    let server = two_platforms();
     let (told, mut tells) = mpsc::unbounded_channel();
-    house.answers(Outcome::egress_declined("alpha"));
-    let agent = Agent::builder(house.clone()).on_message(move |_, conversation| {
+    server.answers(Outcome::egress_declined("alpha"));
+    let agent = Agent::builder(server.clone()).on_message(move |_, conversation| {
         let told = told.clone();
         async move {
             told.send(conversation.reply("x").await.unwrap_err())?;
@@ -234,17 +234,17 @@ async fn a_refusal_is_an_error_to_the_author_and_says_why() {
         }
     });
     let _running = start(agent);
-    soon(house.deliver(in_chat("c1", "hi"))).await.unwrap();
+    soon(server.deliver(in_chat("c1", "hi"))).await.unwrap();
     let failed = soon(tells.recv()).await.unwrap();
     assert_eq!(failed.code.as_deref(), Some("egress_declined"));
     assert_eq!(failed.to_string(), "send failed: alpha egress declined: destination not approved");
 }
 
 #[tokio::test]
-async fn asked_to_stop_it_pauses_the_house_finishes_its_turns_and_takes_nothing_more() {
-    let house = two_platforms();
+async fn asked_to_stop_it_pauses_the_server_finishes_its_turns_and_takes_nothing_more() {
+    let server = two_platforms();
     let gate = Arc::new(Notify::new());
-    let agent = Agent::builder(house.clone()).on_message({
+    let agent = Agent::builder(server.clone()).on_message({
         let gate = gate.clone();
         move |_, conversation| {
             let gate = gate.clone();
@@ -257,25 +257,25 @@ async fn asked_to_stop_it_pauses_the_house_finishes_its_turns_and_takes_nothing_
         }
     });
     let (stop, running) = start(agent);
-    soon(house.deliver(in_chat("c1", "hi"))).await.unwrap();
-    soon(house.next_action()).await;
+    soon(server.deliver(in_chat("c1", "hi"))).await.unwrap();
+    soon(server.next_action()).await;
     stop.send(()).unwrap();
-    while !house.paused() {
+    while !server.paused() {
         tokio::task::yield_now().await;
     }
     tokio::task::yield_now().await;
     assert!(!running.is_finished());
-    assert_eq!(soon(house.deliver(in_chat("c2", "too late"))).await, Err(Declined));
+    assert_eq!(soon(server.deliver(in_chat("c2", "too late"))).await, Err(Declined));
     gate.notify_one();
     assert_eq!(soon(running).await.unwrap(), Ok(()));
-    assert_eq!(house.actions().last().unwrap().content(), Some("finished"));
+    assert_eq!(server.actions().last().unwrap().content(), Some("finished"));
 }
 
 #[tokio::test]
 async fn turns_that_outlast_the_grace_do_not_keep_it_from_stopping() {
-    let house = two_platforms();
+    let server = two_platforms();
     let clock = posthouse_time::Timepiece::wound(posthouse_time::Moment::default());
-    let agent = Agent::builder(house.clone())
+    let agent = Agent::builder(server.clone())
         .timepiece(clock.clone())
         .grace(Duration::from_secs(5))
         .on_message(|_, conversation| async move {
@@ -283,8 +283,8 @@ async fn turns_that_outlast_the_grace_do_not_keep_it_from_stopping() {
             std::future::pending().await
         });
     let (stop, running) = start(agent);
-    soon(house.deliver(in_chat("c1", "hi"))).await.unwrap();
-    soon(house.next_action()).await;
+    soon(server.deliver(in_chat("c1", "hi"))).await.unwrap();
+    soon(server.next_action()).await;
     stop.send(()).unwrap();
     while !running.is_finished() {
         clock.wind(Duration::from_secs(1));
@@ -294,10 +294,10 @@ async fn turns_that_outlast_the_grace_do_not_keep_it_from_stopping() {
 }
 
 #[tokio::test]
-async fn more_messages_than_there_is_room_for_wait_with_the_house() {
-    let house = two_platforms();
+async fn more_messages_than_there_is_room_for_wait_with_the_server() {
+    let server = two_platforms();
     let gate = Arc::new(Notify::new());
-    let agent = Agent::builder(house.clone()).room(2).on_message({
+    let agent = Agent::builder(server.clone()).room(2).on_message({
         let gate = gate.clone();
         move |_, conversation| {
             let gate = gate.clone();
@@ -310,11 +310,11 @@ async fn more_messages_than_there_is_room_for_wait_with_the_house() {
     });
     let _running = start(agent);
     for chat in ["c1", "c2"] {
-        soon(house.deliver(in_chat(chat, "hi"))).await.unwrap();
+        soon(server.deliver(in_chat(chat, "hi"))).await.unwrap();
     }
     let third = tokio::spawn({
-        let house = house.clone();
-        async move { house.deliver(in_chat("c3", "hi")).await }
+        let server = server.clone();
+        async move { server.deliver(in_chat("c3", "hi")).await }
     });
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -325,16 +325,16 @@ async fn more_messages_than_there_is_room_for_wait_with_the_house() {
 }
 
 #[tokio::test]
-async fn the_same_agent_lives_on_a_real_line() {
-    let house = House::open().await;
-    let agent = Agent::builder(house.line()).timepiece(house.clock.clone()).on_message(
+async fn the_same_agent_lives_on_a_real_connection() {
+    let server = TestServer::open().await;
+    let agent = Agent::builder(server.transport()).timepiece(server.clock.clone()).on_message(
         |message: Message, conversation| async move {
             conversation.reply(message.text()).await?;
             Ok(())
         },
     );
     let (stop, running) = start(agent);
-    let mut seat = house.seats().await;
+    let mut seat = server.seats().await;
     let event = Box::new(said("good morning"));
     seat.says(ToGateway::Inbound { event, entry: Some(EntryId::new("ent_1")) }).await;
     let mut acknowledged = false;
@@ -342,7 +342,7 @@ async fn the_same_agent_lives_on_a_real_line() {
         match seat.hears().await {
             FromGateway::InboundAck { .. } => acknowledged = true,
             FromGateway::Outbound(request) => break request,
-            other => panic!("heard {other:?}"),
+            other => panic!("received {other:?}"),
         }
     };
     let result = Outcome::sent("m1".into());
@@ -359,13 +359,13 @@ async fn the_same_agent_lives_on_a_real_line() {
 
 #[tokio::test]
 async fn a_revoked_agent_ends_with_the_reason() {
-    let house = House::open().await;
-    let line = house.line();
-    let agent = Agent::builder(line.clone()).on_message(|_, _| async { Ok(()) });
+    let server = TestServer::open().await;
+    let transport = server.transport();
+    let agent = Agent::builder(transport.clone()).on_message(|_, _| async { Ok(()) });
     let (_stop, running) = start(agent);
-    house.seats().await.closes(4401, "unauthorized").await;
-    soon(line.until(|standing| standing == Standing::Waiting)).await;
-    house.clock.wind(Duration::from_secs(1));
-    house.answers().await.closes(4401, "unauthorized").await;
+    server.seats().await.closes(4401, "unauthorized").await;
+    soon(transport.until(|state| state == ConnectionState::Waiting)).await;
+    server.clock.wind(Duration::from_secs(1));
+    server.answers().await.closes(4401, "unauthorized").await;
     assert_eq!(soon(running).await.unwrap(), Err(Fault::Revoked));
 }

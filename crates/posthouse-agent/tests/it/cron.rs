@@ -13,22 +13,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
-use posthouse_agent::cron::{Chronos, Credential, Cron, CronBuilder, Portal, Run, Trigger};
+use posthouse_agent::cron::{ApiCredential, Chronos, Cron, CronBuilder, Portal, Run, Trigger};
 use posthouse_agent::jobs::{Job, JobStore, NewJob, Terms};
 use posthouse_agent::wire::Secret;
 use posthouse_agent::wire::cron::{FireAt, FireBody, Fired, Policy};
 use posthouse_agent::wire::id::JobId;
 use tokio::sync::Semaphore;
 
-use crate::house::soon;
-use crate::jobs::{BASE, Shelf, json_shelf, shelves};
+use crate::jobs::{BASE, StoreFixture, json_shelf, shelves};
+use crate::test_server::soon;
 use portal::FakePortal;
 
 /// The runs so far, with their due times.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Vec<Option<Timestamp>>>>);
+struct RecordedRuns(Arc<Mutex<Vec<Option<Timestamp>>>>);
 
-impl Diary {
+impl RecordedRuns {
     fn note(&self, run: &Run) {
         self.0.lock().push(run.fire_at());
     }
@@ -43,13 +43,13 @@ impl Diary {
 }
 
 /// An agent with a store and a clock. Its runs end when the test releases them.
-struct Scene {
-    shelf: Shelf,
-    diary: Diary,
+struct Fixture {
+    shelf: StoreFixture,
+    diary: RecordedRuns,
     doors: Arc<Semaphore>,
 }
 
-impl Scene {
+impl Fixture {
     /// One of each kind of store.
     fn each() -> Vec<Self> {
         shelves().into_iter().map(Self::over).collect()
@@ -59,8 +59,12 @@ impl Scene {
         Self::over(json_shelf(&TimeZone::UTC))
     }
 
-    fn over(shelf: Shelf) -> Self {
-        Self { shelf, diary: Diary::default(), doors: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)) }
+    fn over(shelf: StoreFixture) -> Self {
+        Self {
+            shelf,
+            diary: RecordedRuns::default(),
+            doors: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+        }
     }
 
     /// Runs stay in progress until the test releases them.
@@ -100,7 +104,7 @@ impl Scene {
     }
 
     fn client(&self, portal: &FakePortal) -> Portal {
-        let credential = Credential::Client { id: "agent:inst_1".into(), secret: Secret::new("s3cret") };
+        let credential = ApiCredential::Client { id: "agent:inst_1".into(), secret: Secret::new("s3cret") };
         Portal::new(&portal.url, credential, self.shelf.timepiece.clone())
     }
 
@@ -122,7 +126,7 @@ impl Scene {
                 let left = claim["until"].as_i64().unwrap() - self.shelf.timepiece.now().millis() * 1000;
                 looks += 1;
                 // The next renewal may be some time away: then advance in small steps.
-                if left > 30_000_000 || looks % 50 == 0 {
+                if left > 30_000_000 || looks % 1000 == 0 {
                     self.winds(1);
                 }
                 tokio::time::sleep(Duration::from_micros(200)).await;
@@ -182,9 +186,9 @@ async fn until(so: impl Fn() -> bool) {
 }
 
 /// Waits until the stored job satisfies the condition.
-async fn until_job(scene: &Scene, job: &JobId, so: impl Fn(Option<&Job>) -> bool) {
+async fn until_job(fixture: &Fixture, job: &JobId, so: impl Fn(Option<&Job>) -> bool) {
     soon(async {
-        while !so(scene.shelf.store.get(job).await.unwrap().as_ref()) {
+        while !so(fixture.shelf.store.get(job).await.unwrap().as_ref()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use posthouse_agent::jobs::{Claim, Claimed, Job, JobStore, JsonFile, Lost, NewJob, Terms};
+use posthouse_agent::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, JobStore, JsonFile, NewJob, Terms};
 use posthouse_agent::wire::id::JobId;
 use posthouse_time::{Moment, Timepiece};
 use serde_json::{Map, Value};
@@ -20,26 +20,26 @@ use serde_json::{Map, Value};
 pub(crate) const BASE: i64 = 1_780_315_200_000;
 
 /// A store in a folder of its own, with a clock that is advanced by hand.
-pub(crate) struct Shelf {
+pub(crate) struct StoreFixture {
     pub(crate) name: &'static str,
     pub(crate) timepiece: Timepiece,
     pub(crate) store: Arc<dyn JobStore>,
-    place: Place,
+    place: StoreFile,
     folder: tempfile::TempDir,
 }
 
-enum Place {
+enum StoreFile {
     Json(PathBuf),
     #[cfg(feature = "sqlite")]
     Sqlite(PathBuf),
 }
 
 /// One of each kind.
-pub(crate) fn shelves() -> Vec<Shelf> {
+pub(crate) fn shelves() -> Vec<StoreFixture> {
     shelves_in(&TimeZone::UTC)
 }
 
-pub(crate) fn shelves_in(zone: &TimeZone) -> Vec<Shelf> {
+pub(crate) fn shelves_in(zone: &TimeZone) -> Vec<StoreFixture> {
     let json = json_shelf(zone);
     #[cfg(feature = "sqlite")]
     return vec![json, sqlite_shelf(zone)];
@@ -47,23 +47,23 @@ pub(crate) fn shelves_in(zone: &TimeZone) -> Vec<Shelf> {
     return vec![json];
 }
 
-pub(crate) fn json_shelf(zone: &TimeZone) -> Shelf {
+pub(crate) fn json_shelf(zone: &TimeZone) -> StoreFixture {
     let (folder, timepiece) = (tempfile::tempdir().unwrap(), Timepiece::wound(Moment::from_millis(BASE)));
     let store = JsonFile::open(folder.path(), Terms::new(timepiece.clone(), zone.clone())).unwrap();
-    let place = Place::Json(folder.path().join("cron/jobs.json"));
-    Shelf { name: "json", timepiece, store: Arc::new(store), place, folder }
+    let place = StoreFile::Json(folder.path().join("cron/jobs.json"));
+    StoreFixture { name: "json", timepiece, store: Arc::new(store), place, folder }
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite_shelf(zone: &TimeZone) -> Shelf {
+fn sqlite_shelf(zone: &TimeZone) -> StoreFixture {
     let (folder, timepiece) = (tempfile::tempdir().unwrap(), Timepiece::wound(Moment::from_millis(BASE)));
     let path = folder.path().join("jobs.db");
     let terms = Terms::new(timepiece.clone(), zone.clone());
-    let store = posthouse_agent::jobs::Sqlite::open(&path, terms).unwrap();
-    Shelf { name: "sqlite", timepiece, store: Arc::new(store), place: Place::Sqlite(path), folder }
+    let store = posthouse_agent::jobs::SqliteFile::open(&path, terms).unwrap();
+    StoreFixture { name: "sqlite", timepiece, store: Arc::new(store), place: StoreFile::Sqlite(path), folder }
 }
 
-impl Shelf {
+impl StoreFixture {
     pub(crate) fn winds_to(&self, millis_after_base: i64) {
         let ahead = BASE + millis_after_base - self.timepiece.now().millis();
         self.timepiece.wind(Duration::from_millis(u64::try_from(ahead).unwrap()));
@@ -77,25 +77,29 @@ impl Shelf {
         self.store.get(id).await.unwrap().expect("the job is there")
     }
 
-    pub(crate) async fn claim(&self, id: &JobId, fire_at: Option<Timestamp>) -> Result<Claim, Lost> {
+    pub(crate) async fn claim(
+        &self,
+        id: &JobId,
+        fire_at: Option<Timestamp>,
+    ) -> Result<JobClaim, ClaimRefusal> {
         match self.store.claim(id, fire_at, "replica-b").await.unwrap() {
-            Claimed::Won(claim) => Ok(*claim),
-            Claimed::Lost(why) => Err(why),
+            ClaimResult::Won(claim) => Ok(*claim),
+            ClaimResult::Refused(why) => Err(why),
         }
     }
 
-    pub(crate) async fn wins(&self, id: &JobId, fire_at: Option<Timestamp>) -> Claim {
+    pub(crate) async fn wins(&self, id: &JobId, fire_at: Option<Timestamp>) -> JobClaim {
         self.claim(id, fire_at).await.unwrap_or_else(|lost| panic!("{}: lost: {lost:?}", self.name))
     }
 
-    pub(crate) async fn loses(&self, id: &JobId, fire_at: Option<Timestamp>) -> Lost {
+    pub(crate) async fn loses(&self, id: &JobId, fire_at: Option<Timestamp>) -> ClaimRefusal {
         self.claim(id, fire_at).await.expect_err("somebody else has this fire")
     }
 
     /// Edits a record directly, without the store.
     pub(crate) fn meddle(&self, id: &JobId, edit: impl FnOnce(&mut Map<String, Value>)) {
         match &self.place {
-            Place::Json(path) => {
+            StoreFile::Json(path) => {
                 let mut document: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
                 let jobs = document["jobs"].as_array_mut().unwrap();
                 let job = jobs.iter_mut().find(|job| job["id"] == id.as_str()).unwrap();
@@ -103,7 +107,7 @@ impl Shelf {
                 std::fs::write(path, document.to_string()).unwrap();
             }
             #[cfg(feature = "sqlite")]
-            Place::Sqlite(path) => {
+            StoreFile::Sqlite(path) => {
                 let db = rusqlite::Connection::open(path).unwrap();
                 let select = "SELECT record FROM jobs WHERE id = ?1";
                 let record: String = db.query_row(select, [id.as_str()], |row| row.get(0)).unwrap();

@@ -4,12 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 
 mod adapter;
+mod connection;
 mod cron;
-mod house;
 mod idle;
 mod inbound;
 mod jobs;
-mod line;
 mod outbound;
 mod post;
 mod posted;
@@ -17,4 +16,5 @@ mod race;
 mod schedule;
 mod sheds_verification;
 mod streaming;
+mod test_server;
 mod tls;

@@ -3,19 +3,19 @@
 use posthouse_agent::wire::action::Metadata;
 use posthouse_agent::wire::frame::Outbound;
 use posthouse_agent::wire::{Action, ChatInfo, FromGateway, Outcome, ToGateway};
-use posthouse_agent::{Fault, RelayTransport, Standing, Tag, WebSocketTransport};
+use posthouse_agent::{ConnectionState, Fault, RelayTransport, Tag, WebSocketTransport};
 use tokio::task::JoinHandle;
 
-use crate::house::{House, Seat, seconds, soon};
+use crate::test_server::{Seat, TestServer, seconds, soon};
 
 fn send(text: &str) -> Action {
     let (content, metadata) = (text.to_owned(), Metadata::default());
     Action::Send { chat_id: "c1".into(), content, reply_to: None, metadata }
 }
 
-fn asks(line: &WebSocketTransport, action: Action) -> JoinHandle<Outcome> {
-    let line = line.clone();
-    tokio::spawn(async move { line.send_outbound(action, &Tag::default()).await })
+fn asks(transport: &WebSocketTransport, action: Action) -> JoinHandle<Outcome> {
+    let transport = transport.clone();
+    tokio::spawn(async move { transport.send_outbound(action, &Tag::default()).await })
 }
 
 async fn answers(seat: &mut Seat, request: &Outbound, result: Outcome) {
@@ -24,9 +24,9 @@ async fn answers(seat: &mut Seat, request: &Outbound, result: Outcome) {
 
 #[tokio::test]
 async fn answers_find_their_requests_in_any_order() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let (one, two) = (asks(&line, send("one")), asks(&line, send("two")));
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let (one, two) = (asks(&transport, send("one")), asks(&transport, send("two")));
     let (first, second) = (seat.hears_request().await, seat.hears_request().await);
     assert_eq!((&first.action, &second.action), (&send("one"), &send("two")));
     assert_ne!(first.request_id, second.request_id);
@@ -46,9 +46,9 @@ async fn a_request_carries_the_identity_it_is_made_under() {
 }
 
 async fn check_identity(tag: Tag, expected: Tag) {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let asking = line.send_outbound(send("x"), &tag);
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let asking = transport.send_outbound(send("x"), &tag);
     let (outcome, ()) = tokio::join!(asking, async {
         let request = seat.hears_request().await;
         let carried = Tag { platform: request.platform.clone(), bot_id: request.bot_id.clone() };
@@ -60,20 +60,20 @@ async fn check_identity(tag: Tag, expected: Tag) {
 
 #[tokio::test]
 async fn an_unanswered_request_is_said_again_under_its_own_id_on_the_next_socket() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let (sent, answered) = (asks(&line, send("hello")), asks(&line, send("done")));
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let (sent, answered) = (asks(&transport, send("hello")), asks(&transport, send("done")));
     let first = seat.hears_request().await;
     let second = seat.hears_request().await;
     answers(&mut seat, &second, Outcome::done()).await;
     soon(answered).await.unwrap();
     seat.closes(1012, "").await;
-    soon(line.until(|standing| standing == Standing::Waiting)).await;
+    soon(transport.until(|state| state == ConnectionState::Waiting)).await;
     // Asked without a connection: this request waits as well.
-    let later = asks(&line, send("later"));
+    let later = asks(&transport, send("later"));
     tokio::task::yield_now().await;
-    house.clock.wind(seconds(1));
-    let mut seat = house.seats().await;
+    server.clock.wind(seconds(1));
+    let mut seat = server.seats().await;
     assert_eq!(seat.hears_request().await, first);
     let third = seat.hears_request().await;
     assert_eq!(third.action, send("later"));
@@ -85,14 +85,14 @@ async fn an_unanswered_request_is_said_again_under_its_own_id_on_the_next_socket
 
 #[tokio::test]
 async fn a_late_result_on_the_next_socket_is_accepted_without_being_asked_again() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let sent = asks(&line, send("hello"));
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let sent = asks(&transport, send("hello"));
     let request = seat.hears_request().await;
     seat.closes(1012, "").await;
-    soon(line.until(|standing| standing == Standing::Waiting)).await;
-    house.clock.wind(seconds(1));
-    let mut seat = house.answers().await;
+    soon(transport.until(|state| state == ConnectionState::Waiting)).await;
+    server.clock.wind(seconds(1));
+    let mut seat = server.answers().await;
     seat.hears().await;
     answers(&mut seat, &request, Outcome::sent("m1".into())).await;
     assert_eq!(soon(sent).await.unwrap(), Outcome::sent("m1".into()));
@@ -100,23 +100,23 @@ async fn a_late_result_on_the_next_socket_is_accepted_without_being_asked_again(
 
 #[tokio::test]
 async fn after_thirty_seconds_the_asker_is_told_honestly_what_is_known() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let sent = asks(&line, send("perhaps"));
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let sent = asks(&transport, send("perhaps"));
     let request = seat.hears_request().await;
-    house.clock.wind(seconds(29));
+    server.clock.wind(seconds(29));
     assert!(!sent.is_finished());
-    house.clock.wind(seconds(1));
+    server.clock.wind(seconds(1));
     assert!(soon(sent).await.unwrap().error.unwrap().starts_with("timed out"));
     // The late result is ignored.
     answers(&mut seat, &request, Outcome::done()).await;
 
     seat.closes(4409, "superseded").await;
-    soon(line.until(|standing| standing == Standing::Waiting)).await;
-    let unsent = asks(&line, send("surely not"));
+    soon(transport.until(|state| state == ConnectionState::Waiting)).await;
+    let unsent = asks(&transport, send("surely not"));
     tokio::task::yield_now().await;
     while !unsent.is_finished() {
-        house.clock.wind(seconds(5));
+        server.clock.wind(seconds(5));
         tokio::task::yield_now().await;
     }
     assert!(unsent.await.unwrap().error.unwrap().starts_with("network"));
@@ -124,38 +124,38 @@ async fn after_thirty_seconds_the_asker_is_told_honestly_what_is_known() {
 
 #[tokio::test]
 async fn a_request_whose_asker_left_is_not_said_again() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let left = asks(&line, send("never mind"));
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let left = asks(&transport, send("never mind"));
     seat.hears_request().await;
     left.abort();
     assert!(left.await.unwrap_err().is_cancelled());
     seat.closes(1012, "").await;
-    soon(line.until(|standing| standing == Standing::Waiting)).await;
-    house.clock.wind(seconds(1));
-    let mut seat = house.seats().await;
-    let kept = asks(&line, send("still here"));
+    soon(transport.until(|state| state == ConnectionState::Waiting)).await;
+    server.clock.wind(seconds(1));
+    let mut seat = server.seats().await;
+    let kept = asks(&transport, send("still here"));
     assert_eq!(seat.hears_request().await.action, send("still here"));
     kept.abort();
 }
 
 #[tokio::test]
 async fn disconnecting_tells_whoever_waits() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let sent = asks(&line, send("hello"));
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let sent = asks(&transport, send("hello"));
     seat.hears_request().await;
-    tokio::join!(line.disconnect(), seat.next());
+    tokio::join!(transport.disconnect(), seat.next());
     assert!(soon(sent).await.unwrap().error.unwrap().starts_with("timed out"));
-    assert!(line.send_outbound(send("x"), &Tag::default()).await.error.unwrap().starts_with("network"));
+    assert!(transport.send_outbound(send("x"), &Tag::default()).await.error.unwrap().starts_with("network"));
 }
 
 #[tokio::test]
 async fn a_long_request_goes_out_in_messages_of_half_a_mebibyte() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
     let text = "ü".repeat(900_000);
-    let sent = asks(&line, send(&text));
+    let sent = asks(&transport, send(&text));
     seat.sizes.clear();
     let request = seat.hears_request().await;
     assert!(request.action == send(&text));
@@ -165,12 +165,12 @@ async fn a_long_request_goes_out_in_messages_of_half_a_mebibyte() {
 }
 
 #[tokio::test]
-async fn a_request_longer_than_the_house_reads_is_refused_here_and_costs_no_socket() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
-    let refused = line.send_outbound(send(&"x".repeat(5 << 20)), &Tag::default()).await;
+async fn a_request_longer_than_the_server_reads_is_refused_here_and_costs_no_socket() {
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
+    let refused = transport.send_outbound(send(&"x".repeat(5 << 20)), &Tag::default()).await;
     assert!(refused.error.unwrap().starts_with("too long"));
-    let sent = asks(&line, send("short"));
+    let sent = asks(&transport, send("short"));
     let request = seat.hears_request().await;
     answers(&mut seat, &request, Outcome::done()).await;
     assert!(soon(sent).await.unwrap().success);
@@ -178,10 +178,10 @@ async fn a_request_longer_than_the_house_reads_is_refused_here_and_costs_no_sock
 
 #[tokio::test]
 async fn chat_info_and_follow_ups_ride_as_requests() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
     let (chat, untagged) = ("c1".into(), Tag::default());
-    let asking = line.get_chat_info(&chat, &untagged);
+    let asking = transport.get_chat_info(&chat, &untagged);
     let info = ChatInfo { name: "Reeds".to_owned(), kind: "group".to_owned() };
     let (told, ()) = tokio::join!(asking, async {
         let request = seat.hears_request().await;
@@ -197,7 +197,7 @@ async fn chat_info_and_follow_ups_ride_as_requests() {
             content: "and then".to_owned(),
             metadata: Metadata::default(),
         };
-        let (outcome, ()) = tokio::join!(line.send_follow_up(follow_up.clone()), async {
+        let (outcome, ()) = tokio::join!(transport.send_follow_up(follow_up.clone()), async {
             let request = seat.hears_request().await;
             assert_eq!(request.action, follow_up);
             assert_eq!(request.platform.as_ref().map(|platform| platform.as_str()), tagged);
@@ -206,7 +206,7 @@ async fn chat_info_and_follow_ups_ride_as_requests() {
         });
         assert!(!outcome.success);
     }
-    let (told, ()) = tokio::join!(line.get_chat_info(&chat, &untagged), async {
+    let (told, ()) = tokio::join!(transport.get_chat_info(&chat, &untagged), async {
         let request = seat.hears_request().await;
         answers(&mut seat, &request, Outcome::failed("chat not found")).await;
     });
@@ -214,18 +214,18 @@ async fn chat_info_and_follow_ups_ride_as_requests() {
 }
 
 #[tokio::test]
-async fn an_interrupt_is_said_on_a_live_line_and_never_kept() {
-    let house = House::open().await;
-    let (line, mut seat, _heard) = house.connected().await;
+async fn an_interrupt_is_said_on_a_live_connection_and_never_kept() {
+    let server = TestServer::open().await;
+    let (transport, mut seat, _received) = server.connected().await;
     let session = "agent:main:x".into();
-    assert!(line.send_interrupt(&session, None).await);
+    assert!(transport.send_interrupt(&session, None).await);
     assert_eq!(seat.hears().await, FromGateway::Interrupt { session_key: session.clone(), reason: None });
     seat.closes(1012, "").await;
-    soon(line.until(|standing| standing == Standing::Waiting)).await;
-    assert!(!line.send_interrupt(&session, Some("stop")).await);
-    house.clock.wind(seconds(1));
-    let mut seat = house.seats().await;
-    let kept = asks(&line, send("x"));
+    soon(transport.until(|state| state == ConnectionState::Waiting)).await;
+    assert!(!transport.send_interrupt(&session, Some("stop")).await);
+    server.clock.wind(seconds(1));
+    let mut seat = server.seats().await;
+    let kept = asks(&transport, send("x"));
     seat.hears_request().await;
     kept.abort();
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use posthouse_agent::jobs::{
-    Claim, Claimed, JobStore, JsonFile, Lost, Marked, NewJob, Outcome, Overlap, Policy, Terms,
+    ClaimRefusal, ClaimResult, JobClaim, JobStore, JsonFile, Marked, NewJob, Overlap, Policy, RunOutcome,
+    Terms,
 };
 use posthouse_agent::wire::id::JobId;
 use posthouse_time::Timepiece;
@@ -35,9 +36,9 @@ async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_
 #[cfg(feature = "sqlite")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_sqlite() {
-    use posthouse_agent::jobs::Sqlite;
+    use posthouse_agent::jobs::SqliteFile;
     let test = "race::eight_replicas_in_two_processes_run_each_of_ten_thousand_fires_once_on_sqlite";
-    race(test, |folder| Arc::new(Sqlite::open(folder.join("jobs.db"), terms()).unwrap())).await;
+    race(test, |folder| Arc::new(SqliteFile::open(folder.join("jobs.db"), terms()).unwrap())).await;
 }
 
 fn terms() -> Terms {
@@ -134,7 +135,7 @@ async fn try_every_fire(store: Arc<dyn JobStore>, jobs: Vec<JobId>) -> Vec<Run> 
             let Some(claim) = claim(&*store, job, fire_at).await else { continue };
             assert!(store.dispatch(&claim).await.unwrap());
             runs.push((place, fire));
-            assert!(matches!(store.mark(&claim, Outcome::ok()).await.unwrap(), Marked::Kept(_)));
+            assert!(matches!(store.mark(&claim, RunOutcome::ok()).await.unwrap(), Marked::Kept(_)));
         }
     }
     runs
@@ -142,13 +143,15 @@ async fn try_every_fire(store: Arc<dyn JobStore>, jobs: Vec<JobId>) -> Vec<Run> 
 
 /// `None` if another process has it. Polls more often than `claim_in_turn`, because these runs take no
 /// time.
-async fn claim(store: &dyn JobStore, job: &JobId, fire_at: Timestamp) -> Option<Claim> {
+async fn claim(store: &dyn JobStore, job: &JobId, fire_at: Timestamp) -> Option<JobClaim> {
     loop {
         match store.claim(job, Some(fire_at), "replica").await.unwrap() {
-            Claimed::Won(claim) => return Some(*claim),
-            Claimed::Lost(Lost::Queued { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
-            Claimed::Lost(Lost::Held | Lost::Settled) => return None,
-            Claimed::Lost(why) => panic!("no fire is lost this way here: {why:?}"),
+            ClaimResult::Won(claim) => return Some(*claim),
+            ClaimResult::Refused(ClaimRefusal::Queued { .. }) => {
+                tokio::time::sleep(Duration::from_millis(1)).await
+            }
+            ClaimResult::Refused(ClaimRefusal::Held | ClaimRefusal::Settled) => return None,
+            ClaimResult::Refused(why) => panic!("no fire is lost this way here: {why:?}"),
         }
     }
 }

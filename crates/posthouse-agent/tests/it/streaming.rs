@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use posthouse_agent::wire::{Action, Descriptor, Event, MessageId, Outcome};
-use posthouse_agent::{Agent, Conversation, MemoryConnector, Sent, sample};
+use posthouse_agent::{Agent, Conversation, MemoryConnector, SentMessages, sample};
 use posthouse_time::{Moment, Timepiece};
 use tokio::sync::oneshot;
 
-use crate::house::{soon, source};
+use crate::test_server::{soon, source};
 
-struct Stage {
-    house: MemoryConnector,
+struct Fixture {
+    server: MemoryConnector,
     clock: Timepiece,
     conversation: Conversation,
 }
 
 /// A conversation on a platform of this kind.
-async fn stage(edits: bool, limit: u32) -> Stage {
+async fn stage(edits: bool, limit: u32) -> Fixture {
     let mut descriptor = Descriptor::new("alpha", "Alpha");
     (descriptor.supports_edit, descriptor.max_message_length) = (edits, limit);
-    let house = MemoryConnector::new([descriptor]);
+    let server = MemoryConnector::new([descriptor]);
     let clock = Timepiece::wound(Moment::default());
     let (give, given) = oneshot::channel();
     let give = std::sync::Mutex::new(Some(give));
-    let agent = Agent::builder(house.clone()).timepiece(clock.clone()).on_message(move |_, conversation| {
+    let agent = Agent::builder(server.clone()).timepiece(clock.clone()).on_message(move |_, conversation| {
         let give = give.lock().unwrap().take();
         async move {
             drop(give.map(|give| give.send(conversation)));
@@ -32,18 +32,18 @@ async fn stage(edits: bool, limit: u32) -> Stage {
     });
     tokio::spawn(agent.run(std::future::pending()));
     let event = Event { text: "go".to_owned(), source: source("alpha", "c1"), ..Event::default() };
-    soon(house.deliver(event)).await.unwrap();
-    Stage { house, clock, conversation: soon(given).await.unwrap() }
+    soon(server.deliver(event)).await.unwrap();
+    Fixture { server, clock, conversation: soon(given).await.unwrap() }
 }
 
-impl Stage {
+impl Fixture {
     fn shown(&self) -> Vec<String> {
         let shown = |action: &Action| match action {
             Action::Send { content, .. } => format!("send {content}"),
             Action::Edit { message_id, content, .. } => format!("{message_id} {content}"),
             other => other.op().to_owned(),
         };
-        self.house.actions().iter().map(|carried| shown(&carried.action)).collect()
+        self.server.actions().iter().map(|carried| shown(&carried.action)).collect()
     }
 }
 
@@ -56,7 +56,7 @@ async fn where_the_platform_can_edit_one_message_grows_no_faster_than_it_should(
         stream.push(word).await.unwrap();
     }
     let sent = stream.finish().await.unwrap();
-    assert_eq!(sent, Sent(vec![MessageId::new("m1")]));
+    assert_eq!(sent, SentMessages(vec![MessageId::new("m1")]));
     assert_eq!(stage.shown(), ["send one ", "m1 one two three ", "m1 one two three four"]);
 }
 
@@ -89,9 +89,9 @@ async fn an_answer_longer_than_a_message_goes_on_in_the_next_one() {
 #[tokio::test]
 async fn a_lost_step_does_not_matter_and_the_last_one_does() {
     let stage = stage(true, 4096).await;
-    stage.house.answers(Outcome::sent("m1".into()));
-    stage.house.answers(Outcome::failed("flood"));
-    stage.house.answers(Outcome::failed("message to edit not found"));
+    stage.server.answers(Outcome::sent("m1".into()));
+    stage.server.answers(Outcome::failed("flood"));
+    stage.server.answers(Outcome::failed("message to edit not found"));
     let mut stream = stage.conversation.stream().every(Duration::ZERO);
     stream.push("a").await.unwrap();
     stream.push("b").await.unwrap();
@@ -101,7 +101,7 @@ async fn a_lost_step_does_not_matter_and_the_last_one_does() {
 #[tokio::test]
 async fn a_platform_that_tells_no_message_id_is_not_told_the_same_twice() {
     let stage = stage(true, 4096).await;
-    stage.house.answers(Outcome::done());
+    stage.server.answers(Outcome::done());
     let mut stream = stage.conversation.stream().every(Duration::ZERO);
     for word in ["a", "b", "c"] {
         stream.push(word).await.unwrap();
@@ -112,22 +112,23 @@ async fn a_platform_that_tells_no_message_id_is_not_told_the_same_twice() {
 
 #[tokio::test]
 async fn the_sample_agent_answers_word_by_word_in_one_message() {
-    let house = {
+    let server = {
         let mut descriptor = Descriptor::new("alpha", "Alpha");
         descriptor.supports_edit = true;
         MemoryConnector::new([descriptor])
     };
     let clock = Timepiece::wound(Moment::default());
-    let agent = Agent::builder(house.clone()).timepiece(clock.clone()).on_message(sample::answer);
+    let agent = Agent::builder(server.clone()).timepiece(clock.clone()).on_message(sample::answer);
     tokio::spawn(agent.run(std::future::pending()));
     let event = Event { text: "hello there".to_owned(), source: source("alpha", "c1"), ..Event::default() };
-    soon(house.deliver(event)).await.unwrap();
+    soon(server.deliver(event)).await.unwrap();
     let whole = "whenever you like.";
-    while !house.actions().iter().any(|carried| carried.content().is_some_and(|text| text.ends_with(whole))) {
+    while !server.actions().iter().any(|carried| carried.content().is_some_and(|text| text.ends_with(whole)))
+    {
         clock.wind(Duration::from_millis(60));
         tokio::task::yield_now().await;
     }
-    let actions = house.actions();
+    let actions = server.actions();
     assert_eq!(actions[0].action.op(), "typing");
     assert_eq!(actions.iter().filter(|carried| carried.action.op() == "send").count(), 1);
     assert!(actions.len() > 10);

@@ -12,14 +12,14 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::house::{GATEWAY, SECRET, soon};
+use crate::test_server::{GATEWAY, SECRET, soon};
 
 #[tokio::test]
-async fn a_house_behind_tls_is_reached_when_trusted_and_only_then() {
+async fn a_server_behind_tls_is_reached_when_trusted_and_only_then() {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let certificate = CertificateDer::from_pem_slice(include_bytes!("loopback.cert.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("loopback.key.pem")).unwrap();
-    let server = rustls::ServerConfig::builder_with_provider(provider.clone())
+    let tls_config = rustls::ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
@@ -36,7 +36,7 @@ async fn a_house_behind_tls_is_reached_when_trusted_and_only_then() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
-        let acceptor = TlsAcceptor::from(Arc::new(server));
+        let acceptor = TlsAcceptor::from(Arc::new(tls_config));
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
             // A client that does not trust the certificate disconnects here.
@@ -52,7 +52,7 @@ async fn a_house_behind_tls_is_reached_when_trusted_and_only_then() {
     let settings = Settings::new(url, GATEWAY, Secret::new(SECRET));
     let stranger = WebSocketTransport::new(settings.clone()).unwrap();
     assert!(matches!(soon(stranger.connect()).await, Err(Fault::Unreachable(_))));
-    let line = WebSocketTransport::new(settings.tls(Arc::new(client))).unwrap();
-    soon(line.connect()).await.unwrap();
-    assert_eq!(line.handshake().await.unwrap().platform, "alpha");
+    let transport = WebSocketTransport::new(settings.tls(Arc::new(client))).unwrap();
+    soon(transport.connect()).await.unwrap();
+    assert_eq!(transport.handshake().await.unwrap().platform, "alpha");
 }

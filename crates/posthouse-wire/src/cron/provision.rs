@@ -17,7 +17,7 @@ pub struct Provision {
     /// `None` for an agent that gets its fires over the socket.
     pub callback: Option<String>,
     pub dedup: String,
-    pub proof: Proof,
+    pub proof: FireProof,
     pub policy: Policy,
     /// The times after `fire_at`, as far as the agent knows them.
     pub then: Vec<FireAt>,
@@ -26,7 +26,7 @@ pub struct Provision {
 /// Method by which a fire proves that it comes from the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Proof {
+pub enum FireProof {
     /// A token signed by the server; the default of the contract.
     #[default]
     PortalJwt,
@@ -91,7 +91,7 @@ pub struct ArmedJob {
 
 /// Answer to `list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listing {
+pub struct ArmList {
     pub armed: Vec<ArmedJob>,
 }
 
@@ -134,7 +134,7 @@ impl Provision {
             Some(url) => body["agent_callback_url"] = url.as_str().into(),
             None => body["deliver"] = "socket".into(),
         }
-        if self.proof != Proof::default() {
+        if self.proof != FireProof::default() {
             body["verifier"] = serde_json::to_value(self.proof).unwrap_or_default();
         }
         if self.policy != Policy::default() {
@@ -158,9 +158,9 @@ impl Cancel {
     }
 }
 
-type Fields = serde_json::Map<String, Value>;
+type JsonObject = serde_json::Map<String, Value>;
 
-fn object(body: &[u8]) -> Result<Fields, BadField> {
+fn object(body: &[u8]) -> Result<JsonObject, BadField> {
     let read = serde_json::from_slice(body).ok();
     // A stock peer may write lone surrogates and other text that a strict parser rejects.
     let read = read.or_else(|| serde_json::from_str(&crate::lenient::repaired(body)?).ok());
@@ -170,7 +170,7 @@ fn object(body: &[u8]) -> Result<Fields, BadField> {
     }
 }
 
-fn text<'a>(fields: &'a Fields, name: &'static str) -> Result<&'a str, BadField> {
+fn text<'a>(fields: &'a JsonObject, name: &'static str) -> Result<&'a str, BadField> {
     match fields.get(name) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         None | Some(Value::Null) => Err(BadField::new(name, "is missing")),
@@ -189,7 +189,7 @@ fn bounded<'a>(text: &'a str, name: &'static str, longest: usize) -> Result<&'a 
     Ok(text)
 }
 
-fn job(fields: &Fields) -> Result<JobId, BadField> {
+fn job(fields: &JsonObject) -> Result<JobId, BadField> {
     bounded(text(fields, "job_id")?, "job_id", 128).map(JobId::from)
 }
 
@@ -198,7 +198,7 @@ fn time(text: &str, name: &'static str) -> Result<FireAt, BadField> {
 }
 
 fn optional<T: Default + for<'de> Deserialize<'de>>(
-    fields: &Fields,
+    fields: &JsonObject,
     name: &'static str,
     why: &'static str,
 ) -> Result<T, BadField> {
@@ -209,7 +209,7 @@ fn optional<T: Default + for<'de> Deserialize<'de>>(
 }
 
 /// Reads `then`. It must be strictly ascending, because the clock goes through it in order.
-fn then(fields: &Fields) -> Result<Vec<FireAt>, BadField> {
+fn then(fields: &JsonObject) -> Result<Vec<FireAt>, BadField> {
     let texts: Vec<String> = optional(fields, "then", "is not a list of times")?;
     if texts.len() > SUCCESSORS {
         return Err(BadField::new("then", format!("holds more than {SUCCESSORS} times")));
@@ -243,7 +243,7 @@ mod tests {
     fn the_wishes_of_an_sdk_agent_survive_the_round_trip() {
         let provision = Provision {
             callback: None,
-            proof: Proof::PerJobKey,
+            proof: FireProof::PerJobKey,
             policy: Policy { missed: Missed::All, window: Some(60), overlap: Overlap::Queue, jitter: 5 },
             then: vec![FireAt::parse("2026-06-18T13:00:00Z").unwrap()],
             ..Provision::read(STOCK.as_bytes()).unwrap()
@@ -264,7 +264,7 @@ mod tests {
             ("deliver", "\"pigeon\"", "is neither `callback` nor `socket`"),
             ("then", "[\"2026-06-18T13:00:00Z\",\"2026-06-18T13:00:00Z\"]", "is not in ascending order"),
         ] {
-            let mut body: Fields = serde_json::from_str(STOCK).unwrap();
+            let mut body: JsonObject = serde_json::from_str(STOCK).unwrap();
             body.insert(field.to_owned(), serde_json::from_str(value).unwrap());
             let fault = Provision::read(Value::from(body).to_string().as_bytes()).unwrap_err();
             assert_eq!((fault.field, fault.why.as_str()), (field, why));

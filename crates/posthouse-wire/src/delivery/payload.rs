@@ -9,26 +9,26 @@ use crate::id::{CorrelationId, DispatchId};
 /// Kind of a payload. The set is closed: a substrate refuses any other kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum PayloadKind {
     /// Context for the agent. Its text is in the field `content`.
     Augment,
     /// A playbook to carry out. Its text is in the field `prompt`.
     Template,
 }
 
-impl Kind {
+impl PayloadKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Augment => "augment",
-            Kind::Template => "template",
+            PayloadKind::Augment => "augment",
+            PayloadKind::Template => "template",
         }
     }
 
     /// The name of the field that holds the text.
     fn field(self) -> &'static str {
         match self {
-            Kind::Augment => "content",
-            Kind::Template => "prompt",
+            PayloadKind::Augment => "content",
+            PayloadKind::Template => "prompt",
         }
     }
 }
@@ -36,7 +36,7 @@ impl Kind {
 /// Content of a delivery to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
-    pub kind: Kind,
+    pub kind: PayloadKind,
     pub text: String,
     pub meta: Meta,
 }
@@ -48,7 +48,7 @@ pub struct Meta {
     pub dispatch_id: DispatchId,
     /// Time by the emitter's clock, in ms.
     pub sent_at: i64,
-    pub origin: Origin,
+    pub origin: PayloadOrigin,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct Meta {
 
 /// Emitter of a payload, and its trigger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct PayloadOrigin {
     pub skill_name: String,
     /// Root skill of a composition, if it is another skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,15 +156,15 @@ impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct AsRead {
-            kind: Kind,
+            kind: PayloadKind,
             content: Option<String>,
             prompt: Option<String>,
             meta: Meta,
         }
         let AsRead { kind, content, prompt, meta } = AsRead::deserialize(from)?;
         let text = match kind {
-            Kind::Augment => content,
-            Kind::Template => prompt,
+            PayloadKind::Augment => content,
+            PayloadKind::Template => prompt,
         };
         let text = text.ok_or_else(|| serde::de::Error::missing_field(kind.field()))?;
         Ok(Self { kind, text, meta })
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_payload_is_written_as_it_was_read() {
         let payload: Payload = serde_json::from_str(TEMPLATE).unwrap();
-        assert_eq!((payload.kind, payload.text.as_str()), (Kind::Template, "do it"));
+        assert_eq!((payload.kind, payload.text.as_str()), (PayloadKind::Template, "do it"));
         assert_eq!(serde_json::to_string(&payload).unwrap(), TEMPLATE);
         let addressed = String::from_utf8(payload.addressed("desk").json()).unwrap();
         assert_eq!(addressed, TEMPLATE.replacen('{', r#"{"agent_id":"desk","#, 1));

@@ -11,12 +11,12 @@ pub struct Overlong {
 
 /// Assembles lines from messages. It uses no memory while no line is incomplete.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineAssembler {
     begun: Vec<u8>,
     limit: usize,
 }
 
-impl Lines {
+impl LineAssembler {
     pub fn new(limit: usize) -> Self {
         Self { begun: Vec::new(), limit }
     }
@@ -79,7 +79,7 @@ pub fn in_messages(line: &str, most: usize) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn taken(lines: &mut Lines, message: &str) -> Vec<String> {
+    fn taken(lines: &mut LineAssembler, message: &str) -> Vec<String> {
         let mut got = Vec::new();
         lines.push(message.as_bytes(), |line| got.push(String::from_utf8(line.to_vec()).unwrap())).unwrap();
         got
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn many_lines_in_one_message_and_one_line_over_many_messages() {
-        let mut lines = Lines::new(100);
+        let mut lines = LineAssembler::new(100);
         assert_eq!(taken(&mut lines, "a\n\n  \r\nb\nc"), ["a", "b"]);
         assert_eq!(taken(&mut lines, "d"), Vec::<String>::new());
         assert_eq!(taken(&mut lines, "e\n"), ["cde"]);
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn a_line_past_the_limit_is_refused_whether_ended_or_not() {
-        assert_eq!(Lines::new(3).push(b"abcd", |_| ()), Err(Overlong { limit: 3 }));
-        assert_eq!(Lines::new(3).push(b"abcd\n", |_| ()), Err(Overlong { limit: 3 }));
-        assert_eq!(Lines::new(3).push(b"abc\nabc\n", |_| ()), Ok(()));
-        let mut lines = Lines::new(3);
+        assert_eq!(LineAssembler::new(3).push(b"abcd", |_| ()), Err(Overlong { limit: 3 }));
+        assert_eq!(LineAssembler::new(3).push(b"abcd\n", |_| ()), Err(Overlong { limit: 3 }));
+        assert_eq!(LineAssembler::new(3).push(b"abc\nabc\n", |_| ()), Ok(()));
+        let mut lines = LineAssembler::new(3);
         lines.push(b"ab", |_| ()).unwrap();
         assert!(lines.push(b"cd\n", |_| ()).is_err());
     }

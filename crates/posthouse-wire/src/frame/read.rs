@@ -14,7 +14,7 @@ use crate::lenient::{field, object, repaired};
 
 /// A line that could not be read as a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum UnreadableFrame {
     /// Not JSON, not an object, or an unknown type. It is ignored, and the socket stays open.
     Ignored,
     /// A request that cannot be read but has a request id. It is answered, because an agent without an answer waits
@@ -25,7 +25,7 @@ pub enum Unread {
 /// The fields of all frames. Each frame reads only its own.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Envelope<'a> {
+struct FrameFields<'a> {
     #[serde(borrow)]
     r#type: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -66,10 +66,10 @@ struct Envelope<'a> {
     status: Option<&'a RawValue>,
 }
 
-pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
+pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, UnreadableFrame> {
     enveloped(line, |kind, frame| match kind {
         "hello" => Ok(FromGateway::Hello(Hello {
-            platform: field::<Platform>(frame.platform).ok_or(Unread::Ignored)?,
+            platform: field::<Platform>(frame.platform).ok_or(UnreadableFrame::Ignored)?,
             bot_id: field(frame.bot_id).unwrap_or_else(|| BotId::new("")),
             client: field(frame.client),
             window: field(frame.window),
@@ -80,7 +80,7 @@ pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
         "outbound" => {
             let request_id = request(frame)?;
             let Some(action) = frame.action.filter(|raw| raw.get().starts_with('{')) else {
-                return Err(Unread::Answerable { request_id });
+                return Err(UnreadableFrame::Answerable { request_id });
             };
             Ok(FromGateway::Outbound(Outbound {
                 request_id,
@@ -90,28 +90,28 @@ pub(super) fn from_gateway(line: &[u8]) -> Result<FromGateway, Unread> {
             }))
         }
         "interrupt" => Ok(FromGateway::Interrupt {
-            session_key: field::<SessionKey>(frame.session_key).ok_or(Unread::Ignored)?,
+            session_key: field::<SessionKey>(frame.session_key).ok_or(UnreadableFrame::Ignored)?,
             reason: field(frame.reason),
         }),
         "going_idle" => Ok(FromGateway::GoingIdle),
         "cron_fire_result" => Ok(FromGateway::CronFired {
             request_id: request(frame)?,
-            status: field(frame.status).ok_or(Unread::Ignored)?,
+            status: field(frame.status).ok_or(UnreadableFrame::Ignored)?,
             fired: Fired::of(&field::<String>(frame.result).unwrap_or_default()),
         }),
-        _ => Err(Unread::Ignored),
+        _ => Err(UnreadableFrame::Ignored),
     })
 }
 
-pub(super) fn to_gateway(line: &[u8]) -> Result<ToGateway, Unread> {
+pub(super) fn to_gateway(line: &[u8]) -> Result<ToGateway, UnreadableFrame> {
     enveloped(line, |kind, frame| match kind {
         "descriptor" => {
-            let value: serde_json::Value = object(frame.descriptor).ok_or(Unread::Ignored)?;
-            let descriptor = Descriptor::read(&value).map_err(|_| Unread::Ignored)?;
+            let value: serde_json::Value = object(frame.descriptor).ok_or(UnreadableFrame::Ignored)?;
+            let descriptor = Descriptor::read(&value).map_err(|_| UnreadableFrame::Ignored)?;
             Ok(ToGateway::Descriptor(Box::new(descriptor)))
         }
         "inbound" => Ok(ToGateway::Inbound {
-            event: object(frame.event).ok_or(Unread::Ignored)?,
+            event: object(frame.event).ok_or(UnreadableFrame::Ignored)?,
             entry: entry(frame).ok(),
         }),
         "outbound_result" => Ok(ToGateway::OutboundResult {
@@ -119,25 +119,28 @@ pub(super) fn to_gateway(line: &[u8]) -> Result<ToGateway, Unread> {
             result: object::<Outcome>(frame.result).unwrap_or_else(|| Outcome::failed("unreadable result")),
         }),
         "interrupt_inbound" => Ok(ToGateway::InterruptInbound {
-            session_key: field(frame.session_key).ok_or(Unread::Ignored)?,
-            chat_id: field(frame.chat_id).ok_or(Unread::Ignored)?,
+            session_key: field(frame.session_key).ok_or(UnreadableFrame::Ignored)?,
+            chat_id: field(frame.chat_id).ok_or(UnreadableFrame::Ignored)?,
         }),
         "passthrough_forward" => Ok(ToGateway::PassthroughForward {
-            forward: object(frame.forward).ok_or(Unread::Ignored)?,
+            forward: object(frame.forward).ok_or(UnreadableFrame::Ignored)?,
             entry: entry(frame).ok(),
         }),
         "going_idle_ack" => Ok(ToGateway::GoingIdleAck),
         "cron_fire" => Ok(ToGateway::CronFire {
             request_id: request(frame)?,
-            fire: object(frame.fire).ok_or(Unread::Ignored)?,
+            fire: object(frame.fire).ok_or(UnreadableFrame::Ignored)?,
         }),
-        _ => Err(Unread::Ignored),
+        _ => Err(UnreadableFrame::Ignored),
     })
 }
 
 /// Most lines are clean and are parsed without a copy. Repairing needs a copy, so only a line that contains a surrogate
 /// escape or fails to parse is repaired.
-fn enveloped<F>(line: &[u8], read: impl Fn(&str, &Envelope<'_>) -> Result<F, Unread>) -> Result<F, Unread> {
+fn enveloped<F>(
+    line: &[u8],
+    read: impl Fn(&str, &FrameFields<'_>) -> Result<F, UnreadableFrame>,
+) -> Result<F, UnreadableFrame> {
     if let Ok(text) = std::str::from_utf8(line)
         && !may_hold_surrogates(text)
         && let Some(frame) = envelope(text)
@@ -146,9 +149,9 @@ fn enveloped<F>(line: &[u8], read: impl Fn(&str, &Envelope<'_>) -> Result<F, Unr
     }
     let mended = match repaired(line) {
         Some(mended) => Cow::Owned(mended),
-        None => Cow::Borrowed(std::str::from_utf8(line).map_err(|_| Unread::Ignored)?),
+        None => Cow::Borrowed(std::str::from_utf8(line).map_err(|_| UnreadableFrame::Ignored)?),
     };
-    let frame = envelope(&mended).ok_or(Unread::Ignored)?;
+    let frame = envelope(&mended).ok_or(UnreadableFrame::Ignored)?;
     read(&kind(&frame), &frame)
 }
 
@@ -160,7 +163,7 @@ fn may_hold_surrogates(text: &str) -> bool {
 }
 
 /// Accepts only an object. Serde would also read an array into a struct, field by field.
-fn envelope(text: &str) -> Option<Envelope<'_>> {
+fn envelope(text: &str) -> Option<FrameFields<'_>> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
@@ -168,7 +171,7 @@ fn envelope(text: &str) -> Option<Envelope<'_>> {
 }
 
 /// The type of the frame, borrowed if it contains no escape.
-fn kind<'a>(frame: &Envelope<'a>) -> Cow<'a, str> {
+fn kind<'a>(frame: &FrameFields<'a>) -> Cow<'a, str> {
     let plain = frame.r#type.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
     match plain {
         Some(text) if !text.contains('\\') => Cow::Borrowed(text),
@@ -176,10 +179,10 @@ fn kind<'a>(frame: &Envelope<'a>) -> Cow<'a, str> {
     }
 }
 
-fn entry(frame: &Envelope<'_>) -> Result<EntryId, Unread> {
-    field::<EntryId>(frame.buffer_id).filter(|entry| !entry.is_empty()).ok_or(Unread::Ignored)
+fn entry(frame: &FrameFields<'_>) -> Result<EntryId, UnreadableFrame> {
+    field::<EntryId>(frame.buffer_id).filter(|entry| !entry.is_empty()).ok_or(UnreadableFrame::Ignored)
 }
 
-fn request(frame: &Envelope<'_>) -> Result<RequestId, Unread> {
-    field::<RequestId>(frame.request_id).filter(|request| !request.is_empty()).ok_or(Unread::Ignored)
+fn request(frame: &FrameFields<'_>) -> Result<RequestId, UnreadableFrame> {
+    field::<RequestId>(frame.request_id).filter(|request| !request.is_empty()).ok_or(UnreadableFrame::Ignored)
 }

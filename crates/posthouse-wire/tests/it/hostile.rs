@@ -1,10 +1,10 @@
 //! Hostile and malformed lines.
 
-use posthouse_wire::frame::{FromGateway, ToGateway, Unread};
+use posthouse_wire::frame::{FromGateway, ToGateway, UnreadableFrame};
 use posthouse_wire::{Action, RequestId};
 use serde_json::json;
 
-fn heard(line: &str) -> Result<FromGateway, Unread> {
+fn heard(line: &str) -> Result<FromGateway, UnreadableFrame> {
     FromGateway::read(line.as_bytes())
 }
 
@@ -66,7 +66,7 @@ fn what_is_no_object_with_a_type_we_know_is_ignored() {
         &closed_bomb,
         &"{\"type\":".repeat(100_000),
     ] {
-        assert_eq!(heard(line), Err(Unread::Ignored), "{}", &line[..line.len().min(80)]);
+        assert_eq!(heard(line), Err(UnreadableFrame::Ignored), "{}", &line[..line.len().min(80)]);
     }
 }
 
@@ -79,7 +79,7 @@ fn an_object_of_any_depth_in_a_field_that_we_do_not_know_does_no_harm() {
 
 #[test]
 fn a_request_that_cannot_be_understood_is_still_answerable() {
-    let answerable = Err(Unread::Answerable { request_id: RequestId::new("r1") });
+    let answerable = Err(UnreadableFrame::Answerable { request_id: RequestId::new("r1") });
     for action in ["", r#","action":null"#, r#","action":[]"#, r#","action":"send""#, r#","action":7"#] {
         assert_eq!(heard(&format!(r#"{{"type":"outbound","requestId":"r1"{action}}}"#)), answerable);
     }
@@ -158,6 +158,6 @@ fn arrays_where_objects_belong_fill_no_struct() {
         r#"{"type":"descriptor","descriptor":[1]}"#,
         r#"{"type":"passthrough_forward","forward":["discord","b","POST","/",[],""]}"#,
     ] {
-        assert_eq!(ToGateway::read(line.as_bytes()), Err(Unread::Ignored), "{line}");
+        assert_eq!(ToGateway::read(line.as_bytes()), Err(UnreadableFrame::Ignored), "{line}");
     }
 }

@@ -4,7 +4,7 @@ use posthouse_wire::address::Addresses;
 use posthouse_wire::frame::{FromGateway, ToGateway};
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::session_key::{self, KNOWN_PLATFORMS, KNOWN_SINCE_0_20, Options};
-use posthouse_wire::token::{self, Verdict};
+use posthouse_wire::token::{self, TokenVerdict};
 use posthouse_wire::{Action, Descriptor, Event, GatewayId, Secret, SessionKey, Source};
 use serde_json::{Value, json};
 
@@ -83,8 +83,10 @@ fn upgrade_tokens_equal_the_vectors_of_0_20_5() {
             .collect();
         let verdict = token::verify(text(&case, "token"), &secrets, case["now"].as_i64().unwrap());
         match case["expect"]["payload"].as_str() {
-            Some(gateway) => assert_eq!(verdict, Verdict::Good(GatewayId::new(gateway)), "{}", case["id"]),
-            None => assert!(!matches!(verdict, Verdict::Good(_)), "{}: {verdict:?}", case["id"]),
+            Some(gateway) => {
+                assert_eq!(verdict, TokenVerdict::Good(GatewayId::new(gateway)), "{}", case["id"])
+            }
+            None => assert!(!matches!(verdict, TokenVerdict::Good(_)), "{}: {verdict:?}", case["id"]),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Round trips of everything that is written, and random input that must not crash the reader.
 
 use posthouse_wire::action::Metadata;
-use posthouse_wire::delivery::{Kind, Meta, Origin, Posted, TriggerKind};
+use posthouse_wire::delivery::{Meta, PayloadKind, PayloadOrigin, Posted, TriggerKind};
 use posthouse_wire::event::{ContextLine, Media, MessageType, Quoted, Speaker};
 use posthouse_wire::frame::{
-    FromGateway, Hello, Lines, Outbound, ToGateway, in_messages, inbound_line, inbound_line_around,
+    FromGateway, Hello, LineAssembler, Outbound, ToGateway, in_messages, inbound_line, inbound_line_around,
 };
 use posthouse_wire::passthrough::Forward;
 use posthouse_wire::*;
@@ -170,10 +170,10 @@ fn event() -> BoxedStrategy<Event> {
 }
 
 fn posted() -> BoxedStrategy<Posted> {
-    let kind = proptest::sample::select([Kind::Augment, Kind::Template].to_vec());
+    let kind = proptest::sample::select([PayloadKind::Augment, PayloadKind::Template].to_vec());
     let origin =
         (words(), of(words()), of(words())).prop_map(|(skill_name, entry_skill_name, caller_agent_id)| {
-            Origin {
+            PayloadOrigin {
                 skill_name,
                 entry_skill_name,
                 trigger_kind: TriggerKind::Cron,
@@ -298,7 +298,7 @@ proptest! {
     #[test]
     fn lines_survive_being_cut_into_messages(frames in vec(to_gateway(), 1..4), most in 1..64_usize) {
         let sent: String = frames.iter().map(ToGateway::line).collect();
-        let (mut lines, mut heard) = (Lines::new(usize::MAX), Vec::new());
+        let (mut lines, mut heard) = (LineAssembler::new(usize::MAX), Vec::new());
         for message in in_messages(&sent, most) {
             lines.push(message.as_bytes(), |line| heard.push(ToGateway::read(line).unwrap())).unwrap();
         }

@@ -1,6 +1,6 @@
 //! Upgrade tokens and delivery signatures, byte for byte.
 
-use posthouse_wire::token::{self, Verdict};
+use posthouse_wire::token::{self, TokenVerdict};
 use posthouse_wire::{GatewayId, Secret};
 use serde_json::Value;
 
@@ -27,11 +27,13 @@ fn verdicts_equal_the_vectors() {
         let (secrets, now) = (secrets(&case["secrets"]), case["now"].as_i64().unwrap());
         let verdict = token::verify(text(&case, "token"), &secrets, now);
         match case["expect"]["payload"].as_str() {
-            Some(gateway) => assert_eq!(verdict, Verdict::Good(GatewayId::new(gateway)), "{}", case["id"]),
+            Some(gateway) => {
+                assert_eq!(verdict, TokenVerdict::Good(GatewayId::new(gateway)), "{}", case["id"])
+            }
             None => {
-                assert!(!matches!(verdict, Verdict::Good(_)), "{}", case["id"]);
+                assert!(!matches!(verdict, TokenVerdict::Good(_)), "{}", case["id"]);
                 let only_late = ["one second past expiry", "negative expiry, validly signed"];
-                let late = matches!(verdict, Verdict::Expired { .. });
+                let late = matches!(verdict, TokenVerdict::Expired { .. });
                 assert_eq!(late, only_late.contains(&text(&case, "note")), "{}", case["id"]);
             }
         }
@@ -44,7 +46,7 @@ fn characters_outside_base64_are_refused_though_stock_verifiers_skip_them() {
     let token = token::mint(&gateway, &secret, 300, 1_000);
     for foreign in ["!", " ", "\n", "é", "\0"] {
         let spoiled = format!("{}{foreign}{}", &token[..4], &token[4..]);
-        assert_eq!(token::verify(&spoiled, [&secret], 1_000), Verdict::Refused, "{foreign:?}");
+        assert_eq!(token::verify(&spoiled, [&secret], 1_000), TokenVerdict::Refused, "{foreign:?}");
         assert_eq!(token::claimed_gateway(&spoiled), None);
     }
 }
@@ -54,17 +56,17 @@ fn a_late_token_is_told_from_a_forged_one() {
     let (gateway, secret) = (GatewayId::new("gw-1"), Secret::new("s3cret"));
     let token = token::mint(&gateway, &secret, 300, 1_000);
     let late = token::verify(&token, [&secret], 1_360);
-    assert_eq!(late, Verdict::Expired { gateway, late_seconds: 60 });
+    assert_eq!(late, TokenVerdict::Expired { gateway, late_seconds: 60 });
     let other = Secret::new("other");
-    assert_eq!(token::verify(&token, [&other], 1_360), Verdict::Refused);
-    assert_eq!(token::verify(&token, [], 1_360), Verdict::Refused);
-    assert_eq!(token::verify(&token, [&Secret::new("")], 1_000), Verdict::Refused);
+    assert_eq!(token::verify(&token, [&other], 1_360), TokenVerdict::Refused);
+    assert_eq!(token::verify(&token, [], 1_360), TokenVerdict::Refused);
+    assert_eq!(token::verify(&token, [&Secret::new("")], 1_000), TokenVerdict::Refused);
 }
 
 #[test]
 fn a_token_of_the_empty_secret_opens_nothing() {
     let (gateway, empty) = (GatewayId::new("gw-1"), Secret::new(""));
-    assert_eq!(token::verify(&token::mint(&gateway, &empty, 0, 0), [&empty], 0), Verdict::Refused);
+    assert_eq!(token::verify(&token::mint(&gateway, &empty, 0, 0), [&empty], 0), TokenVerdict::Refused);
 }
 
 #[test]

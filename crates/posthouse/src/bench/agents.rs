@@ -10,23 +10,23 @@ use posthouse_agent::{
 };
 use posthouse_wire::{ChatId, SessionKey};
 
-use super::estate::{Enrolled, PLATFORM, poster_of};
-use super::server::Server;
+use super::fixtures::{BenchAgent, PLATFORM, poster_of};
+use super::server::ServerProcess;
 use super::stopwatch::Stopwatch;
-use super::tally::Tally;
+use super::tally::MessageTally;
 
 /// A message that has not arrived within this time is lost.
 const ARRIVED_WITHIN: Duration = Duration::from_secs(120);
 
-pub struct Crew(Vec<WebSocketTransport>);
+pub struct SdkAgents(Vec<WebSocketTransport>);
 
-impl Crew {
+impl SdkAgents {
     /// Connects every agent and waits until the server has described its platform.
     pub async fn dial(
-        server: &Server,
-        agents: &[Enrolled],
+        server: &ServerProcess,
+        agents: &[BenchAgent],
         window: u16,
-        tally: &Arc<Tally>,
+        tally: &Arc<MessageTally>,
     ) -> anyhow::Result<Self> {
         let mut lines = Vec::with_capacity(agents.len());
         for agent in agents {
@@ -49,7 +49,7 @@ impl Crew {
 }
 
 /// Waits until agents have every answered message, and the server has stored their acknowledgements.
-pub async fn everything_taken(server: &Server, tally: &Tally) -> anyhow::Result<()> {
+pub async fn everything_acknowledged(server: &ServerProcess, tally: &MessageTally) -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     while tally.count_received() < tally.count_answered() {
         ensure!(
@@ -63,7 +63,7 @@ pub async fn everything_taken(server: &Server, tally: &Tally) -> anyhow::Result<
     server.acknowledged(tally.count_answered()).await
 }
 
-struct Taker(Arc<Tally>);
+struct Taker(Arc<MessageTally>);
 
 impl InboundHandler for Taker {
     // Written without `async`: nothing is awaited, so the future is ready at once.

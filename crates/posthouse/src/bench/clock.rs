@@ -6,20 +6,20 @@
 mod arming;
 mod bare;
 mod calls;
-mod crew;
 mod fires;
+mod fixtures;
 mod peers;
 mod pending;
-mod premises;
+mod receivers;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use super::estate::Ground;
+use super::fixtures::BenchFolder;
 use super::report::Report;
-use super::{floor, machine, process, said};
+use super::{floor, machine, print_progress, process};
 
 /// Options of `bench clock`.
 #[derive(Args, Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct ClockArgs {
     quick: bool,
     /// Measure only this part; can be repeated
     #[arg(long, value_name = "PART", value_enum)]
-    only: Vec<Part>,
+    only: Vec<ClockMeasurement>,
     /// Also measure other schedulers, with this program
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "bench/peers/run")]
     peers: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct ClockArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum ClockMeasurement {
     /// fdatasync of this disk, and a bare POST in both directions
     Floor,
     /// A server that starts with many arms
@@ -72,7 +72,7 @@ enum Part {
 }
 
 impl ClockArgs {
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: ClockMeasurement) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 
@@ -94,32 +94,32 @@ pub async fn clock(args: ClockArgs) -> anyhow::Result<()> {
 
 async fn measure(args: &ClockArgs) -> anyhow::Result<()> {
     process::raise_file_limit()?;
-    let ground = Ground::new(args.dir.as_deref())?;
-    let mut report = Report::new(machine::describe(ground.path())?);
-    if args.wants(Part::Floor) {
-        said("floor: fdatasync, a bare POST taken and a bare POST made");
-        floor::disk(ground.path(), &mut report).await.context("floor")?;
+    let bench_folder = BenchFolder::new(args.dir.as_deref())?;
+    let mut report = Report::new(machine::describe(bench_folder.path())?);
+    if args.wants(ClockMeasurement::Floor) {
+        print_progress("floor: fdatasync, a bare POST taken and a bare POST made");
+        floor::disk(bench_folder.path(), &mut report).await.context("floor")?;
         bare::measure(&mut report).await.context("floor")?;
     }
-    if args.wants(Part::Arming) {
-        said(&format!("arming: {} callers, {} s", args.callers, args.arm_seconds));
-        arming::measure(&ground, args, &mut report).await.context("arming")?;
+    if args.wants(ClockMeasurement::Arming) {
+        print_progress(&format!("arming: {} callers, {} s", args.callers, args.arm_seconds));
+        arming::measure(&bench_folder, args, &mut report).await.context("arming")?;
     }
-    if args.wants(Part::Pace) {
-        said(&format!("pace: {} fires a second for {} s", fires::RATE, args.seconds));
-        fires::pace(&ground, args, &mut report).await.context("pace")?;
+    if args.wants(ClockMeasurement::Pace) {
+        print_progress(&format!("pace: {} fires a second for {} s", fires::RATE, args.seconds));
+        fires::pace(&bench_folder, args, &mut report).await.context("pace")?;
     }
-    if args.wants(Part::Burst) {
-        said(&format!("burst: {} fires in one instant", args.burst));
-        fires::burst(&ground, args, &mut report).await.context("burst")?;
+    if args.wants(ClockMeasurement::Burst) {
+        print_progress(&format!("burst: {} fires in one instant", args.burst));
+        fires::burst(&bench_folder, args, &mut report).await.context("burst")?;
     }
-    if args.wants(Part::Pending) {
-        said(&format!("pending: {} arms within the horizon", args.arms));
-        pending::measure(&ground, args, &mut report).await.context("pending")?;
+    if args.wants(ClockMeasurement::Pending) {
+        print_progress(&format!("pending: {} arms within the horizon", args.arms));
+        pending::measure(&bench_folder, args, &mut report).await.context("pending")?;
     }
     compare(&mut report);
     if let Some(program) = &args.peers {
-        said("peers: the same loads on other schedulers");
+        print_progress("peers: the same loads on other schedulers");
         peers::measure(program, args, &mut report).await.context("peers")?;
     }
     if args.json {

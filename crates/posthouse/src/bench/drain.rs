@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RelayArgs;
-use super::agents::{Crew, everything_taken};
-use super::estate::{Estate, Ground, Plan};
+use super::agents::{SdkAgents, everything_acknowledged};
+use super::fixtures::{BenchFolder, Plan, ServerFixture};
 use super::load::Posters;
 use super::report::{Report, at_least};
-use super::server::Server;
+use super::server::ServerProcess;
 use super::stopwatch::Stopwatch;
-use super::tally::Tally;
+use super::tally::MessageTally;
 
 /// The window of the SDK, and the window of stock agents.
 const WINDOWS: [u16; 2] = [32, 1];
@@ -18,22 +18,26 @@ const POSTERS: u32 = 32;
 /// Long enough for any count; posting ends with the last message.
 const POSTING: Duration = Duration::from_secs(600);
 
-pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &RelayArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     for window in WINDOWS {
         let plan = Plan { busy: 1, chats: POSTERS, shared: false, crowd: 0 };
-        let estate = Estate::prepare(ground, plan).await?;
+        let fixture = ServerFixture::prepare(bench_folder, plan).await?;
         // The default limit of an inbox is 10,000 entries; a longer drain needs a higher one.
         let room = [("POSTHOUSE_RELAY__INBOX_ENTRIES", args.drain.max(10_000).to_string())];
-        let server = Server::start(&estate.folder, &room).await?;
-        let tally = Arc::new(Tally::new(args.drain as usize, POSTERS as usize));
-        let mut posters = Posters::connect(&server, &estate, POSTERS).await?;
+        let server = ServerProcess::start(&fixture.folder, &room).await?;
+        let tally = Arc::new(MessageTally::new(args.drain as usize, POSTERS as usize));
+        let mut posters = Posters::connect(&server, &fixture, POSTERS).await?;
         posters.closed_loop(POSTING, &tally).await?;
 
         let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
-        let crew = Crew::dial(&server, &estate.busy, window, &tally).await?;
-        everything_taken(&server, &tally).await?;
+        let agents = SdkAgents::dial(&server, &fixture.busy, window, &tally).await?;
+        everything_acknowledged(&server, &tally).await?;
         let (took, cpu) = (watch.elapsed(), server.cpu()?.saturating_sub(cpu));
-        crew.leave().await;
+        agents.leave().await;
         server.stop().await?;
         tally.check()?;
 

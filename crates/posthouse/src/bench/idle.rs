@@ -1,5 +1,7 @@
 //! Idle agents: memory of each connection, and CPU of all.
 
+mod states;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,9 +16,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::RelayArgs;
-use super::estate::{Enrolled, Estate, Ground, PLATFORM, Plan};
+use super::fixtures::{BenchAgent, BenchFolder, PLATFORM, Plan, ServerFixture};
 use super::report::{Report, at_most};
-use super::server::Server;
+use super::server::ServerProcess;
 use super::stopwatch::Stopwatch;
 
 /// Concurrent handshakes.
@@ -29,24 +31,25 @@ const OTHER_FILES: u64 = 200;
 const TOKEN_SECONDS: i64 = 300;
 
 pub async fn measure(
-    ground: &Ground,
+    bench_folder: &BenchFolder,
     args: &RelayArgs,
     files: u64,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let count = args.idle.min(u32::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX));
     if count < args.idle {
-        super::said(&format!("  only {count}: a process on this machine may open {files} files"));
+        super::print_progress(&format!("  only {count}: a process on this machine may open {files} files"));
     }
-    let estate = Estate::prepare(ground, Plan { busy: 0, chats: 0, shared: true, crowd: count }).await?;
+    let fixture =
+        ServerFixture::prepare(bench_folder, Plan { busy: 0, chats: 0, shared: true, crowd: count }).await?;
     let room = [("POSTHOUSE_SERVER__MAX_CONNECTIONS", (u64::from(count) + 100).to_string())];
-    let server = Server::start(&estate.folder, &room).await?;
+    let server = ServerProcess::start(&fixture.folder, &room).await?;
     tokio::time::sleep(SETTLED).await;
     let bare = server.resident()?;
 
     let watch = Stopwatch::start();
     let address = server.address()?;
-    let sockets = stream::iter(&estate.crowd).map(|agent| dial(address, agent)).buffer_unordered(AT_ONCE);
+    let sockets = stream::iter(&fixture.crowd).map(|agent| dial(address, agent)).buffer_unordered(AT_ONCE);
     let sockets: Vec<TcpStream> = sockets.try_collect().await?;
     let dialed = f64::from(count) / watch.elapsed().as_secs_f64();
     let gone = Arc::new(AtomicU64::new(0));
@@ -79,21 +82,12 @@ pub async fn measure(
     report.judged("idle", format!("each of {count} sockets, resident"), each, "KiB", at_most(12.0).goal(8.0));
     report.figure("idle", "CPU of one core for all, each pinged once", cpu * 100.0, "%");
     report.figure("idle", "dialed in", dialed, "/s");
-    Ok(())
+    states::measure(bench_folder, report).await
 }
 
 /// Upgrades, sends hello and waits for the descriptor: from then on the server has a seat for it.
-async fn dial(address: &str, agent: &Enrolled) -> anyhow::Result<TcpStream> {
-    let token = token::mint(&agent.gateway, &agent.secret, TOKEN_SECONDS, Timepiece::wall().now().seconds());
-    let mut stream = TcpStream::connect(address).await?;
-    let upgrade = format!(
-        "GET /relay HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-         Authorization: Bearer {token}\r\n\r\n"
-    );
-    stream.write_all(upgrade.as_bytes()).await?;
-    let heard = hear(&mut stream, b"\r\n\r\n").await?;
-    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the server refused an upgrade");
+async fn dial(address: &str, agent: &BenchAgent) -> anyhow::Result<TcpStream> {
+    let mut stream = upgrade(address, agent).await?;
     let hello = FromGateway::Hello(Hello {
         platform: PLATFORM.into(),
         bot_id: agent.bot.clone(),
@@ -104,6 +98,21 @@ async fn dial(address: &str, agent: &Enrolled) -> anyhow::Result<TcpStream> {
     });
     stream.write_all(&frame(0x81, hello.line().as_bytes())).await?;
     hear(&mut stream, b"\"descriptor\"").await.context("after hello")?;
+    Ok(stream)
+}
+
+/// Opens a socket and sends nothing.
+async fn upgrade(address: &str, agent: &BenchAgent) -> anyhow::Result<TcpStream> {
+    let token = token::mint(&agent.gateway, &agent.secret, TOKEN_SECONDS, Timepiece::wall().now().seconds());
+    let mut stream = TcpStream::connect(address).await?;
+    let upgrade = format!(
+        "GET /relay HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(upgrade.as_bytes()).await?;
+    let heard = hear(&mut stream, b"\r\n\r\n").await?;
+    ensure!(heard.starts_with(b"HTTP/1.1 101"), "the server refused an upgrade");
     Ok(stream)
 }
 

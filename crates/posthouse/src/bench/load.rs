@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use tokio::task::JoinSet;
 
-use super::estate::Estate;
+use super::fixtures::ServerFixture;
 use super::poster::Poster;
-use super::server::Server;
+use super::server::ServerProcess;
 use super::stopwatch::Stopwatch;
-use super::tally::Tally;
+use super::tally::MessageTally;
 
 /// Connections, each with the request that is posted on it.
 pub struct Posters(Vec<Poster>);
@@ -20,16 +20,20 @@ impl Posters {
         Self(posters)
     }
 
-    pub async fn connect(server: &Server, estate: &Estate, count: u32) -> anyhow::Result<Self> {
+    pub async fn connect(
+        server: &ServerProcess,
+        fixture: &ServerFixture,
+        count: u32,
+    ) -> anyhow::Result<Self> {
         let mut posters = Vec::with_capacity(count as usize);
         for at in 0..count {
-            posters.push(Poster::connect(server, estate, at).await?);
+            posters.push(Poster::connect(server, fixture, at).await?);
         }
         Ok(Self(posters))
     }
 
     /// Replaces the connections of the posters.
-    pub async fn redial(&mut self, server: &Server) -> anyhow::Result<()> {
+    pub async fn redial(&mut self, server: &ServerProcess) -> anyhow::Result<()> {
         for poster in &mut self.0 {
             poster.redial(server.address()?).await?;
         }
@@ -38,7 +42,11 @@ impl Posters {
 
     /// Every connection posts as soon as it has its answer, for `span` or until the tally is full. Returns
     /// the latency of each answer, in nanoseconds.
-    pub async fn closed_loop(&mut self, span: Duration, tally: &Arc<Tally>) -> anyhow::Result<Vec<u64>> {
+    pub async fn closed_loop(
+        &mut self,
+        span: Duration,
+        tally: &Arc<MessageTally>,
+    ) -> anyhow::Result<Vec<u64>> {
         let watch = Stopwatch::start();
         self.each(
             |mut poster, _, tally| async move {
@@ -63,7 +71,7 @@ impl Posters {
         &mut self,
         rate: u32,
         span: Duration,
-        tally: &Arc<Tally>,
+        tally: &Arc<MessageTally>,
     ) -> anyhow::Result<Vec<u64>> {
         let watch = Stopwatch::start();
         let count = self.0.len() as u32;
@@ -92,9 +100,9 @@ impl Posters {
         .await
     }
 
-    async fn each<W, F>(&mut self, work: W, tally: &Arc<Tally>) -> anyhow::Result<Vec<u64>>
+    async fn each<W, F>(&mut self, work: W, tally: &Arc<MessageTally>) -> anyhow::Result<Vec<u64>>
     where
-        W: Fn(Poster, u32, Arc<Tally>) -> F,
+        W: Fn(Poster, u32, Arc<MessageTally>) -> F,
         F: Future<Output = anyhow::Result<(Poster, Vec<u64>)>> + Send + 'static,
     {
         let mut working = JoinSet::new();
@@ -117,7 +125,7 @@ impl Posters {
     }
 }
 
-async fn post(poster: &mut Poster, number: u64, tally: &Tally) -> anyhow::Result<()> {
+async fn post(poster: &mut Poster, number: u64, tally: &MessageTally) -> anyhow::Result<()> {
     let status = poster.post(number).await.context("a post was cut off")?;
     ensure!(status == 200, "the server answered a valid message with {status}");
     tally.answered(number);

@@ -14,15 +14,15 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::RelayArgs;
-use super::agents::{Crew, everything_taken};
-use super::estate::{Enrolled, Estate, Ground, PLATFORM, Plan};
+use super::agents::{SdkAgents, everything_acknowledged};
+use super::fixtures::{BenchAgent, BenchFolder, PLATFORM, Plan, ServerFixture};
 use super::load::Posters;
 use super::post::passes;
 use super::poster::{PLACE, Poster, WORDS};
 use super::report::{Report, Spread, at_most};
-use super::server::Server;
+use super::server::ServerProcess;
 use super::stopwatch::wall_micros;
-use super::tally::Tally;
+use super::tally::MessageTally;
 
 /// Messages per second of the measured tenant, and the connections they come over.
 const RATE: u32 = 200;
@@ -84,28 +84,32 @@ struct Neighbour {
     done: AtomicU64,
 }
 
-pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &RelayArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let plan = Plan { busy: 2, chats: 2 * POSTERS, shared: false, crowd: 0 };
-    let estate = Estate::prepare(ground, plan).await?;
-    let pass = passes(&estate).await?.pop().context("there is no token for the second tenant")?;
-    let server = Server::start(&estate.folder, &[]).await?;
+    let fixture = ServerFixture::prepare(bench_folder, plan).await?;
+    let pass = passes(&fixture).await?.pop().context("there is no token for the second tenant")?;
+    let server = ServerProcess::start(&fixture.folder, &[]).await?;
     let span = Duration::from_secs(args.seconds);
     let seconds = (args.seconds as usize + 1) * (Flood::ALL.len() + 1);
-    let tally = Arc::new(Tally::new(RATE as usize * seconds, 2 * POSTERS as usize));
-    let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
+    let tally = Arc::new(MessageTally::new(RATE as usize * seconds, 2 * POSTERS as usize));
+    let agents = SdkAgents::dial(&server, &fixture.busy, WINDOW, &tally).await?;
     let mut posters = Vec::new();
     // Every second poster writes to the first agent.
     for at in (0..2 * POSTERS).step_by(2) {
-        posters.push(Poster::connect(&server, &estate, at).await?);
+        posters.push(Poster::connect(&server, &fixture, at).await?);
     }
     let mut posters = Posters::of(posters);
     posters.open_loop(RATE, WARM_UP, &tally).await?;
-    everything_taken(&server, &tally).await?;
+    everything_acknowledged(&server, &tally).await?;
 
     let quiet = took(&server, &mut posters, span, &tally).await?;
     report.figure("noisy", "post until the agent has it, quiet, p50", quiet.percentile(50.0), "ms");
     report.figure("noisy", "post until the agent has it, quiet, p95", quiet.percentile(95.0), "ms");
-    let neighbour = Arc::new(Neighbour::of(&server, &estate.busy[1], pass)?);
+    let neighbour = Arc::new(Neighbour::of(&server, &fixture.busy[1], pass)?);
     for flood in Flood::ALL {
         let mut flooding = neighbour.start(flood);
         let noisy = took(&server, &mut posters, span, &tally).await?;
@@ -119,17 +123,17 @@ pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> 
             report.judged("noisy", name, ratio, "x", at_most(3.0).goal(1.5));
         }
     }
-    crew.leave().await;
+    agents.leave().await;
     server.stop().await?;
     tally.check()
 }
 
 /// Latencies of the measured tenant's messages, from the post until the agent has them.
 async fn took(
-    server: &Server,
+    server: &ServerProcess,
     posters: &mut Posters,
     span: Duration,
-    tally: &Arc<Tally>,
+    tally: &Arc<MessageTally>,
 ) -> anyhow::Result<Spread> {
     let before = tally.count_answered();
     posters.redial(server).await?;
@@ -139,7 +143,7 @@ async fn took(
 }
 
 /// Waits for this tenant's messages only; the tally does not count the neighbour's.
-async fn all_received(tally: &Tally) -> anyhow::Result<()> {
+async fn all_received(tally: &MessageTally) -> anyhow::Result<()> {
     let waiting = async {
         while tally.count_received() < tally.count_answered() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -149,7 +153,7 @@ async fn all_received(tally: &Tally) -> anyhow::Result<()> {
 }
 
 impl Neighbour {
-    fn of(server: &Server, agent: &Enrolled, pass: Secret) -> anyhow::Result<Self> {
+    fn of(server: &ServerProcess, agent: &BenchAgent, pass: Secret) -> anyhow::Result<Self> {
         Ok(Self {
             address: server.address()?.to_owned(),
             name: agent.name.clone(),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RelayArgs;
-use super::agents::{Crew, everything_taken};
-use super::estate::{Estate, Ground, Plan};
+use super::agents::{SdkAgents, everything_acknowledged};
+use super::fixtures::{BenchFolder, Plan, ServerFixture};
 use super::load::Posters;
 use super::report::{PACE_P50, Report, Spread, at_most};
-use super::server::Server;
-use super::tally::Tally;
+use super::server::ServerProcess;
+use super::tally::MessageTally;
 
 /// Messages per second.
 pub const RATE: u32 = 1_000;
@@ -18,24 +18,28 @@ const POSTERS: u32 = 64;
 const WINDOW: u16 = 64;
 const WARM_UP: Duration = Duration::from_secs(1);
 
-pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &RelayArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let plan = Plan { busy: args.agents, chats: POSTERS, shared: false, crowd: 0 };
-    let estate = Estate::prepare(ground, plan).await?;
-    let server = Server::start(&estate.folder, &[]).await?;
-    let mut posters = Posters::connect(&server, &estate, POSTERS).await?;
+    let fixture = ServerFixture::prepare(bench_folder, plan).await?;
+    let server = ServerProcess::start(&fixture.folder, &[]).await?;
+    let mut posters = Posters::connect(&server, &fixture, POSTERS).await?;
 
     let capacity = RATE as usize * (args.seconds as usize + 1);
-    let tally = Arc::new(Tally::new(capacity, POSTERS as usize));
-    let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
+    let tally = Arc::new(MessageTally::new(capacity, POSTERS as usize));
+    let agents = SdkAgents::dial(&server, &fixture.busy, WINDOW, &tally).await?;
 
     // Warm-up, because the first message of a chat costs more than later ones.
     posters.open_loop(RATE, WARM_UP, &tally).await?;
-    everything_taken(&server, &tally).await?;
+    everything_acknowledged(&server, &tally).await?;
     let warmed = tally.count_answered();
 
     let answers = posters.open_loop(RATE, Duration::from_secs(args.seconds), &tally).await?;
-    everything_taken(&server, &tally).await?;
-    crew.leave().await;
+    everything_acknowledged(&server, &tally).await?;
+    agents.leave().await;
     server.stop().await?;
     tally.check()?;
 

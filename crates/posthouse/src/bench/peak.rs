@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RelayArgs;
-use super::agents::{Crew, everything_taken};
-use super::estate::{Estate, Ground, Plan};
+use super::agents::{SdkAgents, everything_acknowledged};
+use super::fixtures::{BenchFolder, Plan, ServerFixture};
 use super::load::Posters;
 use super::report::{PEAK_CPU, PEAK_RATE, Report, Spread, at_least, at_most};
-use super::server::Server;
+use super::server::ServerProcess;
 use super::stopwatch::Stopwatch;
-use super::tally::Tally;
+use super::tally::MessageTally;
 
 /// Capacity of the tally per second, more than any machine answers.
 const FASTEST: u64 = 100_000;
@@ -18,11 +18,11 @@ pub const WARM_UP: Duration = Duration::from_secs(1);
 const WINDOW: u16 = 64;
 
 /// A server under load, with everything connected.
-pub struct Stage {
-    server: Server,
+pub struct LoadedServer {
+    server: ServerProcess,
     posters: Posters,
-    crew: Crew,
-    tally: Arc<Tally>,
+    agents: SdkAgents,
+    tally: Arc<MessageTally>,
 }
 
 /// Result of one load.
@@ -57,20 +57,20 @@ impl Yield {
     }
 }
 
-impl Stage {
+impl LoadedServer {
     /// With room for loads that last `seconds` in total.
-    pub async fn set(estate: &Estate, posters: u32, seconds: u64) -> anyhow::Result<Self> {
-        let server = Server::start(&estate.folder, &[]).await?;
+    pub async fn start(fixture: &ServerFixture, posters: u32, seconds: u64) -> anyhow::Result<Self> {
+        let server = ServerProcess::start(&fixture.folder, &[]).await?;
         let capacity = FASTEST * (seconds + 1);
-        let tally = Arc::new(Tally::new(usize::try_from(capacity)?, posters as usize));
-        let crew = Crew::dial(&server, &estate.busy, WINDOW, &tally).await?;
-        let posters = Posters::connect(&server, estate, posters).await?;
-        let mut stage = Self { server, posters, crew, tally };
-        stage.load(WARM_UP).await?;
-        Ok(stage)
+        let tally = Arc::new(MessageTally::new(usize::try_from(capacity)?, posters as usize));
+        let agents = SdkAgents::dial(&server, &fixture.busy, WINDOW, &tally).await?;
+        let posters = Posters::connect(&server, fixture, posters).await?;
+        let mut loaded = Self { server, posters, agents, tally };
+        loaded.load(WARM_UP).await?;
+        Ok(loaded)
     }
 
-    pub fn server(&self) -> &Server {
+    pub fn process(&self) -> &ServerProcess {
         &self.server
     }
 
@@ -90,34 +90,38 @@ impl Stage {
     }
 
     /// Disconnects everything and stops the server; nothing may be lost, repeated or out of order.
-    pub async fn strike(self) -> anyhow::Result<()> {
-        self.crew.leave().await;
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.agents.leave().await;
         self.server.stop().await?;
         self.tally.check()
     }
 }
 
 async fn load(
-    server: &Server,
+    server: &ServerProcess,
     posters: &mut Posters,
-    tally: &Arc<Tally>,
+    tally: &Arc<MessageTally>,
     span: Duration,
 ) -> anyhow::Result<Yield> {
     let before = tally.count_answered();
     let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
     let answers = posters.closed_loop(span, tally).await?;
-    everything_taken(server, tally).await?;
+    everything_acknowledged(server, tally).await?;
     let took = watch.elapsed();
     let cpu = server.cpu()?.saturating_sub(cpu);
     Ok(Yield { messages: tally.count_answered() - before, took, cpu, answers })
 }
 
-pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &RelayArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
-    let estate = Estate::prepare(ground, plan).await?;
-    let mut stage = Stage::set(&estate, args.posters, args.seconds).await?;
-    let load = stage.load(Duration::from_secs(args.seconds)).await?;
-    stage.strike().await?;
+    let fixture = ServerFixture::prepare(bench_folder, plan).await?;
+    let mut loaded = LoadedServer::start(&fixture, args.posters, args.seconds).await?;
+    let load = loaded.load(Duration::from_secs(args.seconds)).await?;
+    loaded.stop().await?;
 
     report.judged("peak", PEAK_RATE, load.rate(), "/s", at_least(10_000.0).goal(15_000.0));
     report.judged("peak", PEAK_CPU, load.cpu_micros(), "us/msg", at_most(110.0).goal(70.0));

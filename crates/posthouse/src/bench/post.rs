@@ -14,10 +14,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::estate::{Estate, Ground, Plan};
-use super::peak::{Stage, WARM_UP, Yield};
+use super::fixtures::{BenchFolder, Plan, ServerFixture};
+use super::peak::{LoadedServer, WARM_UP, Yield};
 use super::report::{PEAK_CPU, PEAK_RATE, Report, Spread, at_least, at_most};
-use super::{machine, process, said};
+use super::{machine, print_progress, process};
 
 /// Names of figures, as those of the relay.
 const POST_RATE: &str = "messages, notify to acknowledged";
@@ -56,13 +56,13 @@ pub async fn post(args: PostArgs) -> anyhow::Result<()> {
 
 async fn measure(args: &PostArgs) -> anyhow::Result<()> {
     process::raise_file_limit()?;
-    let ground = Ground::new(args.dir.as_deref())?;
-    let mut report = Report::new(machine::describe(ground.path())?);
-    said(&format!(
+    let bench_folder = BenchFolder::new(args.dir.as_deref())?;
+    let mut report = Report::new(machine::describe(bench_folder.path())?);
+    print_progress(&format!(
         "{} times in turn: {} posters, then as many programs, to {} agents, {} s each",
         args.rounds, args.posters, args.agents, args.seconds
     ));
-    let [relay, post] = loads(&ground, args).await.context("post")?;
+    let [relay, post] = loads(&bench_folder, args).await.context("post")?;
     tell(&mut report, "relay", PEAK_RATE, PEAK_CPU, &relay);
     tell(&mut report, "post", POST_RATE, POST_CPU, &post);
     for (part, answers) in [("relay", relay.answers), ("post", post.answers)] {
@@ -83,24 +83,24 @@ async fn measure(args: &PostArgs) -> anyhow::Result<()> {
 }
 
 /// Both loads in turn, on one server.
-async fn loads(ground: &Ground, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
+async fn loads(bench_folder: &BenchFolder, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
     let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
-    let estate = Estate::prepare(ground, plan).await?;
-    let passes = programs::passes(&estate).await?;
-    let mut stage = Stage::set(&estate, args.posters, 2 * args.seconds * args.rounds + 1).await?;
-    let mut programs = programs::connect(stage.server(), &estate, &passes, args.posters).await?;
-    let warm_up = stage.load_by(&mut programs, WARM_UP).await?.messages;
+    let fixture = ServerFixture::prepare(bench_folder, plan).await?;
+    let passes = programs::passes(&fixture).await?;
+    let mut loaded = LoadedServer::start(&fixture, args.posters, 2 * args.seconds * args.rounds + 1).await?;
+    let mut programs = programs::connect(loaded.process(), &fixture, &passes, args.posters).await?;
+    let warm_up = loaded.load_by(&mut programs, WARM_UP).await?.messages;
     let span = Duration::from_secs(args.seconds);
     let (mut relay, mut post) = (Vec::new(), Vec::new());
     for round in 1..=args.rounds {
         // The posters of the last round were idle, perhaps for longer than the server keeps an idle
         // connection.
-        stage.redial().await?;
-        relay.push(stage.load(span).await?);
-        programs.redial(stage.server()).await?;
-        post.push(stage.load_by(&mut programs, span).await?);
+        loaded.redial().await?;
+        relay.push(loaded.load(span).await?);
+        programs.redial(loaded.process()).await?;
+        post.push(loaded.load_by(&mut programs, span).await?);
         if let (Some(relay), Some(post)) = (relay.last(), post.last()) {
-            said(&format!(
+            print_progress(&format!(
                 "  {round}: {:.0} and {:.0} messages/s, {:.1} and {:.1} us of server CPU each",
                 relay.rate(),
                 post.rate(),
@@ -109,9 +109,9 @@ async fn loads(ground: &Ground, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
             ));
         }
     }
-    stage.strike().await?;
+    loaded.stop().await?;
     let [relay, post] = [relay, post].map(Yield::of);
-    programs::every_receipt_is_acknowledged(&estate, warm_up + post.messages).await?;
+    programs::every_receipt_is_acknowledged(&fixture, warm_up + post.messages).await?;
     Ok([relay, post])
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::estate::{Estate, PLATFORM, busy_chat};
-use super::server::Server;
+use super::fixtures::{PLATFORM, ServerFixture, busy_chat};
+use super::server::ServerProcess;
 
 /// Placeholder with the length of every message number.
 pub const PLACE: &str = "9999999999";
@@ -27,8 +27,8 @@ pub struct Poster {
 
 impl Poster {
     /// The poster with this number writes from its own chat, to the bot of one of the busy agents.
-    pub async fn connect(server: &Server, estate: &Estate, at: u32) -> anyhow::Result<Self> {
-        let bot = &estate.busy[at as usize % estate.busy.len()].bot;
+    pub async fn connect(server: &ServerProcess, fixture: &ServerFixture, at: u32) -> anyhow::Result<Self> {
+        let bot = &fixture.busy[at as usize % fixture.busy.len()].bot;
         let chat = busy_chat(at);
         let body = format!(
             "{{\"update_id\":{PLACE},\"message\":{{\"message_id\":{PLACE},\"from\":{{\"id\":{chat},\"is_bot\":false,\
@@ -42,7 +42,7 @@ impl Poster {
             "POST /door/{PLATFORM}/{bot} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
              X-Telegram-Bot-Api-Secret-Token: {}\r\nContent-Length: {}\r\n\r\n{body}",
             server.address()?,
-            estate.webhook_secret.expose(),
+            fixture.webhook_secret.expose(),
             body.len()
         );
         Self::open(server.address()?, request).await

@@ -22,8 +22,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A running server; killed on drop, ended gracefully by [`Server::stop`].
-pub struct Server {
+/// A running server; killed on drop, ended gracefully by [`ServerProcess::stop`].
+pub struct ServerProcess {
     child: Child,
     /// Kept open, so that the server never writes to a closed pipe.
     _stdout: ChildStdout,
@@ -34,7 +34,7 @@ pub struct Server {
     pub ready_after: Duration,
 }
 
-impl Server {
+impl ServerProcess {
     /// `settings` are environment variables such as `POSTHOUSE_RELAY__SETTLE`.
     pub async fn start(folder: &Path, settings: &[(&str, String)]) -> anyhow::Result<Self> {
         let log = folder.join("server.log");
@@ -133,7 +133,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         end(&mut self.child);
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::estate::{Estate, Ground, Plan};
+use super::fixtures::{BenchFolder, Plan, ServerFixture};
 use super::report::{Report, at_most};
-use super::server::Server;
+use super::server::ServerProcess;
 
 const TIMES: usize = 5;
 /// Agents in the ledger, as on a server in use.
@@ -12,11 +12,13 @@ const ENROLLED: u32 = 1_000;
 /// Time for the work that a server does right after it is ready.
 const SETTLED: Duration = Duration::from_secs(1);
 
-pub async fn measure(ground: &Ground, report: &mut Report) -> anyhow::Result<()> {
-    let estate = Estate::prepare(ground, Plan { busy: 1, chats: 1, shared: false, crowd: ENROLLED }).await?;
+pub async fn measure(bench_folder: &BenchFolder, report: &mut Report) -> anyhow::Result<()> {
+    let fixture =
+        ServerFixture::prepare(bench_folder, Plan { busy: 1, chats: 1, shared: false, crowd: ENROLLED })
+            .await?;
     let (mut ready, mut resident) = (Vec::new(), 0);
     for _ in 0..TIMES {
-        let server = Server::start(&estate.folder, &[]).await?;
+        let server = ServerProcess::start(&fixture.folder, &[]).await?;
         ready.push(server.ready_after);
         tokio::time::sleep(SETTLED).await;
         resident = resident.max(server.resident()?);

@@ -10,7 +10,7 @@ use super::stopwatch::Stopwatch;
 /// Number of the first message, chosen so that all numbers have the same length.
 const FIRST: u64 = 1_000_000_000;
 
-pub struct Tally {
+pub struct MessageTally {
     watch: Stopwatch,
     next: AtomicU64,
     moments: Box<[Moments]>,
@@ -30,7 +30,7 @@ struct Moments {
     received: AtomicU64,
 }
 
-impl Tally {
+impl MessageTally {
     pub fn new(capacity: usize, chats: usize) -> Self {
         Self {
             watch: Stopwatch::start(),
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn tally(steps: &[(bool, usize)]) -> anyhow::Result<()> {
-        let tally = Tally::new(4, 1);
+        let tally = MessageTally::new(4, 1);
         let numbers: Vec<u64> = std::iter::from_fn(|| tally.draw()).collect();
         for (answered, at) in steps {
             if *answered { tally.answered(numbers[*at]) } else { tally.received(numbers[*at], 0) }

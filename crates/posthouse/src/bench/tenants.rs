@@ -3,36 +3,45 @@
 use std::time::Duration;
 
 use super::RelayArgs;
-use super::estate::{Estate, Ground, Plan};
-use super::peak::{Stage, Yield};
+use super::fixtures::{BenchFolder, Plan, ServerFixture};
+use super::peak::{LoadedServer, Yield};
+use super::print_progress;
 use super::report::{Report, at_most};
-use super::said;
 use super::stopwatch::Stopwatch;
 
 /// Each server is loaded this often, in turn, so that noise affects both.
 const ROUNDS: u64 = 2;
 
-pub async fn measure(ground: &Ground, args: &RelayArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &RelayArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     // One bot for all and a route for every chat, as on a server with many tenants.
     let small = Plan { busy: args.agents, chats: args.posters, shared: true, crowd: 0 };
     let large = Plan { crowd: args.instances, ..small };
     let watch = Stopwatch::start();
-    let (small, large) = (Estate::prepare(ground, small).await?, Estate::prepare(ground, large).await?);
-    said(&format!("  enrolled {} in {:.1} s", args.instances, watch.elapsed().as_secs_f64()));
+    let (small, large) = (
+        ServerFixture::prepare(bench_folder, small).await?,
+        ServerFixture::prepare(bench_folder, large).await?,
+    );
+    print_progress(&format!("  enrolled {} in {:.1} s", args.instances, watch.elapsed().as_secs_f64()));
 
     let seconds = args.seconds * ROUNDS;
-    let mut stages =
-        [Stage::set(&small, args.posters, seconds).await?, Stage::set(&large, args.posters, seconds).await?];
+    let mut servers = [
+        LoadedServer::start(&small, args.posters, seconds).await?,
+        LoadedServer::start(&large, args.posters, seconds).await?,
+    ];
     let mut loads = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
-        for (stage, loads) in stages.iter_mut().zip(&mut loads) {
+        for (server, loads) in servers.iter_mut().zip(&mut loads) {
             // The connections were idle, perhaps for longer than the server keeps an idle one.
-            stage.redial().await?;
-            loads.push(stage.load(Duration::from_secs(args.seconds)).await?);
+            server.redial().await?;
+            loads.push(server.load(Duration::from_secs(args.seconds)).await?);
         }
     }
-    for stage in stages {
-        stage.strike().await?;
+    for server in servers {
+        server.stop().await?;
     }
     let [small, large] = loads.map(|loads| Yield::of(loads).cpu_micros());
     report.figure("tenants", format!("server CPU, {} enrolled", args.agents), small, "us/msg");

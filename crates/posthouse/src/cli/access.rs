@@ -8,7 +8,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::bot::split;
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::{Output, cell};
 
 #[derive(Subcommand)]
@@ -62,7 +62,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::List { bot } => {
                 let all = listed(client, bot.as_deref()).await?;
@@ -89,14 +89,14 @@ impl Command {
     }
 }
 
-async fn listed(client: &Client, bot: Option<&str>) -> anyhow::Result<Vec<Value>> {
+async fn listed(client: &AdminClient, bot: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let (platform, id) = bot.map(split).transpose()?.unzip();
     client.list(&["access"], &[("platform", platform), ("bot", id)]).await
 }
 
 async fn decide(
     output: &Output,
-    client: &Client,
+    client: &AdminClient,
     bot: &str,
     who: &str,
     decision: &str,
@@ -126,7 +126,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Right after a closed bot was created, waits for the first person to write to it and offers to admit
 /// them. Does nothing unless standard input and output are a terminal.
-pub async fn offer_first_pairing(output: &Output, client: &Client, bot: &Value) -> anyhow::Result<()> {
+pub async fn offer_first_pairing(output: &Output, client: &AdminClient, bot: &Value) -> anyhow::Result<()> {
     let alone = !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal();
     if output.json || alone || bot["open"] == true || bot["shared"] == true {
         return Ok(());
@@ -163,7 +163,7 @@ pub async fn offer_first_pairing(output: &Output, client: &Client, bot: &Value) 
     decide(output, client, &name, code, "allow").await
 }
 
-async fn first_pending(client: &Client, bot: &str) -> anyhow::Result<Value> {
+async fn first_pending(client: &AdminClient, bot: &str) -> anyhow::Result<Value> {
     loop {
         let all = listed(client, Some(bot)).await?;
         if let Some(pending) = first_to_ask(all) {

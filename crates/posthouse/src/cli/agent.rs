@@ -7,12 +7,12 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::ask;
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::{Output, cell};
 
 /// One agent.
 #[derive(Args)]
-pub struct Which {
+pub struct AgentSelector {
     /// The agent's name, or its id (inst_…)
     agent: String,
     /// The tenant of the agent; not needed if only one agent has this name
@@ -50,7 +50,7 @@ pub enum Command {
     },
     /// Shows one agent: whether it is connected, and how much waits for it
     #[command(after_help = "Example:\n  posthouse agent show heron --tenant acme")]
-    Show(Which),
+    Show(AgentSelector),
     /// Changes the settings of an agent
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
@@ -60,7 +60,7 @@ pub enum Command {
     )]
     Change {
         #[command(flatten)]
-        which: Which,
+        which: AgentSelector,
         /// URL to call when something waits for the agent while it is not connected
         #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
         wake_url: Option<String>,
@@ -95,7 +95,7 @@ pub enum Command {
         posthouse client create --tenant acme --agent heron --login")]
     Cron {
         #[command(flatten)]
-        which: Which,
+        which: AgentSelector,
         /// The address of its gateway's API server; from now on the only URL its cron jobs may call back
         #[arg(long, value_name = "URL")]
         callback_url: Option<String>,
@@ -104,7 +104,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  posthouse agent remove heron --tenant acme")]
     Remove {
         #[command(flatten)]
-        which: Which,
+        which: AgentSelector,
         /// Do not ask for confirmation, even if messages wait for it
         #[arg(long)]
         yes: bool,
@@ -117,7 +117,7 @@ pub enum Command {
     )]
     Rotate {
         #[command(flatten)]
-        which: Which,
+        which: AgentSelector,
         /// The credential to replace, if the agent has several
         #[arg(long, value_name = "ID")]
         gateway: Option<String>,
@@ -135,7 +135,7 @@ pub enum Command {
     )]
     Revoke {
         #[command(flatten)]
-        which: Which,
+        which: AgentSelector,
         /// Only this gateway credential
         #[arg(long, value_name = "ID", group = "one")]
         gateway: Option<String>,
@@ -149,7 +149,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { name, tenant, wake_url, callback_url, bots } => {
                 let body = json!({
@@ -266,7 +266,7 @@ fn ended(agent: &str, revoked: &Value) -> String {
 }
 
 /// Asks for confirmation if the agent has unread messages, because they would be lost.
-async fn confirm_loss(client: &Client, which: &Which) -> anyhow::Result<()> {
+async fn confirm_loss(client: &AdminClient, which: &AgentSelector) -> anyhow::Result<()> {
     let shown = client.get(&["agents", &which.agent], &which.query()).await?;
     let waiting = match shown["unread"].as_u64() {
         Some(0) | None => return Ok(()),
@@ -283,7 +283,7 @@ async fn confirm_loss(client: &Client, which: &Which) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Which {
+impl AgentSelector {
     fn query(&self) -> [(&'static str, Option<&str>); 1] {
         [("tenant", self.tenant.as_deref())]
     }

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]
@@ -38,7 +38,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { name, agent, tenant } => {
                 let body = json!({ "tenant": tenant, "name": name, "agent": agent });

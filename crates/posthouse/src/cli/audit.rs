@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]
@@ -21,7 +21,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         let Command::List { limit, after } = self;
         let limit = limit.to_string();
         let query = [("limit", Some(limit.as_str())), ("after", after.as_deref())];

@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 use super::reach::read_secret;
-use super::{Words, access, ask};
+use super::{RawArguments, access, ask};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -38,7 +38,7 @@ pub enum Command {
         /// How events arrive; by default by webhook if the platform can reach this server, otherwise by
         /// polling
         #[arg(long, value_enum)]
-        mode: Option<Mode>,
+        mode: Option<ReceiveMode>,
         /// Base URL of the platform's API, if it differs from the server's settings
         #[arg(long, value_name = "URL")]
         api_base_url: Option<String>,
@@ -87,24 +87,24 @@ pub enum Command {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Mode {
+pub enum ReceiveMode {
     /// The platform calls the server
     Webhook,
     /// The server asks the platform
     Poll,
 }
 
-impl Mode {
+impl ReceiveMode {
     fn as_str(self) -> &'static str {
         match self {
-            Mode::Webhook => "webhook",
-            Mode::Poll => "poll",
+            ReceiveMode::Webhook => "webhook",
+            ReceiveMode::Poll => "poll",
         }
     }
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { platform, id, shared, open, mode, api_base_url, secret_files, settings } => {
                 let given = secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
@@ -113,7 +113,7 @@ impl Command {
                     "id": id,
                     "shared": shared,
                     "open": open,
-                    "mode": mode.map(Mode::as_str),
+                    "mode": mode.map(ReceiveMode::as_str),
                     "api_base_url": api_base_url,
                     "settings": settings.as_deref().map(read_settings).transpose()?.unwrap_or_default(),
                     "secrets": secrets(client, &platform, given).await?,
@@ -195,7 +195,7 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
 type Given = BTreeMap<String, PathBuf>;
 
 /// Every secret that the platform needs, from its file or from a prompt.
-async fn secrets(client: &Client, platform: &str, given: Given) -> anyhow::Result<Map<String, Value>> {
+async fn secrets(client: &AdminClient, platform: &str, given: Given) -> anyhow::Result<Map<String, Value>> {
     let mut secrets = Map::new();
     for (name, file) in &given {
         secrets.insert(name.clone(), read_secret(file)?.expose().into());
@@ -235,11 +235,11 @@ const OTHERS: [&str; 2] = ["admin-token", "secret"];
 
 /// Rewrites `--SECRET-file F` to `--secret-file SECRET=F` after `bot create`. Clap cannot define these
 /// options, because only the platform knows the names of its secrets.
-pub fn with_secrets_named(words: impl IntoIterator<Item = OsString>) -> Words {
-    let words: Words = words.into_iter().collect();
+pub fn with_secrets_named(words: impl IntoIterator<Item = OsString>) -> RawArguments {
+    let words: RawArguments = words.into_iter().collect();
     let create = words.windows(2).position(|pair| pair[0] == "bot" && pair[1] == "create");
     let Some(create) = create else { return words };
-    let mut rewritten: Words = Vec::with_capacity(words.len() + 1);
+    let mut rewritten: RawArguments = Vec::with_capacity(words.len() + 1);
     let mut words = words.into_iter().enumerate();
     while let Some((at, word)) = words.next() {
         let Some((name, value)) = secret_flag(&word).filter(|_| at > create) else {

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::reach::Reach;
 
 /// HTTP connection to a server, without authentication.
-pub struct Line {
+pub struct ServerConnection {
     http: reqwest::Client,
     base: Url,
 }
 
 /// Client of the admin API, authenticated as the operator.
-pub struct Client {
-    line: Line,
+pub struct AdminClient {
+    connection: ServerConnection,
     token: Secret,
 }
 
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Query parameters; those without a value are left out.
 pub type Query<'a> = [(&'a str, Option<&'a str>)];
 
-impl Line {
+impl ServerConnection {
     pub fn new(reach: &Reach) -> anyhow::Result<Self> {
         let address = reach.address()?;
         let base = Url::parse(&address).with_context(|| format!("`{address}` is not a URL"))?;
@@ -94,9 +94,9 @@ impl Line {
     }
 }
 
-impl Client {
+impl AdminClient {
     pub fn new(reach: &Reach) -> anyhow::Result<Self> {
-        Ok(Self { line: Line::new(reach)?, token: reach.token()? })
+        Ok(Self { connection: ServerConnection::new(reach)?, token: reach.token()? })
     }
 
     pub async fn get(&self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
@@ -128,7 +128,7 @@ impl Client {
                 Value::Array(more) => items.extend(more),
                 _ => bail!(
                     "{} answered with something that is not a list: is it a Posthouse server?",
-                    self.line.base
+                    self.connection.base
                 ),
             }
             match page["next"].as_str() {
@@ -146,15 +146,15 @@ impl Client {
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
         let path = [&["admin"], path].concat();
-        let mut request = self.line.request(method, &path, query).bearer_auth(self.token.expose());
+        let mut request = self.connection.request(method, &path, query).bearer_auth(self.token.expose());
         if let Some(body) = body {
             request = request.json(body);
         }
-        let (status, value) = self.line.send(request).await?;
+        let (status, value) = self.connection.send(request).await?;
         if status.is_success() && !value.is_null() {
             return Ok(value);
         }
-        Err(self.line.refusal(status, &value))
+        Err(self.connection.refusal(status, &value))
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::bot::read_settings;
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::{Output, aligned, cell};
 use super::reach::read_secret;
 
@@ -29,7 +29,7 @@ pub enum Command {
         tenant: String,
         /// How the connector reaches agents
         #[arg(long, value_enum)]
-        kind: Kind,
+        kind: ConnectorKind,
         /// A JSON file with the settings of the kind, for example the list of agents
         #[arg(long, value_name = "FILE")]
         settings: Option<PathBuf>,
@@ -69,18 +69,18 @@ pub enum Command {
     },
     /// Shows one connector, its health, and which secrets it has
     #[command(after_help = "Example:\n  posthouse connector show hooks --tenant acme")]
-    Show(Which),
+    Show(ConnectorSelector),
     /// Checks the health of a connector and lists the agents it knows; fails if it is not healthy
     #[command(after_help = "Example:\n  posthouse connector check hooks --tenant acme")]
-    Check(Which),
+    Check(ConnectorSelector),
     /// Removes a connector with its secrets; its pending deliveries fail
     #[command(after_help = "Example:\n  posthouse connector remove hooks --tenant acme")]
-    Remove(Which),
+    Remove(ConnectorSelector),
 }
 
 /// One connector.
 #[derive(Args)]
-pub struct Which {
+pub struct ConnectorSelector {
     /// Name of the connector
     name: String,
     /// The tenant that owns the connector
@@ -103,7 +103,7 @@ pub struct How {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Kind {
+pub enum ConnectorKind {
     /// Calls a URL for each agent
     Webhook,
     /// Types into a terminal pane on the machine of the server
@@ -114,19 +114,19 @@ pub enum Kind {
     Noop,
 }
 
-impl Kind {
+impl ConnectorKind {
     fn word(self) -> &'static str {
         match self {
-            Kind::Webhook => "webhook",
-            Kind::Tmux => "tmux",
-            Kind::FileDrop => "file-drop",
-            Kind::Noop => "noop",
+            ConnectorKind::Webhook => "webhook",
+            ConnectorKind::Tmux => "tmux",
+            ConnectorKind::FileDrop => "file-drop",
+            ConnectorKind::Noop => "noop",
         }
     }
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { name, tenant, kind, settings, how } => {
                 let settings = settings.as_deref().map(read_settings).transpose()?.unwrap_or_default();
@@ -138,7 +138,7 @@ impl Command {
                 if let Some(timeout) = timeout_ms {
                     settings.insert("timeout_ms".to_owned(), timeout.into());
                 }
-                let body = how.body(&tenant, &name, Kind::Webhook, settings)?;
+                let body = how.body(&tenant, &name, ConnectorKind::Webhook, settings)?;
                 show(output, &client.post(&["connectors"], &[], &body).await?)
             }
             Command::List { tenant } => {
@@ -177,7 +177,7 @@ impl Command {
     }
 }
 
-impl Which {
+impl ConnectorSelector {
     fn path(&self) -> [&str; 3] {
         ["connectors", &self.tenant, &self.name]
     }
@@ -188,7 +188,7 @@ impl How {
         &self,
         tenant: &str,
         name: &str,
-        kind: Kind,
+        kind: ConnectorKind,
         settings: Map<String, Value>,
     ) -> anyhow::Result<Value> {
         let secret = |file: &Option<PathBuf>| file.as_deref().map(read_secret).transpose();

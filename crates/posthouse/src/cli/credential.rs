@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::{Output, cell};
 
 #[derive(Subcommand)]
@@ -46,7 +46,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { tenant, agent, login } => {
                 let body = json!({ "tenant": tenant, "agent": agent, "login": login });

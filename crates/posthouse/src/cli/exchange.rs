@@ -15,7 +15,7 @@ use super::agent::for_a_shell;
 use super::notify::say;
 use super::output::{Output, tame};
 use super::reach::Reach;
-use super::speaker::{As, Speaker, Whom, unreached};
+use super::speaker::{As, ProgramClient, Whom, unreached};
 use super::text;
 
 /// Exit code if no answer came in time.
@@ -31,12 +31,12 @@ const GRACE: Duration = Duration::from_secs(30);
 const BREATH: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
-pub struct Ask {
+pub struct AskArgs {
     /// Agent name (a session is not allowed here)
     #[arg(required_unless_present = "attach")]
     agent: Option<String>,
     /// The question; `-` reads standard input, and so does an absent text if input is piped
-    #[arg(allow_hyphen_values = true, value_parser = text::said)]
+    #[arg(allow_hyphen_values = true, value_parser = text::argument)]
     text: Option<String>,
     /// Seconds to wait for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -65,7 +65,7 @@ pub struct Ask {
 }
 
 /// A new question, or an earlier one to wait for.
-enum Question {
+enum QuestionToWaitFor {
     /// Asking again under the same id attaches, so a call that was cut off is repeated as it was.
     Put {
         whom: Whom,
@@ -74,12 +74,12 @@ enum Question {
     Attach,
 }
 
-impl Ask {
+impl AskArgs {
     pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         let timepiece = Timepiece::wall();
         let fresh = || RequestId::mint(timepiece.now().millis()).to_string();
         let (correlation, mut question) = match (self.attach, self.agent) {
-            (Some(correlation), _) => (correlation, Question::Attach),
+            (Some(correlation), _) => (correlation, QuestionToWaitFor::Attach),
             (None, Some(agent)) => {
                 let correlation = self.correlation_id.unwrap_or_else(fresh);
                 let mut body = json!({
@@ -93,13 +93,13 @@ impl Ask {
                 let whom = Whom { agent, connectors: self.connectors };
                 say(&mut body, "event_type", self.event_type);
                 say(&mut body, "connectors", Some(whom.connectors.clone()).filter(|named| !named.is_empty()));
-                (correlation, Question::Put { whom, body })
+                (correlation, QuestionToWaitFor::Put { whom, body })
             }
             (None, None) => bail!("no agent given"),
         };
         let again = again(&correlation, &[self.speaking.words(), reach.words()].concat());
         let mut speaker = self.speaking.speaker(reach).await?;
-        if let Question::Put { body, .. } = &mut question {
+        if let QuestionToWaitFor::Put { body, .. } = &mut question {
             say(body, "from", self.from.or_else(|| speaker.goes_by().map(str::to_owned)));
             // Printed before anything can fail, because a user whose command is interrupted needs it.
             if std::io::stderr().is_terminal() {
@@ -107,7 +107,7 @@ impl Ask {
             }
         }
         let until = timepiece.instant() + Duration::from_secs(self.timeout) + GRACE;
-        let wait = Wait { correlation: &correlation, again, until, timepiece: &timepiece };
+        let wait = AnswerWait { correlation: &correlation, again, until, timepiece: &timepiece };
         let answer = wait.answer(&mut speaker, question).await?;
         if output.json {
             return output.value(&answer);
@@ -123,20 +123,24 @@ fn again(correlation: &str, further: &[String]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-struct Wait<'a> {
+struct AnswerWait<'a> {
     correlation: &'a str,
     again: String,
     until: Instant,
     timepiece: &'a Timepiece,
 }
 
-impl Wait<'_> {
-    async fn answer(&self, speaker: &mut Speaker, mut question: Question) -> anyhow::Result<Value> {
+impl AnswerWait<'_> {
+    async fn answer(
+        &self,
+        speaker: &mut ProgramClient,
+        mut question: QuestionToWaitFor,
+    ) -> anyhow::Result<Value> {
         let mut heard = false;
         loop {
             let told = match &question {
-                Question::Put { body, .. } => speaker.post("exchange", body, None).await,
-                Question::Attach => {
+                QuestionToWaitFor::Put { body, .. } => speaker.post("exchange", body, None).await,
+                QuestionToWaitFor::Attach => {
                     let wait = CALL.to_string();
                     speaker.get(&["exchanges", self.correlation], &[("wait", Some(&wait))]).await
                 }
@@ -161,7 +165,7 @@ impl Wait<'_> {
                     if !heard && std::io::stderr().is_terminal() {
                         eprintln!("posthouse: no answer yet");
                     }
-                    (heard, question) = (true, Question::Attach);
+                    (heard, question) = (true, QuestionToWaitFor::Attach);
                 }
                 // Another node, or the same node after its start, may have it in a moment.
                 (StatusCode::SERVICE_UNAVAILABLE, _) if heard && self.timepiece.instant() <= self.until => {
@@ -172,11 +176,15 @@ impl Wait<'_> {
                     return Err(Exit { code: TIMED_OUT, words }.into());
                 }
                 // A question whose agent is gone has this status too, but another code.
-                (StatusCode::NOT_FOUND, Question::Attach) if answer["code"] == "not_found" => {
+                (StatusCode::NOT_FOUND, QuestionToWaitFor::Attach) if answer["code"] == "not_found" => {
                     bail!("you have no question with the id `{}`", self.correlation);
                 }
-                (_, Question::Put { whom, .. }) => return Err(speaker.refusal(whom, status, &answer)),
-                (_, Question::Attach) => return Err(speaker.refusal(&Whom::default(), status, &answer)),
+                (_, QuestionToWaitFor::Put { whom, .. }) => {
+                    return Err(speaker.refusal(whom, status, &answer));
+                }
+                (_, QuestionToWaitFor::Attach) => {
+                    return Err(speaker.refusal(&Whom::default(), status, &answer));
+                }
             }
         }
     }

@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::client::{Client, listed};
+use super::client::{AdminClient, listed};
 use super::output::Output;
 
 /// Filter for inboxes; without it, all inboxes.
 #[derive(Args)]
-pub struct Whose {
+pub struct InboxSelector {
     /// An agent's name, or its id (inst_…)
     agent: Option<String>,
     /// Only agents of this tenant
@@ -20,10 +20,10 @@ pub struct Whose {
 pub enum Command {
     /// Lists the number and size of unread entries per agent
     #[command(after_help = "Examples:\n  posthouse inbox list\n  posthouse inbox list heron --tenant acme")]
-    List(Whose),
+    List(InboxSelector),
     /// Lists dead letters: entries whose delivery was given up
     #[command(after_help = "Example:\n  posthouse inbox dead --tenant acme")]
-    Dead(Whose),
+    Dead(InboxSelector),
     /// Puts dead letters back into their inboxes, at their old places
     #[command(after_help = "Example:\n  posthouse inbox redrive ent_0193…")]
     Redrive {
@@ -34,7 +34,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::List(whose) => {
                 let sizes = client.list(&["inbox"], &whose.query()).await?;
@@ -71,7 +71,7 @@ impl Command {
     }
 }
 
-impl Whose {
+impl InboxSelector {
     fn query(&self) -> [(&'static str, Option<&str>); 2] {
         [("agent", self.agent.as_deref()), ("tenant", self.tenant.as_deref())]
     }

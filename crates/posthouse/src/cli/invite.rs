@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::{Output, cell};
 
 #[derive(Subcommand)]
@@ -43,7 +43,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { person, tenant, agents, owner } => {
                 let wanted = json!({ "person": person, "tenant": tenant, "agents": agents, "owner": owner });

@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 
 /// One armed job.
 #[derive(Args)]
-pub struct Which {
+pub struct JobSelector {
     /// The agent's name, or its id (inst_…)
     agent: String,
     /// The job's id, as its agent calls it
@@ -34,7 +34,7 @@ pub enum Command {
     },
     /// Shows one armed job
     #[command(after_help = "Example:\n  posthouse job show heron ab12cd34ef56")]
-    Show(Which),
+    Show(JobSelector),
     /// Lists the fires of an agent with their results, newest first
     #[command(
         after_help = "Examples:\n  posthouse job history heron\n  posthouse job history heron ab12cd34ef56"
@@ -53,14 +53,14 @@ pub enum Command {
     },
     /// Fires a job once now, without changing when it is due
     #[command(after_help = "Example:\n  posthouse job fire-now heron ab12cd34ef56")]
-    FireNow(Which),
+    FireNow(JobSelector),
     /// Retries a failed or dead job now
     #[command(after_help = "Example:\n  posthouse job redrive heron ab12cd34ef56")]
-    Redrive(Which),
+    Redrive(JobSelector),
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::List { agent, tenant, state } => {
                 let query =
@@ -137,7 +137,7 @@ impl Command {
     }
 }
 
-impl Which {
+impl JobSelector {
     fn query(&self) -> [(&'static str, Option<&str>); 1] {
         [("tenant", self.tenant.as_deref())]
     }

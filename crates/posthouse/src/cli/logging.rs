@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::anyhow;
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, Log, LogFormat, Origin};
+use crate::config::{Config, LogFormat, LogSection, ValueOrigin};
 
-pub fn start(log: &Log) -> anyhow::Result<()> {
+pub fn start(log: &LogSection) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(&log.level)?)
         .with_ansi(std::io::stderr().is_terminal())
@@ -24,13 +24,13 @@ pub fn start(log: &Log) -> anyhow::Result<()> {
 /// chat page, not the log.
 pub fn start_for_up(dir: &Path) -> anyhow::Result<()> {
     let file = dir.join("posthouse.toml");
-    let quiet = Log { level: "warn".to_owned(), ..Log::default() };
+    let quiet = LogSection { level: "warn".to_owned(), ..LogSection::default() };
     if !file.exists() {
         return start(&quiet);
     }
     let config = Config::load(&file)?;
     match config.origin("log.level") {
-        Origin::Default => start(&Log { format: config.log.format, ..quiet }),
+        ValueOrigin::Default => start(&LogSection { format: config.log.format, ..quiet }),
         _ => start(&config.log),
     }
 }

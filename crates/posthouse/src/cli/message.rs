@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::{Output, aligned, cell};
 
 #[derive(Subcommand)]
@@ -20,18 +20,18 @@ pub enum Command {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         let Command::Trace { id } = self;
         let trace = client.get(&["messages", &id], &[]).await?;
         if output.json {
             return output.value(&trace);
         }
-        let stories: Vec<String> = trace["items"].as_array().into_iter().flatten().map(told).collect();
+        let stories: Vec<String> = trace["items"].as_array().into_iter().flatten().map(render).collect();
         output.text(&stories.join("\n"))
     }
 }
 
-fn told(story: &Value) -> String {
+fn render(story: &Value) -> String {
     let mut text = format!(
         "{} {}  {}:{} chat {} message {}  {}\n",
         cell(&story["id"]),

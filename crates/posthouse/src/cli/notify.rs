@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 
 use super::output::{Output, aligned, cell};
 use super::reach::Reach;
-use super::speaker::{As, Speaker, Whom};
+use super::speaker::{As, ProgramClient, Whom};
 use super::text;
 
 /// The connector of agents that connect by WebSocket.
 const LINE: &str = "relay";
 
 #[derive(Args)]
-pub struct Notify {
+pub struct NotifyArgs {
     /// Agent name, optionally with a session; a session is woken
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
     /// The message; `-` reads standard input, and so does an absent text if input is piped
-    #[arg(allow_hyphen_values = true, value_parser = text::said)]
+    #[arg(allow_hyphen_values = true, value_parser = text::argument)]
     text: Option<String>,
     /// How the agent treats the message
     #[arg(long, value_enum)]
-    kind: Option<Kind>,
+    kind: Option<MessageKind>,
     /// Kind of event that the message is about, in your own words
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
@@ -32,18 +32,18 @@ pub struct Notify {
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
     #[command(flatten)]
-    sending: Sending,
+    sending: SendArgs,
     #[command(flatten)]
     speaking: As,
 }
 
 #[derive(Args)]
-pub struct Wake {
+pub struct WakeArgs {
     /// Agent name, optionally with a session
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
     /// The message; `-` reads standard input
-    #[arg(allow_hyphen_values = true, value_parser = text::said)]
+    #[arg(allow_hyphen_values = true, value_parser = text::argument)]
     text: Option<String>,
     /// When to wake: a time such as 2030-01-31T09:00:00Z, or +5m from now
     #[arg(long, value_name = "TIME|+SPAN")]
@@ -55,14 +55,14 @@ pub struct Wake {
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     #[command(flatten)]
-    sending: Sending,
+    sending: SendArgs,
     #[command(flatten)]
     speaking: As,
 }
 
 /// Options for sending.
 #[derive(Args)]
-struct Sending {
+struct SendArgs {
     /// Use only this connector; can be repeated
     #[arg(long = "connector", value_name = "NAME")]
     connectors: Vec<String>,
@@ -75,35 +75,35 @@ struct Sending {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Kind {
+enum MessageKind {
     /// Information
     Augment,
     /// An instruction to carry out
     Template,
 }
 
-impl Kind {
+impl MessageKind {
     fn word(self) -> &'static str {
         match self {
-            Kind::Augment => "augment",
-            Kind::Template => "template",
+            MessageKind::Augment => "augment",
+            MessageKind::Template => "template",
         }
     }
 }
 
-impl Notify {
+impl NotifyArgs {
     pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         let message = text::needed(self.text)?;
         let mut speaker = self.speaking.speaker(reach).await?;
         let mut body = json!({ "agent": self.agent, "message": message, "trigger_kind": "cli" });
-        say(&mut body, "kind", self.kind.map(Kind::word));
+        say(&mut body, "kind", self.kind.map(MessageKind::word));
         say(&mut body, "event_type", self.event_type);
         say(&mut body, "correlation_id", self.correlation_id);
         self.sending.send(&mut speaker, output, "notify", self.agent, body).await
     }
 }
 
-impl Wake {
+impl WakeArgs {
     pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
         let when = self.when.as_deref().map(|when| moment(when, &Timepiece::wall())).transpose()?;
         let context = text::optional(self.text)?;
@@ -117,10 +117,10 @@ impl Wake {
     }
 }
 
-impl Sending {
+impl SendArgs {
     async fn send(
         self,
-        speaker: &mut Speaker,
+        speaker: &mut ProgramClient,
         output: &Output,
         verb: &str,
         agent: String,

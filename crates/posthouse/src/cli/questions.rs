@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::output::{Output, at, cell, tame};
 use super::reach::Reach;
 use super::receipt::more;
-use super::speaker::{As, Speaker};
+use super::speaker::{As, ProgramClient};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -53,7 +53,7 @@ impl Command {
             Command::Show { question, speaking } => {
                 let mut speaker = speaking.speaker(reach).await?;
                 let (status, answer) = speaker.get(&["exchanges", &question], &[]).await?;
-                let shown = standing(&speaker, &question, status, answer)?;
+                let shown = state_of(&speaker, &question, status, answer)?;
                 if output.json {
                     return output.value(&shown);
                 }
@@ -89,8 +89,8 @@ fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
 }
 
 /// State of a question. Even a timeout or a failure is a result here, not an error.
-fn standing(
-    speaker: &Speaker,
+fn state_of(
+    speaker: &ProgramClient,
     question: &str,
     status: StatusCode,
     mut answer: Value,

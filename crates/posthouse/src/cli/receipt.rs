@@ -5,10 +5,10 @@ use clap::Subcommand;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::client::{Client, Query};
+use super::client::{AdminClient, Query};
 use super::output::{Output, aligned, at, cell, tame};
 use super::reach::Reach;
-use super::speaker::{As, Speaker};
+use super::speaker::{As, ProgramClient};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -61,10 +61,10 @@ impl Command {
                 ];
                 let tenant = looking.tenant.clone();
                 let mut reader = match looking.is_a_program() {
-                    true => Reader::Program(looking.speaker(reach).await?),
+                    true => ReceiptReader::Program(looking.speaker(reach).await?),
                     false => {
                         query.push(("tenant", tenant.as_deref()));
-                        Reader::Operator(Client::new(reach)?)
+                        ReceiptReader::Operator(AdminClient::new(reach)?)
                     }
                 };
                 // Only one page: the user asks for the newest receipts.
@@ -74,8 +74,8 @@ impl Command {
                 // Programs choose dispatch ids, so several tenants may have the same one. A tenant that is
                 // named sees only its own.
                 let mut reader = match looking.is_a_program() || looking.tenant.is_some() {
-                    true => Reader::Program(looking.speaker(reach).await?),
-                    false => Reader::Operator(Client::new(reach)?),
+                    true => ReceiptReader::Program(looking.speaker(reach).await?),
+                    false => ReceiptReader::Operator(AdminClient::new(reach)?),
                 };
                 let shown = reader.reads(&["receipts", &dispatch], &[]).await?;
                 if output.json {
@@ -90,16 +90,16 @@ impl Command {
 }
 
 /// Reads receipts from the admin API or from the API for programs, depending on the credential.
-enum Reader {
-    Operator(Client),
-    Program(Speaker),
+enum ReceiptReader {
+    Operator(AdminClient),
+    Program(ProgramClient),
 }
 
-impl Reader {
+impl ReceiptReader {
     async fn reads(&mut self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
         let speaker = match self {
-            Reader::Operator(client) => return client.get(path, query).await,
-            Reader::Program(speaker) => speaker,
+            ReceiptReader::Operator(client) => return client.get(path, query).await,
+            ReceiptReader::Program(speaker) => speaker,
         };
         let (status, answer) = speaker.get(path, query).await?;
         match (status, path) {

@@ -5,12 +5,12 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::bot::split;
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 
 /// One route.
 #[derive(Args)]
-pub struct Which {
+pub struct RouteSelector {
     /// The bot whose events are routed
     #[arg(value_name = "PLATFORM:ID")]
     bot: String,
@@ -26,7 +26,7 @@ pub enum Command {
         posthouse route create telegram:helpdesk chat:-1001 heron --tenant acme")]
     Create {
         #[command(flatten)]
-        which: Which,
+        which: RouteSelector,
         /// The agent's name, or its id (inst_…)
         agent: String,
         /// The tenant of the agent; not needed if only one agent has this name
@@ -42,14 +42,14 @@ pub enum Command {
     },
     /// Shows one route
     #[command(after_help = "Example:\n  posthouse route show telegram:helpdesk chat:-1001")]
-    Show(Which),
+    Show(RouteSelector),
     /// Removes a route: its events are refused, unread ones end, and the agent can no longer act there
     #[command(after_help = "Example:\n  posthouse route remove telegram:helpdesk chat:-1001")]
-    Remove(Which),
+    Remove(RouteSelector),
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { which, agent, tenant } => {
                 let (platform, bot) = split(&which.bot)?;

@@ -12,13 +12,13 @@ use crate::config::{Config, example};
 
 /// The configuration file to read.
 #[derive(Args)]
-pub struct File {
+pub struct ConfigFile {
     /// The configuration file; by default posthouse.toml in --dir
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-impl File {
+impl ConfigFile {
     fn path(&self, reach: &Reach) -> anyhow::Result<PathBuf> {
         match (&self.config, &reach.dir) {
             (Some(file), _) => Ok(file.clone()),
@@ -38,14 +38,14 @@ pub enum Command {
     #[command(after_help = "Example:\n  posthouse config check --dir /srv/post")]
     Check {
         #[command(flatten)]
-        file: File,
+        file: ConfigFile,
     },
     /// Prints every setting in force and its origin; never prints a secret
     #[command(after_help = "Examples:\n  posthouse config print --dir /srv/post\n  \
         posthouse config print --example > posthouse.toml")]
     Print {
         #[command(flatten)]
-        file: File,
+        file: ConfigFile,
         /// Print a complete file with every setting explained, at its default
         #[arg(long)]
         example: bool,

@@ -4,11 +4,11 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]
-pub enum Keys {
+pub enum SigningKeyCommand {
     /// Lists the keys with which agents verify fire tokens
     #[command(after_help = "Example:\n  posthouse signing-key list")]
     List,
@@ -39,10 +39,10 @@ pub enum Schedulers {
     Revoke,
 }
 
-impl Keys {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+impl SigningKeyCommand {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Keys::List => {
+            SigningKeyCommand::List => {
                 let columns = [
                     ("KEY", "kid"),
                     ("ALGORITHM", "algorithm"),
@@ -52,7 +52,7 @@ impl Keys {
                 ];
                 output.list(client.list(&["signing-keys"], &[]).await?, &columns, "there is no key")
             }
-            Keys::Rotate { algorithm, at_once } => {
+            SigningKeyCommand::Rotate { algorithm, at_once } => {
                 let body = json!({ "algorithm": algorithm, "at_once": at_once });
                 let key = client.post(&["signing-keys"], &[], &body).await?;
                 let told = format!(
@@ -67,7 +67,7 @@ impl Keys {
 }
 
 impl Schedulers {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Schedulers::List => {
                 let columns = [("NAME", "name"), ("MADE", "created_at"), ("GOOD UNTIL", "good_until")];

@@ -10,7 +10,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::client::{Client, Line, Query, Unreached};
+use super::client::{AdminClient, Query, ServerConnection, Unreached};
 use super::reach::{Reach, read_secret};
 
 /// Exit code if no agent has the given name.
@@ -35,58 +35,58 @@ pub struct As {
 }
 
 enum Who {
-    Operator { client: Client, tenant: String },
+    Operator { client: AdminClient, tenant: String },
     Client { id: String, secret: Secret },
 }
 
 /// Authenticated connection of a program or of the operator to the API for programs.
-pub struct Speaker {
-    line: Line,
+pub struct ProgramClient {
+    connection: ServerConnection,
     who: Who,
     token: Secret,
 }
 
 impl As {
-    pub async fn speaker(self, reach: &Reach) -> anyhow::Result<Speaker> {
+    pub async fn speaker(self, reach: &Reach) -> anyhow::Result<ProgramClient> {
         let who = match self.tenant {
-            Some(tenant) => Who::Operator { client: Client::new(reach)?, tenant },
+            Some(tenant) => Who::Operator { client: AdminClient::new(reach)?, tenant },
             None => self.credential()?,
         };
         // A program usually has no access to the server's folder, so this error does not mention --dir.
         if matches!(who, Who::Client { .. }) && !reach.is_told() {
             bail!("no server given: use --url URL, or set POSTHOUSE_URL");
         }
-        let line = Line::new(reach)?;
-        let token = who.token(&line).await?;
-        Ok(Speaker { line, who, token })
+        let connection = ServerConnection::new(reach)?;
+        let token = who.token(&connection).await?;
+        Ok(ProgramClient { connection, who, token })
     }
 
     /// Whether to use a client credential: there is one, and no --tenant, which only the operator may use.
     pub fn is_a_program(&self) -> bool {
-        self.tenant.is_none() && (self.client_id.is_some() || said("POSTHOUSE_CLIENT_ID").is_some())
+        self.tenant.is_none() && (self.client_id.is_some() || variable("POSTHOUSE_CLIENT_ID").is_some())
     }
 
     /// The options of this command line that name the credential.
     pub fn words(&self) -> Vec<String> {
         let file = self.client_secret_file.as_ref().map(|file| file.display().to_string());
-        let said = [
+        let options = [
             ("--tenant", self.tenant.clone()),
             ("--client-id", self.client_id.clone()),
             ("--client-secret-file", file),
         ];
-        said.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?])).flatten().collect()
+        options.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?])).flatten().collect()
     }
 
     fn credential(self) -> anyhow::Result<Who> {
-        let Some(id) = self.client_id.or_else(|| said("POSTHOUSE_CLIENT_ID")) else {
+        let Some(id) = self.client_id.or_else(|| variable("POSTHOUSE_CLIENT_ID")) else {
             bail!(
                 "no credentials: use --tenant NAME as the operator, or --client-id and --client-secret-file, \
                  or set POSTHOUSE_CLIENT_ID and POSTHOUSE_CLIENT_SECRET"
             );
         };
         let file =
-            self.client_secret_file.or_else(|| said("POSTHOUSE_CLIENT_SECRET_FILE").map(PathBuf::from));
-        let secret = match (file, said("POSTHOUSE_CLIENT_SECRET")) {
+            self.client_secret_file.or_else(|| variable("POSTHOUSE_CLIENT_SECRET_FILE").map(PathBuf::from));
+        let secret = match (file, variable("POSTHOUSE_CLIENT_SECRET")) {
             (Some(file), _) => read_secret(&file)?,
             (None, Some(secret)) => Secret::new(secret.trim()),
             (None, None) => bail!("no secret for client {id}: use --client-secret-file"),
@@ -96,13 +96,13 @@ impl As {
 }
 
 /// An environment variable, if it is set and not empty.
-fn said(name: &str) -> Option<String> {
+fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Who {
     /// A new access token for this command only.
-    async fn token(&self, line: &Line) -> anyhow::Result<Secret> {
+    async fn token(&self, connection: &ServerConnection) -> anyhow::Result<Secret> {
         let granted = match self {
             Who::Operator { client, tenant } => {
                 client.post(&["tenants", tenant, "token"], &[], &json!({})).await?
@@ -113,13 +113,13 @@ impl Who {
                     ("client_id", id.as_str()),
                     ("client_secret", secret.expose()),
                 ];
-                let request = line.request(Method::POST, &["oauth", "token"], &[]).form(&form);
-                let (status, answer) = line.send(request).await?;
+                let request = connection.request(Method::POST, &["oauth", "token"], &[]).form(&form);
+                let (status, answer) = connection.send(request).await?;
                 if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST) {
                     bail!("the server rejects the secret of client {id}");
                 }
                 if !status.is_success() {
-                    return Err(line.refusal(status, &answer));
+                    return Err(connection.refusal(status, &answer));
                 }
                 answer
             }
@@ -128,7 +128,7 @@ impl Who {
     }
 }
 
-impl Speaker {
+impl ProgramClient {
     /// Default sender name. Programs and agents have a name of their own, so only the operator gets one.
     pub fn goes_by(&self) -> Option<&'static str> {
         matches!(self.who, Who::Operator { .. }).then_some(OPERATOR)
@@ -160,19 +160,20 @@ impl Speaker {
     ) -> anyhow::Result<(StatusCode, Value)> {
         let mut renewed = false;
         loop {
-            let mut request = self.line.request(method.clone(), path, query).bearer_auth(self.token.expose());
+            let mut request =
+                self.connection.request(method.clone(), path, query).bearer_auth(self.token.expose());
             for (name, value) in headers {
                 request = request.header(*name, *value);
             }
             if let Some(body) = body {
                 request = request.json(body);
             }
-            let (status, answer) = self.line.send(request).await?;
+            let (status, answer) = self.connection.send(request).await?;
             // The token of an operator is short-lived and may expire during a long wait.
             if status != StatusCode::UNAUTHORIZED || renewed {
                 return Ok((status, answer));
             }
-            self.token = self.who.token(&self.line).await?;
+            self.token = self.who.token(&self.connection).await?;
             renewed = true;
         }
     }
@@ -184,7 +185,7 @@ impl Speaker {
         if answer["cause_kind"] == "client_validation" && detail.starts_with("no connector knows") {
             return whom.nobody();
         }
-        let refusal = self.line.refusal(status, answer);
+        let refusal = self.connection.refusal(status, answer);
         // A failed delivery can still have a receipt; the error names its dispatch id.
         let known_by = answer["dispatch_id"].as_str().map(|id| format!(" as {id}")).unwrap_or_default();
         match answer["cause_kind"].as_str() {
@@ -195,7 +196,7 @@ impl Speaker {
 
     /// A refusal of a request that concerns no agent.
     pub fn refused(&self, status: StatusCode, answer: &Value) -> anyhow::Error {
-        self.line.refusal(status, answer)
+        self.connection.refusal(status, answer)
     }
 }
 

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use clap::Subcommand;
 use serde_json::json;
-use stand_ins::telegram::{Bot, Settings, serve};
+use stand_ins::telegram::{Settings, StandInBot, serve};
 
 use super::output::Output;
-use crate::house::termination;
+use crate::wiring::termination;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -23,7 +23,7 @@ pub enum Command {
         listen: SocketAddr,
         /// Token of a bot that it knows; can be repeated
         #[arg(long = "bot", value_name = "ID:SECRET[@USERNAME]")]
-        bots: Vec<Bot>,
+        bots: Vec<StandInBot>,
     },
 }
 

@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]
@@ -36,10 +36,10 @@ pub enum Command {
         tenant: String,
         /// Which other agents of the tenant an agent may write to with its own credential
         #[arg(long, value_enum, value_name = "WHOM", group = "what")]
-        peer_post: Option<PeerPost>,
+        peer_post: Option<PeerPostArg>,
         /// Storage limit of the tenant in bytes, or `default` for the server's `storage.tenant_bytes`
         #[arg(long, value_name = "BYTES", group = "what")]
-        storage_bytes: Option<StorageBytes>,
+        storage_bytes: Option<StorageLimitArg>,
     },
     /// Removes a tenant that has no agents left
     #[command(after_help = "Example:\n  posthouse tenant remove acme")]
@@ -50,18 +50,18 @@ pub enum Command {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum PeerPost {
+pub enum PeerPostArg {
     /// All of them
     All,
     /// None of them
     None,
 }
 
-impl PeerPost {
+impl PeerPostArg {
     fn word(self) -> &'static str {
         match self {
-            PeerPost::All => "all",
-            PeerPost::None => "none",
+            PeerPostArg::All => "all",
+            PeerPostArg::None => "none",
         }
     }
 }
@@ -69,7 +69,7 @@ impl PeerPost {
 /// Storage limit of a tenant.
 #[derive(Clone, Copy, Serialize)]
 #[serde(untagged)]
-pub enum StorageBytes {
+pub enum StorageLimitArg {
     Own(i64),
     #[serde(serialize_with = "default_word")]
     Default,
@@ -79,7 +79,7 @@ fn default_word<S: serde::Serializer>(to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("default")
 }
 
-impl FromStr for StorageBytes {
+impl FromStr for StorageLimitArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -92,7 +92,7 @@ impl FromStr for StorageBytes {
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, client: &Client) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
             Command::Create { name } => {
                 let made = client.post(&["tenants"], &[], &json!({ "name": name })).await?;

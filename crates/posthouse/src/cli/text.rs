@@ -12,7 +12,7 @@ const LONGEST: usize = 256 * 1024;
 
 /// Parses a text argument, which may begin with a hyphen. A single word that looks like an option is
 /// refused: it is probably a misspelt option and must not be sent.
-pub fn said(text: &str) -> Result<String, String> {
+pub fn argument(text: &str) -> Result<String, String> {
     let option = |word: &str| word.starts_with(char::is_alphabetic) && !word.contains(char::is_whitespace);
     match text.strip_prefix("--").is_some_and(option) {
         true => {
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn a_text_may_begin_with_a_hyphen_and_a_misspelt_option_is_no_text() {
         for text in ["-5 degrees", "-", "--", "-l", "--dry run", "---", "--5"] {
-            assert_eq!(said(text).as_deref(), Ok(text));
+            assert_eq!(argument(text).as_deref(), Ok(text));
         }
         for option in ["--tennant", "--tennant=acme"] {
-            assert!(said(option).is_err(), "{option}");
+            assert!(argument(option).is_err(), "{option}");
         }
     }
 

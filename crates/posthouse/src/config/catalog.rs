@@ -3,7 +3,7 @@
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueType {
     Text,
     Number,
     Switch,
@@ -13,17 +13,17 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Setting {
     pub path: &'static str,
-    pub kind: Kind,
+    pub kind: ValueType,
     pub about: &'static str,
     /// Value for the example file if there is no default.
     pub sample: Option<&'static str>,
 }
 
-const fn setting(path: &'static str, kind: Kind, about: &'static str) -> Setting {
+const fn setting(path: &'static str, kind: ValueType, about: &'static str) -> Setting {
     Setting { path, kind, about, sample: None }
 }
 
-const fn optional(path: &'static str, kind: Kind, about: &'static str, sample: &'static str) -> Setting {
+const fn optional(path: &'static str, kind: ValueType, about: &'static str, sample: &'static str) -> Setting {
     Setting { path, kind, about, sample: Some(sample) }
 }
 
@@ -31,7 +31,7 @@ const fn optional(path: &'static str, kind: Kind, about: &'static str, sample: &
 /// secrets.
 pub const VAULT_KEY: &str = "vault.key";
 
-use Kind::{List, Number, Switch, Text};
+use ValueType::{List, Number, Switch, Text};
 
 pub const SETTINGS: &[Setting] = &[
     setting("server.listen", Text, "address that the server listens on"),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::catalog::{self, SETTINGS, VAULT_KEY};
-use super::{Config, Origin};
+use super::{Config, ValueOrigin};
 
 /// The file that `posthouse init` writes. It sets nothing, because defaults may change with the program.
 pub const FRESH: &str = "\
@@ -46,7 +46,7 @@ impl Config {
             printed.push(Printed {
                 key: VAULT_KEY.to_owned(),
                 value: Some("(set, not shown)".to_owned()),
-                origin: Origin::Environment(catalog::variable(VAULT_KEY)).to_string(),
+                origin: ValueOrigin::Environment(catalog::variable(VAULT_KEY)).to_string(),
             });
         }
         printed

@@ -9,30 +9,30 @@ use posthouse_wire::Secret;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::catalog::{self, Kind, Setting, VAULT_KEY};
+use super::catalog::{self, Setting, VAULT_KEY, ValueType};
 use super::nearest::nearest;
 use super::{Config, Fault};
 
 /// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     Default,
     File { file: PathBuf, line: usize },
     Environment(String),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Default => f.write_str("default"),
-            Origin::File { file, line } => write!(f, "{}:{line}", file.display()),
-            Origin::Environment(name) => f.write_str(name),
+            ValueOrigin::Default => f.write_str("default"),
+            ValueOrigin::File { file, line } => write!(f, "{}:{line}", file.display()),
+            ValueOrigin::Environment(name) => f.write_str(name),
         }
     }
 }
 
 /// By path. A path that is not in the map has its default.
-pub type Origins = HashMap<String, Origin>;
+pub type Origins = HashMap<String, ValueOrigin>;
 
 /// Prefix of the variable of every setting.
 const PREFIX: &str = "POSTHOUSE_";
@@ -56,7 +56,7 @@ pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString
         // Parsed again after each variable, so that an error names the variable that caused it.
         config =
             values.clone().try_into().map_err(|error: toml::de::Error| blame(error.message().to_owned()))?;
-        origins.insert(setting.path.to_owned(), Origin::Environment(name));
+        origins.insert(setting.path.to_owned(), ValueOrigin::Environment(name));
     }
     config.vault.key = key;
     config.origins = origins;
@@ -66,8 +66,8 @@ pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString
 }
 
 impl Config {
-    pub fn origin(&self, path: &str) -> Origin {
-        self.origins.get(path).cloned().unwrap_or(Origin::Default)
+    pub fn origin(&self, path: &str) -> ValueOrigin {
+        self.origins.get(path).cloned().unwrap_or(ValueOrigin::Default)
     }
 
     /// Paths are relative to the folder of the configuration file.
@@ -105,7 +105,7 @@ fn walk(
             if inside.is_empty() { key.get_ref().to_string() } else { format!("{inside}.{}", key.get_ref()) };
         let line = line_of(text, key.span().start);
         if catalog::find(&path).is_some() {
-            origins.insert(path, Origin::File { file: file.to_owned(), line });
+            origins.insert(path, ValueOrigin::File { file: file.to_owned(), line });
         } else if !catalog::is_section(&path) {
             return Err(Fault::Line { file: file.to_owned(), line, what: unknown(&path) });
         } else if let DeValue::Table(table) = value.get_ref() {
@@ -131,8 +131,9 @@ fn unknown(path: &str) -> String {
 /// An error of the TOML parser, with its line and the setting on it.
 fn located(file: &Path, text: &str, origins: &Origins, error: &toml::de::Error) -> Fault {
     let line = line_of(text, error.span().map_or(0, |span| span.start));
-    let here =
-        origins.iter().find(|(_, origin)| matches!(origin, Origin::File { line: at, .. } if *at == line));
+    let here = origins
+        .iter()
+        .find(|(_, origin)| matches!(origin, ValueOrigin::File { line: at, .. } if *at == line));
     let message = error.message().trim().replace('\n', ", ");
     let what = match here {
         Some((path, _)) => format!("{path}: {message}"),
@@ -189,14 +190,14 @@ fn meant(name: &str) -> Result<&'static Setting, Fault> {
 /// Converts the text of a variable to the type of its setting. Lists are separated by commas.
 fn worded(setting: &Setting, text: &str) -> Result<Value, String> {
     match setting.kind {
-        Kind::Text => Ok(Value::String(text.to_owned())),
-        Kind::Number => {
+        ValueType::Text => Ok(Value::String(text.to_owned())),
+        ValueType::Number => {
             text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a whole number"))
         }
-        Kind::Switch => {
+        ValueType::Switch => {
             text.parse().map(Value::Boolean).map_err(|_| format!("`{text}` is neither true nor false"))
         }
-        Kind::List => {
+        ValueType::List => {
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
             Ok(Value::Array(parts.map(|part| Value::String(part.to_owned())).collect()))
         }

@@ -57,7 +57,7 @@ fn leaves(prefix: &str, table: &Table, into: &mut Vec<String>) {
 fn the_catalog_names_every_setting_there_is_and_no_other() {
     let mut full = Config::default();
     full.server.public_url = Some("https://h".to_owned());
-    full.server.tls = Some(Tls::default());
+    full.server.tls = Some(TlsSection::default());
     let mut fields = Vec::new();
     leaves("", &Table::try_from(&full).unwrap(), &mut fields);
     let mut known: Vec<String> = SETTINGS.iter().map(|setting| setting.path.to_owned()).collect();
@@ -138,9 +138,9 @@ fn the_environment_stands_over_the_file_and_each_value_knows_where_it_came_from(
     assert_eq!((tls.cert, tls.key), (folder.0.join("c.pem"), PathBuf::from("/k.pem")));
     let file = folder.0.join("posthouse.toml");
     for (path, origin) in [
-        ("relay.ack_lease", Origin::Environment("POSTHOUSE_RELAY__ACK_LEASE".to_owned())),
-        ("relay.settle", Origin::File { file, line: 3 }),
-        ("relay.ping_every", Origin::Default),
+        ("relay.ack_lease", ValueOrigin::Environment("POSTHOUSE_RELAY__ACK_LEASE".to_owned())),
+        ("relay.settle", ValueOrigin::File { file, line: 3 }),
+        ("relay.ping_every", ValueOrigin::Default),
     ] {
         assert_eq!(config.origin(path), origin);
     }
@@ -249,7 +249,7 @@ fn the_example_and_the_fresh_file_are_read_as_the_defaults() {
     let config = folder.read(&spoken, &[]).unwrap();
     assert_eq!(config.server.public_url.as_deref(), Some("https://post.example"));
     for setting in SETTINGS {
-        assert_ne!(config.origin(setting.path), Origin::Default, "{}", setting.path);
+        assert_ne!(config.origin(setting.path), ValueOrigin::Default, "{}", setting.path);
     }
 }
 

@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_kit::RequestLimits;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
-use relay::RequestLimits;
 
 use super::budget::{ByteBudget, NoRoom, Sender, Taken};
 use crate::server::{PeerConnection, Timer, timer};
@@ -93,12 +93,13 @@ impl RequestState {
 }
 
 impl RequestLimits for RequestState {
-    fn proven(&self, principal: &str, tenant: Option<&TenantId>) -> bool {
-        let Some(principal) = self.connection.proven(principal, tenant) else {
+    fn proven(&self, principal: &str, tenant: Option<&str>) -> bool {
+        let proven = self.connection.proven(principal, tenant);
+        if proven.is_none() {
             self.fails(BodyFault::OverLimit);
             return false;
-        };
-        *self.principal.lock() = Some((principal, tenant.cloned()));
+        }
+        *self.principal.lock() = proven;
         true
     }
 

@@ -17,7 +17,7 @@ pub enum Sender {
 
 impl Sender {
     pub fn address(address: IpAddr) -> Self {
-        Sender::Address(relay::network(address))
+        Sender::Address(http_kit::network(address))
     }
 
     /// The part of the whole budget that one sender may use. An unauthenticated sender gets less.

@@ -15,7 +15,7 @@ const SECRET: &str = "webhook_secret_of_7001";
 /// A house with one agent that owns one bot, and the stand-in that bot is known at.
 async fn with_bot(
     disk: Option<&std::path::Path>,
-) -> (House, stand_ins::telegram::Telegram, serde_json::Value) {
+) -> (House, stand_ins::telegram::TelegramStandIn, serde_json::Value) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
     let dir = tempfile::tempdir().unwrap();
     let folder = disk.unwrap_or(dir.path()).join("house");
@@ -338,7 +338,7 @@ async fn a_full_disk_acknowledges_nothing_and_loses_nothing() {
     for number in 0..40 {
         says(&telegram, 7001, 5, &format!("{number} {}", "x".repeat(3_000)));
     }
-    let is_refused = |telegram: &stand_ins::telegram::Telegram| {
+    let is_refused = |telegram: &stand_ins::telegram::TelegramStandIn| {
         telegram.deliveries(Some(7001)).attempts.iter().any(|attempt| attempt.status == Some(503))
     };
     assert!(telegram.until(PATIENCE, is_refused).await, "a full disk was meant to be told to the platform");

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
-use posthouse_wire::cron::{Proof, Provision, SIGNATURE, Stamp};
+use posthouse_wire::cron::{FireProof, Provision, SIGNATURE, Stamp};
 use serde_json::Value;
-use stand_ins::telegram::{Fault, Trouble};
+use stand_ins::telegram::{Fault, FaultKind};
 
 use crate::cron::{Armer, Callback, ahead};
 use crate::house::{BINARY, House, files};
@@ -39,10 +39,10 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let heard = rider.hears().await;
     answers.push(format!("{:?}", heard.event));
     for trouble in [
-        Trouble::Unauthorized,
-        Trouble::ServerError { status: 502 },
-        Trouble::Refuse,
-        Trouble::DropAfterWrite,
+        FaultKind::Unauthorized,
+        FaultKind::ServerError { status: 502 },
+        FaultKind::Refuse,
+        FaultKind::DropAfterWrite,
     ] {
         telegram.fault(Fault::new(trouble).on("sendMessage").times(2));
         answers.push(format!("{:?}", rider.sends("telegram", "7001", "5", "hello").await));
@@ -194,7 +194,7 @@ async fn fires_of(house: &House, heron: &Value, answers: &mut Vec<String>) -> Ve
     answers.push(armer.arms(&armer.wish("taken", &ahead(Duration::ZERO))).await.to_string());
     answers.push(refusing.arms(&refusing.wish("refused", &ahead(Duration::ZERO))).await.to_string());
     let keyed =
-        Provision { proof: Proof::PerJobKey, ..armer.wish("keyed", &ahead(Duration::from_secs(3600))) };
+        Provision { proof: FireProof::PerJobKey, ..armer.wish("keyed", &ahead(Duration::from_secs(3600))) };
     let cron_key = armer.arms(&keyed).await["cron_key"].as_str().unwrap().to_owned();
     let scheduler = house.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
     let call = "{\"instance_id\":\"x\",\"job_id\":\"x\",\"schedule_id\":\"x\"}";

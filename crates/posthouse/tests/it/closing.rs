@@ -5,12 +5,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use posthouse_wire::{GatewayId, Secret, token};
 use serde_json::{Value, json};
-use stand_ins::telegram::{Fault, Trouble};
+use stand_ins::telegram::{Fault, FaultKind};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -79,12 +78,12 @@ async fn a_house_told_to_stop_is_gone_in_time_though_a_platform_hangs_and_an_age
     says(&telegram, 7001, 5, "are you there");
     let heard = line.hears().await;
     assert_eq!(heard["event"]["text"], "are you there");
-    telegram.fault(Fault::new(Trouble::Hang).on("sendMessage"));
+    telegram.fault(Fault::new(FaultKind::Hang).on("sendMessage"));
     let action = json!({"op": "send", "chat_id": "5", "content": "one moment"});
     line.says(json!({"type": "outbound", "requestId": "r1", "action": action})).await;
     assert!(telegram.until(PATIENCE, |telegram| telegram.hanging() == 1).await);
 
-    let stopping = tokio::task::spawn_blocking(move || (house.stops_within(Duration::from_secs(10)), house));
+    let stopping = tokio::task::spawn_blocking(move || (house.stops_within(PATIENCE), house));
     assert_eq!(line.close_code().await, 1012);
     let (clean, mut house) = stopping.await.unwrap();
     assert!(clean, "a clean stop exits 0");

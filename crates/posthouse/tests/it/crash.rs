@@ -13,7 +13,7 @@ use std::time::Duration;
 use posthouse_agent::{Agent, Conversation, Message, Settings, WebSocketTransport};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
-use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
+use stand_ins::telegram::{Filter, Injection, RowKind, StandInBot, TelegramStandIn};
 
 use crate::house::House;
 use crate::talk::{make_bot, provide_crypto};
@@ -72,10 +72,10 @@ async fn nothing_is_lost_or_done_twice_while_the_clock_steps_back_and_forth_by_d
 
 async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
     provide_crypto();
-    let bots: [Bot; 2] = ["7001:crash-test-token@crash_bot", "7002:sleeper-test-token@sleeper_bot"]
+    let bots: [StandInBot; 2] = ["7001:crash-test-token@crash_bot", "7002:sleeper-test-token@sleeper_bot"]
         .map(|bot| bot.parse().unwrap());
     let telegram = Arc::new(
-        Telegram::start(stand_ins::telegram::Settings {
+        TelegramStandIn::start(stand_ins::telegram::Settings {
             bots: bots.to_vec(),
             retry_first: Duration::from_millis(20),
             retry_most: Duration::from_millis(200),
@@ -95,7 +95,7 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
     make_bot(&house, "7002", "7002:sleeper-test-token", &["--mode", "webhook"]);
     let sleeper = house.does(&["agent", "create", "sleeper", "--tenant", "acme", "--bot", "telegram:7002"]);
     telegram.inject(Injection::text(99, "good morning").to_bot(7002)).unwrap();
-    let taken = |telegram: &Telegram| telegram.deliveries(Some(7002)).confirmed.len() == 1;
+    let taken = |telegram: &TelegramStandIn| telegram.deliveries(Some(7002)).confirmed.len() == 1;
     assert!(telegram.until(PATIENCE, taken).await, "the first message is taken");
 
     let seen = Arc::new(Mutex::new(Seen::default()));
@@ -143,7 +143,8 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
             let created = made["created_at"].as_str().expect("a tenant says when it was made");
             assert!(*created < *week_ago.to_string(), "the server's clock is behind: {created}");
             let confirmed = telegram.deliveries(Some(7001)).confirmed.len();
-            let more = |telegram: &Telegram| telegram.deliveries(Some(7001)).confirmed.len() >= confirmed + 5;
+            let more =
+                |telegram: &TelegramStandIn| telegram.deliveries(Some(7001)).confirmed.len() >= confirmed + 5;
             assert!(telegram.until(PATIENCE, more).await, "nothing is taken while the clock is behind");
             house.kill();
             clock.set(0);
@@ -169,7 +170,7 @@ async fn kill_under_load(clock: Option<SteppingClock>) -> Tally {
     let confirmed = telegram.deliveries(Some(7001)).confirmed.len() as u64;
     let seen = seen.lock().unwrap();
     let mut posted: HashMap<String, u32> = HashMap::new();
-    let sent = Filter { kinds: vec![Kind::Sent], ..Filter::default() };
+    let sent = Filter { kinds: vec![RowKind::Sent], ..Filter::default() };
     for row in telegram.transcript(&sent) {
         *posted.entry(row.text.unwrap_or_default()).or_default() += 1;
     }

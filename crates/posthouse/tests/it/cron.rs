@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::cron::{FireAt, Policy, Proof, Provision};
+use posthouse_wire::cron::{FireAt, FireProof, Policy, Provision};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -127,7 +127,7 @@ impl Armer {
     /// As the client that `agent create` printed; called back at `callback`.
     pub async fn new(house: &House, agent: &Value, callback: String) -> Self {
         let token = exchanges(house, agent).await["access_token"].as_str().unwrap().to_owned();
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).build().unwrap();
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         Self { house: house.url.clone(), token, callback, client }
     }
 
@@ -138,7 +138,7 @@ impl Armer {
             fire_at: fire_at.clone(),
             callback: Some(self.callback.clone()),
             dedup: Provision::dedup_key(&job.into(), fire_at),
-            proof: Proof::default(),
+            proof: FireProof::default(),
             policy: Policy::default(),
             then: Vec::new(),
         }

@@ -7,7 +7,7 @@ use ledger::{Ledger, Location};
 use posthouse_agent::verify::{Expected, FireVerifier, KeySet, PerJobKey, PortalJwt, judge};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::cron::{
-    CRON_KEY, FireAt, FireBody, FireClaims, PURPOSE, Policy, Proof, Stamp, audience, cron_key_message,
+    CRON_KEY, FireAt, FireBody, FireClaims, FireProof, PURPOSE, Policy, Stamp, audience, cron_key_message,
 };
 use posthouse_wire::{InstanceId, JobId, Secret};
 use rustls::pki_types::pem::PemObject;
@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use vault::{Algorithm, Keys, Signer, Vault};
+use vault::{Algorithm, MasterKeys, Signer, Vault};
 
 use crate::talk::provide_crypto;
 
@@ -25,9 +25,9 @@ const FIRE_AT: &str = "2026-06-18T12:34:56.123456+00:00";
 /// The signer of a house that stands in memory.
 async fn signer(clock: &Timepiece) -> Signer {
     let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
-    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-    let house = ledger.house();
-    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, clock.clone());
+    let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+    let facts = ledger.facts();
+    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, clock.clone());
     vault.await.unwrap().signer(Algorithm::Es256).await.unwrap()
 }
 
@@ -123,7 +123,7 @@ async fn a_per_job_key_of_the_house_vouches_to_the_agent_that_was_given_it() {
     let message = cron_key_message(&job, &fire_at);
     let stamp = |key: &Secret| Stamp::make(key, clock.now().seconds(), &message).header();
     let good = with(CRON_KEY, &stamp(&signer.cron_key(&heron(), &job)));
-    assert_eq!(verifier.verify(&good, &body()).await.unwrap().proof, Proof::PerJobKey);
+    assert_eq!(verifier.verify(&good, &body()).await.unwrap().proof, FireProof::PerJobKey);
     let other = with(CRON_KEY, &stamp(&signer.cron_key(&"inst_otter".into(), &job)));
     assert!(verifier.verify(&other, &body()).await.is_none());
 }

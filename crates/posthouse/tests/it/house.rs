@@ -116,7 +116,7 @@ impl House {
                 }
             }
         };
-        let written = tokio::time::timeout(Duration::from_secs(20), written).await;
+        let written = tokio::time::timeout(Duration::from_secs(60), written).await;
         written.unwrap_or_else(|_| panic!("no line says `{words}`:\n{}", self.log.lock().unwrap()))
     }
 
@@ -155,7 +155,7 @@ impl House {
 
     /// SIGTERM; true when it ended by itself with exit code 0.
     pub fn stop(&mut self) -> bool {
-        self.stops_within(Duration::from_secs(15))
+        self.stops_within(Duration::from_secs(60))
     }
 
     /// The same, but it is an error to take longer.

@@ -1,13 +1,13 @@
 //! Message traces by any id, and one bot shared by two tenants.
 
 use posthouse_wire::{Action, MessageId};
-use stand_ins::telegram::{Injection, Telegram};
+use stand_ins::telegram::{Injection, TelegramStandIn};
 
 use crate::house::House;
 use crate::talk::{Rider, is_told, make_bot, says, telegram};
 
 /// A house with one bot of the stand-in's, shared or owned by whoever is made with it.
-async fn with_bot(shared: bool) -> (House, Telegram) {
+async fn with_bot(shared: bool) -> (House, TelegramStandIn) {
     let telegram = telegram(&["7001:token@posty_bot"]).await;
     let house = House::open(&[("POSTHOUSE_PLATFORMS__TELEGRAM__API_BASE_URL", &telegram.base_url())]);
     let words: &[&str] = if shared { &["--mode", "webhook", "--shared"] } else { &["--mode", "webhook"] };

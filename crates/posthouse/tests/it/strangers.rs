@@ -1,13 +1,13 @@
 //! Closed bots: from their creation to the first message that is admitted.
 
-use stand_ins::telegram::{Filter, Telegram};
+use stand_ins::telegram::{Filter, TelegramStandIn};
 
 use crate::house::House;
 use crate::talk::{PATIENCE, Rider, says, telegram};
 
 /// The pairing code that the bot told in this chat.
-async fn code_in(telegram: &Telegram, chat: i64) -> String {
-    let said = |telegram: &Telegram| telegram.transcript(&Filter::sent(chat));
+async fn code_in(telegram: &TelegramStandIn, chat: i64) -> String {
+    let said = |telegram: &TelegramStandIn| telegram.transcript(&Filter::sent(chat));
     assert!(telegram.until(PATIENCE, |telegram| !said(telegram).is_empty()).await, "nobody was answered");
     let text = said(telegram)[0].text.clone().unwrap();
     let code = text.split("runs it: ").nth(1).and_then(|rest| rest.split_whitespace().next());
@@ -50,7 +50,7 @@ async fn a_stranger_reaches_nobody_until_the_operator_admits_by_code() {
 
         assert_eq!(house.does(&["access", "remove", "telegram:7001", "user:5"])["subject"], "user:5");
         // A bot answers one stranger a second, so this may take a second message.
-        let answered_again = |telegram: &Telegram| telegram.transcript(&Filter::sent(5)).len() > 1;
+        let answered_again = |telegram: &TelegramStandIn| telegram.transcript(&Filter::sent(5)).len() > 1;
         let mut answered = false;
         for _ in 0..60 {
             answered = telegram.until(std::time::Duration::from_millis(300), answered_again).await;

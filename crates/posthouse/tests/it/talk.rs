@@ -8,12 +8,12 @@ use posthouse_agent::{
 };
 use posthouse_wire::{Action, ChatId, MessageId, Outcome, Secret, SessionKey};
 use serde_json::Value;
-use stand_ins::telegram::{Bot, Filter, Injection, Kind, Telegram};
+use stand_ins::telegram::{Filter, Injection, RowKind, StandInBot, TelegramStandIn};
 use tokio::sync::mpsc;
 
 use crate::house::House;
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tests share a process, so nothing may depend on their order.
 pub fn provide_crypto() {
@@ -21,10 +21,10 @@ pub fn provide_crypto() {
 }
 
 /// The Telegram stand-in with one bot per token.
-pub async fn telegram(tokens: &[&str]) -> Telegram {
+pub async fn telegram(tokens: &[&str]) -> TelegramStandIn {
     provide_crypto();
-    Telegram::start(stand_ins::telegram::Settings {
-        bots: tokens.iter().map(|token| token.parse::<Bot>().unwrap()).collect(),
+    TelegramStandIn::start(stand_ins::telegram::Settings {
+        bots: tokens.iter().map(|token| token.parse::<StandInBot>().unwrap()).collect(),
         retry_first: Duration::from_millis(20),
         retry_most: Duration::from_millis(200),
         ..Default::default()
@@ -41,17 +41,17 @@ pub fn make_bot(house: &House, id: &str, token: &str, more: &[&str]) -> Value {
 }
 
 /// Somebody writes to a bot in their own chat with it.
-pub fn says(telegram: &Telegram, bot: i64, chat: i64, text: &str) {
+pub fn says(telegram: &TelegramStandIn, bot: i64, chat: i64, text: &str) {
     telegram.inject(Injection::text(chat, text).to_bot(bot)).unwrap();
 }
 
 /// Waits until a bot has written this in that chat.
-pub async fn is_told(telegram: &Telegram, chat: i64, text: &str) -> bool {
+pub async fn is_told(telegram: &TelegramStandIn, chat: i64, text: &str) -> bool {
     telegram.until(PATIENCE, |telegram| count(telegram, chat, text) > 0).await
 }
 
-pub fn count(telegram: &Telegram, chat: i64, text: &str) -> usize {
-    let sent = Filter { kinds: vec![Kind::Sent], ..Filter::chat(chat) };
+pub fn count(telegram: &TelegramStandIn, chat: i64, text: &str) -> usize {
+    let sent = Filter { kinds: vec![RowKind::Sent], ..Filter::chat(chat) };
     telegram.transcript(&sent).iter().filter(|row| row.text.as_deref() == Some(text)).count()
 }
 

@@ -7,7 +7,7 @@ use futures_util::{SinkExt, StreamExt};
 use posthouse_agent::verify::{FireVerifier, KeySet, PerJobKey, judge};
 use posthouse_time::Timepiece;
 use posthouse_wire::cron::{
-    CRON_KEY, FireAt, FireBody, Policy, Proof, Provision, SIGNATURE, Stamp, audience, cron_key_message,
+    CRON_KEY, FireAt, FireBody, FireProof, Policy, Provision, SIGNATURE, Stamp, audience, cron_key_message,
 };
 use posthouse_wire::{GatewayId, JobId, Secret, token};
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ async fn every_secret_opens_its_own_door_and_is_refused_at_every_other() {
     armer.arms(&armer.wish("job", &ahead(Duration::ZERO))).await;
     let fire = callback.called(1).await[0].token().to_owned();
     let fire_at = ahead(HOUR);
-    let keyed = armer.arms(&Provision { proof: Proof::PerJobKey, ..armer.wish("keyed", &fire_at) }).await;
+    let keyed = armer.arms(&Provision { proof: FireProof::PerJobKey, ..armer.wish("keyed", &fire_at) }).await;
     let cron_key = keyed["cron_key"].as_str().unwrap().to_owned();
     let scheduler = house.does(&["scheduler-secret", "rotate"])["secret"].as_str().unwrap().to_owned();
     let gateway_secret = text("secret");

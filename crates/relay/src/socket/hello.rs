@@ -1,6 +1,6 @@
 //! The handshake (contract section 7): one hello per identity, one descriptor per accepted hello.
 
-use ledger::{Generation, HoldBack, Identity, Instance};
+use ledger::{BotRef, Generation, HoldBack, Instance};
 use posthouse_wire::ToGateway;
 use posthouse_wire::frame::Hello;
 
@@ -45,7 +45,7 @@ impl Socket {
     }
 
     /// The first accepted hello makes the session live.
-    async fn sit_down(&mut self, hello: Hello, default: Identity) -> Result<(), Ending> {
+    async fn sit_down(&mut self, hello: Hello, default: BotRef) -> Result<(), Ending> {
         let is_ours = hello.client.is_some();
         let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
         let turn = self.relay.sit(&self.connections, &self.holder, self.id);
@@ -95,7 +95,7 @@ impl Socket {
     /// The agent, with the operator's settings for this socket's credential. `None` when the agent was deleted or the
     /// credential was revoked.
     async fn still_good(&mut self) -> Result<Option<(Instance, Generation, HoldBack)>, Fault> {
-        let held = self.relay.0.keyring.of(&self.holder.instance).await?;
+        let held = self.relay.0.identity.accounts.gateways(&self.holder.instance).await?;
         let ours = held.iter().find(|(gateway, ..)| *gateway == self.holder.gateway);
         if ours.is_none_or(|(_, _, revoked)| revoked.is_some()) {
             return Ok(None);
@@ -128,22 +128,22 @@ impl Socket {
     }
 
     /// Returns the identity that a hello is for, if this agent has it.
-    async fn accept(&mut self, hello: &Hello) -> Result<Option<Identity>, Fault> {
+    async fn accept(&mut self, hello: &Hello) -> Result<Option<BotRef>, Fault> {
         let everyones = self.egress.everyones();
         let mut identities = self.relay.0.roster.identities(&self.holder.instance).await?;
         identities.extend(everyones.clone());
         if !hello.bot_id.is_empty() {
-            let named = Identity { platform: hello.platform.clone(), bot: hello.bot_id.clone() };
+            let named = BotRef { platform: hello.platform.clone(), bot: hello.bot_id.clone() };
             return Ok(identities.into_iter().find(|identity| *identity == named));
         }
         let unnamed = hello.platform == UNNAMED;
-        let candidates: Vec<Identity> = identities
+        let candidates: Vec<BotRef> = identities
             .into_iter()
             .filter(|identity| unnamed || identity.platform == hello.platform)
             .collect();
         // The hello means "its only bot". Built-in conversations count only if there is no other identity, and the one
         // that needs no route comes last.
-        let rank = |identity: &Identity| match identity {
+        let rank = |identity: &BotRef| match identity {
             own if Some(own) == everyones.as_ref() => 2,
             own if self.egress.is_built_in(own) => 1,
             _ => 0,

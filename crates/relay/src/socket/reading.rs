@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use posthouse_time::Instant;
-use posthouse_wire::frame::Unread;
+use posthouse_wire::frame::UnreadableFrame;
 use posthouse_wire::{FromGateway, Outcome, ToGateway};
 
 use super::writing::broken;
@@ -147,7 +147,7 @@ impl Socket {
         }
         for _ in 0..LINES {
             let Some(piece) = self.next_piece() else { break };
-            let (mut frame, mut weight, mut long) = (Err(Unread::Ignored), 0, None);
+            let (mut frame, mut weight, mut long) = (Err(UnreadableFrame::Ignored), 0, None);
             let take = |line: &[u8]| {
                 weight = line.len();
                 match weight {
@@ -163,12 +163,12 @@ impl Socket {
             let goes_on = self.connections.pace.lock().count(piece.len(), frame.is_ok() || weight == 0, now);
             match frame {
                 Ok(frame) => self.frame(frame, weight).await?,
-                Err(Unread::Answerable { request_id }) => {
+                Err(UnreadableFrame::Answerable { request_id }) => {
                     let result = Outcome::failed("malformed request: the action is missing or unreadable");
                     self.send(&ToGateway::OutboundResult { request_id, result }.line()).await?;
                 }
                 // Unknown types and noise are ignored and the socket stays (contract section 5).
-                Err(Unread::Ignored) => {}
+                Err(UnreadableFrame::Ignored) => {}
             }
             if !goes_on {
                 break;

@@ -155,21 +155,20 @@ async fn the_same_event_again_is_kept_once() {
     let heron = house.heron().await;
     let on = &heron.bots[0];
     let event = crate::house::message(on, "c1", "once");
-    let bearings = relay::Bearings { source: &event.source, path: None };
-    let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+    let bearings = identity::Bearings { source: &event.source, path: None };
+    let admitted = house.admitted(on, bearings).await.unwrap();
     let mut kept = Vec::new();
     for _ in 0..2 {
         let entrant = relay::Entrant {
             event: event.clone(),
             dedup: "same".into(),
-            addressed: true,
             references: Vec::new(),
             accepted: house.clock.now(),
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
         };
-        let admission = house.relay.admit(&to, on, entrant).await.unwrap();
+        let admission = house.relay.admit(&admitted, entrant).await.unwrap();
         kept.push(admission.entry().cloned().expect("it is kept or known"));
     }
     assert_eq!(kept[0], kept[1]);
@@ -187,19 +186,18 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
         let mut event = crate::house::message(on, "g1", dedup);
         event.source.chat_type = "group".to_owned();
         event.source.user_id = Some(user.into());
-        let bearings = relay::Bearings { source: &event.source, path: None };
-        let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+        let bearings = identity::Bearings { source: &event.source, path: None };
+        let admitted = house.admitted(on, bearings).await.unwrap();
         let entrant = relay::Entrant {
             event,
             dedup: dedup.into(),
-            addressed: true,
             references: Vec::new(),
             accepted: house.clock.now(),
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
         };
-        house.relay.admit(&to, on, entrant).await.unwrap();
+        house.relay.admit(&admitted, entrant).await.unwrap();
     };
     admit("u1", "first").await;
     // The same event again, read as somebody else's: nothing of it is written.
@@ -219,19 +217,18 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
     let mut seated = None;
     for text in ["to one who sleeps", "to one who listens"] {
         let event = crate::house::message(on, "c1", text);
-        let bearings = relay::Bearings { source: &event.source, path: None };
-        let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+        let bearings = identity::Bearings { source: &event.source, path: None };
+        let admitted = house.admitted(on, bearings).await.unwrap();
         let entrant = relay::Entrant {
             event,
             dedup: text.into(),
-            addressed: true,
             references: vec!["telegram:file:canary".to_owned()],
             accepted: house.clock.now(),
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
         };
-        house.relay.admit(&to, on, entrant).await.unwrap();
+        house.relay.admit(&admitted, entrant).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();
         assert_eq!(kept[0].references, ["telegram:file:canary"]);
         if seated.is_none() {

@@ -1,7 +1,7 @@
 //! Connecting: authentication, and refusal of bad credentials (sections 3 and 7).
 
+use identity::WhichCredentials;
 use posthouse_wire::{GatewayId, Secret, token};
-use relay::WhichCredentials;
 use serde_json::json;
 
 use crate::gateway::{End, Gateway};
@@ -61,7 +61,7 @@ async fn a_token_that_never_expires_is_good() {
 async fn a_rotated_secret_is_good_for_another_day() {
     let house = House::open().await;
     let heron = house.heron().await;
-    house.relay.rotate(&heron.gateway, &heron.instance).await.unwrap().unwrap();
+    house.identity.accounts.rotate(&heron.gateway, &heron.instance).await.unwrap().unwrap();
     heron.sits().await.hears_nothing().await;
     house.winds(seconds(24 * 3600));
     assert_eq!(heron.dials().await.ends().await, unauthorized());
@@ -111,9 +111,8 @@ async fn whoever_knows_a_gateways_name_cannot_lock_it_out() {
     let house = House::open().await;
     let heron = house.heron().await;
     let forged = token::mint(&heron.gateway, &Secret::new("guess"), 300, house.clock.now().seconds());
-    for _ in 0..30 {
-        drop(house.winds_until(Gateway::try_dial(&house, Some(&forged))).await);
-    }
+    let dials = (0..30).map(|_| Gateway::try_dial(&house, Some(&forged)));
+    drop(house.winds_until(futures_util::future::join_all(dials)).await);
     heron.sits().await.hears_nothing().await;
 }
 
@@ -125,7 +124,7 @@ async fn revoked_while_connected_is_closed_4401_at_once_and_refused_later() {
     let (mut live, mut other, mut silent) = (heron.sits().await, second.sits().await, heron.dials().await);
     eventually(|| house.relay.presence(&heron.instance).sockets == 3).await;
     let which = WhichCredentials::Gateway(heron.gateway.clone());
-    let ended = house.relay.revoke(&heron.instance, which).await.unwrap();
+    let ended = house.identity.accounts.revoke(&heron.instance, which).await.unwrap();
     assert!(ended.gateways.len() == 1 && ended.gateways[0] == heron.gateway);
     assert_eq!(live.ends().await, unauthorized());
     assert_eq!(silent.ends().await, unauthorized());
@@ -138,7 +137,7 @@ async fn an_agent_that_is_removed_is_closed_4401_and_refused_later() {
     let house = House::open().await;
     let heron = house.heron().await;
     let mut live = heron.sits().await;
-    house.relay.remove_agent(&heron.instance).await.unwrap();
+    house.identity.accounts.remove_agent(&heron.instance).await.unwrap();
     assert_eq!(live.ends().await, unauthorized());
     assert_eq!(heron.dials().await.ends().await, unauthorized());
     assert!(

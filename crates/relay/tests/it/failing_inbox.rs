@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Fault, Identity, Inbox, Seq, Setback, Unread,
+    Acknowledgement, Append, Appended, BotRef, DeadLetter, Entry, Fault, Inbox, Seq, Setback, Unread,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, InstanceId};
@@ -25,7 +25,7 @@ impl Inbox for FailingInbox {
         self.inner.append(append).await
     }
 
-    async fn known(&self, on: &Identity, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
+    async fn known(&self, on: &BotRef, dedup: &DedupKey) -> Result<Option<EntryId>, Fault> {
         self.inner.known(on, dedup).await
     }
 

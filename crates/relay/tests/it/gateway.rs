@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use futures_util::{SinkExt, StreamExt};
-use ledger::Identity;
+use ledger::BotRef;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
@@ -61,7 +61,7 @@ impl Gateway {
     }
 
     /// One hello, and its descriptor.
-    pub async fn says_hello(&mut self, on: &Identity) {
+    pub async fn says_hello(&mut self, on: &BotRef) {
         self.say(json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()})).await;
         let descriptor = self.hears().await;
         assert_eq!(descriptor["type"], "descriptor");

@@ -1,7 +1,7 @@
 //! Permission check of actions: target chat and identity (sections 11.1 and 11.3).
 
+use identity::Enrolment;
 use ledger::Discriminator;
-use relay::Enrolment;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;

@@ -1,7 +1,8 @@
 //! The handshake (section 7).
 
-use ledger::{Discriminator, Generation, Identity};
-use relay::{Enrolment, Proof};
+use identity::Enrolment;
+use ledger::{BotRef, Discriminator, Generation};
+use relay::Proof;
 use serde_json::json;
 
 use crate::gateway::Gateway;
@@ -137,7 +138,7 @@ async fn a_stock_gateway_is_left_alone_for_four_seconds() {
 }
 
 /// Says hello with its commands, as only a newer stock gateway does, and only for one of its platforms.
-async fn tells_commands(gateway: &mut Gateway, on: &Identity) {
+async fn tells_commands(gateway: &mut Gateway, on: &BotRef) {
     let (platform, bot) = (on.platform.as_str(), on.bot.as_str());
     gateway.say(json!({"type": "hello", "platform": platform, "botId": bot, "command_manifest": []})).await;
     assert_eq!(gateway.hears().await["type"], "descriptor");

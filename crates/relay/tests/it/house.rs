@@ -9,11 +9,13 @@ use std::time::Duration;
 use axum::Extension;
 use bus::Bus;
 use errand::Errand;
-use ledger::{Bot, Created, Discriminator, Identity, Ledger, Location, Route};
+use http_kit::ClientAddress;
+use identity::{Admitted, Approach, Bearings, Enrolment, GateDecision, Identity, Principal};
+use ledger::{Bot, BotRef, Created, Discriminator, Invitation, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
-use relay::{Bearings, Caller, Config, Enrolment, Entrant, Parts, Relay, StopRule};
-use vault::{Keys, Vault};
+use relay::{Config, Entrant, Parts, Relay, StopRule};
+use vault::{Keyring, MasterKeys, Vault};
 
 use crate::failing_inbox::FailingInbox;
 use crate::gateway::Gateway;
@@ -22,10 +24,13 @@ use crate::recorder::{Recorder, Reluctant};
 /// The key of every test's vault, so that a folder can be opened again.
 const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// How long a test waits for what must come. Never waited out by one that passes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub struct House {
+    pub identity: Identity,
+    /// Changes credentials without telling anybody, as another node does whose notification is lost.
+    pub keyring: Keyring,
     pub relay: Relay,
     pub ledger: Ledger,
     pub clock: Timepiece,
@@ -44,7 +49,7 @@ pub struct Agent {
     pub gateway: GatewayId,
     pub secret: Secret,
     /// The bots it fronts, the first being what it says hello for by default.
-    pub bots: Vec<Identity>,
+    pub bots: Vec<BotRef>,
 }
 
 pub fn seconds(count: u64) -> Duration {
@@ -55,8 +60,8 @@ pub fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-pub fn bot(platform: &str, id: &str) -> Identity {
-    Identity { platform: platform.into(), bot: id.into() }
+pub fn bot(platform: &str, id: &str) -> BotRef {
+    BotRef { platform: platform.into(), bot: id.into() }
 }
 
 /// Waits until something has become true.
@@ -70,7 +75,7 @@ pub async fn eventually(mut is_so: impl FnMut() -> bool) {
 }
 
 /// A message in a direct conversation.
-pub fn message(on: &Identity, chat: &str, text: &str) -> Event {
+pub fn message(on: &BotRef, chat: &str, text: &str) -> Event {
     Event {
         text: text.to_owned(),
         source: Source {
@@ -101,26 +106,32 @@ impl House {
     pub async fn build(place: Location, config: Config, clock: Timepiece) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ledger = Ledger::open(place, clock.clone()).await.unwrap();
-        let keys = Keys::read(&Secret::new(KEY)).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
         let outbox = Arc::new(Reluctant { inner: ledger.outbox(), is_full: false.into() });
         let inbox = Arc::new(FailingInbox { inner: ledger.inbox(), fails: false.into(), reads: 0.into() });
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            Errand::new(errand::Config::loopback()),
+            clock.clone(),
+        ));
         let relay = Relay::new(Parts {
             config,
             inbox: inbox.clone(),
             outbox: outbox.clone(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: Errand::new(errand::Config::loopback()),
             timepiece: clock.clone(),
         });
         let egress = Arc::new(Recorder::new(clock.clone()));
         let here = IpAddr::from([127, 0, 0, 1]);
-        let door = relay::routes(&relay, egress.clone()).layer(Extension(Caller(here)));
+        let door = relay::routes(&relay, egress.clone()).layer(Extension(ClientAddress(here)));
         let listener = tokio::net::TcpListener::bind((here, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, door).await });
@@ -130,37 +141,49 @@ impl House {
         });
         // The loops listen before the first test says anything.
         tokio::task::yield_now().await;
-        Self { relay, ledger, clock, egress, outbox, inbox, address, said: Arc::default() }
+        Self {
+            identity,
+            keyring: vault.keyring(),
+            relay,
+            ledger,
+            clock,
+            egress,
+            outbox,
+            inbox,
+            address,
+            said: Arc::default(),
+        }
     }
 
     pub fn winds(&self, by: Duration) {
         self.clock.wind(by);
     }
 
-    /// Winds until something has come: a pause may begin after a turn of the clock.
+    /// Advances time by the longest pause of the relay until something has come. More than once, because a pause may
+    /// begin after the clock was advanced; and rarely, so that time does not run ahead of a slow machine.
     pub async fn winds_until<T>(&self, coming: impl Future<Output = T>) -> T {
         let mut coming = std::pin::pin!(coming);
         loop {
-            self.winds(Duration::from_millis(250));
-            if let Ok(came) = tokio::time::timeout(Duration::from_millis(5), &mut coming).await {
+            self.winds(seconds(5));
+            if let Ok(came) = tokio::time::timeout(seconds(1), &mut coming).await {
                 return came;
             }
         }
     }
 
-    pub async fn has_bot(&self, on: &Identity, shared: bool) {
+    pub async fn has_bot(&self, on: &BotRef, shared: bool) {
         let bot = Bot {
             platform: on.platform.clone(),
             id: on.bot.clone(),
             shared,
-            principals: ledger::PrincipalPolicy::default(),
+            principals: ledger::PrincipalPolicy::open(true),
             settings: "{}".to_owned(),
             created: self.clock.now(),
         };
         self.ledger.roster().create_bot(bot).await.unwrap();
     }
 
-    pub async fn routes(&self, on: &Identity, discriminator: Discriminator, to: &Agent) {
+    pub async fn routes(&self, on: &BotRef, discriminator: Discriminator, to: &Agent) {
         let route = Route {
             platform: on.platform.clone(),
             bot: on.bot.clone(),
@@ -169,11 +192,11 @@ impl House {
             created: self.clock.now(),
         };
         assert_eq!(self.ledger.roster().create_route(route).await.unwrap(), Created::Made);
-        self.relay.bot_changed(on);
+        self.identity.roster.bot_changed(on);
     }
 
     /// An agent that owns these bots.
-    pub async fn enrol(&self, tenant: &str, name: &str, bots: &[Identity]) -> Agent {
+    pub async fn enrol(&self, tenant: &str, name: &str, bots: &[BotRef]) -> Agent {
         for bot in bots {
             self.has_bot(bot, false).await;
         }
@@ -187,9 +210,9 @@ impl House {
     }
 
     pub async fn enrol_as(&self, enrolment: Enrolment) -> Agent {
-        self.relay.create_tenant(&enrolment.tenant).await.unwrap().unwrap();
+        self.identity.accounts.create_tenant(&enrolment.tenant).await.unwrap().unwrap();
         let bots = enrolment.bots.clone();
-        let enrolled = self.relay.enrol(enrolment).await.unwrap().unwrap();
+        let enrolled = self.identity.accounts.enrol(enrolment).await.unwrap().unwrap();
         Agent {
             house: self.clone(),
             instance: enrolled.instance.id,
@@ -204,17 +227,40 @@ impl House {
         self.enrol("acme", "heron", &[bot("telegram", "7001")]).await
     }
 
+    /// The invited person who writes on the web chat. Its bots are built in, one for each agent.
+    async fn person_for(&self, on: &BotRef) -> Option<Principal> {
+        let agent = InstanceId::new(on.bot.as_str());
+        let found = self.ledger.roster().instance(&agent).await.unwrap()?;
+        Some(Principal::Person(Arc::new(Invitation {
+            id: "inv_1".into(),
+            tenant: found.tenant,
+            agents: None,
+            person: "ann".to_owned(),
+            owner: false,
+            created: self.clock.now(),
+        })))
+    }
+
+    /// What the gate says about a message to this bot; nothing when it is not admitted.
+    pub async fn admitted(&self, on: &BotRef, bearings: Bearings<'_>) -> Option<Admitted> {
+        let person = self.person_for(on).await;
+        let approach = Approach { on, shared: true, bearings, addressed: false, person: person.as_ref() };
+        match self.identity.gate.decide(approach).await.unwrap() {
+            GateDecision::Admitted(admitted) => Some(admitted),
+            _ => None,
+        }
+    }
+
     /// Brings an event to a bot; nothing when it is nobody's or was not let in.
-    pub async fn brings(&self, on: &Identity, event: Event, path: Option<&str>) -> Option<EntryId> {
+    pub async fn brings(&self, on: &BotRef, event: Event, path: Option<&str>) -> Option<EntryId> {
         let bearings = Bearings { source: &event.source, path };
-        let to = self.relay.route(on, bearings).await.unwrap()?;
+        let admitted = self.admitted(on, bearings).await?;
         let dedup = DedupKey::new(format!("d{}", self.said.fetch_add(1, Ordering::Relaxed)));
         let accepted = self.clock.now();
         let entrant = Entrant {
             event,
             id: None,
             dedup,
-            addressed: false,
             references: Vec::new(),
             accepted,
             receipt: None,
@@ -224,11 +270,11 @@ impl House {
                 _ => StopRule::InterruptIfTyping,
             },
         };
-        self.relay.admit(&to, on, entrant).await.unwrap().entry().cloned()
+        self.relay.admit(&admitted, entrant).await.unwrap().entry().cloned()
     }
 
     /// Somebody says something to a bot in a direct conversation.
-    pub async fn says(&self, on: &Identity, chat: &str, text: &str) -> EntryId {
+    pub async fn says(&self, on: &BotRef, chat: &str, text: &str) -> EntryId {
         self.brings(on, message(on, chat, text), None).await.expect("the message is somebody's")
     }
 
@@ -246,7 +292,7 @@ impl Agent {
     /// Another credential of the same agent.
     pub async fn with_another_gateway(&self, id: &str) -> Agent {
         let gateway = GatewayId::new(id);
-        let secret = self.house.relay.rotate(&gateway, &self.instance).await.unwrap().unwrap();
+        let secret = self.house.identity.accounts.rotate(&gateway, &self.instance).await.unwrap().unwrap();
         Agent { gateway, secret, ..self.clone() }
     }
 

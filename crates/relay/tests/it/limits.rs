@@ -1,6 +1,6 @@
 //! Limits of an inbox (section 16.2).
 
-use ledger::Full;
+use ledger::LimitReached;
 use relay::{Admission, Config, Entrant, StopRule};
 
 use crate::house::{Agent, House, message};
@@ -10,19 +10,18 @@ async fn brings(house: &House, heron: &Agent, chat: &str, text: &str) -> Admissi
     let mut event = message(on, chat, text);
     // A person of its own in each chat.
     event.source.user_id = Some(chat.into());
-    let bearings = relay::Bearings { source: &event.source, path: None };
-    let to = house.relay.route(on, bearings).await.unwrap().unwrap();
+    let bearings = identity::Bearings { source: &event.source, path: None };
+    let admitted = house.admitted(on, bearings).await.unwrap();
     let entrant = Entrant {
         event,
         id: None,
         dedup: format!("{chat}/{text}").into(),
-        addressed: false,
         references: Vec::new(),
         accepted: house.clock.now(),
         receipt: None,
         stop: StopRule::Text,
     };
-    house.relay.admit(&to, on, entrant).await.unwrap()
+    house.relay.admit(&admitted, entrant).await.unwrap()
 }
 
 #[tokio::test]
@@ -35,7 +34,7 @@ async fn a_full_inbox_drops_no_accepted_mail() {
     }
     for number in 0..100 {
         let refused = brings(&house, &heron, "flood", &number.to_string()).await;
-        assert_eq!(refused, Admission::Full(Full::Inbox));
+        assert_eq!(refused, Admission::Full(LimitReached::Inbox));
     }
     assert_eq!(counted(&house, "posthouse_relay_entries_refused_total{why=\"inbox\"}"), 100);
     let mut gateway = heron.sits_settled().await;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ledger::Begun;
+use ledger::BeginOutcome;
 use posthouse_wire::Outcome;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -346,7 +346,7 @@ pub async fn is_noted(heron: &Agent) {
     let noted = async {
         loop {
             let begun = heron.house.ledger.outbox().begin(request(heron)).await.unwrap();
-            if matches!(&begun, Begun::Finished { outcome, .. } if outcome.success) {
+            if matches!(&begun, BeginOutcome::Finished { outcome, .. } if outcome.success) {
                 return;
             }
             tokio::task::yield_now().await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use ledger::{Begun, Fault, Identity, Outbox, Request};
+use ledger::{BeginOutcome, BotRef, Fault, Outbox, Request};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
 use relay::{Carried, Egress, Order};
@@ -57,12 +57,12 @@ impl Recorder {
 
 #[async_trait]
 impl Egress for Recorder {
-    async fn descriptor(&self, of: &Identity) -> Option<Descriptor> {
+    async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
         let known = matches!(of.platform.as_str(), "telegram" | "discord" | "slack" | "web");
         known.then(|| Descriptor::new(of.platform.clone(), of.bot.as_str()))
     }
 
-    fn is_built_in(&self, identity: &Identity) -> bool {
+    fn is_built_in(&self, identity: &BotRef) -> bool {
         identity.platform.as_str() == "web"
     }
 
@@ -102,12 +102,16 @@ impl Reluctant {
 
 #[async_trait]
 impl Outbox for Reluctant {
-    async fn begin(&self, request: Request) -> Result<Begun, Fault> {
+    async fn begin(&self, request: Request) -> Result<BeginOutcome, Fault> {
         self.room()?;
         self.inner.begin(request).await
     }
 
-    async fn begun_before(&self, gateway: &GatewayId, request: &RequestId) -> Result<Option<Begun>, Fault> {
+    async fn begun_before(
+        &self,
+        gateway: &GatewayId,
+        request: &RequestId,
+    ) -> Result<Option<BeginOutcome>, Fault> {
         self.inner.begun_before(gateway, request).await
     }
 

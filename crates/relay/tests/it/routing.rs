@@ -85,7 +85,7 @@ async fn a_route_that_is_changed_counts_from_the_next_event() {
     let shared = bot("slack", "shared");
     house.says(&shared, "a", "first").await;
     house.ledger.roster().remove_route(&shared.platform, &shared.bot, &route).await.unwrap();
-    house.relay.bot_changed(&shared);
+    house.identity.roster.bot_changed(&shared);
     assert!(house.brings(&shared, message(&shared, "a", "between"), None).await.is_none());
     house.routes(&shared, route, &crow).await;
     house.says(&shared, "a", "second").await;
@@ -101,22 +101,22 @@ async fn a_route_remembered_while_it_changes_does_not_outlive_the_change() {
     let event = message(&shared, "a", "x");
     for round in 1..60 {
         let asking = tokio::spawn({
-            let (relay, on, source) = (house.relay.clone(), shared.clone(), event.source.clone());
+            let (roster, on, source) = (house.identity.roster.clone(), shared.clone(), event.source.clone());
             async move {
                 for _ in 0..20 {
-                    let _ = relay.route(&on, relay::Bearings { source: &source, path: None }).await;
+                    let _ = roster.route(&on, identity::Bearings { source: &source, path: None }).await;
                 }
             }
         });
         house.ledger.roster().remove_route(&shared.platform, &shared.bot, &route).await.unwrap();
         let owner = &agents[round % 2];
         house.routes(&shared, route.clone(), owner).await;
-        let bearings = relay::Bearings { source: &event.source, path: None };
-        let found = house.relay.route(&shared, bearings).await.unwrap().unwrap();
-        assert_eq!(found.instance, owner.instance);
+        let bearings = identity::Bearings { source: &event.source, path: None };
+        let found = house.identity.roster.route(&shared, bearings).await.unwrap().unwrap();
+        assert_eq!(found.to.instance, owner.instance);
         asking.await.unwrap();
-        let found = house.relay.route(&shared, bearings).await.unwrap().unwrap();
-        assert_eq!(found.instance, owner.instance);
+        let found = house.identity.roster.route(&shared, bearings).await.unwrap().unwrap();
+        assert_eq!(found.to.instance, owner.instance);
     }
 }
 

@@ -202,10 +202,10 @@ async fn a_revocation_whose_word_was_missed_is_found_out() {
     let heron = house.heron().await;
     let other = heron.with_another_gateway("gw-other").await;
     let (mut ended, mut good) = (heron.sits().await, other.sits().await);
-    assert!(house.relay.keyring().revoke(&heron.gateway).await.unwrap());
+    assert!(house.keyring.revoke(&heron.gateway).await.unwrap());
     // More than a listener can fall behind by.
     for _ in 0..2_000 {
-        house.relay.roster_changed();
+        house.identity.roster.anything_changed();
     }
     assert_eq!(ended.ends().await, End::Closed(4401, "unauthorized".to_owned()));
     good.hears_nothing().await;
@@ -217,7 +217,7 @@ async fn a_credential_that_ended_between_dial_and_hello_gets_no_seat() {
     let heron = house.heron().await;
     let mut late = heron.dials().await;
     late.hears_nothing().await;
-    assert!(house.relay.keyring().revoke(&heron.gateway).await.unwrap());
+    assert!(house.keyring.revoke(&heron.gateway).await.unwrap());
     heron.hears_from("not for it").await;
     late.says_hello(&heron.bots[0]).await;
     assert_eq!(late.ends().await, End::Closed(4401, "unauthorized".to_owned()));

@@ -1,7 +1,8 @@
 //! A person's `/stop` (section 13): an interrupt where the agent honours it, else text.
 
-use ledger::Identity;
-use relay::{Config, Enrolment};
+use identity::Enrolment;
+use ledger::BotRef;
+use relay::Config;
 use serde_json::{Value, json};
 
 use crate::gateway::{End, Gateway};
@@ -89,7 +90,7 @@ async fn a_stop_is_delivered_as_text_where_no_interrupt_is_known_to_work() {
     let heron = house.enrol("acme", "heron", &[telegram.clone(), slack.clone()]).await;
     let mut gateway = heron.sits_settled().await;
     gateway.says_hello(&slack).await;
-    let mut turn = async |on: &Identity, chat: &str, typing: u64, text: &str| {
+    let mut turn = async |on: &BotRef, chat: &str, typing: u64, text: &str| {
         house.says(on, chat, "work").await;
         gateway.takes("work").await;
         if typing > 0 {

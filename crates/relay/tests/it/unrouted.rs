@@ -1,6 +1,6 @@
 //! Removed routes: the agent can no longer act as that bot or get its entries (section 11.3).
 
-use ledger::{Discriminator, Identity};
+use ledger::{BotRef, Discriminator};
 use posthouse_wire::EntryId;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::house::{Agent, House, bot, message};
 use crate::recorder::Habit;
 
 /// An agent with two bots, both of which were written to in chat `c1`; the second is about to be taken away.
-async fn heron_of_two(house: &House) -> (Agent, Identity, Identity) {
+async fn heron_of_two(house: &House) -> (Agent, BotRef, BotRef) {
     let (stays, leaves) = (bot("telegram", "7001"), bot("discord", "8002"));
     let heron = house.enrol("acme", "heron", &[stays.clone(), leaves.clone()]).await;
     house.says(&stays, "c1", "on the one").await;
@@ -27,7 +27,7 @@ fn every_op(chat: &str) -> [Value; 4] {
 }
 
 /// Asks for everything in this chat, tagged and untagged; how each went.
-async fn asks_for_everything(gateway: &mut Gateway, round: &str, chat: &str, on: &Identity) -> Vec<bool> {
+async fn asks_for_everything(gateway: &mut Gateway, round: &str, chat: &str, on: &BotRef) -> Vec<bool> {
     let mut went = Vec::new();
     for (number, action) in every_op(chat).into_iter().enumerate() {
         for tagged in [true, false] {
@@ -60,7 +60,7 @@ async fn hears_result_among_messages(gateway: &mut Gateway, request: &str) -> Va
     }
 }
 
-async fn says_hello_for(agent: &Agent, all: &[&Identity]) -> Gateway {
+async fn says_hello_for(agent: &Agent, all: &[&BotRef]) -> Gateway {
     let mut gateway = agent.dials().await;
     for on in all {
         gateway.says_hello(on).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
-use relay::Enrolment;
+use identity::Enrolment;
 use serde_json::json;
 
 use crate::house::{Agent, House, bot, eventually, message, seconds};
@@ -163,7 +163,7 @@ async fn a_wake_url_given_later_is_called_after_the_cooldown() {
 #[tokio::test]
 async fn a_wake_url_that_may_not_be_called_is_refused_when_it_is_named() {
     let house = House::open().await;
-    house.relay.create_tenant("acme").await.unwrap().unwrap();
+    house.identity.accounts.create_tenant("acme").await.unwrap().unwrap();
     for url in ["ftp://example.org/", "http://10.0.0.1/wake", "not a url"] {
         let enrolment = Enrolment {
             tenant: "acme".to_owned(),
@@ -171,7 +171,7 @@ async fn a_wake_url_that_may_not_be_called_is_refused_when_it_is_named() {
             wake_url: Some(url.to_owned()),
             ..Enrolment::default()
         };
-        assert!(house.relay.enrol(enrolment).await.unwrap().is_err(), "{url}");
+        assert!(house.identity.accounts.enrol(enrolment).await.unwrap().is_err(), "{url}");
     }
 }
 

@@ -6,22 +6,22 @@ use serde::Serialize;
 use serde_json::{json, value::RawValue};
 
 /// A call that took effect.
-pub(super) struct Done {
+pub(super) struct ApiSuccess {
     pub result: Box<RawValue>,
     pub description: Option<&'static str>,
 }
 
-impl Done {
-    pub fn with(result: &impl Serialize) -> Done {
-        Done { result: raw(result), description: None }
+impl ApiSuccess {
+    pub fn with(result: &impl Serialize) -> ApiSuccess {
+        ApiSuccess { result: raw(result), description: None }
     }
 
-    pub fn yes() -> Done {
-        Done::with(&true)
+    pub fn yes() -> ApiSuccess {
+        ApiSuccess::with(&true)
     }
 
-    pub fn saying(self, description: &'static str) -> Done {
-        Done { description: Some(description), ..self }
+    pub fn saying(self, description: &'static str) -> ApiSuccess {
+        ApiSuccess { description: Some(description), ..self }
     }
 }
 
@@ -32,74 +32,74 @@ pub(super) fn raw(value: &impl Serialize) -> Box<RawValue> {
 
 /// A refused call, with the platform's description.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(super) struct ApiRefusal {
     pub code: u16,
     pub description: String,
     pub retry_after: Option<u64>,
     pub migrate_to: Option<i64>,
 }
 
-impl Refusal {
-    fn new(code: u16, description: impl Into<String>) -> Refusal {
-        Refusal { code, description: description.into(), retry_after: None, migrate_to: None }
+impl ApiRefusal {
+    fn new(code: u16, description: impl Into<String>) -> ApiRefusal {
+        ApiRefusal { code, description: description.into(), retry_after: None, migrate_to: None }
     }
 
-    pub fn bad_request(what: impl AsRef<str>) -> Refusal {
-        Refusal::new(400, format!("Bad Request: {}", what.as_ref()))
+    pub fn bad_request(what: impl AsRef<str>) -> ApiRefusal {
+        ApiRefusal::new(400, format!("Bad Request: {}", what.as_ref()))
     }
 
-    pub fn unauthorized() -> Refusal {
-        Refusal::new(401, "Unauthorized")
+    pub fn unauthorized() -> ApiRefusal {
+        ApiRefusal::new(401, "Unauthorized")
     }
 
-    pub fn blocked() -> Refusal {
-        Refusal::new(403, "Forbidden: bot was blocked by the user")
+    pub fn blocked() -> ApiRefusal {
+        ApiRefusal::new(403, "Forbidden: bot was blocked by the user")
     }
 
-    pub fn not_found() -> Refusal {
-        Refusal::new(404, "Not Found")
+    pub fn not_found() -> ApiRefusal {
+        ApiRefusal::new(404, "Not Found")
     }
 
-    pub fn conflict(what: &str) -> Refusal {
-        Refusal::new(409, format!("Conflict: {what}"))
+    pub fn conflict(what: &str) -> ApiRefusal {
+        ApiRefusal::new(409, format!("Conflict: {what}"))
     }
 
-    pub fn too_large() -> Refusal {
-        Refusal::new(413, "Request Entity Too Large")
+    pub fn too_large() -> ApiRefusal {
+        ApiRefusal::new(413, "Request Entity Too Large")
     }
 
-    pub fn too_many(retry_after: u64) -> Refusal {
+    pub fn too_many(retry_after: u64) -> ApiRefusal {
         let description = format!("Too Many Requests: retry after {retry_after}");
-        Refusal { retry_after: Some(retry_after), ..Refusal::new(429, description) }
+        ApiRefusal { retry_after: Some(retry_after), ..ApiRefusal::new(429, description) }
     }
 
-    pub fn migrated(to: i64) -> Refusal {
+    pub fn migrated(to: i64) -> ApiRefusal {
         let what = "group chat was upgraded to a supergroup chat";
-        Refusal { migrate_to: Some(to), ..Refusal::bad_request(what) }
+        ApiRefusal { migrate_to: Some(to), ..ApiRefusal::bad_request(what) }
     }
 
     /// A failure of the platform. A status outside 500..=599 becomes 500.
-    pub fn server_error(status: u16) -> Refusal {
+    pub fn server_error(status: u16) -> ApiRefusal {
         let status = StatusCode::from_u16(status).ok().filter(StatusCode::is_server_error);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Refusal::new(status.as_u16(), status.canonical_reason().unwrap_or("Internal Server Error"))
+        ApiRefusal::new(status.as_u16(), status.canonical_reason().unwrap_or("Internal Server Error"))
     }
 }
 
 /// The envelope of every method's answer.
-pub(super) fn answer(outcome: Result<Done, Refusal>) -> Response<Body> {
+pub(super) fn answer(outcome: Result<ApiSuccess, ApiRefusal>) -> Response<Body> {
     match outcome {
-        Ok(Done { result, description: None }) => {
+        Ok(ApiSuccess { result, description: None }) => {
             json_text(200, format!(r#"{{"ok":true,"result":{result}}}"#))
         }
-        Ok(Done { result, description: Some(said) }) => {
+        Ok(ApiSuccess { result, description: Some(said) }) => {
             json_text(200, format!(r#"{{"ok":true,"result":{result},"description":"{said}"}}"#))
         }
         Err(refusal) => refuse(refusal),
     }
 }
 
-fn refuse(refusal: Refusal) -> Response<Body> {
+fn refuse(refusal: ApiRefusal) -> Response<Body> {
     let mut body = json!({"ok": false, "error_code": refusal.code, "description": refusal.description});
     if let Some(to) = refusal.migrate_to {
         body["parameters"] = json!({"migrate_to_chat_id": to});

@@ -12,13 +12,13 @@ use super::{
     Shared,
     answer::{json_text, respond},
     params::Params,
-    transcript::{Filter, Kind},
-    wait::Wait,
+    transcript::{Filter, RowKind},
+    wait::WaitCondition,
 };
 
 const PAGE: &str = include_str!("page.html");
 
-type Outcome = Result<Response<Body>, Wrong>;
+type ControlResult = Result<Response<Body>, Wrong>;
 
 /// A request that cannot be served: status and JSON body.
 struct Wrong(u16, Value);
@@ -74,21 +74,21 @@ pub(super) async fn handle(shared: &Arc<Shared>, head: &Parts, body: Bytes) -> R
     outcome.unwrap_or_else(Wrong::into)
 }
 
-fn inject(shared: &Shared, body: &[u8]) -> Outcome {
+fn inject(shared: &Shared, body: &[u8]) -> ControlResult {
     shared.inject(read(body)?).map(|injected| ok(&injected)).map_err(|error| wrong(400, &error))
 }
 
-async fn wait(shared: &Shared, params: &Params) -> Outcome {
+async fn wait(shared: &Shared, params: &Params) -> ControlResult {
     let positive = |name: &str| params.integer(name).and_then(|number| u64::try_from(number).ok());
-    let mut wait = Wait {
+    let mut wait = WaitCondition {
         filter: filter(shared, params)?,
         count: positive("count").or(positive("n")),
         confirmed: positive("confirmed"),
     };
     if wait.filter.kinds.is_empty() {
-        wait.filter.kinds = vec![Kind::Sent];
+        wait.filter.kinds = vec![RowKind::Sent];
         if wait.filter.text.is_some() {
-            wait.filter.kinds.push(Kind::Edited);
+            wait.filter.kinds.push(RowKind::Edited);
         }
     }
     let seconds = params.text("timeout").and_then(|text| text.parse().ok()).unwrap_or(10.0_f64);
@@ -102,7 +102,7 @@ async fn wait(shared: &Shared, params: &Params) -> Outcome {
 fn filter(shared: &Shared, params: &Params) -> Result<Filter, Wrong> {
     let mut kinds = Vec::new();
     for name in params.text("kind").unwrap_or("").split(',').filter(|name| !name.is_empty()) {
-        kinds.push(serde_json::from_value::<Kind>(json!(name)).map_err(|_| wrong(400, "no such kind"))?);
+        kinds.push(serde_json::from_value::<RowKind>(json!(name)).map_err(|_| wrong(400, "no such kind"))?);
     }
     Ok(Filter {
         bot: bot(shared, params)?,

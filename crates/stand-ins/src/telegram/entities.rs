@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// One span. `Composed` sorts them by their beginning, longer ones first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Entity {
+pub(super) struct MessageEntity {
     #[serde(rename = "type")]
     pub kind: &'static str,
     pub offset: usize,
@@ -17,9 +17,9 @@ pub(super) struct Entity {
     pub custom_emoji_id: Option<String>,
 }
 
-impl Entity {
-    pub fn new(kind: &'static str, offset: usize, length: usize) -> Entity {
-        Entity { kind, offset, length, url: None, language: None, custom_emoji_id: None }
+impl MessageEntity {
+    pub fn new(kind: &'static str, offset: usize, length: usize) -> MessageEntity {
+        MessageEntity { kind, offset, length, url: None, language: None, custom_emoji_id: None }
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn utf16_len(text: &str) -> usize {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Composed {
     pub text: String,
-    pub entities: Vec<Entity>,
+    pub entities: Vec<MessageEntity>,
 }
 
 impl Composed {
@@ -58,7 +58,7 @@ impl Composed {
 }
 
 /// The commands and mentions that a client would mark in a typed text.
-pub(super) fn detect(text: &str) -> Vec<Entity> {
+pub(super) fn detect(text: &str) -> Vec<MessageEntity> {
     let mut found = Vec::new();
     let mut before = ' ';
     let mut offset = 0;
@@ -71,7 +71,7 @@ pub(super) fn detect(text: &str) -> Vec<Entity> {
         };
         // Commands and mentions are ASCII, so bytes and units are the same.
         let taken = if let Some((kind, length)) = span {
-            found.push(Entity::new(kind, offset, length));
+            found.push(MessageEntity::new(kind, offset, length));
             length
         } else {
             c.len_utf8()
@@ -119,8 +119,9 @@ mod tests {
     #[test]
     fn trimming_moves_and_shortens_spans() {
         let composed =
-            Composed { text: "  é bold  \n".to_owned(), entities: vec![Entity::new("bold", 4, 7)] }.trim();
+            Composed { text: "  é bold  \n".to_owned(), entities: vec![MessageEntity::new("bold", 4, 7)] }
+                .trim();
         assert_eq!(composed.text, "é bold");
-        assert_eq!(composed.entities, [Entity::new("bold", 2, 4)]);
+        assert_eq!(composed.entities, [MessageEntity::new("bold", 2, 4)]);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Trouble {
+pub enum FaultKind {
     /// 429 with this many seconds; nothing is done.
     TooManyRequests {
         /// Seconds, in `parameters` and in the header.
@@ -51,9 +51,9 @@ pub enum Trouble {
     },
 }
 
-impl Trouble {
+impl FaultKind {
     fn is_about_deliveries(self) -> bool {
-        matches!(self, Trouble::DuplicateDelivery | Trouble::ReorderDeliveries { .. })
+        matches!(self, FaultKind::DuplicateDelivery | FaultKind::ReorderDeliveries { .. })
     }
 }
 
@@ -66,7 +66,7 @@ fn internal() -> u16 {
 pub struct Fault {
     /// Kind of fault.
     #[serde(flatten)]
-    pub trouble: Trouble,
+    pub kind: FaultKind,
     /// Only calls of this method. Default: any but `getUpdates`, which must be named.
     #[serde(default)]
     pub method: Option<String>,
@@ -89,8 +89,8 @@ fn once() -> Option<u64> {
 impl Fault {
     /// Applies to the next call, whatever it is.
     #[must_use]
-    pub fn new(trouble: Trouble) -> Fault {
-        Fault { trouble, method: None, bot: None, chat_id: None, times: once() }
+    pub fn new(kind: FaultKind) -> Fault {
+        Fault { kind, method: None, bot: None, chat_id: None, times: once() }
     }
 
     /// Applies to calls of this method only.
@@ -126,7 +126,7 @@ impl Fault {
 
 /// State of a fault: how often it was applied, and how often it still will be.
 #[derive(Clone, Debug, Serialize)]
-pub struct Standing {
+pub struct FaultState {
     /// The id that `fault` returned.
     pub id: u64,
     /// The fault as requested; `times` is what is left.
@@ -138,7 +138,7 @@ pub struct Standing {
 
 /// The properties of a call that faults match.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(super) struct CallProperties<'a> {
     pub bot: i64,
     pub method: &'a str,
     pub chat: Option<i64>,
@@ -147,59 +147,59 @@ pub(super) struct Call<'a> {
 /// All faults, oldest first. The first that matches is applied. Used-up ones stay listed until cleared.
 #[derive(Default)]
 pub(super) struct Faults {
-    standing: Vec<Standing>,
+    states: Vec<FaultState>,
     next_id: u64,
 }
 
 impl Faults {
     pub fn add(&mut self, fault: Fault) -> u64 {
         self.next_id += 1;
-        self.standing.push(Standing { id: self.next_id, fault, struck: 0 });
+        self.states.push(FaultState { id: self.next_id, fault, struck: 0 });
         self.next_id
     }
 
     pub fn clear(&mut self) {
-        self.standing.clear();
+        self.states.clear();
     }
 
-    pub fn list(&self) -> Vec<Standing> {
-        self.standing.clone()
+    pub fn list(&self) -> Vec<FaultState> {
+        self.states.clone()
     }
 
     pub fn struck(&self, id: u64) -> u64 {
-        self.standing.iter().find(|standing| standing.id == id).map_or(0, |standing| standing.struck)
+        self.states.iter().find(|state| state.id == id).map_or(0, |state| state.struck)
     }
 
     /// Whether a fault refuses the call without its parameters.
-    pub fn refuses_unread(&mut self, call: Call<'_>) -> bool {
-        self.strike(|fault| fault.trouble == Trouble::Refuse && fault.chat_id.is_none() && fits(fault, call))
+    pub fn refuses_unread(&mut self, call: CallProperties<'_>) -> bool {
+        self.strike(|fault| fault.kind == FaultKind::Refuse && fault.chat_id.is_none() && fits(fault, call))
             .is_some()
     }
 
     /// The fault that applies to this call, if any.
-    pub fn strike_call(&mut self, call: Call<'_>) -> Option<Trouble> {
-        self.strike(|fault| !fault.trouble.is_about_deliveries() && fits(fault, call))
+    pub fn strike_call(&mut self, call: CallProperties<'_>) -> Option<FaultKind> {
+        self.strike(|fault| !fault.kind.is_about_deliveries() && fits(fault, call))
     }
 
     /// The fault that applies to this update's delivery, if any.
-    pub fn strike_delivery(&mut self, bot: i64) -> Option<Trouble> {
-        self.strike(|fault| fault.trouble.is_about_deliveries() && fault.bot.is_none_or(|only| only == bot))
+    pub fn strike_delivery(&mut self, bot: i64) -> Option<FaultKind> {
+        self.strike(|fault| fault.kind.is_about_deliveries() && fault.bot.is_none_or(|only| only == bot))
     }
 
-    fn strike(&mut self, wanted: impl Fn(&Fault) -> bool) -> Option<Trouble> {
+    fn strike(&mut self, wanted: impl Fn(&Fault) -> bool) -> Option<FaultKind> {
         let hit = self
-            .standing
+            .states
             .iter_mut()
-            .find(|standing| standing.fault.times.is_none_or(|left| left > 0) && wanted(&standing.fault))?;
+            .find(|state| state.fault.times.is_none_or(|left| left > 0) && wanted(&state.fault))?;
         hit.struck += 1;
         if let Some(left) = &mut hit.fault.times {
             *left -= 1;
         }
-        Some(hit.fault.trouble)
+        Some(hit.fault.kind)
     }
 }
 
-fn fits(fault: &Fault, call: Call<'_>) -> bool {
+fn fits(fault: &Fault, call: CallProperties<'_>) -> bool {
     let method = match &fault.method {
         Some(only) => only.eq_ignore_ascii_case(call.method),
         // A poller calls all the time and would use up faults by chance.

@@ -9,7 +9,7 @@ const MOST_BYTES: usize = 64 << 20;
 /// Largest file that the Bot API serves.
 pub(super) const MOST_DOWNLOAD: usize = 20 << 20;
 
-pub(super) struct File {
+pub(super) struct SentFile {
     pub id: String,
     pub path: String,
     pub content: Bytes,
@@ -18,7 +18,7 @@ pub(super) struct File {
 /// The newest files. Older ones make room.
 #[derive(Default)]
 pub(super) struct Files {
-    kept: VecDeque<File>,
+    kept: VecDeque<SentFile>,
     bytes: usize,
     count: u64,
 }
@@ -32,7 +32,7 @@ impl Files {
         let id = format!("stand-in-file-{}", self.count);
         let path = format!("documents/{}-{name}", self.count);
         self.bytes += content.len();
-        self.kept.push_back(File { id: id.clone(), path, content });
+        self.kept.push_back(SentFile { id: id.clone(), path, content });
         while self.bytes > MOST_BYTES
             && let Some(oldest) = self.kept.pop_front()
         {
@@ -41,11 +41,11 @@ impl Files {
         id
     }
 
-    pub fn by_id(&self, id: &str) -> Option<&File> {
+    pub fn by_id(&self, id: &str) -> Option<&SentFile> {
         self.kept.iter().find(|file| file.id == id)
     }
 
-    pub fn by_path(&self, path: &str) -> Option<&File> {
+    pub fn by_path(&self, path: &str) -> Option<&SentFile> {
         self.kept.iter().find(|file| file.path == path)
     }
 }

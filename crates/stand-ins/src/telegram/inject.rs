@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::{
     answer::raw,
     moment::{unix_ms, unix_s},
-    transcript::{Kind, Row},
-    world::{BotState, Chat, LARGEST_ID, Stored, World},
+    transcript::{RowKind, TranscriptRow},
+    world::{BotChat, BotState, LARGEST_ID, StoredMessage, World},
 };
 
 /// A person.
@@ -179,21 +179,21 @@ impl World {
             state.pending.insert(update_id, (queue, body.clone()));
             let bot = state.bot.id;
             if let Some(webhook) = state.webhook.as_mut() {
-                let trouble = self.faults.strike_delivery(bot);
-                webhook.enqueue(queue, update_id, body, trouble);
+                let fault = self.faults.strike_delivery(bot);
+                webhook.enqueue(queue, update_id, body, fault);
             } else {
                 state.arrived.notify_waiters();
             }
         }
         let bot = self.bots[at].bot.id;
-        self.record(Row {
+        self.record(TranscriptRow {
             chat,
             message_id: message,
             update_id: Some(update_id),
             thread_id: thread,
             reply_to,
             text,
-            ..Row::new(bot, Kind::Received, kind, written)
+            ..TranscriptRow::new(bot, RowKind::Received, kind, written)
         });
         let update = Value::Object(update);
         Ok(Injected { update_id, message_id: message, chat_id: chat, queued, update })
@@ -249,14 +249,14 @@ fn learn(state: &mut BotState, kind: &str, about: &mut Value) -> (Option<i64>, O
     if about["date"].is_null() {
         about["date"] = json!(unix_s());
     }
-    state.messages.insert((chat, id), Stored { object: raw(about), own: false });
+    state.messages.insert((chat, id), StoredMessage { object: raw(about), own: false });
     let text = about["text"].as_str().or_else(|| about["caption"].as_str()).map(str::to_owned);
     (Some(chat), Some(id), text)
 }
 
 fn know_chat(state: &mut BotState, object: &Value, thread: Option<i64>) {
     let Some(id) = object["id"].as_i64() else { return };
-    let chat = state.chats.entry(id).or_insert_with(|| Chat::new(object.clone()));
+    let chat = state.chats.entry(id).or_insert_with(|| BotChat::new(object.clone()));
     chat.object = object.clone();
     if let Some(thread) = thread {
         chat.topics.entry(thread).or_insert_with(|| format!("Topic {thread}"));

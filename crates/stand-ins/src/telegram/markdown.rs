@@ -1,18 +1,18 @@
 //! MarkdownV2 parser, as strict as the platform's, so that a missing escape is an error.
 
-use super::entities::{Composed, Entity};
+use super::entities::{Composed, MessageEntity};
 
 const RESERVED: &str = "_*[]()~`>#+-=|{}.!\n";
 
 /// Parses MarkdownV2. The error has the platform's wording, without its "can't parse entities" prefix.
 pub(super) fn parse(source: &str) -> Result<Composed, String> {
-    let mut reader = Reader {
+    let mut reader = MarkdownParser {
         source,
         at: 0,
         out: Composed::default(),
         units: 0,
         open: Vec::new(),
-        quote: Quote::MayBegin,
+        quote: QuoteState::MayBegin,
     };
     while let Some(c) = reader.peek(0) {
         reader.step(c)?;
@@ -21,7 +21,7 @@ pub(super) fn parse(source: &str) -> Result<Composed, String> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Span {
+enum MarkupKind {
     Bold,
     Italic,
     Underline,
@@ -34,50 +34,50 @@ enum Span {
     Quote,
 }
 
-impl Span {
+impl MarkupKind {
     /// Name in entities.
     fn kind(self) -> &'static str {
         match self {
-            Span::Bold => "bold",
-            Span::Italic => "italic",
-            Span::Underline => "underline",
-            Span::Strikethrough => "strikethrough",
-            Span::Spoiler => "spoiler",
-            Span::Code => "code",
-            Span::Pre => "pre",
-            Span::Link => "text_link",
-            Span::Emoji => "custom_emoji",
-            Span::Quote => "blockquote",
+            MarkupKind::Bold => "bold",
+            MarkupKind::Italic => "italic",
+            MarkupKind::Underline => "underline",
+            MarkupKind::Strikethrough => "strikethrough",
+            MarkupKind::Spoiler => "spoiler",
+            MarkupKind::Code => "code",
+            MarkupKind::Pre => "pre",
+            MarkupKind::Link => "text_link",
+            MarkupKind::Emoji => "custom_emoji",
+            MarkupKind::Quote => "blockquote",
         }
     }
 
     /// Name in error messages.
     fn title(self, language: bool) -> &'static str {
         match self {
-            Span::Bold => "Bold",
-            Span::Italic => "Italic",
-            Span::Underline => "Underline",
-            Span::Strikethrough => "Strikethrough",
-            Span::Spoiler => "Spoiler",
-            Span::Code => "Code",
-            Span::Pre if language => "PreCode",
-            Span::Pre => "Pre",
-            Span::Link => "TextUrl",
-            Span::Emoji => "CustomEmoji",
-            Span::Quote => "BlockQuote",
+            MarkupKind::Bold => "Bold",
+            MarkupKind::Italic => "Italic",
+            MarkupKind::Underline => "Underline",
+            MarkupKind::Strikethrough => "Strikethrough",
+            MarkupKind::Spoiler => "Spoiler",
+            MarkupKind::Code => "Code",
+            MarkupKind::Pre if language => "PreCode",
+            MarkupKind::Pre => "Pre",
+            MarkupKind::Link => "TextUrl",
+            MarkupKind::Emoji => "CustomEmoji",
+            MarkupKind::Quote => "BlockQuote",
         }
     }
 }
 
 /// State for `>`, which begins or continues a quotation only at the start of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Quote {
+enum QuoteState {
     MayBegin,
     MidLine,
 }
 
 struct Open {
-    span: Span,
+    span: MarkupKind,
     language: Option<String>,
     /// UTF-16 units before it in the result.
     offset: usize,
@@ -87,16 +87,16 @@ struct Open {
     text_from: usize,
 }
 
-struct Reader<'a> {
+struct MarkdownParser<'a> {
     source: &'a str,
     at: usize,
     out: Composed,
     units: usize,
     open: Vec<Open>,
-    quote: Quote,
+    quote: QuoteState,
 }
 
-impl Reader<'_> {
+impl MarkdownParser<'_> {
     fn rest(&self) -> &str {
         &self.source[self.at..]
     }
@@ -112,7 +112,7 @@ impl Reader<'_> {
     fn keep(&mut self, c: char) {
         self.out.text.push(c);
         self.units += c.len_utf16();
-        self.quote = if c == '\n' { Quote::MayBegin } else { Quote::MidLine };
+        self.quote = if c == '\n' { QuoteState::MayBegin } else { QuoteState::MidLine };
     }
 
     fn step(&mut self, c: char) -> Result<(), String> {
@@ -121,11 +121,11 @@ impl Reader<'_> {
         {
             self.at += 2;
             self.keep(escaped);
-            self.quote = Quote::MidLine;
+            self.quote = QuoteState::MidLine;
             return Ok(());
         }
         let innermost = self.open.last().map(|open| open.span);
-        let verbatim = matches!(innermost, Some(Span::Code | Span::Pre));
+        let verbatim = matches!(innermost, Some(MarkupKind::Code | MarkupKind::Pre));
         let reserved = if verbatim { c == '`' } else { RESERVED.contains(c) };
         if !reserved {
             self.at += c.len_utf8();
@@ -147,47 +147,49 @@ impl Reader<'_> {
         }
     }
 
-    fn ends(&self, span: Span) -> bool {
+    fn ends(&self, span: MarkupKind) -> bool {
         match span {
-            Span::Bold => self.follows("*"),
-            Span::Italic => self.follows("_") && !self.follows("__"),
-            Span::Underline => self.follows("__"),
-            Span::Strikethrough => self.follows("~"),
-            Span::Spoiler => self.follows("||"),
-            Span::Code => self.follows("`"),
-            Span::Pre => self.follows("```"),
-            Span::Link | Span::Emoji => self.follows("]"),
-            Span::Quote => false,
+            MarkupKind::Bold => self.follows("*"),
+            MarkupKind::Italic => self.follows("_") && !self.follows("__"),
+            MarkupKind::Underline => self.follows("__"),
+            MarkupKind::Strikethrough => self.follows("~"),
+            MarkupKind::Spoiler => self.follows("||"),
+            MarkupKind::Code => self.follows("`"),
+            MarkupKind::Pre => self.follows("```"),
+            MarkupKind::Link | MarkupKind::Emoji => self.follows("]"),
+            MarkupKind::Quote => false,
         }
     }
 
     fn begin(&mut self, c: char) -> Result<(), String> {
         let begins = self.at;
         let mut language = None;
-        let quoting = self.open.iter().any(|open| open.span == Span::Quote);
+        let quoting = self.open.iter().any(|open| open.span == MarkupKind::Quote);
         let (span, taken) = match c {
             '\n' => {
                 self.at += 1;
                 self.keep('\n');
                 return Ok(());
             }
-            '>' if quoting && self.quote == Quote::MayBegin => {
+            '>' if quoting && self.quote == QuoteState::MayBegin => {
                 self.at += 1;
-                self.quote = Quote::MidLine;
+                self.quote = QuoteState::MidLine;
                 return Ok(());
             }
-            '>' if !quoting && self.quote == Quote::MayBegin => (Span::Quote, 1),
+            '>' if !quoting && self.quote == QuoteState::MayBegin => (MarkupKind::Quote, 1),
             // An empty bold begins a new quotation right after another one.
-            '*' if !quoting && self.quote == Quote::MayBegin && self.follows("**>") => (Span::Quote, 3),
-            '*' => (Span::Bold, 1),
-            '_' if self.follows("__") => (Span::Underline, 2),
-            '_' => (Span::Italic, 1),
-            '~' => (Span::Strikethrough, 1),
-            '|' if self.follows("||") => (Span::Spoiler, 2),
-            '[' => (Span::Link, 1),
-            '!' if self.follows("![") => (Span::Emoji, 2),
-            '`' if self.follows("```") => (Span::Pre, 3),
-            '`' => (Span::Code, 1),
+            '*' if !quoting && self.quote == QuoteState::MayBegin && self.follows("**>") => {
+                (MarkupKind::Quote, 3)
+            }
+            '*' => (MarkupKind::Bold, 1),
+            '_' if self.follows("__") => (MarkupKind::Underline, 2),
+            '_' => (MarkupKind::Italic, 1),
+            '~' => (MarkupKind::Strikethrough, 1),
+            '|' if self.follows("||") => (MarkupKind::Spoiler, 2),
+            '[' => (MarkupKind::Link, 1),
+            '!' if self.follows("![") => (MarkupKind::Emoji, 2),
+            '`' if self.follows("```") => (MarkupKind::Pre, 3),
+            '`' => (MarkupKind::Code, 1),
             _ => {
                 return Err(format!(
                     "Character '{c}' is reserved and must be escaped with the preceding '\\'"
@@ -195,10 +197,10 @@ impl Reader<'_> {
             }
         };
         self.at += taken;
-        if span == Span::Pre {
+        if span == MarkupKind::Pre {
             language = self.language();
         }
-        self.quote = Quote::MidLine;
+        self.quote = QuoteState::MidLine;
         let (offset, text_from) = (self.units, self.out.text.len());
         self.open.push(Open { span, language, offset, begins, text_from });
         Ok(())
@@ -224,16 +226,16 @@ impl Reader<'_> {
 
     fn close(&mut self) -> Result<(), String> {
         let open = self.open.pop().expect("only called while a span is open");
-        self.quote = Quote::MidLine;
+        self.quote = QuoteState::MidLine;
         self.at += match open.span {
-            Span::Underline | Span::Spoiler => 2,
-            Span::Pre => 3,
+            MarkupKind::Underline | MarkupKind::Spoiler => 2,
+            MarkupKind::Pre => 3,
             _ => 1,
         };
-        let mut entity = Entity::new(open.span.kind(), open.offset, self.units - open.offset);
+        let mut entity = MessageEntity::new(open.span.kind(), open.offset, self.units - open.offset);
         entity.language = open.language;
         match open.span {
-            Span::Link => {
+            MarkupKind::Link => {
                 let target = match self.target()? {
                     Some(target) => target,
                     None => self.out.text[open.text_from..].to_owned(),
@@ -244,7 +246,7 @@ impl Reader<'_> {
                 }
                 entity.url = Some(target);
             }
-            Span::Emoji => {
+            MarkupKind::Emoji => {
                 let target = self.target()?.unwrap_or_default();
                 let id = target.strip_prefix("tg://emoji?id=").filter(|id| id.parse::<u64>().is_ok());
                 entity.custom_emoji_id =
@@ -286,8 +288,8 @@ impl Reader<'_> {
 
     /// A quotation ends with the line that is not followed by another `>`. A `||` before that collapses it.
     fn quotation_ends(&self, c: char) -> bool {
-        let quoting = self.open.iter().any(|open| open.span == Span::Quote);
-        let innermost = self.open.last().is_some_and(|open| open.span == Span::Quote);
+        let quoting = self.open.iter().any(|open| open.span == MarkupKind::Quote);
+        let innermost = self.open.last().is_some_and(|open| open.span == MarkupKind::Quote);
         match c {
             '\n' => quoting && !self.rest()[1..].starts_with('>'),
             '|' => innermost && (self.rest() == "||" || self.follows("||\n") && !self.follows("||\n>")),
@@ -307,13 +309,13 @@ impl Reader<'_> {
     }
 
     fn end_quotation(&mut self, hidden: bool) -> Result<(), String> {
-        if self.open.last().is_none_or(|open| open.span != Span::Quote) {
+        if self.open.last().is_none_or(|open| open.span != MarkupKind::Quote) {
             return Err(self.unclosed());
         }
         let open = self.open.pop().expect("just looked at it");
         let kind = if hidden { "expandable_blockquote" } else { "blockquote" };
         if self.units > open.offset {
-            self.out.entities.push(Entity::new(kind, open.offset, self.units - open.offset));
+            self.out.entities.push(MessageEntity::new(kind, open.offset, self.units - open.offset));
         }
         Ok(())
     }
@@ -325,7 +327,7 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> Result<Composed, String> {
-        if self.open.last().is_some_and(|open| open.span == Span::Quote) {
+        if self.open.last().is_some_and(|open| open.span == MarkupKind::Quote) {
             self.end_quotation(false)?;
         }
         if !self.open.is_empty() {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::{
     Shared,
-    answer::{Done, Refusal},
+    answer::{ApiRefusal, ApiSuccess},
     moment::unix_ms,
     params::Params,
-    transcript::{Kind, Row},
+    transcript::{RowKind, TranscriptRow},
     world::{BotState, World},
 };
 
@@ -38,7 +38,7 @@ pub(super) fn known(name: &str) -> Option<&'static str> {
 }
 
 /// One call of a bot with a valid token.
-pub(super) struct Call<'a> {
+pub(super) struct MethodCall<'a> {
     pub shared: &'a Arc<Shared>,
     /// Index of the bot.
     pub at: usize,
@@ -46,9 +46,9 @@ pub(super) struct Call<'a> {
     pub params: &'a Params,
 }
 
-impl Call<'_> {
+impl MethodCall<'_> {
     /// Carries out the call.
-    pub async fn run(&self) -> Result<Done, Refusal> {
+    pub async fn run(&self) -> Result<ApiSuccess, ApiRefusal> {
         match self.method {
             "getUpdates" => self.get_updates().await,
             "setWebhook" => self.set_webhook(),
@@ -61,7 +61,7 @@ impl Call<'_> {
         }
     }
 
-    fn work(&self, world: &mut World) -> Result<Done, Refusal> {
+    fn work(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         match self.method {
             "getMe" => Ok(self.get_me(world)),
             "getWebhookInfo" => Ok(self.get_webhook_info(world)),
@@ -74,7 +74,7 @@ impl Call<'_> {
             "getChat" => self.get_chat(world),
             "getFile" => self.get_file(world),
             "createForumTopic" => self.create_forum_topic(world),
-            _ => Err(Refusal::not_found()),
+            _ => Err(ApiRefusal::not_found()),
         }
     }
 
@@ -83,12 +83,12 @@ impl Call<'_> {
     }
 
     /// The chat of this call, if the bot may know it.
-    fn chat(&self, state: &mut BotState) -> Result<i64, Refusal> {
-        let not_found = || Refusal::bad_request("chat not found");
+    fn chat(&self, state: &mut BotState) -> Result<i64, ApiRefusal> {
+        let not_found = || ApiRefusal::bad_request("chat not found");
         let Some(id) = self.params.integer("chat_id") else {
             let name = self.params.text("chat_id").unwrap_or("");
             let Some(name) = name.strip_prefix('@') else {
-                return Err(Refusal::bad_request("chat_id is empty"));
+                return Err(ApiRefusal::bad_request("chat_id is empty"));
             };
             let named = state.chats.iter().find(|(_, chat)| chat.object["username"] == name);
             return named.map(|(id, _)| *id).ok_or_else(not_found);
@@ -100,32 +100,32 @@ impl Call<'_> {
     }
 
     /// A required message id.
-    fn message_id(&self) -> Result<i64, Refusal> {
+    fn message_id(&self) -> Result<i64, ApiRefusal> {
         self.params
             .integer("message_id")
-            .ok_or_else(|| Refusal::bad_request("message identifier is not specified"))
+            .ok_or_else(|| ApiRefusal::bad_request("message identifier is not specified"))
     }
 
     /// Counts a write against the rate limits, if there are any.
-    fn pace(&self, state: &mut BotState, chat: i64) -> Result<(), Refusal> {
+    fn pace(&self, state: &mut BotState, chat: i64) -> Result<(), ApiRefusal> {
         match &self.shared.settings.limits {
-            Some(limits) => state.windows.admit(limits, chat, unix_ms()).map_err(Refusal::too_many),
+            Some(limits) => state.windows.admit(limits, chat, unix_ms()).map_err(ApiRefusal::too_many),
             None => Ok(()),
         }
     }
 
-    fn row(&self, state: &BotState, kind: Kind) -> Row {
-        Row::new(state.bot.id, kind, self.method, self.params.raw())
+    fn row(&self, state: &BotState, kind: RowKind) -> TranscriptRow {
+        TranscriptRow::new(state.bot.id, kind, self.method, self.params.raw())
     }
 
     /// Records that this call was refused.
-    pub fn record_refusal(&self, refusal: &Refusal) {
+    pub fn record_refusal(&self, refusal: &ApiRefusal) {
         let mut world = self.shared.world.lock();
-        let row = Row {
+        let row = TranscriptRow {
             chat: self.params.integer("chat_id"),
             message_id: self.params.integer("message_id"),
             text: Some(refusal.description.clone()),
-            ..self.row(&world.bots[self.at], Kind::Refused)
+            ..self.row(&world.bots[self.at], RowKind::Refused)
         };
         world.record_refusal(row);
         drop(world);

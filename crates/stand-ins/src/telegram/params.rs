@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Uri, header};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::answer::{Refusal, raw};
+use super::answer::{ApiRefusal, raw};
 
 type Pairs = Vec<(String, String)>;
 
@@ -20,7 +20,7 @@ pub(super) struct Params(Map<String, Value>);
 
 impl Params {
     /// Reads the query, then the body, which takes precedence.
-    pub async fn read(uri: &Uri, headers: &HeaderMap, body: Bytes) -> Result<Params, Refusal> {
+    pub async fn read(uri: &Uri, headers: &HeaderMap, body: Bytes) -> Result<Params, ApiRefusal> {
         let mut params = Params::query(uri)?;
         if body.is_empty() {
             return Ok(params);
@@ -30,20 +30,20 @@ impl Params {
         match kind.as_str() {
             "application/json" => match serde_json::from_slice(&body) {
                 Ok(Value::Object(fields)) => params.0.extend(fields),
-                _ => return Err(Refusal::bad_request("can't parse JSON object")),
+                _ => return Err(ApiRefusal::bad_request("can't parse JSON object")),
             },
             "application/x-www-form-urlencoded" => params.extend(form(body).await?),
-            _ => return Err(Refusal::bad_request("the stand-in reads JSON and url-encoded forms only")),
+            _ => return Err(ApiRefusal::bad_request("the stand-in reads JSON and url-encoded forms only")),
         }
         Ok(params)
     }
 
     /// Reads the query alone.
-    pub fn query(uri: &Uri) -> Result<Params, Refusal> {
+    pub fn query(uri: &Uri) -> Result<Params, ApiRefusal> {
         let mut params = Params::default();
         if uri.query().is_some() {
             let Query(pairs) = Query::<Pairs>::try_from_uri(uri)
-                .map_err(|_| Refusal::bad_request("can't parse the query"))?;
+                .map_err(|_| ApiRefusal::bad_request("can't parse the query"))?;
             params.extend(pairs);
         }
         Ok(params)
@@ -72,23 +72,23 @@ impl Params {
     }
 
     /// A list or object, also if it came as JSON in a form field. Invalid text is `Err`.
-    pub fn structure(&self, name: &str) -> Result<Option<Value>, Refusal> {
+    pub fn structure(&self, name: &str) -> Result<Option<Value>, ApiRefusal> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
             Some(Value::String(text)) => serde_json::from_str(text)
                 .map(Some)
-                .map_err(|_| Refusal::bad_request(format!("can't parse {name} JSON object"))),
+                .map_err(|_| ApiRefusal::bad_request(format!("can't parse {name} JSON object"))),
             Some(value) => Ok(Some(value.clone())),
         }
     }
 
     /// A list of names. Absent is `None`, and invalid text is `Err`.
-    pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Refusal> {
+    pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, ApiRefusal> {
         let Some(value) = self.structure(name)? else { return Ok(None) };
         serde_json::from_value(value)
             .map(Some)
-            .map_err(|_| Refusal::bad_request(format!("can't parse {name} JSON object")))
+            .map_err(|_| ApiRefusal::bad_request(format!("can't parse {name} JSON object")))
     }
 }
 
@@ -110,8 +110,8 @@ pub(super) fn flag(value: &Value) -> bool {
     }
 }
 
-async fn form(body: Bytes) -> Result<Pairs, Refusal> {
-    let unreadable = || Refusal::bad_request("can't parse the form");
+async fn form(body: Bytes) -> Result<Pairs, ApiRefusal> {
+    let unreadable = || ApiRefusal::bad_request("can't parse the form");
     let request = Request::post("/")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
         .body(Body::from(body))

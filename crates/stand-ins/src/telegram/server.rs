@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{
     Shared,
-    answer::{Done, Refusal, answer, respond},
+    answer::{ApiRefusal, ApiSuccess, answer, respond},
     control,
-    faults::{self, Trouble},
-    methods::{self, Call},
+    faults::{self, FaultKind},
+    methods::{self, MethodCall},
     params::Params,
 };
 
@@ -75,7 +75,7 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let (head, body) = request.into_parts();
     match to_bytes(Body::new(body), MOST_BODY * 8).await {
         Ok(body) => Ok(control::handle(&shared, &head, body).await),
-        Err(_) => Ok(answer(Err(Refusal::too_large()))),
+        Err(_) => Ok(answer(Err(ApiRefusal::too_large()))),
     }
 }
 
@@ -101,13 +101,13 @@ fn unescape(path: &str) -> String {
 
 fn download(shared: &Shared, rest: &str) -> Response<Body> {
     let world = shared.world.lock();
-    let Some((token, path)) = rest.split_once('/') else { return answer(Err(Refusal::not_found())) };
+    let Some((token, path)) = rest.split_once('/') else { return answer(Err(ApiRefusal::not_found())) };
     if world.bot_by_token(token).is_none() {
-        return answer(Err(Refusal::unauthorized()));
+        return answer(Err(ApiRefusal::unauthorized()));
     }
     match world.files.by_path(path) {
         Some(file) => respond(200, "application/octet-stream", file.content.clone()),
-        None => answer(Err(Refusal::not_found())),
+        None => answer(Err(ApiRefusal::not_found())),
     }
 }
 
@@ -121,11 +121,11 @@ async fn call(
         let world = shared.world.lock();
         match world.bot_by_token(token) {
             Some(at) => (at, world.bots[at].bot.id),
-            None => return Ok(answer(Err(Refusal::unauthorized()))),
+            None => return Ok(answer(Err(ApiRefusal::unauthorized()))),
         }
     };
-    let Some(method) = methods::known(method) else { return Ok(answer(Err(Refusal::not_found()))) };
-    let mut seen = faults::Call { bot, method, chat: None };
+    let Some(method) = methods::known(method) else { return Ok(answer(Err(ApiRefusal::not_found()))) };
+    let mut seen = faults::CallProperties { bot, method, chat: None };
     let refused = shared.world.lock().faults.refuses_unread(seen);
     if refused {
         shared.changed.notify_waiters();
@@ -133,22 +133,22 @@ async fn call(
     }
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(Body::new(body), MOST_BODY).await else {
-        return Ok(answer(Err(Refusal::too_large())));
+        return Ok(answer(Err(ApiRefusal::too_large())));
     };
     let params = match Params::read(&head.uri, &head.headers, body).await {
         Ok(params) => params,
         Err(refusal) => return Ok(answer(Err(refusal))),
     };
     seen.chat = params.integer("chat_id");
-    let trouble = shared.world.lock().faults.strike_call(seen);
-    if let Some(trouble) = trouble {
+    let fault = shared.world.lock().faults.strike_call(seen);
+    if let Some(fault) = fault {
         shared.changed.notify_waiters();
-        return strike(shared, at, method, params, trouble).await;
+        return strike(shared, at, method, params, fault).await;
     }
-    Ok(answer(perform(&Call { shared, at, method, params: &params }).await))
+    Ok(answer(perform(&MethodCall { shared, at, method, params: &params }).await))
 }
 
-async fn perform(call: &Call<'_>) -> Result<Done, Refusal> {
+async fn perform(call: &MethodCall<'_>) -> Result<ApiSuccess, ApiRefusal> {
     let outcome = call.run().await;
     if let Err(refusal) = &outcome {
         call.record_refusal(refusal);
@@ -161,33 +161,33 @@ async fn strike(
     at: usize,
     method: &'static str,
     params: Params,
-    trouble: Trouble,
+    fault: FaultKind,
 ) -> Result<Response<Body>, Cut> {
-    let call = Call { shared, at, method, params: &params };
-    let refusal = match trouble {
-        Trouble::TooManyRequests { retry_after } => Refusal::too_many(retry_after),
-        Trouble::ServerError { status } => Refusal::server_error(status),
-        Trouble::Unauthorized => Refusal::unauthorized(),
-        Trouble::Blocked => Refusal::blocked(),
-        Trouble::ChatNotFound => Refusal::bad_request("chat not found"),
-        Trouble::Migrated { to } => Refusal::migrated(to),
-        Trouble::Refuse => return Err(Cut),
-        Trouble::DropAfterWrite => {
+    let call = MethodCall { shared, at, method, params: &params };
+    let refusal = match fault {
+        FaultKind::TooManyRequests { retry_after } => ApiRefusal::too_many(retry_after),
+        FaultKind::ServerError { status } => ApiRefusal::server_error(status),
+        FaultKind::Unauthorized => ApiRefusal::unauthorized(),
+        FaultKind::Blocked => ApiRefusal::blocked(),
+        FaultKind::ChatNotFound => ApiRefusal::bad_request("chat not found"),
+        FaultKind::Migrated { to } => ApiRefusal::migrated(to),
+        FaultKind::Refuse => return Err(Cut),
+        FaultKind::DropAfterWrite => {
             _ = perform(&call).await;
             return Err(Cut);
         }
-        Trouble::Hang => {
+        FaultKind::Hang => {
             shared.until_released().await;
             return Ok(answer(perform(&call).await));
         }
-        Trouble::HangAfterWrite => {
+        FaultKind::HangAfterWrite => {
             let release = shared.until_released();
             let outcome = perform(&call).await;
             release.await;
             return Ok(answer(outcome));
         }
-        Trouble::Slow { delay_ms } => return slowly(shared.clone(), at, method, params, delay_ms).await,
-        Trouble::DuplicateDelivery | Trouble::ReorderDeliveries { .. } => {
+        FaultKind::Slow { delay_ms } => return slowly(shared.clone(), at, method, params, delay_ms).await,
+        FaultKind::DuplicateDelivery | FaultKind::ReorderDeliveries { .. } => {
             return Ok(answer(perform(&call).await));
         }
     };
@@ -208,7 +208,7 @@ async fn slowly(
     let tasks = shared.tasks.clone();
     let work = async move {
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-        answer(perform(&Call { shared: &shared, at, method, params: &params }).await)
+        answer(perform(&MethodCall { shared: &shared, at, method, params: &params }).await)
     };
     match tasks.spawn(stop.run_until_cancelled_owned(work)).await {
         Ok(Some(response)) => Ok(response),

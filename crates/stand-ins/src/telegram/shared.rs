@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     inject::{Injected, Injection},
     settings::Settings,
-    transcript::{Filter, Row},
+    transcript::{Filter, TranscriptRow},
     world::World,
 };
 
@@ -62,11 +62,11 @@ impl Shared {
         injected
     }
 
-    pub fn transcript(&self, filter: &Filter) -> Vec<Row> {
+    pub fn transcript(&self, filter: &Filter) -> Vec<TranscriptRow> {
         self.world.lock().transcript.iter().filter(|row| filter.wants(row)).cloned().collect()
     }
 
-    pub fn refusals(&self, filter: &Filter) -> Vec<Row> {
+    pub fn refusals(&self, filter: &Filter) -> Vec<TranscriptRow> {
         self.world.lock().refusals.iter().filter(|row| filter.wants(row)).cloned().collect()
     }
 

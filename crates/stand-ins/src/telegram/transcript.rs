@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RowKind {
     /// An update arrived from a person (it was injected).
     Received,
     /// A bot wrote a message.
@@ -31,7 +31,7 @@ pub enum Kind {
 
 /// One event. It never contains a token; `bot` is the bot's id.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct TranscriptRow {
     /// Grows by one per row; gaps do not occur until rows are evicted.
     pub seq: u64,
     /// Milliseconds since 1970.
@@ -39,7 +39,7 @@ pub struct Row {
     /// The bot's id.
     pub bot: i64,
     /// What happened.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// The Bot API method, or for `Received` the update's kind (`message`, `callback_query`, ...).
     pub method: Cow<'static, str>,
     /// The chat.
@@ -58,9 +58,14 @@ pub struct Row {
     pub raw: Box<RawValue>,
 }
 
-impl Row {
-    pub(super) fn new(bot: i64, kind: Kind, method: impl Into<Cow<'static, str>>, raw: Box<RawValue>) -> Row {
-        Row {
+impl TranscriptRow {
+    pub(super) fn new(
+        bot: i64,
+        kind: RowKind,
+        method: impl Into<Cow<'static, str>>,
+        raw: Box<RawValue>,
+    ) -> TranscriptRow {
+        TranscriptRow {
             seq: 0,
             at_ms: super::moment::unix_ms(),
             bot,
@@ -85,7 +90,7 @@ pub struct Filter {
     /// Only in this chat.
     pub chat: Option<i64>,
     /// Only of these kinds; empty means all.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RowKind>,
     /// Only rows whose text contains this.
     pub text: Option<String>,
     /// Only rows later than this `seq`.
@@ -102,7 +107,7 @@ impl Filter {
     /// Messages of bots in one chat.
     #[must_use]
     pub fn sent(chat: i64) -> Filter {
-        Filter { kinds: vec![Kind::Sent], ..Filter::chat(chat) }
+        Filter { kinds: vec![RowKind::Sent], ..Filter::chat(chat) }
     }
 
     /// Adds the condition that the text contains this.
@@ -113,7 +118,7 @@ impl Filter {
 
     /// Whether a row matches.
     #[must_use]
-    pub fn wants(&self, row: &Row) -> bool {
+    pub fn wants(&self, row: &TranscriptRow) -> bool {
         self.bot.is_none_or(|bot| bot == row.bot)
             && self.chat.is_none_or(|chat| Some(chat) == row.chat)
             && (self.kinds.is_empty() || self.kinds.contains(&row.kind))
@@ -150,7 +155,7 @@ impl<T> Last<T> {
 
 /// One attempt to deliver an update to a webhook.
 #[derive(Clone, Debug, Serialize)]
-pub struct Attempt {
+pub struct WebhookAttempt {
     /// When it began, milliseconds since 1970.
     pub at_ms: i64,
     /// How long it took.
@@ -186,7 +191,7 @@ pub struct Confirmed {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Deliveries {
     /// Every webhook attempt, in the order in which they ended.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<WebhookAttempt>,
     /// Every confirmed update, in order, once each.
     pub confirmed: Vec<Confirmed>,
     /// Number of waiting updates, over all selected bots.

@@ -11,13 +11,13 @@ use tokio::sync::Notify;
 
 use super::{
     Shared,
-    faults::Trouble,
+    faults::FaultKind,
     moment::{unix_ms, unix_s},
-    transcript::Attempt,
+    transcript::WebhookAttempt,
 };
 
 #[derive(Clone)]
-struct Item {
+struct PendingUpdate {
     rank: u64,
     update_id: i64,
     body: Bytes,
@@ -27,7 +27,7 @@ struct Item {
 
 /// A webhook and its undelivered updates. A chat's first update stays at the head of its queue until it is
 /// settled. `ready` holds the queues whose head may be sent, oldest first.
-pub(super) struct Webhook {
+pub(super) struct BotWebhook {
     pub url: String,
     pub secret: Option<String>,
     pub max_connections: usize,
@@ -35,17 +35,17 @@ pub(super) struct Webhook {
     /// Distinguishes this webhook from earlier and later ones.
     pub generation: u64,
     pub wake: Arc<Notify>,
-    queues: HashMap<i64, VecDeque<Item>>,
+    queues: HashMap<i64, VecDeque<PendingUpdate>>,
     ready: BTreeMap<u64, i64>,
     in_flight: usize,
     next_rank: u64,
-    held: Vec<(i64, Item)>,
+    held: Vec<(i64, PendingUpdate)>,
     hold: usize,
 }
 
-impl Webhook {
-    pub fn new(url: String, secret: Option<String>, max_connections: usize, generation: u64) -> Webhook {
-        Webhook {
+impl BotWebhook {
+    pub fn new(url: String, secret: Option<String>, max_connections: usize, generation: u64) -> BotWebhook {
+        BotWebhook {
             url,
             secret,
             max_connections,
@@ -62,9 +62,9 @@ impl Webhook {
     }
 
     /// Queues an update. A fault may duplicate it or hold it back.
-    pub fn enqueue(&mut self, queue: i64, update_id: i64, body: Bytes, trouble: Option<Trouble>) {
-        let item = Item { rank: 0, update_id, body, duplicate: false, attempts: 0 };
-        if let Some(Trouble::ReorderDeliveries { of }) = trouble {
+    pub fn enqueue(&mut self, queue: i64, update_id: i64, body: Bytes, fault: Option<FaultKind>) {
+        let item = PendingUpdate { rank: 0, update_id, body, duplicate: false, attempts: 0 };
+        if let Some(FaultKind::ReorderDeliveries { of }) = fault {
             self.hold = of;
         }
         if self.hold > 0 {
@@ -76,8 +76,8 @@ impl Webhook {
             return;
         }
         self.push(queue, item.clone());
-        if trouble == Some(Trouble::DuplicateDelivery) {
-            self.push(queue, Item { duplicate: true, ..item });
+        if fault == Some(FaultKind::DuplicateDelivery) {
+            self.push(queue, PendingUpdate { duplicate: true, ..item });
         }
         self.wake.notify_one();
     }
@@ -98,17 +98,17 @@ impl Webhook {
         self.queues.clear();
     }
 
-    fn push(&mut self, queue: i64, item: Item) {
+    fn push(&mut self, queue: i64, item: PendingUpdate) {
         let rank = self.next_rank;
         self.next_rank += 1;
         let waiting = self.queues.entry(queue).or_default();
         if waiting.is_empty() {
             self.ready.insert(rank, queue);
         }
-        waiting.push_back(Item { rank, ..item });
+        waiting.push_back(PendingUpdate { rank, ..item });
     }
 
-    fn take(&mut self) -> Option<(i64, Item)> {
+    fn take(&mut self) -> Option<(i64, PendingUpdate)> {
         if self.in_flight >= self.max_connections {
             return None;
         }
@@ -163,7 +163,7 @@ pub(super) async fn feed(shared: Arc<Shared>, at: usize, generation: u64, wake: 
     }
 }
 
-async fn deliver(shared: Arc<Shared>, at: usize, generation: u64, queue: i64, item: Item) {
+async fn deliver(shared: Arc<Shared>, at: usize, generation: u64, queue: i64, item: PendingUpdate) {
     let target = {
         let world = shared.world.lock();
         world.bots[at].webhook.as_ref().map(|webhook| (webhook.url.clone(), webhook.secret.clone()))
@@ -175,7 +175,7 @@ async fn deliver(shared: Arc<Shared>, at: usize, generation: u64, queue: i64, it
     {
         let mut world = shared.world.lock();
         let bot = world.bots[at].bot.id;
-        world.record_attempt(Attempt {
+        world.record_attempt(WebhookAttempt {
             at_ms,
             took_ms: unix_ms() - at_ms,
             bot,

@@ -14,26 +14,26 @@ use super::{
     files::Files,
     limits::Windows,
     moment::unix_ms,
-    settings::{Bot, Settings},
-    transcript::{Attempt, Confirmed, Deliveries, Kind, Last, Row},
-    webhook::Webhook,
+    settings::{Settings, StandInBot},
+    transcript::{Confirmed, Deliveries, Last, RowKind, TranscriptRow, WebhookAttempt},
+    webhook::BotWebhook,
 };
 
 /// Larger ids are accepted but not counted on from, because JSON readers lose their exact value.
 pub(super) const LARGEST_ID: i64 = 1 << 53;
 
 /// A chat as one bot sees it.
-pub(super) struct Chat {
-    /// The `Chat` object as it appears in messages.
+pub(super) struct BotChat {
+    /// The `BotChat` object as it appears in messages.
     pub object: Value,
     /// Forum topics by thread id.
     pub topics: BTreeMap<i64, String>,
     last_message: i64,
 }
 
-impl Chat {
-    pub fn new(object: Value) -> Chat {
-        Chat { object, topics: BTreeMap::new(), last_message: 0 }
+impl BotChat {
+    pub fn new(object: Value) -> BotChat {
+        BotChat { object, topics: BTreeMap::new(), last_message: 0 }
     }
 
     pub fn kind(&self) -> &str {
@@ -51,7 +51,7 @@ impl Chat {
 }
 
 /// A message that can still be edited, replied to, or reacted to.
-pub(super) struct Stored {
+pub(super) struct StoredMessage {
     pub object: Box<RawValue>,
     /// Whether the bot wrote it.
     pub own: bool,
@@ -59,15 +59,15 @@ pub(super) struct Stored {
 
 /// The state of one bot.
 pub(super) struct BotState {
-    pub bot: Bot,
-    pub chats: HashMap<i64, Chat>,
-    pub messages: HashMap<(i64, i64), Stored>,
+    pub bot: StandInBot,
+    pub chats: HashMap<i64, BotChat>,
+    pub messages: HashMap<(i64, i64), StoredMessage>,
     last_message: i64,
     pub next_update: i64,
     /// The last `allowed_updates`. Empty means the platform's default.
     pub allowed: Vec<String>,
     pub pending: BTreeMap<i64, (i64, Bytes)>,
-    pub webhook: Option<Webhook>,
+    pub webhook: Option<BotWebhook>,
     /// Grows with every getUpdates, so that an older call notices that it was replaced.
     pub polls: u64,
     pub arrived: Arc<Notify>,
@@ -77,7 +77,7 @@ pub(super) struct BotState {
 }
 
 impl BotState {
-    fn new(bot: Bot, first_update: i64) -> BotState {
+    fn new(bot: StandInBot, first_update: i64) -> BotState {
         BotState {
             bot,
             chats: HashMap::new(),
@@ -143,9 +143,9 @@ pub(super) struct World {
     pub bots: Vec<BotState>,
     by_token: HashMap<String, usize>,
     by_id: HashMap<i64, usize>,
-    pub transcript: Last<Row>,
-    pub refusals: Last<Row>,
-    attempts: Last<Attempt>,
+    pub transcript: Last<TranscriptRow>,
+    pub refusals: Last<TranscriptRow>,
+    attempts: Last<WebhookAttempt>,
     confirmed: Last<Confirmed>,
     confirmed_ever: u64,
     pub faults: Faults,
@@ -191,11 +191,11 @@ impl World {
     }
 
     /// Adds a row. A message is deleted together with the row that created it.
-    pub fn record(&mut self, mut row: Row) {
+    pub fn record(&mut self, mut row: TranscriptRow) {
         self.last_seq += 1;
         row.seq = self.last_seq;
         let Some(gone) = self.transcript.push(row) else { return };
-        let made_a_message = matches!(gone.kind, Kind::Received | Kind::Sent | Kind::TopicCreated);
+        let made_a_message = matches!(gone.kind, RowKind::Received | RowKind::Sent | RowKind::TopicCreated);
         if let (true, Some(chat), Some(message)) = (made_a_message, gone.chat, gone.message_id)
             && let Some(at) = self.bot_by_id(gone.bot)
         {
@@ -204,13 +204,13 @@ impl World {
     }
 
     /// Records a refused call, separately from the transcript.
-    pub fn record_refusal(&mut self, mut row: Row) {
+    pub fn record_refusal(&mut self, mut row: TranscriptRow) {
         self.last_seq += 1;
         row.seq = self.last_seq;
         self.refusals.push(row);
     }
 
-    pub fn record_attempt(&mut self, attempt: Attempt) {
+    pub fn record_attempt(&mut self, attempt: WebhookAttempt) {
         self.attempts.push(attempt);
     }
 

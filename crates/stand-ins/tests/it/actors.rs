@@ -11,16 +11,19 @@ use axum::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use stand_ins::telegram::{Bot, Settings, Telegram};
+use stand_ins::telegram::{Settings, StandInBot, TelegramStandIn};
 
 pub const POSTY: &str = "42:canary-posty";
 pub const OTHER: &str = "43:canary-other";
 /// Longer than anything here takes. Only a failing test waits that long.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn settings() -> Settings {
     Settings {
-        bots: vec![Bot::new(POSTY, "posty_bot").unwrap(), Bot::new(OTHER, "other_bot").unwrap()],
+        bots: vec![
+            StandInBot::new(POSTY, "posty_bot").unwrap(),
+            StandInBot::new(OTHER, "other_bot").unwrap(),
+        ],
         first_update_id: Some(1),
         retry_first: Duration::from_millis(5),
         retry_most: Duration::from_millis(20),
@@ -28,8 +31,8 @@ pub fn settings() -> Settings {
     }
 }
 
-pub async fn telegram() -> Telegram {
-    Telegram::start(settings()).await.unwrap()
+pub async fn telegram() -> TelegramStandIn {
+    TelegramStandIn::start(settings()).await.unwrap()
 }
 
 pub fn http() -> reqwest::Client {
@@ -51,7 +54,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn new(telegram: &Telegram, token: &str) -> Caller {
+    pub fn new(telegram: &TelegramStandIn, token: &str) -> Caller {
         Caller { base: telegram.base_url(), token: token.to_owned(), http: http() }
     }
 

@@ -1,7 +1,7 @@
 //! HTTP control API, and limits of memory.
 
 use serde_json::{Value, json};
-use stand_ins::telegram::{Filter, Injection, Settings, Telegram};
+use stand_ins::telegram::{Filter, Injection, Settings, TelegramStandIn};
 
 use crate::actors::{Caller, POSTY, settings, telegram};
 
@@ -124,7 +124,7 @@ async fn any_shape_of_update_is_taken_without_harm() {
 
 #[tokio::test]
 async fn the_oldest_rows_and_their_messages_make_room() {
-    let telegram = Telegram::start(Settings { transcript_rows: 10, ..settings() }).await.unwrap();
+    let telegram = TelegramStandIn::start(Settings { transcript_rows: 10, ..settings() }).await.unwrap();
     let posty = Caller::new(&telegram, POSTY);
     telegram.inject(Injection::text(5, "hello")).unwrap();
     for number in 0..20 {

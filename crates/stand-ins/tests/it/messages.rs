@@ -1,7 +1,7 @@
 //! Messages: the platform's checks and formatting.
 
 use serde_json::json;
-use stand_ins::telegram::{Filter, Injection, Kind, Limits, Settings, Telegram};
+use stand_ins::telegram::{Filter, Injection, RateLimits, RowKind, Settings, TelegramStandIn};
 
 use crate::actors::{Caller, OTHER, POSTY, settings, telegram};
 
@@ -36,7 +36,7 @@ async fn a_message_comes_back_as_the_platform_writes_it() {
 
     let rows = telegram.transcript(&Filter::chat(5));
     let told: Vec<_> = rows.iter().map(|row| (row.kind, row.text.as_deref().unwrap())).collect();
-    assert_eq!(told, [(Kind::Received, "hello"), (Kind::Sent, "good morning")]);
+    assert_eq!(told, [(RowKind::Received, "hello"), (RowKind::Sent, "good morning")]);
     assert_eq!(rows[1].method, "sendMessage");
     assert!(rows[1].raw.get().contains(r#""chat_id":5"#));
 }
@@ -78,7 +78,7 @@ async fn only_chats_that_spoke_are_known_and_each_bot_knows_its_own() {
     assert_eq!(missing, "Bad Request: chat_id is empty");
     assert_eq!(telegram.refusals(&Filter::default()).len(), 3);
 
-    let open = Telegram::start(Settings { accept_unknown_chats: true, ..settings() }).await.unwrap();
+    let open = TelegramStandIn::start(Settings { accept_unknown_chats: true, ..settings() }).await.unwrap();
     Caller::new(&open, POSTY).gets("sendMessage", params).await;
 }
 
@@ -159,7 +159,7 @@ async fn an_edit_changes_an_own_message_and_says_when_it_changes_nothing() {
     let gone = posty.is_refused(400, "deleteMessage", json!({"chat_id": 5, "message_id": sent})).await;
     assert_eq!(gone, "Bad Request: message to delete not found");
     let kinds: Vec<_> = telegram.transcript(&Filter::chat(5)).iter().map(|row| row.kind).collect();
-    assert_eq!(kinds, [Kind::Received, Kind::Sent, Kind::Edited, Kind::Deleted]);
+    assert_eq!(kinds, [RowKind::Received, RowKind::Sent, RowKind::Edited, RowKind::Deleted]);
 }
 
 #[tokio::test]
@@ -206,7 +206,10 @@ async fn signs_of_life_are_checked_and_recorded() {
     let again = posty.is_refused(400, "answerCallbackQuery", answer).await;
     assert!(again.starts_with("Bad Request: query is too old"), "{again}");
     let kinds: Vec<_> = telegram.transcript(&Filter::default()).iter().map(|row| row.kind).collect();
-    assert_eq!(kinds, [Kind::Received, Kind::Action, Kind::Reaction, Kind::Received, Kind::CallbackAnswered]);
+    assert_eq!(
+        kinds,
+        [RowKind::Received, RowKind::Action, RowKind::Reaction, RowKind::Received, RowKind::CallbackAnswered]
+    );
 }
 
 #[tokio::test]
@@ -227,8 +230,8 @@ async fn a_file_is_found_by_its_id_and_downloaded_by_its_path() {
 
 #[tokio::test]
 async fn writing_too_fast_is_answered_with_the_seconds_to_wait() {
-    let limits = Some(Limits { per_chat_per_second: 2, ..Limits::default() });
-    let telegram = Telegram::start(Settings { limits, ..settings() }).await.unwrap();
+    let limits = Some(RateLimits { per_chat_per_second: 2, ..RateLimits::default() });
+    let telegram = TelegramStandIn::start(Settings { limits, ..settings() }).await.unwrap();
     let posty = Caller::new(&telegram, POSTY);
     telegram.inject(Injection::text(5, "hello")).unwrap();
     let mut refused = None;

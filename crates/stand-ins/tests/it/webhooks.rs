@@ -1,7 +1,7 @@
 //! Updates by webhook.
 
 use serde_json::json;
-use stand_ins::telegram::{Fault, Injection, Trouble};
+use stand_ins::telegram::{Fault, FaultKind, Injection};
 
 use crate::actors::{Caller, House, LONG, POSTY, telegram};
 
@@ -102,8 +102,8 @@ async fn deliveries_are_repeated_and_reordered_on_demand() {
     let (telegram, house) = (telegram().await, House::open().await);
     let posty = Caller::new(&telegram, POSTY);
     posty.gets("setWebhook", json!({"url": house.url, "max_connections": 1})).await;
-    telegram.fault(Fault::new(Trouble::DuplicateDelivery));
-    telegram.fault(Fault::new(Trouble::ReorderDeliveries { of: 3 }));
+    telegram.fault(Fault::new(FaultKind::DuplicateDelivery));
+    telegram.fault(Fault::new(FaultKind::ReorderDeliveries { of: 3 }));
     for text in ["twice", "a", "b", "c", "last"] {
         telegram.inject(Injection::text(5, text)).unwrap();
     }
@@ -113,7 +113,7 @@ async fn deliveries_are_repeated_and_reordered_on_demand() {
     assert!(deliveries.attempts[1].duplicate);
     assert_eq!(deliveries.confirmed.len(), 5, "each once");
 
-    telegram.fault(Fault::new(Trouble::ReorderDeliveries { of: 3 }));
+    telegram.fault(Fault::new(FaultKind::ReorderDeliveries { of: 3 }));
     telegram.inject(Injection::text(5, "held")).unwrap();
     telegram.clear_faults();
     assert!(telegram.until(LONG, |telegram| telegram.deliveries(None).confirmed.len() == 6).await);

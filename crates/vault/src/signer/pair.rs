@@ -60,15 +60,15 @@ impl FromStr for Algorithm {
 }
 
 /// A private key, parsed once.
-pub(super) struct Pair {
-    key: Key,
+pub(super) struct SigningKeyPair {
+    key: PrivateKey,
     /// The encoded header, the first part of every token that it signs.
     header: String,
     /// The public half as a JWK.
     pub(super) jwk: Value,
 }
 
-enum Key {
+enum PrivateKey {
     Es256(EcdsaKeyPair),
     Rs256(RsaKeyPair),
 }
@@ -93,19 +93,19 @@ pub(super) async fn fresh(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Fa
     }
 }
 
-impl Pair {
+impl SigningKeyPair {
     pub(super) fn read(algorithm: Algorithm, kid: &str, pkcs8: &[u8]) -> Result<Self, Fault> {
         let (key, mut jwk) = match algorithm {
             Algorithm::Es256 => {
                 let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8)
                     .map_err(|_| Fault::Broken)?;
                 let jwk = ec_jwk(pair.public_key().as_ref()).ok_or(Fault::Broken)?;
-                (Key::Es256(pair), jwk)
+                (PrivateKey::Es256(pair), jwk)
             }
             Algorithm::Rs256 => {
                 let pair = RsaKeyPair::from_pkcs8(pkcs8).map_err(|_| Fault::Broken)?;
                 let jwk = rsa_jwk(pair.public_key().as_ref()).ok_or(Fault::Broken)?;
-                (Key::Rs256(pair), jwk)
+                (PrivateKey::Rs256(pair), jwk)
             }
         };
         jwk["kid"] = kid.into();
@@ -120,11 +120,11 @@ impl Pair {
         let mut token = format!("{}.{}", self.header, encode(claims));
         let refused = |_| Fault::Unsigned("the signature failed");
         let signature = match &self.key {
-            Key::Es256(pair) => {
+            PrivateKey::Es256(pair) => {
                 let signature = pair.sign(&SystemRandom::new(), token.as_bytes()).map_err(refused)?;
                 encode(signature.as_ref())
             }
-            Key::Rs256(pair) => {
+            PrivateKey::Rs256(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), token.as_bytes(), &mut signature)
                     .map_err(refused)?;

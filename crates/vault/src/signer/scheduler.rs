@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::HouseKeyKind;
+use ledger::ServerKeyKind;
 use posthouse_time::Moment;
 use posthouse_wire::Secret;
 use posthouse_wire::cron::Stamp;
@@ -16,7 +16,7 @@ const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
 /// A scheduler secret as shown to an operator, without the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SchedulerStanding {
+pub struct SchedulerSecretStatus {
     pub name: String,
     pub created: Moment,
     /// `None` for the newest secret.
@@ -27,37 +27,37 @@ impl Signer {
     /// Issues a new secret; older ones stay valid for a day. The secret is returned only here.
     pub async fn rotate_scheduler_secret(&self) -> Result<Secret, Fault> {
         let (now, secret) = (self.0.timepiece.now(), random_hex(32)?);
-        let key = new_secret(&self.0.keys, HouseKeyKind::Scheduler, now, &secret)?;
-        self.0.records.succeed_house_key(key, now + OVERLAP).await?;
+        let key = new_secret(&self.0.keys, ServerKeyKind::Scheduler, now, &secret)?;
+        self.0.records.succeed_server_key(key, now + OVERLAP).await?;
         self.refresh().await?;
         Ok(secret)
     }
 
     /// Ends every secret now, so that every external call is refused. Returns false when there was none.
     pub async fn revoke_scheduler_secrets(&self) -> Result<bool, Fault> {
-        let ended = self.0.records.end_house_keys(HouseKeyKind::Scheduler, self.0.timepiece.now()).await?;
+        let ended = self.0.records.end_server_keys(ServerKeyKind::Scheduler, self.0.timepiece.now()).await?;
         self.refresh().await?;
         Ok(ended)
     }
 
     /// The valid secrets, newest first, without their values.
-    pub async fn scheduler_secrets(&self) -> Result<Vec<SchedulerStanding>, Fault> {
+    pub async fn scheduler_secrets(&self) -> Result<Vec<SchedulerSecretStatus>, Fault> {
         self.refresh().await?;
-        let keep = self.0.keep.read();
-        let standings = keep.scheduler.iter().rev().map(|outside| SchedulerStanding {
+        let loaded = self.0.loaded.read();
+        let statuses = loaded.scheduler.iter().rev().map(|outside| SchedulerSecretStatus {
             name: outside.record.name.clone(),
             created: outside.record.created,
             good_until: outside.record.ends,
         });
-        Ok(standings.collect())
+        Ok(statuses.collect())
     }
 
     /// Checks the signature of a scheduler over `message`. Returns the digest if it is valid. The caller must remember
     /// digests to refuse replays.
     pub fn vouches(&self, stamp: &Stamp, message: &[u8]) -> Option<[u8; 32]> {
         let now = self.0.timepiece.now();
-        let keep = self.0.keep.read();
-        let good = keep.scheduler.iter().filter(|outside| outside.is_good(&self.0.timepiece));
+        let loaded = self.0.loaded.read();
+        let good = loaded.scheduler.iter().filter(|outside| outside.is_good(&self.0.timepiece));
         stamp.vouched(good.map(|outside| &outside.secret), message, now.seconds())
     }
 }

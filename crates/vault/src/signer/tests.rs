@@ -6,11 +6,11 @@ use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use ledger::{HouseKeyKind, Ledger, Location};
+use ledger::{Ledger, Location, ServerKeyKind};
 use posthouse_time::{Moment, Timepiece};
 
 use super::{Algorithm, context};
-use crate::{Keys, Vault};
+use crate::{MasterKeys, Vault};
 
 #[tokio::test]
 async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
@@ -18,17 +18,17 @@ async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let house = folder.path().join("house");
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
     let ledger = Ledger::open(Location::Folder(house.clone()), clock.clone()).await.unwrap();
-    let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock).await.unwrap();
+    let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock).await.unwrap();
     let signer = vault.signer(Algorithm::Es256).await.unwrap();
     let kid = signer.rotate(None, false).await.unwrap().kid;
     let outside = signer.rotate_scheduler_secret().await.unwrap();
     let mut canaries = vec![outside.expose().as_bytes().to_vec()];
-    for kind in [HouseKeyKind::Signing, HouseKeyKind::CronMaster] {
-        for record in ledger.vault().house_keys(kind).await.unwrap() {
+    for kind in [ServerKeyKind::Signing, ServerKeyKind::CronMaster] {
+        for record in ledger.vault().server_keys(kind).await.unwrap() {
             let plain = vault.keys.open(&context(kind, &record.name), &record.sealed).unwrap();
             canaries.push(plain.to_vec());
-            if kind == HouseKeyKind::Signing {
+            if kind == ServerKeyKind::Signing {
                 let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &plain).unwrap();
                 let number: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().unwrap();
                 canaries.push(number.as_ref().to_vec());
@@ -37,7 +37,7 @@ async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     }
     assert_eq!(canaries.len(), 6);
     let backup = folder.path().join("backup.db");
-    ledger.house().backup(&backup).await.unwrap();
+    ledger.facts().backup(&backup).await.unwrap();
     let files = [backup, house.join("ledger.db"), house.join("ledger.db-wal")];
     // The search does find what is there: a kid is no secret.
     assert!(files.iter().any(|file| lies_in(&std::fs::read(file).unwrap(), kid.as_bytes())));

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use ledger::{Location, Uses};
 use posthouse_wire::Secret;
-use vault::Keys;
+use vault::MasterKeys;
 
 use crate::safe::{Safe, credentials};
 
 #[tokio::test]
 async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let (keys, successor) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (keys, successor) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let house = folder.path().join("house");
     let safe = Safe::open_at(Location::Folder(house.clone()), &keys).await;
     let heron = safe.enrols("acme", "heron").await;
@@ -50,7 +50,7 @@ async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
         canaries.push(key.expose().trim().split_once(':').unwrap().1.to_owned());
     }
     let backup = folder.path().join("backup.db");
-    safe.ledger.house().backup(&backup).await.unwrap();
+    safe.ledger.facts().backup(&backup).await.unwrap();
 
     // The search does find what is there: names are no secret.
     assert!(lies_in(&std::fs::read(&backup).unwrap(), "webhook_secret"));

@@ -1,6 +1,6 @@
 use posthouse_time::Moment;
 use posthouse_wire::{GatewayId, Secret, token};
-use vault::{Holder, Standing};
+use vault::{CredentialCheck, GatewayOwner};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -8,7 +8,7 @@ fn minted(gateway: &str, secret: &Secret, now: Moment) -> String {
     token::mint(&gateway.into(), secret, 300, now.seconds())
 }
 
-async fn standing(safe: &Safe, token: &str) -> Standing {
+async fn standing(safe: &Safe, token: &str) -> CredentialCheck {
     safe.vault.keyring().judge(token).await.unwrap()
 }
 
@@ -18,8 +18,11 @@ async fn an_issued_secret_opens_the_door_for_its_holder() {
     let heron = safe.enrols("acme", "heron").await;
     let secret = safe.vault.keyring().issue(&"gw".into(), &heron).await.unwrap().unwrap();
     assert_eq!(secret.expose().len(), 64);
-    let holder = Holder { gateway: "gw".into(), instance: heron, tenant: "ten_acme".into() };
-    assert_eq!(standing(&safe, &minted("gw", &secret, safe.clock.now())).await, Standing::Good(holder));
+    let holder = GatewayOwner { gateway: "gw".into(), instance: heron, tenant: "ten_acme".into() };
+    assert_eq!(
+        standing(&safe, &minted("gw", &secret, safe.clock.now())).await,
+        CredentialCheck::Good(holder)
+    );
 }
 
 #[tokio::test]
@@ -39,7 +42,7 @@ async fn whoever_is_unknown_wrong_or_malformed_is_refused_alike() {
         "A".repeat(100_000),
         good[..good.len() - 4].to_owned(),
     ] {
-        assert_eq!(standing(&safe, &token).await, Standing::Refused);
+        assert_eq!(standing(&safe, &token).await, CredentialCheck::Refused);
     }
 }
 
@@ -56,11 +59,11 @@ async fn a_rotated_secret_stays_good_for_a_day_beside_its_successor() {
     safe.winds(hours(24) - minutes(1));
     for secret in [&old, &new] {
         let presented = minted("gw", secret, safe.clock.now());
-        assert!(matches!(standing(&safe, &presented).await, Standing::Good(_)));
+        assert!(matches!(standing(&safe, &presented).await, CredentialCheck::Good(_)));
     }
     safe.winds(minutes(1));
-    assert_eq!(standing(&safe, &minted("gw", &old, safe.clock.now())).await, Standing::Refused);
-    assert!(matches!(standing(&safe, &minted("gw", &new, safe.clock.now())).await, Standing::Good(_)));
+    assert_eq!(standing(&safe, &minted("gw", &old, safe.clock.now())).await, CredentialCheck::Refused);
+    assert!(matches!(standing(&safe, &minted("gw", &new, safe.clock.now())).await, CredentialCheck::Good(_)));
 }
 
 #[tokio::test]
@@ -78,7 +81,7 @@ async fn two_rotations_on_one_day_leave_all_three_good() {
         let mut standings = 0;
         for secret in &secrets {
             let presented = minted("gw", secret, safe.clock.now());
-            standings += usize::from(matches!(standing(&safe, &presented).await, Standing::Good(_)));
+            standings += usize::from(matches!(standing(&safe, &presented).await, CredentialCheck::Good(_)));
         }
         assert_eq!(standings, good, "after {passed} hours more");
     }
@@ -92,7 +95,7 @@ async fn a_revoked_credential_is_refused_at_once_and_for_good() {
     let secret = keyring.issue(&"gw".into(), &heron).await.unwrap().unwrap();
     assert!(keyring.revoke(&"gw".into()).await.unwrap());
     assert!(!keyring.revoke(&"unknown".into()).await.unwrap());
-    assert_eq!(standing(&safe, &minted("gw", &secret, safe.clock.now())).await, Standing::Refused);
+    assert_eq!(standing(&safe, &minted("gw", &secret, safe.clock.now())).await, CredentialCheck::Refused);
     assert!(keyring.issue(&"gw".into(), &heron).await.unwrap().is_none());
     let listed = keyring.of(&heron).await.unwrap();
     assert_eq!(listed, [("gw".into(), crate::safe::START, Some(crate::safe::START))]);
@@ -106,7 +109,8 @@ async fn a_credential_of_another_agent_cannot_be_taken_over() {
     let keyring = safe.vault.keyring();
     let secret = keyring.issue(&"gw".into(), &heron).await.unwrap().unwrap();
     assert!(keyring.issue(&"gw".into(), &otter).await.unwrap().is_none());
-    let Standing::Good(holder) = standing(&safe, &minted("gw", &secret, safe.clock.now())).await else {
+    let CredentialCheck::Good(holder) = standing(&safe, &minted("gw", &secret, safe.clock.now())).await
+    else {
         panic!("it is good still")
     };
     assert_eq!(holder.instance, heron);
@@ -120,14 +124,14 @@ async fn a_late_token_says_how_late_it_is() {
     let secret = safe.vault.keyring().issue(&"gw".into(), &heron).await.unwrap().unwrap();
     let token = minted("gw", &secret, safe.clock.now());
     safe.winds(minutes(5));
-    assert!(matches!(standing(&safe, &token).await, Standing::Good(_)));
+    assert!(matches!(standing(&safe, &token).await, CredentialCheck::Good(_)));
     safe.winds(minutes(2));
     match standing(&safe, &token).await {
-        Standing::Expired { holder, late_seconds } => {
+        CredentialCheck::Expired { holder, late_seconds } => {
             assert_eq!((holder.instance, late_seconds), (heron, 120));
         }
         other => panic!("{other:?}"),
     }
     safe.vault.keyring().revoke(&"gw".into()).await.unwrap();
-    assert_eq!(standing(&safe, &token).await, Standing::Refused, "a revoked one is not called late");
+    assert_eq!(standing(&safe, &token).await, CredentialCheck::Refused, "a revoked one is not called late");
 }

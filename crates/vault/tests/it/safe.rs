@@ -5,7 +5,7 @@ use std::time::Duration;
 use ledger::{ConnectorRecord, Created, Generation, Instance, Ledger, Location, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{ConnectorId, InstanceId, Secret};
-use vault::{Algorithm, Credentials, Fault, Keys, Vault, WebhookSigner};
+use vault::{Algorithm, Credentials, Fault, MasterKeys, Vault, WebhookSigner};
 
 pub const START: Moment = Moment::from_seconds(1_765_000_000);
 
@@ -17,7 +17,7 @@ pub struct Safe {
 
 impl Safe {
     pub async fn open() -> Self {
-        Self::open_at(Location::Memory, &Keys::generate().unwrap()).await
+        Self::open_at(Location::Memory, &MasterKeys::generate().unwrap()).await
     }
 
     pub async fn open_at(place: Location, keys: &Secret) -> Self {
@@ -84,7 +84,8 @@ pub async fn webhook_signer(vault: &Vault) -> WebhookSigner {
 }
 
 async fn unlock(ledger: &Ledger, clock: &Timepiece, keys: &Secret) -> Result<Vault, Fault> {
-    Vault::unlock(Keys::read(keys)?, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone()).await
+    Vault::unlock(MasterKeys::read(keys)?, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
+        .await
 }
 
 pub fn credentials(pairs: &[(&str, &str)]) -> Credentials {

@@ -6,7 +6,7 @@ use posthouse_wire::Secret;
 use posthouse_wire::cron::Stamp;
 use serde_json::{Value, json};
 use std::time::Duration;
-use vault::{Algorithm, Fault, Keys, Signer};
+use vault::{Algorithm, Fault, MasterKeys, Signer};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -95,9 +95,9 @@ async fn a_new_key_is_published_ten_minutes_before_it_signs_and_the_old_one_seve
     safe.winds(Duration::from_millis(1));
     assert_eq!(kids(&signer), [&made.kid[..]], "without a refresh");
     assert!(!good(&signer, &last));
-    let recorded = safe.ledger.vault().house_keys(ledger::HouseKeyKind::Signing).await.unwrap().len();
+    let recorded = safe.ledger.vault().server_keys(ledger::ServerKeyKind::Signing).await.unwrap().len();
     assert_eq!((recorded, signer.keys().await.unwrap().len()), (2, 1));
-    let recorded = safe.ledger.vault().house_keys(ledger::HouseKeyKind::Signing).await.unwrap().len();
+    let recorded = safe.ledger.vault().server_keys(ledger::ServerKeyKind::Signing).await.unwrap().len();
     assert_eq!(recorded, 1, "the listing pruned it");
 }
 
@@ -145,7 +145,7 @@ async fn two_who_begin_together_go_on_with_the_same_keys() {
 
 #[tokio::test]
 async fn keys_outlive_the_house_and_move_under_a_new_vault_key() {
-    let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(Location::Memory, &old).await;
     let before = signer(&safe).await;
     let outside = before.rotate_scheduler_secret().await.unwrap();
@@ -165,9 +165,9 @@ async fn a_moved_key_does_not_open() {
     let safe = Safe::open().await;
     signer(&safe).await;
     let records = safe.ledger.vault();
-    let mut key = records.house_keys(ledger::HouseKeyKind::Signing).await.unwrap().remove(0);
+    let mut key = records.server_keys(ledger::ServerKeyKind::Signing).await.unwrap().remove(0);
     key.name = "other".to_owned();
-    records.succeed_house_key(key, safe.clock.now() + hours(1)).await.unwrap();
+    records.succeed_server_key(key, safe.clock.now() + hours(1)).await.unwrap();
     assert!(matches!(safe.vault.signer(Algorithm::Es256).await.err(), Some(Fault::Broken)));
 }
 

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use ledger::AccessRecord;
 use posthouse_wire::{ClientId, InstanceId, Secret};
-use vault::{AccessGrant, BOOTSTRAP_CLIENT, Bearer, Client, Keyring, Login, Owner, Refreshed};
+use vault::{AccessGrant, BOOTSTRAP_CLIENT, ClientOwner, Keyring, Login, Owner, Refreshed};
 
 use crate::safe::{Safe, hours, minutes};
 
@@ -15,8 +16,8 @@ async fn access(keyring: &Keyring, client: &ClientId) -> AccessGrant {
     keyring.grant_access(client).await.unwrap().unwrap()
 }
 
-async fn bearer(keyring: &Keyring, token: &Secret) -> Option<Bearer> {
-    keyring.bearer(token.expose()).await.unwrap()
+async fn bearer(keyring: &Keyring, token: &Secret) -> Option<AccessRecord> {
+    keyring.access_record(Keyring::token_hash(token.expose())).await.unwrap()
 }
 
 async fn logs_in(keyring: &Keyring, instance: &InstanceId) -> Login {
@@ -64,11 +65,12 @@ async fn a_client_stands_for_its_owner_and_its_token_for_the_client() {
     assert_eq!(id, format!("agent:{heron}").as_str());
     assert!(secret.expose().len() >= 64 && secret.expose().starts_with("phs_"));
     let found = keyring.client(id.as_str(), secret.expose()).await.unwrap().unwrap();
-    let expected = Client { client: id.clone(), tenant: "ten_acme".into(), instance: Some(heron) };
+    let expected = ClientOwner { client: id.clone(), tenant: "ten_acme".into(), instance: Some(heron) };
     assert_eq!(found, expected);
     let grant = access(&keyring, &id).await;
     assert_eq!(grant.expires_in, hours(1));
-    let expected = Bearer { client: id, tenant: "ten_acme".into(), login: None, expires: grant.expires };
+    let expected =
+        AccessRecord { client: id, tenant: "ten_acme".into(), login: None, expires: grant.expires };
     assert_eq!(bearer(&keyring, &grant.access_token).await, Some(expected));
 
     let (own, secret) = client(&keyring, &Owner::Tenant("ten_acme".into())).await;
@@ -100,7 +102,7 @@ async fn whatever_is_no_client_of_that_name_is_refused_alike() {
         assert!(keyring.client(client, presented).await.unwrap().is_none());
     }
     for token in [secret.expose(), "", "é", &"A".repeat(100_000), &grant.access_token.expose()[..10]] {
-        assert!(keyring.bearer(token).await.unwrap().is_none());
+        assert!(keyring.access_record(Keyring::token_hash(token)).await.unwrap().is_none());
     }
 }
 
@@ -151,7 +153,7 @@ async fn revoking_is_immediate_for_everybody_who_holds_a_keyring() {
     let (id, secret) = client(&keyring, &Owner::Instance(heron.clone())).await;
     let grant = access(&keyring, &id).await;
     let login = logs_in(&keyring, &heron).await;
-    assert!(bearer(&another, &grant.access_token).await.is_some(), "and it is remembered");
+    assert!(bearer(&another, &grant.access_token).await.is_some());
     assert!(keyring.revoke_client(&id).await.unwrap());
     assert!(bearer(&another, &grant.access_token).await.is_none());
     assert!(keyring.client(id.as_str(), secret.expose()).await.unwrap().is_none());
@@ -190,7 +192,6 @@ async fn an_answer_of_the_ledger_is_believed_for_five_seconds_and_not_after_it_w
     let grant = access(&keyring, &id).await;
     assert!(bearer(&keyring, &grant.access_token).await.is_some());
     safe.ledger.tokens().revoke_client(&id, safe.clock.now()).await.unwrap();
-    keyring.forget_bearers();
     assert!(bearer(&keyring, &grant.access_token).await.is_none());
 }
 
@@ -205,7 +206,8 @@ async fn the_operator_acts_for_a_tenant_for_a_quarter_of_an_hour() {
     let grant = keyring.operator_access(&acme).await.unwrap().unwrap();
     assert_eq!((grant.expires_in, grant.expires), (minutes(15), safe.clock.now() + minutes(15)));
     let operator = ClientId::from("operator:ten_acme");
-    let expected = Bearer { client: operator.clone(), tenant: acme, login: None, expires: grant.expires };
+    let expected =
+        AccessRecord { client: operator.clone(), tenant: acme, login: None, expires: grant.expires };
     assert_eq!(bearer(&keyring, &grant.access_token).await, Some(expected));
 
     assert!(keyring.client(operator.as_str(), grant.access_token.expose()).await.unwrap().is_none());
@@ -224,7 +226,6 @@ async fn the_operator_acts_for_a_tenant_for_a_quarter_of_an_hour() {
     let roster = safe.ledger.roster();
     roster.remove_instance(&heron).await.unwrap();
     roster.remove_tenant(&"ten_acme".into()).await.unwrap();
-    keyring.forget_bearers();
     assert!(bearer(&keyring, &grant.access_token).await.is_none(), "it ended with the tenant");
 }
 
@@ -249,7 +250,7 @@ async fn a_login_is_found_by_its_tenant_and_refreshes_without_end() {
         assert!(stranger.is_none());
         safe.winds(hours(1000));
         assert!(bearer(&keyring, &login.access.access_token).await.is_none());
-        safe.ledger.house().prune().await.unwrap();
+        safe.ledger.facts().prune().await.unwrap();
         login = refreshes(&keyring, &login.refresh_token).await;
         assert_eq!(login.login, first);
     }

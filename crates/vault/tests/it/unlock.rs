@@ -1,6 +1,6 @@
 use ledger::Sealed;
 use posthouse_wire::Secret;
-use vault::{Fault, Keys};
+use vault::{Fault, MasterKeys};
 
 use crate::safe::{Safe, credentials, kept};
 
@@ -80,14 +80,14 @@ async fn a_sealed_value_that_was_altered_does_not_open() {
 
 #[tokio::test]
 async fn a_wrong_key_is_refused_at_the_door_and_in_words() {
-    let right = Keys::generate().unwrap();
+    let right = MasterKeys::generate().unwrap();
     let safe = Safe::open_at(ledger::Location::Memory, &right).await;
-    let fault = safe.unlocks_with(&Keys::generate().unwrap()).await.err().unwrap();
+    let fault = safe.unlocks_with(&MasterKeys::generate().unwrap()).await.err().unwrap();
     assert!(matches!(fault, Fault::WrongKey(_)));
     assert!(fault.to_string().contains("does not fit this ledger"), "{fault}");
     // The right name over other bytes.
     let id = right.expose().split(':').next().unwrap();
-    let other = Keys::generate().unwrap();
+    let other = MasterKeys::generate().unwrap();
     let forged = Secret::new(format!("{id}:{}", other.expose().split_once(':').unwrap().1));
     assert!(matches!(safe.unlocks_with(&forged).await.err(), Some(Fault::WrongKey(_))));
     assert!(safe.unlocks_with(&right).await.is_ok());
@@ -95,7 +95,7 @@ async fn a_wrong_key_is_refused_at_the_door_and_in_words() {
 
 #[tokio::test]
 async fn a_new_key_in_front_takes_everything_over_and_the_old_one_may_go() {
-    let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     let heron = safe.enrols("acme", "heron").await;
     for number in 0..150 {
@@ -119,7 +119,7 @@ async fn a_new_key_in_front_takes_everything_over_and_the_old_one_may_go() {
 
 #[tokio::test]
 async fn a_new_key_takes_over_an_empty_vault_too() {
-    let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     safe.unlocks_with(&together(&[&new, &old])).await.unwrap();
     assert!(safe.unlocks_with(&new).await.is_ok());
@@ -127,7 +127,7 @@ async fn a_new_key_takes_over_an_empty_vault_too() {
 
 #[tokio::test]
 async fn an_old_key_that_is_still_needed_is_asked_for_by_name() {
-    let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     keeps(&safe, "tb", &[("token", "one")]).await;
     let fault = safe.unlocks_with(&new).await.err().unwrap();
@@ -138,7 +138,7 @@ async fn an_old_key_that_is_still_needed_is_asked_for_by_name() {
 
 #[test]
 fn a_key_file_that_cannot_be_read_says_what_is_wrong_and_shows_nothing_of_it() {
-    let good = Keys::generate().unwrap();
+    let good = MasterKeys::generate().unwrap();
     let key = good.expose().trim();
     for (text, words) in [
         (String::new(), "contains no key"),
@@ -150,9 +150,9 @@ fn a_key_file_that_cannot_be_read_says_what_is_wrong_and_shows_nothing_of_it() {
         (format!("{key}\n{key}\n"), "same id"),
         (format!("{key}\ncanary"), "id:base64"),
     ] {
-        let fault = Keys::read(&Secret::new(text)).err().unwrap();
+        let fault = MasterKeys::read(&Secret::new(text)).err().unwrap();
         assert!(fault.to_string().contains(words), "{fault}");
         assert!(!fault.to_string().contains("canary"), "{fault}");
     }
-    assert!(Keys::read(&Secret::new(format!("\r\n  {key}  \r\n"))).is_ok());
+    assert!(MasterKeys::read(&Secret::new(format!("\r\n  {key}  \r\n"))).is_ok());
 }

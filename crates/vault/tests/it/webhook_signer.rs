@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::HeaderMap;
 use posthouse_wire::{ConnectorId, Secret};
 use serde_json::Value;
-use vault::{Fault, Held, Keys, WebhookSigner};
+use vault::{Fault, MasterKeys, SecretPresence, WebhookSigner};
 
 use crate::safe::Safe;
 
@@ -193,7 +193,7 @@ async fn a_signature_vouches_for_its_bytes_alone() {
 
 #[tokio::test]
 async fn a_connectors_secrets_follow_a_change_of_the_vaults_key_and_open_nowhere_else() {
-    let (old, new) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+    let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(ledger::Location::Memory, &old).await;
     let (hook, webhook_signer) = (hook(&safe).await, safe.webhook_signer().await);
     keeps(&webhook_signer, &hook, Some("Bearer t-1"), Some("s1")).await;
@@ -216,16 +216,25 @@ async fn a_connectors_secrets_follow_a_change_of_the_vaults_key_and_open_nowhere
 async fn it_is_told_which_secrets_a_connector_has_and_not_what_they_are() {
     let safe = Safe::open().await;
     let (hook, webhook_signer) = (hook(&safe).await, safe.webhook_signer().await);
-    assert_eq!(webhook_signer.held(&hook).await.unwrap(), Held { authorization: false, hmac_secret: false });
+    assert_eq!(
+        webhook_signer.held(&hook).await.unwrap(),
+        SecretPresence { authorization: false, hmac_secret: false }
+    );
     keeps(&webhook_signer, &hook, None, Some("s1")).await;
-    assert_eq!(webhook_signer.held(&hook).await.unwrap(), Held { authorization: false, hmac_secret: true });
+    assert_eq!(
+        webhook_signer.held(&hook).await.unwrap(),
+        SecretPresence { authorization: false, hmac_secret: true }
+    );
     keeps(&webhook_signer, &hook, Some("Bearer t-1"), None).await;
-    assert_eq!(webhook_signer.held(&hook).await.unwrap(), Held { authorization: true, hmac_secret: true });
+    assert_eq!(
+        webhook_signer.held(&hook).await.unwrap(),
+        SecretPresence { authorization: true, hmac_secret: true }
+    );
 }
 
 #[tokio::test]
 async fn a_questions_reply_token_is_its_own_and_the_same_every_time_the_house_is_opened() {
-    let keys = Keys::generate().unwrap();
+    let keys = MasterKeys::generate().unwrap();
     let safe = Safe::open_at(ledger::Location::Memory, &keys).await;
     let webhook_signer = safe.webhook_signer().await;
     let (token, hash) = webhook_signer.reply_token(&"ten_acme".into(), &"c1".into());

@@ -6,9 +6,9 @@ use posthouse_time::{Instant, Moment};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bots::Bot;
+use crate::bots::OpenedBot;
 use crate::telegram::Telegram;
-use crate::telegram::api::{Failure, Refused};
+use crate::telegram::api::{ApiError, Failure};
 
 /// Subtracted from the deadline, so that the outcome is ready before it.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -31,14 +31,14 @@ pub(super) enum Again {
 
 pub(super) struct CallsWithDeadline<'a> {
     pub telegram: &'a Telegram,
-    pub bot: &'a Bot,
+    pub bot: &'a OpenedBot,
     /// Time of the first call that may have reached Telegram.
     pub posted: Option<Moment>,
     end: Instant,
 }
 
 impl<'a> CallsWithDeadline<'a> {
-    pub fn new(telegram: &'a Telegram, bot: &'a Bot, deadline: Instant) -> Self {
+    pub fn new(telegram: &'a Telegram, bot: &'a OpenedBot, deadline: Instant) -> Self {
         Self { telegram, bot, posted: None, end: deadline - MARGIN }
     }
 
@@ -69,7 +69,7 @@ impl<'a> CallsWithDeadline<'a> {
             }
             let left = self.end.since(clock.instant());
             let pause = match &failure {
-                Failure::Refused(Refused { code: 429, retry_after, .. }) if again != Again::Never => {
+                Failure::Refused(ApiError { code: 429, retry_after, .. }) if again != Again::Never => {
                     // This does not use up the one retry, because Telegram has done nothing yet.
                     let wait = Duration::from_secs(retry_after.unwrap_or(1).max(1));
                     (wait <= LONGEST_WAIT).then_some(wait)

@@ -19,7 +19,7 @@ pub(super) fn convert(text: &str) -> String {
 }
 
 /// An open link. Images are treated as links too.
-struct Link {
+struct OpenLink {
     target: String,
     /// Length of the output when it was opened.
     since: usize,
@@ -35,7 +35,7 @@ struct Walk<'a> {
     italic: usize,
     struck: usize,
     /// The current link, and the number of open links and images. Only the outermost is written as a link.
-    link: Option<Link>,
+    link: Option<OpenLink>,
     links: usize,
     /// The next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         if usable {
             self.sheet.open("[");
         }
-        self.link = Some(Link { target: target.into_string(), since: self.sheet.length(), usable });
+        self.link = Some(OpenLink { target: target.into_string(), since: self.sheet.length(), usable });
     }
 
     fn leave_link(&mut self) {
@@ -235,10 +235,10 @@ impl<'a> Walk<'a> {
         let Some(link) = self.link.take() else { return };
         let silent = self.sheet.length() == link.since;
         match link {
-            Link { target, usable: true, .. } => self.sheet.close_link(&target),
-            Link { target, .. } if target.is_empty() => {}
-            Link { target, .. } if silent => self.say(&target),
-            Link { target, .. } => self.say(&format!(" ({target})")),
+            OpenLink { target, usable: true, .. } => self.sheet.close_link(&target),
+            OpenLink { target, .. } if target.is_empty() => {}
+            OpenLink { target, .. } if silent => self.say(&target),
+            OpenLink { target, .. } => self.say(&format!(" ({target})")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use posthouse_wire::MessageType;
 use posthouse_wire::event::Media;
 
-use crate::telegram::update::{File, Message};
+use crate::telegram::update::{TelegramFile, TelegramMessage};
 
 /// One attachment.
 pub(super) struct Attached {
@@ -15,7 +15,7 @@ pub(super) struct Attached {
 }
 
 /// The attachment of a message. A message has at most one; an album is several messages.
-pub(super) fn attached(message: &Message<'_>) -> Option<Attached> {
+pub(super) fn attached(message: &TelegramMessage<'_>) -> Option<Attached> {
     // Telegram offers the same picture in several sizes; the largest is used.
     let photo =
         message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size));
@@ -46,7 +46,7 @@ pub(super) fn attached(message: &Message<'_>) -> Option<Attached> {
     Some(Attached { message_type, media, reference: format!("telegram:file:{}", &*file.file_id) })
 }
 
-fn sticker_mime(sticker: &File<'_>) -> &'static str {
+fn sticker_mime(sticker: &TelegramFile<'_>) -> &'static str {
     match (sticker.is_video, sticker.is_animated) {
         (true, _) => "video/webm",
         (_, true) => "application/x-tgsticker",

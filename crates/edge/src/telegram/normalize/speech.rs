@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::telegram::Us;
-use crate::telegram::update::Entity;
+use crate::telegram::update::TelegramEntity;
 
 /// The text of a message for the agent.
 #[derive(Debug, Default, PartialEq)]
@@ -17,12 +17,12 @@ pub(super) struct Speech {
 }
 
 impl Speech {
-    pub fn said(text: String) -> Self {
+    pub fn plain(text: String) -> Self {
         Self { text, ..Self::default() }
     }
 
     /// Removes mentions of the bot from `text`. A text that is only a mention stays as it is.
-    pub fn hear(text: &str, entities: &[Entity<'_>], us: &Us<'_>) -> Self {
+    pub fn parse(text: &str, entities: &[TelegramEntity<'_>], us: &Us<'_>) -> Self {
         let mut speech = Self::default();
         let mut cuts: Vec<Range<usize>> = Vec::new();
         for entity in entities {
@@ -107,8 +107,8 @@ mod tests {
     const US: Us<'static> = Us { id: Some(666), username: Some("posty_bot") };
 
     fn hear(text: &str, entities: &str) -> Speech {
-        let entities: Vec<Entity<'_>> = serde_json::from_str(entities).unwrap();
-        Speech::hear(text, &entities, &US)
+        let entities: Vec<TelegramEntity<'_>> = serde_json::from_str(entities).unwrap();
+        Speech::parse(text, &entities, &US)
     }
 
     fn mention(offset: i64, length: i64) -> String {

@@ -5,9 +5,9 @@ use axum::body::Bytes;
 use posthouse_time::Moment;
 use serde_json::{Value, json};
 
-fn bot(settings: Value) -> Bot {
+fn bot(settings: Value) -> OpenedBot {
     let Value::Object(settings) = settings else { panic!("settings are an object") };
-    Bot {
+    OpenedBot {
         platform: PLATFORM.into(),
         id: "666".into(),
         shared: false,
@@ -16,9 +16,9 @@ fn bot(settings: Value) -> Bot {
     }
 }
 
-fn read(body: &str) -> Result<Reading, Refusal> {
+fn read(body: &str) -> Result<Reading, WebhookRefusal> {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    let verified = Verified { body, rest: String::new(), received: Moment::from_seconds(1) };
+    let verified = VerifiedBody { body, rest: String::new(), received: Moment::from_seconds(1) };
     normalize(&bot(json!({"username": "posty_bot"})), &verified)
 }
 
@@ -141,7 +141,7 @@ fn what_is_no_turn_is_ignored_with_a_reason() {
 fn what_is_no_update_at_all_is_refused() {
     for body in ["", "{}", "[]", "[1]", "null", "\"x\"", r#"{"update_id":"x"}"#, "{\"update_id\":1", "\u{0}"]
     {
-        assert_eq!(read(body).err(), Some(Refusal::malformed("malformed_body")), "{body}");
+        assert_eq!(read(body).err(), Some(WebhookRefusal::malformed("malformed_body")), "{body}");
     }
     let bomb = format!(r#"{{"update_id":1,"message":{}}}"#, "[".repeat(100_000));
     assert!(read(&bomb).is_err());
@@ -185,7 +185,7 @@ fn an_anonymous_admin_is_a_person_and_a_forum_may_be_called_one() {
     let update = json!({"update_id": 1, "message": message(json!({"text": "x", "chat": chat,
         "from": {"id": 1_087_968_824, "is_bot": true, "first_name": "Group"}, "sender_chat": chat}))});
     let body = Bytes::from(update.to_string());
-    let verified = Verified { body, rest: String::new(), received: Moment::from_seconds(1) };
+    let verified = VerifiedBody { body, rest: String::new(), received: Moment::from_seconds(1) };
     let reading = normalize(&bot(json!({"forum_chat_type": "forum"})), &verified).unwrap();
     let source = &reading.arrivals[0].event.source;
     assert_eq!(source.user_id.as_ref().unwrap(), "1087968824");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use edge::Bot;
+use edge::OpenedBot;
 use edge::platform::Platform;
 use edge::telegram::Telegram;
-use ledger::Identity;
+use ledger::BotRef;
 use posthouse_time::Timepiece;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, Outcome, Secret};
@@ -17,7 +17,7 @@ use vault::Credentials;
 pub const TOKEN: &str = "42:canary-token";
 pub const WEBHOOK_SECRET: &str = "canary_webhook-secret";
 /// Longer than anything here takes; only a failing test waits so long.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// The platform, calling this base URL.
 pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {
@@ -26,11 +26,11 @@ pub fn telegram(api_base: &str, clock: Timepiece) -> Telegram {
     Telegram::new(api_base, clock)
 }
 
-pub fn bot(settings: serde_json::Value) -> Bot {
+pub fn bot(settings: serde_json::Value) -> OpenedBot {
     let mut credentials = Credentials::default();
     credentials.insert("token", Secret::new(TOKEN));
     credentials.insert("webhook_secret", Secret::new(WEBHOOK_SECRET));
-    Bot {
+    OpenedBot {
         platform: "telegram".into(),
         id: "42".into(),
         shared: false,
@@ -40,9 +40,9 @@ pub fn bot(settings: serde_json::Value) -> Bot {
 }
 
 pub struct Scene {
-    pub stand_in: played::Telegram,
+    pub stand_in: played::TelegramStandIn,
     pub telegram: Telegram,
-    pub bot: Bot,
+    pub bot: OpenedBot,
     pub clock: Timepiece,
 }
 
@@ -52,8 +52,8 @@ pub async fn open(clock: Timepiece) -> Scene {
 }
 
 pub async fn open_with(clock: Timepiece, settings: played::Settings) -> Scene {
-    let bots = vec![played::Bot::new(TOKEN, "posty_bot").unwrap()];
-    let stand_in = played::Telegram::start(played::Settings { bots, ..settings }).await.unwrap();
+    let bots = vec![played::StandInBot::new(TOKEN, "posty_bot").unwrap()];
+    let stand_in = played::TelegramStandIn::start(played::Settings { bots, ..settings }).await.unwrap();
     for chat in [5, 6] {
         stand_in.inject(played::Injection::text(chat, "hello")).unwrap();
     }
@@ -69,7 +69,7 @@ impl Scene {
             id: "act_1".into(),
             tenant: "ten_1".into(),
             instance: "inst_1".into(),
-            on: Identity { platform: "telegram".into(), bot: "42".into() },
+            on: BotRef { platform: "telegram".into(), bot: "42".into() },
             action,
             stream_cursor: String::new(),
             deadline: self.clock.instant() + Duration::from_secs(25),

@@ -3,41 +3,43 @@
 use std::sync::Arc;
 
 use edge::platform::Platform;
-use edge::{Bot, Edge, Intake};
+use edge::{Edge, Intake, OpenedBot};
+use identity::Identity;
 use ledger::{Discriminator, Generation, Instance, Ledger, Location, PrincipalPolicy, Route, Seq, Tenant};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Event, InstanceId};
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 /// A server with one agent, which owns the bot unless it is shared.
 pub struct House {
     pub ledger: Ledger,
     pub vault: Vault,
     pub agent: InstanceId,
+    pub identity: Identity,
     pub relay: relay::Relay,
     edge: Edge,
 }
 
 impl House {
-    pub async fn with(bot: &Bot, clock: &Timepiece) -> House {
+    pub async fn with(bot: &OpenedBot, clock: &Timepiece) -> House {
         House::routed(bot, Discriminator::Any, clock).await
     }
 
     /// A server whose bot is open to everybody, with this route to the agent.
-    pub async fn routed(bot: &Bot, discriminator: Discriminator, clock: &Timepiece) -> House {
+    pub async fn routed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> House {
         let config = relay::Config::default();
         House::build(bot, discriminator, PrincipalPolicy::Any, clock, config, Vec::new()).await
     }
 
     /// A server whose bot has the default access policy.
-    pub async fn closed(bot: &Bot, discriminator: Discriminator, clock: &Timepiece) -> House {
+    pub async fn closed(bot: &OpenedBot, discriminator: Discriminator, clock: &Timepiece) -> House {
         let config = relay::Config::default();
         House::build(bot, discriminator, PrincipalPolicy::default(), clock, config, Vec::new()).await
     }
 
     /// A server with this platform, whose agent's inbox has this many places.
     pub async fn with_small_inbox(
-        bot: &Bot,
+        bot: &OpenedBot,
         inbox_entries: i64,
         clock: &Timepiece,
         platform: Arc<dyn Platform>,
@@ -47,7 +49,7 @@ impl House {
     }
 
     async fn build(
-        bot: &Bot,
+        bot: &OpenedBot,
         discriminator: Discriminator,
         principals: PrincipalPolicy,
         clock: &Timepiece,
@@ -89,31 +91,36 @@ impl House {
             created: Moment::default(),
         };
         roster.create_route(route).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
+        let bus = bus::Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            errand::Errand::new(errand::Config::default()),
+            clock.clone(),
+        ));
         let relay = relay::Relay::new(relay::Parts {
             config,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: bus::Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: errand::Errand::new(errand::Config::default()),
             timepiece: clock.clone(),
         });
         let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            access: ledger.access(),
+            identity: identity.clone(),
             vault: vault.clone(),
             relay: relay.clone(),
             timepiece: clock.clone(),
             platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
-        House { ledger, vault, agent, relay, edge }
+        House { ledger, vault, agent, identity, relay, edge }
     }
 
     pub fn intake(&self) -> Intake {
@@ -121,8 +128,8 @@ impl House {
     }
 
     /// Access control of the bots.
-    pub fn access(&self) -> &edge::Access {
-        self.edge.access()
+    pub fn access(&self) -> &identity::SenderAccess {
+        self.identity.gate.access()
     }
 
     pub async fn texts(&self) -> Vec<String> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge::platform::{Arrival, Platform, Raw, Reading, Verified, once};
-use edge::{Admitted, Bot};
+use edge::platform::{Arrival, Platform, Raw, Reading, VerifiedBody, once};
+use edge::{DeliveryResult, OpenedBot};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use ledger::{Discriminator, Seq};
 use posthouse_time::Timepiece;
@@ -20,27 +20,27 @@ const KIND: &str = "telegram.canary";
 struct Intake {
     house: House,
     platform: Arc<dyn Platform>,
-    bot: Arc<Bot>,
+    bot: Arc<OpenedBot>,
 }
 
 impl Intake {
     async fn of(shared: bool, what: Discriminator) -> Self {
         let clock = Timepiece::wall();
-        let bot = Bot { shared, ..bot(json!({"username": "posty_bot", "bot_user_id": "42"})) };
+        let bot = OpenedBot { shared, ..bot(json!({"username": "posty_bot", "bot_user_id": "42"})) };
         let house = House::routed(&bot, what, &clock).await;
         Self { house, platform: Arc::new(telegram("http://127.0.0.1:1", clock)), bot: Arc::new(bot) }
     }
 
     fn reads(&self, update: &Value) -> Reading {
         let body = update.to_string().into();
-        let verified = Verified { body, rest: String::new(), received: Timepiece::wall().now() };
+        let verified = VerifiedBody { body, rest: String::new(), received: Timepiece::wall().now() };
         self.platform.normalize(&self.bot, verified).unwrap()
     }
 
     /// Number of entries that the update became.
     async fn takes(&self, update: Value) -> usize {
         let reading = self.reads(&update);
-        self.house.intake().take(&self.platform, &self.bot, reading).await.unwrap().entries.len()
+        self.house.intake().take(&self.platform, &self.bot, reading, None).await.unwrap().entries.len()
     }
 }
 
@@ -82,7 +82,7 @@ async fn a_repeat_fills_up_no_capability_that_was_used() {
     let mut taken = Vec::new();
     for granted in [true, false] {
         let reading = Reading { arrivals: vec![told()], ..Reading::default() };
-        taken.push(intake.house.intake().take(&intake.platform, &intake.bot, reading).await.unwrap());
+        taken.push(intake.house.intake().take(&intake.platform, &intake.bot, reading, None).await.unwrap());
         let (tenant, kind) = ("ten_1".into(), KIND.into());
         let redeemed = intake.house.vault.redeem(&tenant, &intake.house.agent, &key, &kind).await.unwrap();
         assert_eq!(matches!(redeemed, Redemption::Granted(_)), granted);
@@ -129,11 +129,11 @@ async fn an_event_for_a_full_mailbox_is_answered_200_and_its_sender_told_once() 
     let (intake, bot) = (house.intake(), Arc::new(scene.bot.clone()));
     let takes =
         async |update, chat| match intake.receive(&platform, &bot, delivered(update, chat)).await.unwrap() {
-            Admitted::Taken { entries, reply } => {
+            DeliveryResult::Taken { entries, reply } => {
                 assert_eq!(reply.status, StatusCode::OK, "the bot goes on");
                 entries.len()
             }
-            Admitted::Refused(refusal) => panic!("{refusal:?}"),
+            DeliveryResult::Refused(refusal) => panic!("{refusal:?}"),
         };
     let told = async |chat, times| {
         let waiting = async {

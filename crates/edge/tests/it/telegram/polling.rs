@@ -6,7 +6,7 @@ use std::time::Duration;
 use edge::platform::Platform;
 use posthouse_time::{Moment, Timepiece};
 use serde_json::json;
-use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
+use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -61,8 +61,8 @@ async fn a_second_poller_finds_nothing_twice() {
     let scene = open(Timepiece::wall()).await;
     let house = House::with(&scene.bot, &scene.clock).await;
     // Everything is fetched, and its confirmation is lost with the first poller.
-    scene.stand_in.fault(Fault::new(Trouble::Slow { delay_ms: 0 }).on("getUpdates"));
-    scene.stand_in.fault(Fault::new(Trouble::Hang).on("getUpdates"));
+    scene.stand_in.fault(Fault::new(FaultKind::Slow { delay_ms: 0 }).on("getUpdates"));
+    scene.stand_in.fault(Fault::new(FaultKind::Hang).on("getUpdates"));
     let poller = Poller::start(&scene, &house);
     assert!(scene.stand_in.until(LONG, |stand_in| stand_in.hanging() == 1).await);
     assert_eq!((house.texts().await.len(), scene.stand_in.deliveries(None).pending), (2, 2));
@@ -80,10 +80,10 @@ async fn polling_outlives_conflicts_failures_and_silence() {
     let scene = open(clock.clone()).await;
     let house = House::with(&scene.bot, &clock).await;
     let troubles = [
-        Trouble::ServerError { status: 502 },
-        Trouble::DropAfterWrite,
-        Trouble::TooManyRequests { retry_after: 1 },
-        Trouble::Unauthorized,
+        FaultKind::ServerError { status: 502 },
+        FaultKind::DropAfterWrite,
+        FaultKind::TooManyRequests { retry_after: 1 },
+        FaultKind::Unauthorized,
     ];
     for trouble in troubles {
         scene.stand_in.fault(Fault::new(trouble).on("getUpdates"));
@@ -119,7 +119,7 @@ async fn a_press_is_kept_and_answered_while_the_agent_sleeps() {
             "data": "yes", "message": {"message_id": 1, "chat": {"id": 5, "type": "private", "first_name": "Ana"}}}})))
         .unwrap();
     let poller = Poller::start(&scene, &house);
-    let answers = Filter { kinds: vec![Kind::CallbackAnswered], ..Filter::default() };
+    let answers = Filter { kinds: vec![RowKind::CallbackAnswered], ..Filter::default() };
     assert!(scene.stand_in.until(LONG, |stand_in| stand_in.transcript(&answers).len() == 1).await);
     all_confirmed(&scene).await;
     assert_eq!(house.texts().await.last().unwrap(), "yes");

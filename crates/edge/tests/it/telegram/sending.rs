@@ -7,11 +7,11 @@ use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::Action;
 use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
-use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
+use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 
 use super::actors::{LONG, Scene, edit, error, open, send, telegram};
 
-fn raw(row: &stand_ins::telegram::Row) -> Value {
+fn raw(row: &stand_ins::telegram::TranscriptRow) -> Value {
     serde_json::from_str(row.raw.get()).unwrap()
 }
 
@@ -50,7 +50,7 @@ async fn an_answer_goes_to_its_topic_and_replies_to_its_question() {
         assert!(
             scene.outcome(Action::Typing { chat_id: "-1002".into(), content: None, metadata }).await.success
         );
-        let actions = Filter { kinds: vec![Kind::Action], ..Filter::chat(-1002) };
+        let actions = Filter { kinds: vec![RowKind::Action], ..Filter::chat(-1002) };
         let typing = scene.stand_in.transcript(&actions).pop().unwrap();
         // The typing sign appears in General only if General is named; a message only if it is not named.
         assert_eq!(
@@ -102,8 +102,10 @@ async fn an_edit_replaces_all_that_was_said_under_its_message() {
         let mut texts = std::collections::BTreeMap::new();
         for row in scene.stand_in.transcript(&Filter::chat(5)) {
             match row.kind {
-                Kind::Sent | Kind::Edited => _ = texts.insert(row.message_id.unwrap(), row.text.unwrap()),
-                Kind::Deleted => _ = texts.remove(&row.message_id.unwrap()),
+                RowKind::Sent | RowKind::Edited => {
+                    _ = texts.insert(row.message_id.unwrap(), row.text.unwrap())
+                }
+                RowKind::Deleted => _ = texts.remove(&row.message_id.unwrap()),
                 _ => {}
             }
         }
@@ -178,10 +180,10 @@ async fn what_cannot_be_carried_out_is_told_in_words_that_gateways_know() {
         assert!(error(&outcome).contains(expected), "{action:?}: {outcome:?}");
     }
     for (trouble, expected) in [
-        (Trouble::Blocked, "Forbidden"),
-        (Trouble::Unauthorized, "unauthorized"),
-        (Trouble::ChatNotFound, "chat not found"),
-        (Trouble::TooManyRequests { retry_after: 300 }, "wait 300 s"),
+        (FaultKind::Blocked, "Forbidden"),
+        (FaultKind::Unauthorized, "unauthorized"),
+        (FaultKind::ChatNotFound, "chat not found"),
+        (FaultKind::TooManyRequests { retry_after: 300 }, "wait 300 s"),
     ] {
         let fault = scene.stand_in.fault(Fault::new(trouble).on("sendMessage"));
         let outcome = scene.outcome(send("5", "x")).await;
@@ -257,7 +259,7 @@ mod strict {
 async fn a_request_to_wait_is_honoured_within_the_deadline() {
     let scene = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
     let fault =
-        scene.stand_in.fault(Fault::new(Trouble::TooManyRequests { retry_after: 3 }).on("sendMessage"));
+        scene.stand_in.fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
     let sending = scene.carry(send("5", "patience"));
     let winding = async {
         assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
@@ -284,7 +286,7 @@ async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
         let step = Duration::from_secs(5 * 3600);
         let scene = open(Timepiece::wound(start)).await;
         let fault =
-            scene.stand_in.fault(Fault::new(Trouble::TooManyRequests { retry_after: 3 }).on("sendMessage"));
+            scene.stand_in.fault(Fault::new(FaultKind::TooManyRequests { retry_after: 3 }).on("sendMessage"));
         let sending = scene.carry(send("5", "patience"));
         let winding = async {
             assert!(scene.stand_in.until(LONG, |stand_in| stand_in.struck(fault) == 1).await);
@@ -303,13 +305,13 @@ async fn a_step_of_the_wall_clock_by_hours_fails_no_send_that_waits_its_turn() {
 #[tokio::test]
 async fn a_failing_server_is_asked_once_more_and_no_more_than_that() {
     let scene = open(Timepiece::wall()).await;
-    let once = scene.stand_in.fault(Fault::new(Trouble::ServerError { status: 502 }).on("sendMessage"));
+    let once = scene.stand_in.fault(Fault::new(FaultKind::ServerError { status: 502 }).on("sendMessage"));
     assert!(scene.outcome(send("5", "second time lucky")).await.success);
     assert_eq!((scene.stand_in.struck(once), scene.sent(5).len()), (1, 1));
 
     let always = scene
         .stand_in
-        .fault(Fault::new(Trouble::ServerError { status: 500 }).on("sendMessage").until_cleared());
+        .fault(Fault::new(FaultKind::ServerError { status: 500 }).on("sendMessage").until_cleared());
     let outcome = scene.outcome(send("5", "never")).await;
     assert!(error(&outcome).contains("status 500"), "{outcome:?}");
     assert_eq!((scene.stand_in.struck(always), scene.sent(5).len()), (2, 1));
@@ -320,7 +322,7 @@ async fn a_lost_answer_to_a_send_is_never_sent_again() {
     let scene = open(Timepiece::wall()).await;
     // The second call uses a connection that was used before.
     for times in 1..=2 {
-        scene.stand_in.fault(Fault::new(Trouble::DropAfterWrite).on("sendMessage"));
+        scene.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("sendMessage"));
         let carried = scene.carry(send("5", "once")).await;
         assert!(error(&carried.outcome).contains("timed out"), "{:?}", carried.outcome);
         assert!(!error(&carried.outcome).contains("network"));
@@ -334,14 +336,14 @@ async fn a_lost_answer_to_a_send_is_never_sent_again() {
 async fn a_lost_answer_to_an_edit_is_asked_for_again() {
     let scene = open(Timepiece::wall()).await;
     let id = scene.outcome(send("5", "draft")).await.message_id.unwrap();
-    scene.stand_in.fault(Fault::new(Trouble::DropAfterWrite).on("editMessageText"));
+    scene.stand_in.fault(Fault::new(FaultKind::DropAfterWrite).on("editMessageText"));
     assert!(scene.outcome(edit("5", id.as_str(), "final")).await.success);
 }
 
 #[tokio::test]
 async fn a_hanging_chat_times_out_before_its_deadline_and_holds_up_no_other() {
     let scene = open(Timepiece::wound(Moment::from_seconds(1_765_000_000))).await;
-    scene.stand_in.fault(Fault::new(Trouble::HangAfterWrite).on("sendMessage").in_chat(5));
+    scene.stand_in.fault(Fault::new(FaultKind::HangAfterWrite).on("sendMessage").in_chat(5));
     let hanging = scene.order(send("5", "stuck"));
     let deadline = hanging.deadline;
     let stuck = async {
@@ -378,8 +380,8 @@ async fn nothing_is_claimed_of_a_telegram_that_cannot_be_reached() {
 async fn an_answer_that_broke_off_half_way_is_not_asked_for_again() {
     let scene = open(Timepiece::wall()).await;
     let content = (0..900).map(|n| format!("line {n:05}\n")).collect::<String>();
-    let first = scene.stand_in.fault(Fault::new(Trouble::Slow { delay_ms: 0 }).on("sendMessage"));
-    let then = scene.stand_in.fault(Fault::new(Trouble::Blocked).on("sendMessage").until_cleared());
+    let first = scene.stand_in.fault(Fault::new(FaultKind::Slow { delay_ms: 0 }).on("sendMessage"));
+    let then = scene.stand_in.fault(Fault::new(FaultKind::Blocked).on("sendMessage").until_cleared());
     let outcome = scene.outcome(send("5", &content)).await;
     let error = error(&outcome);
     assert!(error.contains("1 of 3") && error.contains("timed out") && !error.contains("network"), "{error}");
@@ -392,7 +394,7 @@ async fn a_group_that_moved_is_answered_where_it_went() {
     for chat in [-7, -1009] {
         scene.stand_in.inject(Injection::text(chat, "hello")).unwrap();
     }
-    scene.stand_in.fault(Fault::new(Trouble::Migrated { to: -1009 }).in_chat(-7).until_cleared());
+    scene.stand_in.fault(Fault::new(FaultKind::Migrated { to: -1009 }).in_chat(-7).until_cleared());
     assert!(scene.outcome(send("-7", "found you")).await.success);
     assert_eq!(scene.sent(-1009), ["found you"]);
 }
@@ -409,7 +411,7 @@ async fn chats_are_described_and_asked_about_once_a_minute() {
         let info = outcome.chat_info.unwrap();
         assert_eq!((info.name.as_str(), info.kind.as_str()), (name, kind));
     }
-    scene.stand_in.fault(Fault::new(Trouble::ChatNotFound).on("getChat").until_cleared());
+    scene.stand_in.fault(Fault::new(FaultKind::ChatNotFound).on("getChat").until_cleared());
     assert!(scene.outcome(Action::GetChatInfo { chat_id: "5".into() }).await.success);
     let unknown = scene.outcome(Action::GetChatInfo { chat_id: "6".into() }).await;
     assert!(error(&unknown).contains("chat not found"));

@@ -4,11 +4,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
-use edge::platform::{Platform, Settled};
+use edge::platform::{EventDelivery, Platform};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
 use serde_json::json;
-use stand_ins::telegram::{Fault, Filter, Injection, Kind, Trouble};
+use stand_ins::telegram::{Fault, FaultKind, Filter, Injection, RowKind};
 use tokio::sync::mpsc;
 
 use super::actors::{LONG, Scene, WEBHOOK_SECRET, open};
@@ -53,17 +53,17 @@ async fn door() -> (String, mpsc::UnboundedReceiver<HeaderMap>) {
 async fn the_webhook_is_set_with_its_secret_and_removed_for_pollers() {
     let Scene { stand_in, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     let (url, mut calls) = door().await;
-    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(Settled::Called));
-    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(Settled::Called));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Pushed));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Pushed));
     let headers = tokio::time::timeout(LONG, calls.recv()).await.unwrap().unwrap();
     assert_eq!(headers["x-telegram-bot-api-secret-token"], WEBHOOK_SECRET);
     assert!(stand_in.until(LONG, |stand_in| stand_in.deliveries(None).pending == 0).await);
 
     bot.settings.insert("mode".to_owned(), json!("poll"));
-    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(Settled::Fetches));
+    assert_eq!(telegram.register(&bot, Some(&url)).await, Ok(EventDelivery::Fetched));
     // A server that cannot be called polls, whatever the bot's mode is.
     bot.settings.insert("mode".to_owned(), json!("webhook"));
-    assert_eq!(telegram.register(&bot, None).await, Ok(Settled::Fetches));
+    assert_eq!(telegram.register(&bot, None).await, Ok(EventDelivery::Fetched));
     stand_in.inject(Injection::text(5, "kept until asked for")).unwrap();
     assert_eq!(stand_in.deliveries(None).pending, 1);
 }
@@ -82,20 +82,20 @@ async fn a_refused_webhook_is_told_in_telegrams_words() {
 #[tokio::test]
 async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
     let Scene { stand_in, telegram, bot, .. } = open(Timepiece::wall()).await;
-    stand_in.fault(Fault::new(Trouble::ServerError { status: 500 }).on("answerCallbackQuery"));
+    stand_in.fault(Fault::new(FaultKind::ServerError { status: 500 }).on("answerCallbackQuery"));
     for (id, answered) in [("canary-1", 0), ("canary-2", 1)] {
         let pressed = stand_in
             .inject(Injection::update(json!({"callback_query": {"id": id, "from": {"id": 5}, "data": "yes",
                 "message": {"message_id": 1, "chat": {"id": 5, "type": "private"}}}})))
             .unwrap();
-        let verified = edge::platform::Verified {
+        let verified = edge::platform::VerifiedBody {
             body: pressed.update.to_string().into(),
             rest: String::new(),
             received: posthouse_time::Moment::default(),
         };
         let mut reading = telegram.normalize(&bot, verified).unwrap();
         telegram.acknowledge_interaction(&bot, reading.interaction_acks.pop().unwrap()).await;
-        let answers = Filter { kinds: vec![Kind::CallbackAnswered], ..Filter::default() };
+        let answers = Filter { kinds: vec![RowKind::CallbackAnswered], ..Filter::default() };
         assert_eq!(stand_in.transcript(&answers).len(), answered);
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use axum::body::Bytes;
 use base64::Engine;
-use edge::Bot;
-use edge::platform::{Platform, Raw, Reading, Refusal, Verified};
+use edge::OpenedBot;
+use edge::platform::{Platform, Raw, Reading, VerifiedBody, WebhookRefusal};
 use edge::telegram::Telegram;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ledger::Uses;
@@ -38,7 +38,8 @@ fn payloads_are_read_as_the_vectors_say() {
         }));
         bot.id = context["bot_id"].as_str().unwrap().into();
         let body = Bytes::from(case["raw"].to_string());
-        let verified = Verified { body, rest: String::new(), received: Moment::from_seconds(1_765_000_000) };
+        let verified =
+            VerifiedBody { body, rest: String::new(), received: Moment::from_seconds(1_765_000_000) };
         let reading =
             telegram.normalize(&bot, verified).unwrap_or_else(|refusal| panic!("{case}: {refusal:?}"));
         check_payload(case, &reading);
@@ -162,7 +163,7 @@ fn key(reading: &Reading) -> Option<&DedupKey> {
     reading.arrivals.first().map(|arrival| &arrival.dedup)
 }
 
-fn judge(telegram: &Telegram, bot: &Bot, request: &Value) -> Result<Reading, Refusal> {
+fn judge(telegram: &Telegram, bot: &OpenedBot, request: &Value) -> Result<Reading, WebhookRefusal> {
     let mut headers = HeaderMap::new();
     for pair in request["headers"].as_array().unwrap() {
         let (name, value) = (pair[0].as_str().unwrap(), pair[1].as_str().unwrap());
@@ -193,6 +194,6 @@ fn a_bot_without_a_secret_opens_to_nobody() {
         }
         let request = json!({"method": "POST", "url": "/", "body_b64": "",
             "headers": [["X-Telegram-Bot-Api-Secret-Token", ""]]});
-        assert_eq!(judge(&telegram, &bot, &request).err(), Some(Refusal::unproven("no_secret")));
+        assert_eq!(judge(&telegram, &bot, &request).err(), Some(WebhookRefusal::unproven("no_secret")));
     }
 }

@@ -10,23 +10,25 @@ use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use bus::Bus;
 use edge::platform::Platform as _;
-use edge::web::{self, Chat, Enrol, EnrolRefused, EnrolledAgent, NewInvitation, Person, Web};
-use edge::{Bot, Edge};
+use edge::web::{self, ChatPage, Enrol, EnrolRefused, EnrolledAgent, NewInvitation, PersonName, Web};
+use edge::{Edge, OpenedBot};
 use errand::Errand;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, StatusCode};
-use ledger::{Acknowledgement, Audit, Identity, Inbox, Invitations, Ledger, Location, Rooms, Seq};
+use http_kit::{ClientAddress, RequestControl};
+use identity::{Accounts, Enrolment, Identity, NotEnrolled};
+use ledger::{Acknowledgement, Audit, BotRef, Inbox, Invitations, Ledger, Location, Rooms, Seq};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, Event, InstanceId, InvitationId, Outcome, Secret, TenantId};
-use relay::{Caller, Enrolment, NotEnrolled, Order, Relay, RequestControl};
+use relay::{Order, Relay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
 /// Longer than anything here takes; only a failing test waits so long.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// The URL of a server that only its own machine reaches, and of a public one.
 const PRIVATE: &str = "http://127.0.0.1:7678";
@@ -37,13 +39,13 @@ pub struct House {
     pub clock: Timepiece,
     pub closing: CancellationToken,
     ledger: Ledger,
-    relay: Relay,
+    identity: Identity,
     doors: Router,
     /// Pages of people who signed in, by name.
     people: Mutex<HashMap<String, From>>,
 }
 
-struct WebEnrolment(Relay);
+struct WebEnrolment(Accounts);
 
 #[async_trait]
 impl Enrol for WebEnrolment {
@@ -60,11 +62,11 @@ impl Enrol for WebEnrolment {
     }
 }
 
-async fn enrol(relay: &Relay, tenant: &str, name: &str) -> Result<InstanceId, NotEnrolled> {
+async fn enrol(accounts: &Accounts, tenant: &str, name: &str) -> Result<InstanceId, NotEnrolled> {
     let built_in = vec![web::NAME.into()];
     let wanted =
         Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), built_in, ..Enrolment::default() };
-    relay.enrol(wanted).await.unwrap().map(|enrolled| enrolled.instance.id)
+    accounts.enrol(wanted).await.unwrap().map(|enrolled| enrolled.instance.id)
 }
 
 /// The response to a request.
@@ -152,25 +154,30 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
         let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
-        let keys = Keys::read(&Keys::generate().unwrap()).unwrap();
-        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.house(), clock.clone())
+        let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
+        let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
+        let bus = Bus::local();
+        let identity = Identity::new(identity::Parts::over(
+            &ledger,
+            vault.keyring(),
+            bus.clone(),
+            Errand::new(errand::Config::loopback()),
+            clock.clone(),
+        ));
         let relay = Relay::new(relay::Parts {
             config,
             inbox: ledger.inbox(),
             outbox: ledger.outbox(),
-            roster: ledger.roster(),
-            traces: ledger.traces(),
-            keyring: vault.keyring(),
-            bus: Bus::local(),
+            identity: identity.clone(),
+            bus,
             errand: Errand::new(errand::Config::loopback()),
             timepiece: clock.clone(),
         });
         let web = Arc::new(Web::new(ledger.rooms(), ledger.invitations(), clock.clone()));
         let edge = Edge::new(edge::Parts {
-            roster: ledger.roster(),
-            access: ledger.access(),
+            identity: identity.clone(),
             vault,
             relay: relay.clone(),
             timepiece: clock.clone(),
@@ -178,21 +185,22 @@ impl House {
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
         let closing = CancellationToken::new();
-        let doors = web::routes(Chat {
+        let doors = web::routes(ChatPage {
             web: web.clone(),
             intake: edge.intake().clone(),
             bots: edge.bots().clone(),
             relay: relay.clone(),
-            enrol: Arc::new(WebEnrolment(relay.clone())),
+            identity: identity.clone(),
+            enrol: Arc::new(WebEnrolment(identity.accounts.clone())),
             audit: ledger.audit(),
             metrics: edge.metrics().clone(),
             public_url: public_url.into(),
             closing: closing.clone(),
         });
         for tenant in ["acme", "umbrella"] {
-            relay.create_tenant(tenant).await.unwrap().unwrap();
+            identity.accounts.create_tenant(tenant).await.unwrap().unwrap();
         }
-        Self { web, clock, closing, ledger, relay, doors, people: Mutex::default() }
+        Self { web, clock, closing, ledger, identity, doors, people: Mutex::default() }
     }
 
     pub async fn enrol(&self, name: &str) -> Heron<'_> {
@@ -200,15 +208,15 @@ impl House {
     }
 
     pub async fn enrol_for(&self, tenant: &str, name: &str) -> Heron<'_> {
-        Heron { instance: enrol(&self.relay, tenant, name).await.unwrap(), house: self }
+        Heron { instance: enrol(&self.identity.accounts, tenant, name).await.unwrap(), house: self }
     }
 
     pub async fn removes(&self, agent: &InstanceId) {
-        self.relay.remove_agent(agent).await.unwrap();
+        self.identity.accounts.remove_agent(agent).await.unwrap();
     }
 
     pub async fn tenant(&self, name: &str) -> TenantId {
-        self.relay.roster().tenant(name).await.unwrap().unwrap().id
+        self.identity.roster.records().tenant(name).await.unwrap().unwrap().id
     }
 
     /// Invites somebody to every agent of acme.
@@ -223,7 +231,7 @@ impl House {
         person: &str,
         owner: bool,
     ) -> (InvitationId, Secret) {
-        let person = Person::read(person).unwrap();
+        let person = PersonName::read(person).unwrap();
         let new = NewInvitation { tenant: self.tenant(tenant).await, agents, person, owner };
         self.web.invite(new).await.unwrap()
     }
@@ -275,7 +283,7 @@ impl House {
             request = request.header(*name, value);
         }
         let mut request = request.body(body).unwrap();
-        request.extensions_mut().insert(Caller(from.ip));
+        request.extensions_mut().insert(ClientAddress(from.ip));
         if let Some(control) = &from.control {
             request.extensions_mut().insert(control.clone());
         }
@@ -310,7 +318,7 @@ impl House {
 
     /// Author and text of everything in the room.
     pub async fn reads(&self, room: &str) -> Vec<(String, String)> {
-        let lines = self.rooms().lines_after(&room.into(), 0, None, usize::MAX).await.unwrap();
+        let lines = self.rooms().messages_after(&room.into(), 0, None, usize::MAX).await.unwrap();
         let author = |by_agent| if by_agent { "agent" } else { "person" }.to_owned();
         lines.into_iter().map(|(_, line)| (author(line.by_agent), line.text)).collect()
     }
@@ -342,8 +350,8 @@ impl Heron<'_> {
     }
 
     pub async fn repeats(&self, id: ActionId, action: Action) -> Outcome {
-        let identity = Identity { platform: web::NAME.into(), bot: self.instance.as_str().into() };
-        let bot = Bot {
+        let identity = BotRef { platform: web::NAME.into(), bot: self.instance.as_str().into() };
+        let bot = OpenedBot {
             platform: identity.platform.clone(),
             id: identity.bot.clone(),
             shared: false,

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use http::{Method, StatusCode};
+use http_kit::{RequestControl, RequestLimits};
 use posthouse_wire::TenantId;
-use relay::{RequestControl, RequestLimits};
 use serde_json::json;
 
 use super::actors::{From, House};
@@ -150,8 +150,8 @@ struct Places {
 }
 
 impl RequestLimits for Places {
-    fn proven(&self, principal: &str, tenant: Option<&TenantId>) -> bool {
-        self.came.lock().unwrap().push((principal.to_owned(), tenant.cloned()));
+    fn proven(&self, principal: &str, tenant: Option<&str>) -> bool {
+        self.came.lock().unwrap().push((principal.to_owned(), tenant.map(TenantId::from)));
         self.full.as_deref() != Some(principal)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::Line;
+use ledger::RoomMessage;
 use serde_json::json;
 
 use super::actors::{Heron, House, Told, Watcher, answer, edit, send, typing};
@@ -203,12 +203,12 @@ async fn an_answer_that_comes_before_the_acknowledgement_is_noted_leaves_no_turn
     let said = house.says(&room, "quick?", "nonce-0001").await.json();
     heron.acknowledges(said["entry"].as_str().unwrap()).await;
     // Stored, but not shown on this page yet.
-    let line = Line {
+    let line = RoomMessage {
         message: "w1".into(),
         by_agent: true,
         text: "yes".to_owned(),
         reply_to: None,
-        said: house.clock.now(),
+        sent: house.clock.now(),
         edited: None,
         entry: None,
         delivered: None,

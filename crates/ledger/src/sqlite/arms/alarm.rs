@@ -5,7 +5,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{JobId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::Standing;
+use super::rows::PendingArm;
 use crate::arms::{ArmKey, Armed, NewAlarm};
 
 /// Whether a tenant has reached its limit of alarms. Counting thousands takes a while, so it runs on a reader
@@ -60,12 +60,12 @@ fn pending_of(
     tenant: &TenantId,
     bell: &str,
     job: &JobId,
-) -> rusqlite::Result<Option<Standing>> {
+) -> rusqlite::Result<Option<PendingArm>> {
     let key: Option<i64> = db
         .prepare_cached("SELECT key FROM arms WHERE tenant = ?1 AND bell = ?2 AND job = ?3")?
         .query_row([tenant.as_str(), bell, job.as_str()], |row| row.get(0))
         .optional()?;
-    key.map_or(Ok(None), |key| Standing::of_key(db, ArmKey(key)))
+    key.map_or(Ok(None), |key| PendingArm::of_key(db, ArmKey(key)))
 }
 
 #[cfg(test)]

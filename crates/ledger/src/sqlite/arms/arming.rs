@@ -1,18 +1,18 @@
 //! Requests of an agent about a job: arm it or cancel it.
 
 use posthouse_time::Moment;
-use posthouse_wire::cron::Proof;
+use posthouse_wire::cron::FireProof;
 use posthouse_wire::{InstanceId, JobId};
 use rusqlite::{Connection, params};
 
 use super::super::usage::count_for_agent;
 use super::history::{self, NewLine};
 use super::revive;
-use super::rows::{Standing, insert, later_text, policy_text};
-use crate::arms::{ArmKey, ArmState, Armed, Fate, NewArm};
+use super::rows::{PendingArm, insert, later_text, policy_text};
+use crate::arms::{ArmFate, ArmKey, ArmState, Armed, NewArm};
 
 pub(super) fn arm(db: &Connection, new: &NewArm, quota: u32, now: Moment) -> rusqlite::Result<Armed> {
-    let pending = Standing::of_job(db, new.instance.as_str(), new.job.as_str())?;
+    let pending = PendingArm::of_job(db, new.instance.as_str(), new.job.as_str())?;
     if let Some(same) = pending.as_ref().filter(|pending| pending.dedup() == new.dedup) {
         refresh(db, same.key, new)?;
         let due = match same.state {
@@ -21,12 +21,12 @@ pub(super) fn arm(db: &Connection, new: &NewArm, quota: u32, now: Moment) -> rus
         };
         return Ok(Armed::Same { schedule: same.schedule.as_str().into(), due });
     }
-    let taken = history::taken(db, new.instance.as_str(), new.job.as_str(), &new.dedup)?;
-    if let Some((schedule, at)) = taken {
+    let accepted = history::accepted(db, new.instance.as_str(), new.job.as_str(), &new.dedup)?;
+    if let Some((schedule, at)) = accepted {
         return Ok(Armed::Delivered { schedule, at });
     }
     match &pending {
-        Some(old) => end(db, old, Fate::Superseded, now)?,
+        Some(old) => end(db, old, ArmFate::Superseded, now)?,
         None if count(db, &new.instance)? >= quota => return Ok(Armed::OverQuota),
         None => {}
     }
@@ -44,7 +44,7 @@ fn refresh(db: &Connection, key: ArmKey, new: &NewArm) -> rusqlite::Result<()> {
     .execute(params![
         key.0,
         new.callback,
-        new.proof == Proof::PerJobKey,
+        new.proof == FireProof::PerJobKey,
         policy_text(&new.policy),
         later_text(&new.then),
     ])
@@ -62,9 +62,9 @@ pub(super) fn cancel(
     job: &JobId,
     now: Moment,
 ) -> rusqlite::Result<Option<ArmKey>> {
-    let pending = Standing::of_job(db, instance.as_str(), job.as_str())?;
+    let pending = PendingArm::of_job(db, instance.as_str(), job.as_str())?;
     if let Some(arm) = &pending {
-        end(db, arm, Fate::Cancelled, now)?;
+        end(db, arm, ArmFate::Cancelled, now)?;
     }
     // This runs after the row of the arm is written, so that it covers that row too.
     history::forget_taken(db, instance.as_str(), job.as_str())?;
@@ -81,14 +81,14 @@ pub(in crate::sqlite) fn cancel_all(
         "INSERT INTO fires (at, instance, job, schedule, fire_at, what, counted)
          SELECT ?2, instance, job, schedule, fire_at, ?3, ledger_time() FROM arms WHERE instance = ?1 ORDER BY key",
     )?
-    .execute(params![instance.as_str(), now.millis(), Fate::Cancelled.word()])?;
+    .execute(params![instance.as_str(), now.millis(), ArmFate::Cancelled.word()])?;
     count_for_agent(db, instance.as_str(), 0, [0, 0, cancelled as i64])?;
     db.prepare_cached("DELETE FROM arms WHERE instance = ?1")?.execute([instance.as_str()]).map(drop)
 }
 
 /// Ends an arm early, even if it is held. Its row keeps the key, because the holder may still report the
 /// result: a superseded fire must not be made again once its agent accepted it.
-fn end(db: &Connection, arm: &Standing, fate: Fate, now: Moment) -> rusqlite::Result<()> {
+fn end(db: &Connection, arm: &PendingArm, fate: ArmFate, now: Moment) -> rusqlite::Result<()> {
     arm.delete(db)?;
     let (line, dedup) = (NewLine::about(arm, fate.word(), now), arm.dedup());
     match arm.is_held() {

@@ -7,8 +7,8 @@ use posthouse_wire::ScheduleId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::usage::count_for_agent;
-use super::rows::Standing;
-use crate::arms::{Attempt, FireLine};
+use super::rows::PendingArm;
+use crate::arms::{FireAttempt, FireLine};
 
 /// Time for which an accepted fire is not made again.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
@@ -36,7 +36,7 @@ pub(super) struct NewLine<'a> {
 }
 
 impl<'a> NewLine<'a> {
-    pub fn about(arm: &'a Standing, what: &'a str, at: Moment) -> Self {
+    pub fn about(arm: &'a PendingArm, what: &'a str, at: Moment) -> Self {
         let line = Self::plain(&arm.instance, &arm.job, &arm.schedule, &arm.fire_at, what, at);
         Self { unsaid: arm.is_alarm, ..line }
     }
@@ -73,8 +73,8 @@ impl<'a> NewLine<'a> {
         Self { fire_at, ..self }
     }
 
-    pub fn attempt(self, attempt: &'a Attempt) -> Self {
-        let Attempt { status, error, late_ms, unsure: _ } = attempt;
+    pub fn attempt(self, attempt: &'a FireAttempt) -> Self {
+        let FireAttempt { status, error, late_ms, unsure: _ } = attempt;
         Self { status: *status, error: error.as_deref(), late_ms: Some(*late_ms), ..self }
     }
 
@@ -124,7 +124,7 @@ impl<'a> NewLine<'a> {
 }
 
 /// The schedule under which this fire was accepted, and the time, if that still counts.
-pub(super) fn taken(
+pub(super) fn accepted(
     db: &Connection,
     instance: &str,
     job: &str,
@@ -149,7 +149,7 @@ pub(super) fn forget_taken(db: &Connection, instance: &str, job: &str) -> rusqli
 }
 
 /// A fire whose arm was taken from its holder.
-pub(super) struct Lost {
+pub(super) struct LostFire {
     pub instance: String,
     pub job: String,
     pub schedule: String,
@@ -158,8 +158,8 @@ pub(super) struct Lost {
     pub dedup: Option<String>,
 }
 
-impl From<&Standing> for Lost {
-    fn from(arm: &Standing) -> Self {
+impl From<&PendingArm> for LostFire {
+    fn from(arm: &PendingArm) -> Self {
         Self {
             instance: arm.instance.clone(),
             job: arm.job.clone(),
@@ -171,11 +171,11 @@ impl From<&Standing> for Lost {
 }
 
 /// Removes and returns the record of an arm that ended while it was held. It is returned once.
-pub(super) fn take_lost(db: &Connection, key: i64) -> rusqlite::Result<Option<Lost>> {
+pub(super) fn take_lost(db: &Connection, key: i64) -> rusqlite::Result<Option<LostFire>> {
     let found = db
         .prepare_cached("SELECT seq, instance, job, schedule, fire_at, dedup FROM fires WHERE held = ?1")?
         .query_row([key], |row| {
-            let lost = Lost {
+            let lost = LostFire {
                 instance: row.get(1)?,
                 job: row.get(2)?,
                 schedule: row.get(3)?,
@@ -246,6 +246,6 @@ pub(super) fn ending(db: &Connection, instance: &str, schedule: &str) -> rusqlit
         .optional()?;
     let Some((what, job)) = last else { return Ok(None) };
     // A dead arm has a row of history, but it has not ended.
-    let pending = Standing::of_job(db, instance, &job)?.is_some_and(|arm| arm.schedule == schedule);
+    let pending = PendingArm::of_job(db, instance, &job)?.is_some_and(|arm| arm.schedule == schedule);
     Ok((!pending).then_some(what))
 }

@@ -6,9 +6,9 @@ use posthouse_time::Moment;
 use posthouse_wire::TenantId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::history::{self, ATTEMPT, Lost, NewLine};
-use super::rows::{self, ARM, Standing, micros, succeed};
-use crate::arms::{Arm, ArmKey, ArmState, Attempt, Due, Fate, Settled};
+use super::history::{self, ATTEMPT, LostFire, NewLine};
+use super::rows::{self, ARM, PendingArm, micros, succeed};
+use crate::arms::{Arm, ArmFate, ArmKey, ArmState, Due, FireAttempt, Settled};
 
 pub(super) fn tenants(db: &Connection, keys: &[ArmKey]) -> rusqlite::Result<Vec<(ArmKey, TenantId)>> {
     let mut find = db.prepare_cached(
@@ -67,7 +67,7 @@ pub(super) fn settle(
     settled: &Settled,
     now: Moment,
 ) -> rusqlite::Result<Option<Due>> {
-    let arm = Standing::of_key(db, key)?;
+    let arm = PendingArm::of_key(db, key)?;
     match arm {
         Some(arm) if arm.is_held() && arm.owner.as_deref() == Some(owner) => let_go(db, &arm, settled, now),
         // The holder has lost the arm. That the agent accepted the fire still counts.
@@ -78,11 +78,16 @@ pub(super) fn settle(
     }
 }
 
-fn let_go(db: &Connection, arm: &Standing, settled: &Settled, now: Moment) -> rusqlite::Result<Option<Due>> {
+fn let_go(
+    db: &Connection,
+    arm: &PendingArm,
+    settled: &Settled,
+    now: Moment,
+) -> rusqlite::Result<Option<Due>> {
     match settled {
         Settled::Ended { fate, attempt, missed, successor } => {
             for time in missed {
-                NewLine::about(arm, Fate::Missed.word(), now).time(time.text()).tell(db)?;
+                NewLine::about(arm, ArmFate::Missed.word(), now).time(time.text()).tell(db)?;
             }
             let dedup = fate.is_taken().then(|| arm.dedup());
             NewLine::about(arm, fate.word(), now).attempt(attempt).remembering(dedup.as_deref()).tell(db)?;
@@ -97,7 +102,7 @@ fn let_go(db: &Connection, arm: &Standing, settled: &Settled, now: Moment) -> ru
             Ok(Some(Due { next_us: *next_us, key: arm.key }))
         }
         Settled::Dead { attempt } => {
-            NewLine::about(arm, Fate::Dead.word(), now).attempt(attempt).tell(db)?;
+            NewLine::about(arm, ArmFate::Dead.word(), now).attempt(attempt).tell(db)?;
             fail(db, arm, Retry::Never, false, attempt)?;
             Ok(None)
         }
@@ -113,18 +118,18 @@ fn let_go(db: &Connection, arm: &Standing, settled: &Settled, now: Moment) -> ru
 fn remember(
     db: &Connection,
     key: ArmKey,
-    arm: Option<Standing>,
+    arm: Option<PendingArm>,
     settled: &Settled,
     now: Moment,
 ) -> rusqlite::Result<Option<Due>> {
     let Settled::Ended { fate, attempt, .. } = settled else { return Ok(None) };
     let (lost, pending) = match arm {
-        Some(arm) => (Lost::from(&arm), Some(arm)),
+        Some(arm) => (LostFire::from(&arm), Some(arm)),
         None => {
             let Some(lost) = history::take_lost(db, key.0)? else { return Ok(None) };
             // The job may have been superseded and armed again, so the same fire can be pending under another
             // key.
-            let twin = Standing::of_job(db, &lost.instance, &lost.job)?
+            let twin = PendingArm::of_job(db, &lost.instance, &lost.job)?
                 .filter(|arm| lost.dedup.as_ref() == Some(&arm.dedup()));
             (lost, twin)
         }
@@ -133,7 +138,7 @@ fn remember(
         Some(arm) if !arm.is_held() => let_go(db, &arm, settled, now),
         Some(arm) if arm.is_alarm => Ok(None),
         _ => {
-            let Lost { instance, job, schedule, fire_at, dedup } = &lost;
+            let LostFire { instance, job, schedule, fire_at, dedup } = &lost;
             NewLine::plain(instance, job, schedule, fire_at, fate.word(), now)
                 .attempt(attempt)
                 .remembering(dedup.as_deref())
@@ -152,10 +157,10 @@ enum Retry {
 
 fn fail(
     db: &Connection,
-    arm: &Standing,
+    arm: &PendingArm,
     retry: Retry,
     poked: bool,
-    attempt: &Attempt,
+    attempt: &FireAttempt,
 ) -> rusqlite::Result<()> {
     let (state, next_us, pause) = match retry {
         Retry::At(next_us, pause) => (ArmState::Armed, next_us, i64::try_from(pause.as_millis()).ok()),
@@ -180,7 +185,7 @@ fn fail(
     .map(drop)
 }
 
-fn put_back(db: &Connection, arm: &Standing, next_us: i64) -> rusqlite::Result<Due> {
+fn put_back(db: &Connection, arm: &PendingArm, next_us: i64) -> rusqlite::Result<Due> {
     db.prepare_cached(
         "UPDATE arms SET state = 0, next_us = ?2, owner = NULL, lease_until = NULL WHERE key = ?1",
     )?
@@ -200,10 +205,10 @@ pub(super) fn free_orphans(
         .prepare_cached("SELECT key FROM arms WHERE state = 1 AND owner IS NOT ?1 ORDER BY next_us, key")?
         .query_map([owner], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    let attempt = Attempt { error: Some(CUT_OFF.to_owned()), unsure: true, ..Attempt::default() };
+    let attempt = FireAttempt { error: Some(CUT_OFF.to_owned()), unsure: true, ..FireAttempt::default() };
     let mut due = Vec::with_capacity(orphans.len());
     for key in orphans {
-        let Some(arm) = Standing::of_key(db, ArmKey(key))? else { continue };
+        let Some(arm) = PendingArm::of_key(db, ArmKey(key))? else { continue };
         let retry_us = micros(now + pause);
         // It was claimed ahead of its time, so no attempt was made.
         if arm.next_us > micros(now) {

@@ -7,7 +7,7 @@ use posthouse_wire::{InstanceId, JobId};
 use rusqlite::{Connection, params};
 
 use super::history::{NewLine, REVIVED};
-use super::rows::{Standing, micros};
+use super::rows::{PendingArm, micros};
 use crate::arms::{ArmKey, ArmState, Due};
 
 /// The arms that a sign of life affects. They are usually few, and the index holds no others.
@@ -35,7 +35,7 @@ pub(super) fn follow_wall_clock(
         .collect::<rusqlite::Result<_>>()?;
     let mut due = Vec::new();
     for key in waiting {
-        let Some(arm) = Standing::of_key(db, ArmKey(key))? else { continue };
+        let Some(arm) = PendingArm::of_key(db, ArmKey(key))? else { continue };
         let next_us = arm.paused_until_us().min(arm.earliest_us(now + longest));
         if next_us != arm.next_us {
             db.prepare_cached("UPDATE arms SET next_us = ?2 WHERE key = ?1")?.execute([key, next_us])?;
@@ -49,7 +49,7 @@ pub(super) fn follow_wall_clock(
 pub(super) fn revive(db: &Connection, instance: &InstanceId, now: Moment) -> rusqlite::Result<Vec<Due>> {
     let mut due = Vec::new();
     for key in failing(db, instance, now)? {
-        let Some(arm) = Standing::of_key(db, key)? else { continue };
+        let Some(arm) = PendingArm::of_key(db, key)? else { continue };
         due.push(match arm.state {
             ArmState::Dead => self::now(db, &arm, now)?,
             ArmState::Armed | ArmState::Dispatching => hasten(db, &arm, now)?,
@@ -64,7 +64,7 @@ pub(super) fn redrive(
     job: &JobId,
     now: Moment,
 ) -> rusqlite::Result<Option<Due>> {
-    let Some(arm) = Standing::of_job(db, instance.as_str(), job.as_str())? else { return Ok(None) };
+    let Some(arm) = PendingArm::of_job(db, instance.as_str(), job.as_str())? else { return Ok(None) };
     match arm.state {
         ArmState::Dead => self::now(db, &arm, now).map(Some),
         ArmState::Armed if arm.attempts > 0 && arm.next_us > micros(now) => {
@@ -78,7 +78,7 @@ pub(super) fn redrive(
 
 /// A dead arm starts a new series and is due now. The time until the server gives up counts from its next
 /// failure.
-pub(super) fn now(db: &Connection, dead: &Standing, now: Moment) -> rusqlite::Result<Due> {
+pub(super) fn now(db: &Connection, dead: &PendingArm, now: Moment) -> rusqlite::Result<Due> {
     let next_us = dead.earliest_us(now);
     db.prepare_cached(
         "UPDATE arms SET state = 0, next_us = ?2, attempts = 0, failing_since = NULL, poked = 0 WHERE key = ?1",
@@ -89,7 +89,7 @@ pub(super) fn now(db: &Connection, dead: &Standing, now: Moment) -> rusqlite::Re
 }
 
 /// The series continues, but the next attempt is earlier.
-fn hasten(db: &Connection, arm: &Standing, now: Moment) -> rusqlite::Result<Due> {
+fn hasten(db: &Connection, arm: &PendingArm, now: Moment) -> rusqlite::Result<Due> {
     let next_us = arm.earliest_us(now);
     db.prepare_cached("UPDATE arms SET next_us = ?2, retry_at = ledger_time() WHERE key = ?1")?
         .execute([arm.key.0, next_us])?;

@@ -2,7 +2,7 @@
 
 use posthouse_time::Moment;
 use posthouse_wire::JobId;
-use posthouse_wire::cron::{FireAt, Policy, Proof};
+use posthouse_wire::cron::{FireAt, FireProof, Policy};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -41,7 +41,7 @@ pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
         next_us: not_early(attempts, next_us, fire_at_read.due_us()),
         fire_at: fire_at_read,
         callback: row.get(6)?,
-        proof: if row.get(8)? { Proof::PerJobKey } else { Proof::PortalJwt },
+        proof: if row.get(8)? { FireProof::PerJobKey } else { FireProof::PortalJwt },
         policy: policy_read(row.get(9)?),
         then: later_read(row.get(10)?),
         state: row.get(11)?,
@@ -71,7 +71,7 @@ pub(super) fn micros(moment: Moment) -> i64 {
 const A_STEP_US: u64 = 1_000_000;
 
 /// The columns of a job's pending arm that decide about its next state.
-pub(super) struct Standing {
+pub(super) struct PendingArm {
     pub key: ArmKey,
     /// An alarm has no instance and no history.
     pub is_alarm: bool,
@@ -88,7 +88,7 @@ pub(super) struct Standing {
     retry_at: Option<Moment>,
 }
 
-impl Standing {
+impl PendingArm {
     pub fn of_job(db: &Connection, instance: &str, job: &str) -> rusqlite::Result<Option<Self>> {
         db.prepare_cached(
             "SELECT key, instance, job, schedule, fire_at, dedup, state, attempts, next_us, owner,
@@ -179,7 +179,7 @@ pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Re
         new.fire_at.text(),
         unusual(&new.dedup, new.job.as_str(), new.fire_at.text()),
         new.callback,
-        new.proof == Proof::PerJobKey,
+        new.proof == FireProof::PerJobKey,
         now.millis(),
         policy_text(&new.policy),
         later_text(&new.then),
@@ -190,7 +190,7 @@ pub(super) fn insert(db: &Connection, new: &NewArm, now: Moment) -> rusqlite::Re
 /// Arms a job's next known time in place of its pending arm, with the other fields of that arm.
 pub(super) fn succeed(
     db: &Connection,
-    before: &Standing,
+    before: &PendingArm,
     next: &Successor,
     now: Moment,
 ) -> rusqlite::Result<Due> {

@@ -15,7 +15,7 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Row};
 
 use crate::Fault;
-use crate::inbox::{Append, Full, InboxLimits, Sender, Unread};
+use crate::inbox::{Append, InboxLimits, LimitReached, Sender, Unread};
 
 /// One person or one chat may hold one of this many parts of an inbox.
 const PARTS: i64 = 4;
@@ -26,9 +26,9 @@ const PROGRAM_PARTS: i64 = 3;
 const PERSON: &str = "user:";
 const PROGRAM: &str = "client:";
 
-pub(in crate::sqlite) struct InboxCounts(Mutex<Counts>);
+pub(in crate::sqlite) struct InboxCounts(Mutex<UnreadCounts>);
 
-struct Counts {
+struct UnreadCounts {
     inboxes: HashMap<Arc<str>, InboxContent>,
     /// Changes by the open transaction.
     changes: Vec<(Arc<str>, Unread)>,
@@ -55,7 +55,7 @@ struct Unended<'a> {
 impl InboxCounts {
     /// Counts the stored entries and follows all later changes by `db`, the writer's connection.
     pub fn attach(db: &Connection) -> Result<Arc<Self>, Fault> {
-        let counts = Counts { inboxes: count_inboxes(db)?, changes: Vec::new() };
+        let counts = UnreadCounts { inboxes: count_inboxes(db)?, changes: Vec::new() };
         let counts = Arc::new(Self(Mutex::new(counts)));
         let followed = Arc::clone(&counts);
         db.create_scalar_function("inbox_changed", 7, FunctionFlags::SQLITE_UTF8, move |changed| {
@@ -67,13 +67,13 @@ impl InboxCounts {
 
     /// The reason why there is no room for this entry, if there is none. An inbox or a sender with nothing
     /// unread can always add one entry.
-    pub fn refusal(&self, db: &Connection, append: &Append) -> rusqlite::Result<Option<Full>> {
+    pub fn refusal(&self, db: &Connection, append: &Append) -> rusqlite::Result<Option<LimitReached>> {
         let mut counts = self.0.lock();
         let Some(held) = counts.inboxes.get_mut(append.to.as_str()) else { return Ok(None) };
         let size = append.event.len() as i64;
         let InboxLimits { entries, bytes } = append.limits;
         if !fits(held.all, size, append.limits) {
-            return Ok(Some(Full::Inbox));
+            return Ok(Some(LimitReached::Inbox));
         }
         let part = InboxLimits { entries: (entries / PARTS).max(1), bytes: bytes / PARTS };
         if fits(held.all, size, part) {
@@ -103,7 +103,7 @@ impl InboxCounts {
             };
             !fits(by_holder.get(&holder).copied().unwrap_or_default(), size, share)
         });
-        Ok(over.then_some(Full::Share))
+        Ok(over.then_some(LimitReached::Share))
     }
 
     pub fn unread(&self, of: &str) -> Unread {
@@ -177,7 +177,7 @@ impl InboxCounts {
     }
 }
 
-impl Counts {
+impl UnreadCounts {
     /// Adds or subtracts one entry, as a trigger reports it.
     fn changed(&mut self, row: &Context<'_>) -> rusqlite::Result<bool> {
         let entry = Unended {

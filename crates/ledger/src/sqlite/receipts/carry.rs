@@ -7,7 +7,7 @@ use super::rows::{self, CARRIED};
 use crate::receipts::{NewReceipt, ReceiptKey};
 
 /// The decision about an entry that is to carry a receipt.
-pub(in crate::sqlite) enum Carried {
+pub(in crate::sqlite) enum CarriedReceipt {
     /// The entry is to be appended.
     From(ReceiptKey),
     /// The same delivery already has an entry.
@@ -20,10 +20,10 @@ pub(in crate::sqlite) fn carry(
     db: &Connection,
     new: &NewReceipt,
     entry: [u8; 16],
-) -> rusqlite::Result<Carried> {
+) -> rusqlite::Result<CarriedReceipt> {
     if let Some(key) = rows::insert(db, new, Some(entry))? {
         tell_last(db, new, key)?;
-        return Ok(Carried::From(key));
+        return Ok(CarriedReceipt::From(key));
     }
     let (key, first): (i64, Option<[u8; 16]>) = db
         .prepare_cached(
@@ -33,7 +33,7 @@ pub(in crate::sqlite) fn carry(
             Ok((row.get(0)?, row.get(1)?))
         })?;
     if let Some(first) = first {
-        return Ok(Carried::Known(EntryId::from_bytes(first)));
+        return Ok(CarriedReceipt::Known(EntryId::from_bytes(first)));
     }
     db.prepare_cached(
         "UPDATE receipts SET state = ?2, entry = ?3, counted = ledger_time(), instance = ?4, chat = ?5, session = ?6,
@@ -51,7 +51,7 @@ pub(in crate::sqlite) fn carry(
         new.skipped,
     ])?;
     tell_last(db, new, ReceiptKey(key))?;
-    Ok(Carried::From(ReceiptKey(key)))
+    Ok(CarriedReceipt::From(ReceiptKey(key)))
 }
 
 /// The entry that already carries this delivery, if there is one.

@@ -4,7 +4,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ChatId, EntryId, InstanceId, MessageId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::receipts::{NewReply, REPLIES, REPLY_BYTES, ReceiptKey, Reply, ReplyKind};
+use crate::receipts::{NewReply, REPLIES, REPLY_BYTES, ReceiptKey, ReplyKind, StoredReply};
 
 /// The receipt that a reply in a conversation belongs to. That is the receipt of the entry it names, if the
 /// entry belongs to this agent and this conversation. Otherwise it is the current receipt of the
@@ -72,7 +72,7 @@ pub(super) fn amend(
 }
 
 /// A reply that an agent has begun.
-pub(in crate::sqlite) struct Begun {
+pub(in crate::sqlite) struct UnfinishedReply {
     pub seq: i64,
     pub message: MessageId,
     pub text: String,
@@ -85,19 +85,23 @@ pub(in crate::sqlite) fn unfinished(
     by: &InstanceId,
     chat: &ChatId,
     to: Option<&EntryId>,
-) -> rusqlite::Result<Option<Begun>> {
+) -> rusqlite::Result<Option<UnfinishedReply>> {
     let Some(receipt) = spoken_of(db, by, chat, to)? else { return Ok(None) };
     db.prepare_cached(UNFINISHED)?
         .query_row([receipt.0], |row| {
-            Ok(Begun { seq: row.get(0)?, message: row.get::<_, String>(1)?.into(), text: row.get(2)? })
+            Ok(UnfinishedReply {
+                seq: row.get(0)?,
+                message: row.get::<_, String>(1)?.into(),
+                text: row.get(2)?,
+            })
         })
         .optional()
 }
 
 /// Makes an unfinished reply the answer.
-pub(in crate::sqlite) fn answered_by(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
+pub(in crate::sqlite) fn answered_by(db: &Connection, unfinished: &UnfinishedReply) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE replies SET what = ?2, unfinished = 0 WHERE seq = ?1")?
-        .execute([begun.seq, number(ReplyKind::Answer)])
+        .execute([unfinished.seq, number(ReplyKind::Answer)])
         .map(drop)
 }
 
@@ -126,10 +130,10 @@ fn let_go(db: &Connection, of: ReceiptKey, written: i64) -> rusqlite::Result<()>
         .map(drop)
 }
 
-pub(super) fn oldest_first(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<Reply>> {
+pub(super) fn oldest_first(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<StoredReply>> {
     db.prepare_cached("SELECT at, what, message, text FROM replies WHERE receipt = ?1 ORDER BY seq")?
         .query_map([to.0], |row| {
-            Ok(Reply {
+            Ok(StoredReply {
                 at: Moment::from_millis(row.get(0)?),
                 what: numbered(row.get(1)?),
                 message: row.get::<_, String>(2)?.into(),
@@ -140,7 +144,10 @@ pub(super) fn oldest_first(db: &Connection, to: ReceiptKey) -> rusqlite::Result<
 }
 
 /// Time and kind of every reply to a receipt, without the text.
-pub(in crate::sqlite) fn told(db: &Connection, to: ReceiptKey) -> rusqlite::Result<Vec<(ReplyKind, Moment)>> {
+pub(in crate::sqlite) fn reply_times(
+    db: &Connection,
+    to: ReceiptKey,
+) -> rusqlite::Result<Vec<(ReplyKind, Moment)>> {
     db.prepare_cached("SELECT what, at FROM replies WHERE receipt = ?1 ORDER BY seq")?
         .query_map([to.0], |row| Ok((numbered(row.get(0)?), Moment::from_millis(row.get(1)?))))?
         .collect()

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::super::usage::{ROW, count_for_tenant};
 use crate::Owner;
-use crate::receipts::{NewReceipt, Opening, Receipt, ReceiptKey, ReceiptState, Verb};
+use crate::receipts::{DispatchVerb, NewReceipt, Opening, Receipt, ReceiptKey, ReceiptState};
 
 /// State of a receipt that an entry carries: the entry holds the real one.
 pub(super) const CARRIED: i64 = 2;
@@ -138,23 +138,23 @@ fn unusual_sender(new: &NewReceipt) -> Option<&str> {
     (new.sender != usual).then(|| new.sender.as_str())
 }
 
-impl ToSql for Verb {
+impl ToSql for DispatchVerb {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self {
-            Verb::Deliver => 0,
-            Verb::Wake => 1,
-            Verb::Exchange => 2,
+            DispatchVerb::Deliver => 0,
+            DispatchVerb::Wake => 1,
+            DispatchVerb::Exchange => 2,
         }
         .into())
     }
 }
 
-impl FromSql for Verb {
+impl FromSql for DispatchVerb {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         match value.as_i64()? {
-            0 => Ok(Verb::Deliver),
-            1 => Ok(Verb::Wake),
-            2 => Ok(Verb::Exchange),
+            0 => Ok(DispatchVerb::Deliver),
+            1 => Ok(DispatchVerb::Wake),
+            2 => Ok(DispatchVerb::Exchange),
             other => Err(FromSqlError::OutOfRange(other)),
         }
     }

@@ -4,14 +4,9 @@ use posthouse_wire::{ChatId, InstanceId, SessionKey};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::{identity, route_to};
-use crate::roster::{Discriminator, Identity};
+use crate::roster::{BotRef, Discriminator};
 
-pub(super) fn move_chat(
-    db: &Connection,
-    on: &Identity,
-    from: &ChatId,
-    to: &ChatId,
-) -> rusqlite::Result<bool> {
+pub(super) fn move_chat(db: &Connection, on: &BotRef, from: &ChatId, to: &ChatId) -> rusqlite::Result<bool> {
     let moved = db.execute(
         "UPDATE OR IGNORE routes SET value = ?4 WHERE platform = ?1 AND bot = ?2 AND kind = 'chat' AND value = ?3",
         [on.platform.as_str(), on.bot.as_str(), from.as_str(), to.as_str()],
@@ -52,7 +47,7 @@ pub(super) fn move_chat(
 pub(super) fn may_reach(
     db: &Connection,
     from: &InstanceId,
-    on: &Identity,
+    on: &BotRef,
     chat: &ChatId,
 ) -> rusqlite::Result<bool> {
     // A route may have changed since the delivery. The chat then belongs to the other agent.
@@ -77,7 +72,7 @@ pub(super) fn may_reach(
     .query_row([from.as_str(), chat.as_str(), on.platform.as_str(), on.bot.as_str()], |row| row.get(0))
 }
 
-pub(super) fn has_route(db: &Connection, to: &InstanceId, on: &Identity) -> rusqlite::Result<bool> {
+pub(super) fn has_route(db: &Connection, to: &InstanceId, on: &BotRef) -> rusqlite::Result<bool> {
     db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM routes INDEXED BY routes_instance
            WHERE instance = ?1 AND platform = ?2 AND bot = ?3)",
@@ -88,7 +83,7 @@ pub(super) fn has_route(db: &Connection, to: &InstanceId, on: &Identity) -> rusq
 pub(super) fn knows_chat(
     db: &Connection,
     of: &InstanceId,
-    on: &Identity,
+    on: &BotRef,
     chat: &ChatId,
 ) -> rusqlite::Result<bool> {
     db.prepare_cached(
@@ -101,7 +96,7 @@ pub(super) fn last_identity(
     db: &Connection,
     of: &InstanceId,
     chat: &ChatId,
-) -> rusqlite::Result<Option<Identity>> {
+) -> rusqlite::Result<Option<BotRef>> {
     db.prepare_cached(
         "SELECT platform, bot FROM chats WHERE instance = ?1 AND chat = ?2 ORDER BY seen DESC LIMIT 1",
     )?
@@ -113,7 +108,7 @@ pub(super) fn chat_of_session(
     db: &Connection,
     of: &InstanceId,
     key: &SessionKey,
-) -> rusqlite::Result<Option<(Identity, ChatId)>> {
+) -> rusqlite::Result<Option<(BotRef, ChatId)>> {
     db.prepare_cached("SELECT platform, bot, chat FROM sessions WHERE instance = ?1 AND session_key = ?2")?
         .query_row([of.as_str(), key.as_str()], |row| {
             Ok((identity(row, 0)?, ChatId::from(row.get::<_, String>(2)?)))

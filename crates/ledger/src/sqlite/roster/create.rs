@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::rows::made;
 use super::{tokens, vault};
 use crate::roster::{
-    AgentCreated, Bot, Created, Discriminator, HttpCredentials, Identity, Instance, NewAgent, Route,
+    AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, HttpCredentials, Instance, Route,
 };
 use crate::{Owner, PrincipalPolicy};
 
 /// Creates an agent with its gateway, bots, routes, client and login.
-pub(super) fn agent(db: &Connection, new: &NewAgent) -> rusqlite::Result<AgentCreated> {
+pub(super) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite::Result<AgentCreated> {
     if !is_tenant(db, &new.instance.tenant)? {
         return Ok(AgentCreated::NoTenant);
     }
@@ -26,7 +26,7 @@ pub(super) fn agent(db: &Connection, new: &NewAgent) -> rusqlite::Result<AgentCr
     }
     let (id, created) = (&new.instance.id, new.instance.created);
     let own_bots =
-        new.built_in.iter().map(|platform| Identity { platform: platform.clone(), bot: id.as_str().into() });
+        new.built_in.iter().map(|platform| BotRef { platform: platform.clone(), bot: id.as_str().into() });
     for identity in own_bots.clone() {
         bot(
             db,
@@ -64,16 +64,16 @@ pub(super) fn agent(db: &Connection, new: &NewAgent) -> rusqlite::Result<AgentCr
 }
 
 /// The reason why this bot cannot belong to a new agent, if there is one.
-fn why_not_owned(db: &Connection, identity: &Identity) -> rusqlite::Result<Option<&'static str>> {
+fn why_not_owned(db: &Connection, identity: &BotRef) -> rusqlite::Result<Option<&'static str>> {
     let key = [identity.platform.as_str(), identity.bot.as_str()];
     let shared: Option<bool> = db
         .query_row("SELECT shared FROM bots WHERE platform = ?1 AND id = ?2", key, |row| row.get(0))
         .optional()?;
-    let taken: bool =
+    let owned: bool =
         db.query_row("SELECT EXISTS (SELECT 1 FROM routes WHERE platform = ?1 AND bot = ?2)", key, |row| {
             row.get(0)
         })?;
-    Ok(match (shared, taken) {
+    Ok(match (shared, owned) {
         (None, _) => Some("there is no such bot"),
         (Some(true), _) => Some("it is shared: create routes instead"),
         (Some(false), true) => Some("it belongs to another agent"),

@@ -4,7 +4,7 @@ use posthouse_time::Moment;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::roster::{
-    Bot, Created, Discriminator, Generation, Identity, Instance, Removed, Route, RouteTo, Tenant,
+    Bot, BotRef, Created, Discriminator, Generation, Instance, Removed, Route, RouteTo, Tenant,
 };
 
 pub(super) fn made(rows: usize) -> Created {
@@ -58,13 +58,13 @@ pub(super) fn route(row: &Row<'_>) -> rusqlite::Result<Route> {
     })
 }
 
-pub(super) fn identity(row: &Row<'_>, at: usize) -> rusqlite::Result<Identity> {
-    Ok(Identity { platform: row.get::<_, String>(at)?.into(), bot: row.get::<_, String>(at + 1)?.into() })
+pub(super) fn identity(row: &Row<'_>, at: usize) -> rusqlite::Result<BotRef> {
+    Ok(BotRef { platform: row.get::<_, String>(at)?.into(), bot: row.get::<_, String>(at + 1)?.into() })
 }
 
 pub(super) fn route_to(
     db: &Connection,
-    on: &Identity,
+    on: &BotRef,
     candidate: &Discriminator,
 ) -> rusqlite::Result<Option<RouteTo>> {
     db.prepare_cached(

@@ -5,11 +5,11 @@ use posthouse_wire::{ChatId, Event, InstanceId, ScopeId, Source};
 use rusqlite::{Connection, params};
 
 use super::rows::{removed, route_to};
-use crate::roster::{Discriminator, Identity, Removed};
+use crate::roster::{BotRef, Discriminator, Removed};
 
 pub(super) fn remove_route(
     db: &Connection,
-    on: &Identity,
+    on: &BotRef,
     which: &Discriminator,
     now: Moment,
 ) -> rusqlite::Result<Removed> {
@@ -27,7 +27,7 @@ pub(super) fn remove_route(
 }
 
 /// Ends the entries that wait for any agent of a bot that is about to be removed.
-pub(super) fn end_all_waiting(db: &Connection, on: &Identity, now: Moment) -> rusqlite::Result<()> {
+pub(super) fn end_all_waiting(db: &Connection, on: &BotRef, now: Moment) -> rusqlite::Result<()> {
     let owners: Vec<InstanceId> = db
         .prepare_cached("SELECT DISTINCT instance FROM routes WHERE platform = ?1 AND bot = ?2")?
         .query_map([on.platform.as_str(), on.bot.as_str()], |row| row.get::<_, String>(0).map(Into::into))?
@@ -41,7 +41,7 @@ pub(super) fn end_all_waiting(db: &Connection, on: &Identity, now: Moment) -> ru
 /// Ends the entries of an agent on this bot that no route covers. False when there were none.
 pub(super) fn end_unrouted(
     db: &Connection,
-    on: &Identity,
+    on: &BotRef,
     instance: &InstanceId,
     now: Moment,
 ) -> rusqlite::Result<bool> {
@@ -49,11 +49,7 @@ pub(super) fn end_unrouted(
     end_waiting(db, on, &Discriminator::Any, instance, &left, now).map(|ended| ended > 0)
 }
 
-fn routes_left(
-    db: &Connection,
-    on: &Identity,
-    instance: &InstanceId,
-) -> rusqlite::Result<Vec<Discriminator>> {
+fn routes_left(db: &Connection, on: &BotRef, instance: &InstanceId) -> rusqlite::Result<Vec<Discriminator>> {
     let mut find = db.prepare_cached(
         "SELECT kind, value FROM routes INDEXED BY routes_instance
          WHERE instance = ?1 AND platform = ?2 AND bot = ?3",
@@ -82,7 +78,7 @@ fn came_by(from: &Source, which: &Discriminator) -> bool {
 /// end too, because redriving one would deliver it without a route. Returns the number of ended entries.
 fn end_waiting(
     db: &Connection,
-    on: &Identity,
+    on: &BotRef,
     which: &Discriminator,
     instance: &InstanceId,
     left: &[Discriminator],
@@ -97,7 +93,7 @@ fn end_waiting(
 
 fn end_those(
     db: &Connection,
-    on: &Identity,
+    on: &BotRef,
     which: &Discriminator,
     instance: &InstanceId,
     left: &[Discriminator],
@@ -145,7 +141,7 @@ fn end_those(
 /// it. An owned bot has one route: without it nothing can be reached, and with it the chats come back.
 fn forget_chats(
     db: &Connection,
-    on: &Identity,
+    on: &BotRef,
     which: &Discriminator,
     instance: &InstanceId,
     left: &[Discriminator],

@@ -23,7 +23,7 @@ const SUCCEEDED: u32 = 128;
 /// a write.
 const LAPSE_STEP: i64 = 3_600_000;
 
-struct Token {
+struct RefreshToken {
     seq: i64,
     parent: Option<i64>,
     line: i64,
@@ -68,7 +68,7 @@ pub(super) fn refusal(db: &Connection, request: &RefreshRequest) -> rusqlite::Re
 
 /// Whether a token that is put off has to be kept longer. It was presented, so it must not lapse while its
 /// holder keeps trying.
-fn lapses_early(token: &Token, request: &RefreshRequest) -> bool {
+fn lapses_early(token: &RefreshToken, request: &RefreshRequest) -> bool {
     token.lapses.is_some_and(|lapses| lapses + LAPSE_STEP <= request.lapse_at.millis())
 }
 
@@ -117,14 +117,14 @@ pub(super) fn exchange(db: &Connection, request: &RefreshRequest) -> rusqlite::R
     Ok(if forked { Renewal::Forked(login) } else { Renewal::Granted(login) })
 }
 
-fn find(db: &Connection, request: &RefreshRequest) -> rusqlite::Result<Option<(Token, LoginRecord)>> {
+fn find(db: &Connection, request: &RefreshRequest) -> rusqlite::Result<Option<(RefreshToken, LoginRecord)>> {
     let found = db
         .prepare_cached(
             "SELECT seq, parent, line, wall_time_at(rotated), wall_time_at(lapses), login FROM refresh_tokens
              WHERE hash = ?1",
         )?
         .query_row([request.presented.0], |row| {
-            let token = Token {
+            let token = RefreshToken {
                 seq: row.get(0)?,
                 parent: row.get(1)?,
                 line: row.get(2)?,
@@ -144,7 +144,12 @@ fn find(db: &Connection, request: &RefreshRequest) -> rusqlite::Result<Option<(T
 
 /// Marks a token as presented for the first time. Its parent, and siblings that were not presented, will
 /// lapse.
-fn present(db: &Connection, token: &Token, line: i64, request: &RefreshRequest) -> rusqlite::Result<()> {
+fn present(
+    db: &Connection,
+    token: &RefreshToken,
+    line: i64,
+    request: &RefreshRequest,
+) -> rusqlite::Result<()> {
     db.prepare_cached(
         "UPDATE refresh_tokens SET rotated = ledger_time(), line = ?2, lapses = NULL WHERE seq = ?1",
     )?

@@ -1,4 +1,4 @@
-use ledger::{ArmFilter, ArmKey, ArmState, Armed, Attempt, Fate, Settled};
+use ledger::{ArmFate, ArmFilter, ArmKey, ArmState, Armed, FireAttempt, Settled};
 use posthouse_wire::cron::FireAt;
 
 use super::{Book, HOUSE, QUOTA, about, at, delivered, followed_by, postponed, refused, wish};
@@ -40,7 +40,7 @@ stories! {
     async fn a_fire_by_hand_is_a_line_of_its_own(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 60)).await;
-        let (time, attempt) = (FireAt::from_micros(at(0)), Attempt { status: Some(200), ..Attempt::default() });
+        let (time, attempt) = (FireAt::from_micros(at(0)), FireAttempt { status: Some(200), ..FireAttempt::default() });
         book.ledger.arms().note_fire(&heron, &"daily".into(), &time, attempt, book.clock.now()).await.unwrap();
         let lines = book.lines(&heron).await;
         assert_eq!((lines[0].what.as_str(), lines[0].fire_at.as_str()), ("manual", time.text()));
@@ -64,7 +64,7 @@ stories! {
         let second = wish(&heron, 30);
         let key = book.arms(second.clone()).await;
         assert_eq!(ending(&book, &heron, schedule).await.as_deref(), Some("superseded"));
-        let Settled::Ended { fate, attempt, successor, .. } = followed_by(Fate::Gone, 60) else { panic!() };
+        let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Gone, 60) else { panic!() };
         let missed = vec![FireAt::from_micros(at(40))];
         book.fires(key, Settled::Ended { fate, attempt, missed, successor }).await;
         assert_eq!(ending(&book, &heron, second.schedule.as_str()).await.as_deref(), Some("gone"));

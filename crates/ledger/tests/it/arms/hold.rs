@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ledger::{ArmKey, ArmState, Armed, Attempt, Due, Fate, Settled};
+use ledger::{ArmFate, ArmKey, ArmState, Armed, Due, FireAttempt, Settled};
 use posthouse_wire::cron::FireAt;
 
 use super::{Book, HOUSE, about, at, delivered, ended, followed_by, postponed, refused, wish};
@@ -78,7 +78,7 @@ stories! {
         let failed = book.clock.now();
         assert_eq!(book.fires(key, postponed(1)).await, Some(Due { next_us: at(1), key }));
         book.winds(Duration::from_secs(1));
-        let poked = Settled::Postponed { attempt: Attempt::default(), next_us: at(3) + 1, pause: Duration::ZERO, poked: true };
+        let poked = Settled::Postponed { attempt: FireAttempt::default(), next_us: at(3) + 1, pause: Duration::ZERO, poked: true };
         book.fires(key, poked).await;
         let again = book.ledger.arms().claim(vec![key], HOUSE, book.clock.now()).await.unwrap();
         assert_eq!((again[0].attempts, again[0].poked, again[0].next_us), (2, true, at(3) + 1));
@@ -120,7 +120,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let first = ledger::NewArm { callback: None, ..wish(&heron, 0) };
         let key = book.arms(first).await;
-        let Settled::Ended { fate, attempt, successor, .. } = followed_by(Fate::Delivered, 90) else { panic!() };
+        let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Delivered, 90) else { panic!() };
         let missed = vec![FireAt::from_micros(at(30)), FireAt::from_micros(at(60))];
         let then = vec![FireAt::from_micros(at(120))];
         let successor = successor.map(|next| ledger::Successor { then: then.clone(), ..next });
@@ -143,7 +143,7 @@ stories! {
     async fn a_fire_given_up_for_a_later_time_ends_for_it(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
-        let due = book.fires(key, followed_by(Fate::Dead, 90)).await.unwrap();
+        let due = book.fires(key, followed_by(ArmFate::Dead, 90)).await.unwrap();
         assert_eq!(book.due().await, [due.key]);
         assert_eq!(book.words(&heron).await, ["dead"]);
     }
@@ -154,7 +154,7 @@ stories! {
         let first = book.arms(old.clone()).await;
         book.claims(&[first], HOUSE).await;
         let second = book.arms(wish(&heron, 60)).await;
-        assert_eq!(book.settles(first, HOUSE, followed_by(Fate::Delivered, 90)).await, None);
+        assert_eq!(book.settles(first, HOUSE, followed_by(ArmFate::Delivered, 90)).await, None);
         assert_eq!(book.due().await, [second], "the agent's newer wish stands");
         let repeat = book.wishes(wish(&heron, 0)).await;
         assert_eq!(repeat, Armed::Delivered { schedule: old.schedule, at: book.clock.now() });
@@ -168,7 +168,7 @@ stories! {
         let first = book.arms(wish(&heron, 0)).await;
         book.claims(&[first], HOUSE).await;
         let second = book.arms(wish(&heron, 60)).await;
-        for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(Fate::Missed), Settled::PutBack { next_us: Some(at(1)) }] {
+        for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(ArmFate::Missed), Settled::PutBack { next_us: Some(at(1)) }] {
             assert_eq!(book.settles(first, HOUSE, settled).await, None);
         }
         assert_eq!(book.due().await, [second]);
@@ -182,7 +182,7 @@ stories! {
         book.claims(&[first], HOUSE).await;
         book.arms(wish(&heron, 60)).await;
         book.arms(wish(&heron, 0)).await;
-        let next = book.settles(first, HOUSE, followed_by(Fate::Delivered, 90)).await.unwrap();
+        let next = book.settles(first, HOUSE, followed_by(ArmFate::Delivered, 90)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
         assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
     }
@@ -192,7 +192,7 @@ stories! {
         let key = book.arms(wish(&heron, 0)).await;
         book.claims(&[key], HOUSE).await;
         assert_eq!(book.cancels(&heron).await, Some(key));
-        assert_eq!(book.settles(key, HOUSE, followed_by(Fate::Delivered, 60)).await, None);
+        assert_eq!(book.settles(key, HOUSE, followed_by(ArmFate::Delivered, 60)).await, None);
         assert!(book.due().await.is_empty(), "a cancelled job has no successor");
         assert_eq!(book.words(&heron).await, ["delivered", "cancelled"]);
         book.arms(wish(&heron, 0)).await;
@@ -242,7 +242,7 @@ stories! {
         book.claims(&[key], OTHER).await;
         book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         assert_eq!(book.settles(key, OTHER, postponed(9)).await, None, "a failure is not its to report");
-        let next = book.settles(key, OTHER, followed_by(Fate::Delivered, 60)).await.unwrap();
+        let next = book.settles(key, OTHER, followed_by(ArmFate::Delivered, 60)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
         assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
     }
@@ -253,9 +253,9 @@ stories! {
         book.claims(&[key], OTHER).await;
         book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         book.claims(&[key], HOUSE).await;
-        assert_eq!(book.settles(key, OTHER, followed_by(Fate::Delivered, 60)).await, None);
+        assert_eq!(book.settles(key, OTHER, followed_by(ArmFate::Delivered, 60)).await, None);
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
-        assert_eq!(book.settles(key, HOUSE, ended(Fate::Duplicate)).await, None);
+        assert_eq!(book.settles(key, HOUSE, ended(ArmFate::Duplicate)).await, None);
         assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
         assert_eq!(book.words(&heron).await, ["duplicate", "delivered", "attempt"]);
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ledger::{ArmState, Attempt, Due, Settled};
+use ledger::{ArmState, Due, FireAttempt, Settled};
 
 use super::{Book, HOUSE, about, at, postponed, refused, wish};
 use crate::book::{hours, minutes};
@@ -41,7 +41,7 @@ stories! {
     async fn an_attempt_that_may_have_been_heard_is_not_followed_by_another_before_its_time(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
-        let attempt = Attempt { unsure: true, ..Attempt::default() };
+        let attempt = FireAttempt { unsure: true, ..FireAttempt::default() };
         book.fires(key, Settled::Postponed { attempt, next_us: at(9), pause: Duration::ZERO, poked: false }).await;
         assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
         assert_eq!(book.pending(&heron).await.next_us, at(9));

@@ -1,5 +1,5 @@
-use ledger::{ArmState, Armed, Due, Fate, Fault, NewArm};
-use posthouse_wire::cron::{FireAt, Missed, Overlap, Policy, Proof};
+use ledger::{ArmFate, ArmState, Armed, Due, Fault, NewArm};
+use posthouse_wire::cron::{FireAt, FireProof, Missed, Overlap, Policy};
 use posthouse_wire::{InstanceId, JobId};
 
 use super::{HOUSE, QUOTA, about, at, delivered, ended, followed_by, postponed, refused, wish};
@@ -11,7 +11,7 @@ stories! {
         let new = NewArm {
             callback: None,
             dedup: "whatever the agent likes".to_owned(),
-            proof: Proof::PerJobKey,
+            proof: FireProof::PerJobKey,
             policy: Policy { missed: Missed::All, window: Some(60), overlap: Overlap::Queue, jitter: 5 },
             then: vec![FireAt::from_micros(at(120)), FireAt::from_micros(at(180))],
             next_us: at(60) + 4_321,
@@ -71,7 +71,7 @@ stories! {
         let key = book.arms(wish(&heron, 60)).await;
         let moved = NewArm {
             callback: Some("https://elsewhere.example".to_owned()),
-            proof: Proof::PerJobKey,
+            proof: FireProof::PerJobKey,
             policy: Policy { jitter: 3, ..Policy::default() },
             then: vec![FireAt::from_micros(at(120))],
             next_us: at(61),
@@ -84,7 +84,7 @@ stories! {
         assert_eq!(book.due().await, [key]);
         book.wishes(wish(&heron, 60)).await;
         let arm = book.pending(&heron).await;
-        assert_eq!((arm.proof, arm.policy, arm.then.len()), (Proof::PortalJwt, Policy::default(), 0));
+        assert_eq!((arm.proof, arm.policy, arm.then.len()), (FireProof::PortalJwt, Policy::default(), 0));
     }
 
     async fn a_repeat_while_it_is_under_way_leaves_it_under_way(book) {
@@ -145,7 +145,7 @@ stories! {
 
     async fn a_taken_fire_is_not_made_again_for_a_day(book) {
         let heron = book.enrols("acme", "heron").await;
-        for fate in [Fate::Delivered, Fate::Gone, Fate::Dropped, Fate::Duplicate, Fate::Overlap] {
+        for fate in [ArmFate::Delivered, ArmFate::Gone, ArmFate::Dropped, ArmFate::Duplicate, ArmFate::Overlap] {
             let new = about(&heron, fate.word(), 0);
             let key = book.arms(new.clone()).await;
             book.fires(key, ended(fate)).await;
@@ -166,7 +166,7 @@ stories! {
 
     async fn what_the_agent_did_not_take_is_armed_again(book) {
         let heron = book.enrols("acme", "heron").await;
-        for fate in [Fate::Missed, Fate::Dead] {
+        for fate in [ArmFate::Missed, ArmFate::Dead] {
             let key = book.arms(wish(&heron, 0)).await;
             book.fires(key, ended(fate)).await;
             book.arms(wish(&heron, 0)).await;
@@ -180,7 +180,7 @@ stories! {
     async fn a_repeat_of_a_taken_fire_leaves_its_successor_pending(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 0)).await;
-        let next = book.fires(key, followed_by(Fate::Delivered, 60)).await.unwrap();
+        let next = book.fires(key, followed_by(ArmFate::Delivered, 60)).await.unwrap();
         assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
         assert_eq!(book.due().await, [next.key]);
     }
@@ -236,7 +236,7 @@ stories! {
         assert!(matches!(arms.arm(about(&heron, "two", 60), 2, now).await.unwrap(), Armed::Same { .. }));
         assert!(matches!(arms.arm(about(&heron, "two", 90), 2, now).await.unwrap(), Armed::New { .. }));
         assert!(matches!(arms.arm(wish(&otter, 60), 2, now).await.unwrap(), Armed::New { .. }));
-        book.fires(first, followed_by(Fate::Delivered, 60)).await;
+        book.fires(first, followed_by(ArmFate::Delivered, 60)).await;
         assert_eq!(arms.arm(about(&heron, "three", 60), 2, now).await.unwrap(), Armed::OverQuota);
         let one = arms.arm(about(&heron, "one", 0), 2, now).await.unwrap();
         assert!(matches!(one, Armed::Delivered { .. }), "what needs no arm needs no room");

@@ -79,7 +79,7 @@ stories! {
 
     async fn an_entry_with_a_receipt_takes_no_part_in_other_peoples_dedup_keys(book) {
         kept(&book, word(&book, "d1", "hello")).await;
-        let post = ledger::Identity { platform: "post".into(), bot: "post".into() };
+        let post = ledger::BotRef { platform: "post".into(), bot: "post".into() };
         assert_eq!(book.ledger.inbox().known(&post, &"d1".into()).await.unwrap(), None);
         let plain = Append { receipt: None, ..letter(&book, word(&book, "d1", "hello")) };
         book.keeps_letter(plain).await;
@@ -98,7 +98,7 @@ stories! {
         let entry = kept(&book, new.clone()).await;
         let receipt = told(&book, "d1").await;
         assert_eq!((receipt.key, receipt.entry.as_ref(), receipt.due), (key, Some(&entry), None));
-        assert_eq!((receipt.skipped, receipt.verb, receipt.attempts), (true, Verb::Wake, 1));
+        assert_eq!((receipt.skipped, receipt.verb, receipt.attempts), (true, DispatchVerb::Wake, 1));
         assert_eq!(appended(&book, new).await, Appended::Known(entry.clone()), "a second ring is no second wake");
         book.acknowledges(HERON, &[&entry]).await;
         assert_eq!(state(&book, "d1").await, ReceiptState::Acknowledged);

@@ -1,6 +1,6 @@
 //! Edits of replies.
 
-use ledger::{REPLIES, REPLY_BYTES, Reply};
+use ledger::{REPLIES, REPLY_BYTES, StoredReply};
 
 use super::*;
 
@@ -18,7 +18,7 @@ async fn edits(book: &Book, by: &str, chat: &str, id: &str, text: &str) -> bool 
     book.ledger.receipts().amended(&by.into(), &chat.into(), message(book, id, text)).await.unwrap()
 }
 
-async fn replies(book: &Book, to: ReceiptKey) -> Vec<Reply> {
+async fn replies(book: &Book, to: ReceiptKey) -> Vec<StoredReply> {
     book.ledger.receipts().replies(to).await.unwrap()
 }
 

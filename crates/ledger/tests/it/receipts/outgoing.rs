@@ -121,11 +121,11 @@ stories! {
 
     async fn what_the_caller_was_told_in_spite_of_a_failure_is_kept_with_it(book) {
         let nothing_sent = r#"{"woken":false}"#.to_owned();
-        let wake = opened(&book, NewReceipt { verb: Verb::Wake, ..call(&book, "wake", "hello") }).await;
+        let wake = opened(&book, NewReceipt { verb: DispatchVerb::Wake, ..call(&book, "wake", "hello") }).await;
         let failed_all_the_same =
             Attempted::Failed { error: "nobody there".to_owned(), answer: Some(nothing_sent.clone()) };
         attempted(&book, wake, failed_all_the_same).await;
-        let again = known(&book, NewReceipt { verb: Verb::Wake, ..call(&book, "wake", "hello") }).await;
+        let again = known(&book, NewReceipt { verb: DispatchVerb::Wake, ..call(&book, "wake", "hello") }).await;
         assert_eq!((again.state, again.error.as_deref()), (ReceiptState::Failed, Some("nobody there")));
         assert_eq!(again.answer, Some(nothing_sent), "the same again can be answered the same");
     }

@@ -113,7 +113,7 @@ stories! {
     }
 
     async fn a_late_answer_to_a_question_that_failed_stands_behind_the_failure(book) {
-        let key = opened(&book, NewReceipt { verb: Verb::Exchange, ..call(&book, "d1", "how much?") }).await;
+        let key = opened(&book, NewReceipt { verb: DispatchVerb::Exchange, ..call(&book, "d1", "how much?") }).await;
         attempted(&book, key, failed()).await;
         book.winds(minutes(9));
         let late = NewReply { what: ReplyKind::LateReply, ..utterance(&book, "four") };

@@ -13,7 +13,7 @@ use posthouse_wire::delivery::{
 use super::{RELAY, RelayConnector};
 use crate::connector::{
     AgentConnector, AskOutcome, ConnectorError, Emission, ExpectedReply, Features, MessageStorage,
-    NewMessage, StoredMessage,
+    NewMessage, StoredDispatch,
 };
 use crate::directory::unknown_agent;
 use crate::dispatch::{Dispatch, DispatchItem};
@@ -26,9 +26,9 @@ impl RelayConnector {
         agent_id: &str,
         emission: Emission,
         item: &DispatchItem,
-    ) -> Result<(Arc<Instance>, StoredMessage), ConnectorError> {
+    ) -> Result<(Arc<Instance>, StoredDispatch), ConnectorError> {
         let name = Address::read(agent_id).agent;
-        let found = self.agents.find(&self.tenant, name).await?;
+        let found = self.agents.agent(&self.tenant, name).await.map_err(Fault::from)?;
         let Some(to) = found else { return Err(unknown_agent(agent_id).into()) };
         let Emission { dispatch_id, sent_at, from } = emission;
         let dispatch = Dispatch {
@@ -45,7 +45,7 @@ impl RelayConnector {
     }
 
     async fn status(&self, agent: &str) -> Result<AgentStatus, Fault> {
-        let Some(instance) = self.agents.find(&self.tenant, agent).await? else {
+        let Some(instance) = self.agents.agent(&self.tenant, agent).await? else {
             return Ok(AgentStatus::Unknown);
         };
         Ok(match (self.is_attached(&instance.id), &instance.wake_url) {
@@ -77,12 +77,12 @@ impl AgentConnector for RelayConnector {
     }
 
     async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
-        let instances = self.agents.all(&self.tenant).await?;
+        let instances = self.agents.records().instances(Some(&self.tenant)).await.map_err(Fault::from)?;
         Ok(instances.into_iter().map(|found| AgentDescriptor::named(found.name)).collect())
     }
 
     async fn lists(&self, agent_id: &str) -> Result<bool, ConnectorError> {
-        Ok(self.agents.find(&self.tenant, agent_id).await?.is_some())
+        Ok(self.agents.agent(&self.tenant, agent_id).await.map_err(Fault::from)?.is_some())
     }
 
     async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
@@ -110,7 +110,7 @@ impl AgentConnector for RelayConnector {
     }
 
     async fn diagnose(&self) -> Result<(), String> {
-        let asked = self.relay.roster().tenant(self.tenant.as_str()).await;
+        let asked = self.agents.records().tenant(self.tenant.as_str()).await;
         asked.map(drop).map_err(|fault| format!("the roster cannot be read: {fault}"))
     }
 

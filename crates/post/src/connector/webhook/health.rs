@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use errand::{Call, Url};
+use errand::{OutgoingCall, Url};
 use futures_util::StreamExt;
 use http::Method;
 
@@ -37,10 +37,10 @@ impl WebhookConnector {
         urls: BTreeMap<&str, &str>,
         well: bool,
     ) -> Result<(), String> {
-        let calls: Vec<(Call, String)> = urls
+        let calls: Vec<(OutgoingCall, String)> = urls
             .into_iter()
             .map(|(url, agent)| {
-                let call = Call::new(method.clone(), url)
+                let call = OutgoingCall::new(method.clone(), url)
                     .timeout(self.settings.timeout)
                     .max_answer(0)
                     .on_behalf_of(self.tenant.as_str());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use errand::{Call, Url};
+use errand::{OutgoingCall, Url};
 use http::HeaderValue;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use posthouse_wire::DispatchId;
@@ -25,7 +25,10 @@ pub(super) struct WebhookRequest<'a> {
 
 impl WebhookConnector {
     /// Makes one attempt. Every status except 2xx is a failure.
-    pub(super) async fn post(&self, request: WebhookRequest<'_>) -> Result<errand::Answer, ConnectorError> {
+    pub(super) async fn post(
+        &self,
+        request: WebhookRequest<'_>,
+    ) -> Result<errand::CallResponse, ConnectorError> {
         let WebhookRequest { agent_id, url, body, dispatch_id, timeout, max_answer } = request;
         let attempt = self.timepiece.now().seconds();
         let standard = self.settings.standard_webhooks.then(|| (dispatch_id.as_str(), attempt));
@@ -34,7 +37,7 @@ impl WebhookConnector {
                 tracing::error!(connector.id = %self.id, %fault, "could not sign a delivery");
                 DeliveryFailed::new(agent_id, Cause::Network, "the server cannot sign the request now")
             })?;
-        let mut call = Call::post(url, Bytes::from(body))
+        let mut call = OutgoingCall::post(url, Bytes::from(body))
             .timeout(timeout)
             .max_answer(max_answer)
             .on_behalf_of(self.tenant.as_str());

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use errand::{Errand, Refusal};
+use errand::{Errand, UrlRefusal};
 use serde_json::Value;
 
 use super::super::configured_agents::ConfiguredAgents;
@@ -64,7 +64,7 @@ impl WebhookReceiver {
             Some(url) => match errand.check(url) {
                 Ok(_) => Ok(Some(url.to_owned())),
                 // The operator can allow these two. All other refusals are errors of the URL.
-                Err(refusal @ (Refusal::PlainHttp | Refusal::Address(_))) => {
+                Err(refusal @ (UrlRefusal::PlainHttp | UrlRefusal::Address(_))) => {
                     Err(BadSettings::NotAllowed(format!("`{}`: {refusal}", fields.path_of(name))))
                 }
                 Err(refusal) => Err(fields.wrong(name, format!("cannot be called: {refusal}"))),

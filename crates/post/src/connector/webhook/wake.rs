@@ -1,7 +1,7 @@
 //! Webhook wakes: a request to the wake URL, or a delivery if the agent has none.
 
 use posthouse_wire::DispatchId;
-use posthouse_wire::delivery::{Kind, Meta, Origin, Payload, TriggerKind, WakeReceipt, When};
+use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, TriggerKind, WakeReceipt, When};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -54,7 +54,7 @@ impl WebhookConnector {
 
 /// The envelope for the text of a wake, which has none. It contains what is known of the wake.
 fn enveloped(context: &str, session: Option<&str>, emission: &Emission) -> Payload {
-    let origin = Origin {
+    let origin = PayloadOrigin {
         skill_name: emission.from.clone(),
         entry_skill_name: None,
         trigger_kind: TriggerKind::Inline,
@@ -70,5 +70,5 @@ fn enveloped(context: &str, session: Option<&str>, emission: &Emission) -> Paylo
         correlation_id: None,
         rest: Map::from_iter(session),
     };
-    Payload { kind: Kind::Augment, text: context.to_owned(), meta }
+    Payload { kind: PayloadKind::Augment, text: context.to_owned(), meta }
 }

@@ -5,9 +5,9 @@ use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Request;
+use identity::Identity;
 use ledger::Owner;
 use posthouse_wire::InstanceId;
-use relay::Relay;
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -15,7 +15,7 @@ use crate::fixtures::Fixture;
 use crate::{Post, routes};
 
 pub struct House {
-    pub relay: Relay,
+    pub identity: Identity,
     pub post: Post,
     pub acme: Owner,
     door: Router,
@@ -33,7 +33,7 @@ impl House {
         let fixture = Fixture::open().await;
         let post = Post::new(fixture.parts());
         let acme = Owner::Tenant(fixture.tenant.clone());
-        Self { relay: fixture.relay.clone(), door: routes(&post), post, acme, fixture }
+        Self { identity: fixture.identity.clone(), door: routes(&post), post, acme, fixture }
     }
 
     pub async fn enrol(&self, name: &str) -> InstanceId {
@@ -42,15 +42,15 @@ impl House {
 
     /// A program that sends the credential itself (Basic).
     pub async fn program(&self, owner: &Owner) -> Program<'_> {
-        let (client, secret) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
+        let (client, secret) = self.identity.accounts.create_client(owner).await.unwrap().unwrap();
         let proof = format!("Basic {}", STANDARD.encode(format!("{client}:{}", secret.expose())));
         Program { house: self, proof }
     }
 
     /// A program that sends an access token (Bearer).
     pub async fn bearer(&self, owner: &Owner) -> Program<'_> {
-        let (client, _) = self.relay.keyring().create_client(owner).await.unwrap().unwrap();
-        let token = self.relay.keyring().grant_access(&client).await.unwrap().unwrap().access_token;
+        let (client, _) = self.identity.accounts.create_client(owner).await.unwrap().unwrap();
+        let token = self.identity.accounts.grant_access(&client).await.unwrap().unwrap().access_token;
         Program { house: self, proof: format!("Bearer {}", token.expose()) }
     }
 

@@ -14,7 +14,7 @@ pub(super) enum Misread {
 
 /// A whole number and a unit of minutes, hours or days, as the stock agent reads it. In minutes.
 pub(super) fn stock_minutes(text: &str) -> Result<u64, Misread> {
-    let mut reader = Reader { text, place: 0 };
+    let mut reader = DurationParser { text, place: 0 };
     let count = reader.number()?;
     let at = reader.place;
     let seconds = match reader.unit()? {
@@ -30,7 +30,7 @@ pub(super) fn stock_minutes(text: &str) -> Result<u64, Misread> {
 
 /// A sum of numbers and units down to seconds, such as `1h30m`.
 pub(super) fn sum(text: &str) -> Result<Duration, Misread> {
-    let mut reader = Reader { text, place: 0 };
+    let mut reader = DurationParser { text, place: 0 };
     let mut total = Some(0_u64);
     loop {
         let count = reader.number()?;
@@ -43,12 +43,12 @@ pub(super) fn sum(text: &str) -> Result<Duration, Misread> {
     }
 }
 
-struct Reader<'a> {
+struct DurationParser<'a> {
     text: &'a str,
     place: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DurationParser<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.place..]
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Dialect, Flaw, ScheduleFault, is_blank, lost::Lost, wall::Wall};
+use super::{Dialect, Flaw, ScheduleFault, is_blank, skipped_days::SkippedDays, wall::Wall};
 
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const MONTHS: [&str; 12] =
@@ -102,7 +102,7 @@ pub(super) fn compile(expr: &str, dialect: Dialect) -> Result<Wall, ScheduleFaul
         return Ok(wall);
     }
     let weekdays = if put(WEEKDAY) == "*" { BTreeSet::new() } else { spelled[WEEKDAY].values.clone() };
-    Ok(wall.losing(Lost { days: spelled[MONTH_DAY].values.clone(), weekdays }))
+    Ok(wall.skipping(SkippedDays { days: spelled[MONTH_DAY].values.clone(), weekdays }))
 }
 
 /// The expression with names replaced by numbers, so that every cron parser can read it.

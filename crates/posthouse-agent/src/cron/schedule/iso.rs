@@ -33,18 +33,18 @@ pub fn iso(at: Timestamp, zone: &TimeZone) -> String {
 
 /// Reads a time that stock wrote. A text without an offset is read in the zone.
 pub fn read_iso(text: &str, zone: &TimeZone) -> Option<Timestamp> {
-    Moment::read(text)?.instant(zone)
+    ParsedTime::read(text)?.instant(zone)
 }
 
 /// A date and a time of day, with the offset east of UTC if the text has one.
-pub(super) struct Moment {
+pub(super) struct ParsedTime {
     reading: DateTime,
     east: Option<SignedDuration>,
 }
 
-impl Moment {
+impl ParsedTime {
     pub(super) fn read(text: &str) -> Option<Self> {
-        let text = Text(text.chars().collect());
+        let text = TimeText(text.chars().collect());
         if text.0.len() < 7 {
             return None;
         }
@@ -71,9 +71,9 @@ impl Moment {
     }
 }
 
-struct Text(Vec<char>);
+struct TimeText(Vec<char>);
 
-impl Text {
+impl TimeText {
     /// Past the end it returns a NUL character.
     fn at(&self, place: usize) -> char {
         self.0.get(place).copied().unwrap_or('\0')
@@ -161,7 +161,7 @@ impl Text {
 
     /// Reads hours, then minutes, seconds and a fraction if present. Also returns whether the text ended
     /// there.
-    fn clock(&self, from: usize, end: usize) -> Option<(Clock, bool)> {
+    fn clock(&self, from: usize, end: usize) -> Option<(ClockTime, bool)> {
         let mut parts = [0_u32; 3];
         let mut place = from;
         let mut colons = false;
@@ -175,7 +175,7 @@ impl Text {
             if place >= end {
                 // The text ends here, or a sign follows, or a separator with nothing after it.
                 let [hours, minutes, seconds] = parts;
-                return Some((Clock { hours, minutes, seconds, micros: 0 }, next == '\0'));
+                return Some((ClockTime { hours, minutes, seconds, micros: 0 }, next == '\0'));
             }
             match next {
                 ':' if colons => {}
@@ -191,18 +191,18 @@ impl Text {
             place += 1;
         }
         let [hours, minutes, seconds] = parts;
-        Some((Clock { hours, minutes, seconds, micros }, place >= self.0.len()))
+        Some((ClockTime { hours, minutes, seconds, micros }, place >= self.0.len()))
     }
 }
 
-struct Clock {
+struct ClockTime {
     hours: u32,
     minutes: u32,
     seconds: u32,
     micros: u32,
 }
 
-impl Clock {
+impl ClockTime {
     fn in_micros(&self) -> i64 {
         let seconds = i64::from(self.hours) * 3_600 + i64::from(self.minutes) * 60 + i64::from(self.seconds);
         seconds * 1_000_000 + i64::from(self.micros)

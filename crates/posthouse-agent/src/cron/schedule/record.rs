@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Flaw, Kind, Schedule, ScheduleFault, fields, iso, read_iso};
+use super::{Dialect, Flaw, Schedule, ScheduleFault, ScheduleKind, fields, iso, read_iso};
 
 /// Dialect of a cron expression that is not the stock agent's.
 const OURS: &str = "posthouse";
@@ -19,15 +19,15 @@ impl Schedule {
     /// The schedule as a stock job record holds it.
     pub fn to_record(&self, zone: &TimeZone) -> Value {
         let mut record = match &self.kind {
-            Kind::Once { run_at } => json!({"kind": "once", "run_at": iso(*run_at, self.zone(zone))}),
-            Kind::Interval { every } if every.as_secs() % 60 == 0 => {
+            ScheduleKind::Once { run_at } => json!({"kind": "once", "run_at": iso(*run_at, self.zone(zone))}),
+            ScheduleKind::Interval { every } if every.as_secs() % 60 == 0 => {
                 json!({"kind": "interval", "minutes": every.as_secs() / 60})
             }
-            Kind::Interval { every } => {
+            ScheduleKind::Interval { every } => {
                 let seconds = every.as_secs();
                 json!({"kind": "interval", "minutes": seconds.div_ceil(60), "seconds": seconds})
             }
-            Kind::Cron { expr } => json!({"kind": "cron", "expr": expr}),
+            ScheduleKind::Cron { expr } => json!({"kind": "cron", "expr": expr}),
         };
         if self.wall.as_ref().is_some_and(|wall| wall.dialect == Dialect::Posthouse) {
             record["dialect"] = Value::from(OURS);

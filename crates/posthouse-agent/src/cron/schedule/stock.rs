@@ -8,7 +8,7 @@ use super::{
     Dialect, Flaw, Schedule, ScheduleFault, after_word,
     duration::{Misread, stock_minutes},
     fields, is_blank,
-    iso::Moment,
+    iso::ParsedTime,
     trimmed,
 };
 
@@ -76,7 +76,7 @@ pub(super) fn begins_with_date(text: &str) -> bool {
 }
 
 pub(super) fn timestamp(text: &str, zone: &TimeZone) -> Result<Schedule, ScheduleFault> {
-    let Some(moment) = Moment::read(&text.replace('Z', "+00:00")) else {
+    let Some(moment) = ParsedTime::read(&text.replace('Z', "+00:00")) else {
         let why = "looks like a timestamp, but is not a valid one";
         return Err(ScheduleFault::new(Flaw::BadTimestamp, why).at(0).nearest("`2026-02-03T14:00`"));
     };

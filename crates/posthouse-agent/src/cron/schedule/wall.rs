@@ -16,7 +16,7 @@ use jiff::{
     tz::{Offset, TimeZone},
 };
 
-use super::{Dialect, lost::Lost};
+use super::{Dialect, skipped_days::SkippedDays};
 
 /// Upper bound of the shift by any zone's offset.
 const REACH: SignedDuration = SignedDuration::from_hours(48);
@@ -27,8 +27,8 @@ pub(super) struct Wall {
     pattern: Arc<Cron>,
     /// Whether a repeated hour counts twice: only for a schedule that runs in every hour.
     both_passes: bool,
-    /// Set for a pattern of the stock dialect that loses days.
-    lost: Option<Lost>,
+    /// Set for a pattern of the stock dialect that skips days.
+    skipped: Option<SkippedDays>,
     /// Set for a date that does not exist in any year.
     never: bool,
     pub(super) dialect: Dialect,
@@ -36,7 +36,7 @@ pub(super) struct Wall {
 
 impl PartialEq for Wall {
     fn eq(&self, other: &Self) -> bool {
-        // `lost` follows from the pattern and the dialect.
+        // `skipped` follows from the pattern and the dialect.
         (self.both_passes, self.dialect, self.pattern.as_str())
             == (other.both_passes, other.dialect, other.pattern.as_str())
     }
@@ -56,7 +56,7 @@ impl Wall {
     pub(super) fn new(fields: &str, both_passes: bool, dialect: Dialect) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Required).build();
         let pattern = parser.parse(fields).map_err(|error| error.to_string())?;
-        Ok(Self { pattern: Arc::new(pattern), both_passes, lost: None, never: false, dialect })
+        Ok(Self { pattern: Arc::new(pattern), both_passes, skipped: None, never: false, dialect })
     }
 
     /// The same pattern, known to match no day at all.
@@ -65,9 +65,9 @@ impl Wall {
         self
     }
 
-    /// The same pattern without the days that it loses.
-    pub(super) fn losing(mut self, lost: Lost) -> Self {
-        self.lost = Some(lost);
+    /// The same pattern without the days that it skips.
+    pub(super) fn skipping(mut self, skipped: SkippedDays) -> Self {
+        self.skipped = Some(skipped);
         self
     }
 
@@ -76,7 +76,7 @@ impl Wall {
         if self.never {
             return None;
         }
-        let mut from = Start { base, at: base, inclusive: false };
+        let mut from = SearchStart { base, at: base, inclusive: false };
         loop {
             let piece = Piece::around(from.at, zone);
             let far = self.regular(&piece, &from);
@@ -93,7 +93,7 @@ impl Wall {
     }
 
     /// The first match under the piece's own offset.
-    fn regular(&self, piece: &Piece, from: &Start) -> Option<Timestamp> {
+    fn regular(&self, piece: &Piece, from: &SearchStart) -> Option<Timestamp> {
         let mut from = *from;
         if let (false, Some((_, heard))) = (self.both_passes, piece.repeated())
             && from.at < heard
@@ -105,18 +105,18 @@ impl Wall {
 
     /// The first match among the local times that were skipped when the piece began. They run as if the
     /// clock had not been set forward, which is later by the gap.
-    fn skipped(&self, piece: &Piece, from: &Start) -> Option<Timestamp> {
+    fn skipped(&self, piece: &Piece, from: &SearchStart) -> Option<Timestamp> {
         let (begin, over) = piece.gap()?;
         let from = if from.at < begin { from.moved(begin) } else { *from };
         self.search(&from, piece.before).filter(|found| *found < over)
     }
 
-    fn search(&self, from: &Start, offset: Offset) -> Option<Timestamp> {
+    fn search(&self, from: &SearchStart, offset: Offset) -> Option<Timestamp> {
         let reading: DateTime = offset.to_datetime(from.at);
         let mut found = self.pattern.find_next_occurrence(&reading, from.inclusive).ok()?;
-        if let Some(lost) = &self.lost {
+        if let Some(skipped) = &self.skipped {
             let begun = offset.to_datetime(from.base).date();
-            while lost.loses(begun, found.date()) {
+            while skipped.skips(begun, found.date()) {
                 let morrow = found.date().tomorrow().ok()?.to_datetime(Time::midnight());
                 found = self.pattern.find_next_occurrence(&morrow, true).ok()?;
             }
@@ -127,14 +127,14 @@ impl Wall {
 
 /// Start of a search.
 #[derive(Clone, Copy)]
-struct Start {
+struct SearchStart {
     /// The whole search is strictly after this.
     base: Timestamp,
     at: Timestamp,
     inclusive: bool,
 }
 
-impl Start {
+impl SearchStart {
     fn moved(self, at: Timestamp) -> Self {
         Self { at, inclusive: true, ..self }
     }

@@ -15,30 +15,30 @@ const BREATH: Duration = Duration::from_micros(300);
 
 pub(super) struct Batch {
     file: Arc<JobFile>,
-    line: Arc<Mutex<Line>>,
+    queue: Arc<Mutex<ChangeQueue>>,
 }
 
 #[derive(Default)]
-struct Line {
-    waiting: Vec<Box<dyn Task>>,
+struct ChangeQueue {
+    waiting: Vec<Box<dyn QueuedChange>>,
     /// A thread is writing and will check the queue again before it ends.
-    attended: bool,
+    being_served: bool,
 }
 
-trait Task: Send {
+trait QueuedChange: Send {
     /// False if the caller has stopped waiting. A claim that nobody learns of would only block others.
     fn is_wanted(&self) -> bool;
     fn run(&mut self, document: &mut Document);
     fn settle(self: Box<Self>, written: Result<(), Fault>);
 }
 
-struct Waiting<W, T> {
+struct WaitingChange<W, T> {
     work: Option<W>,
     answer: Option<T>,
     reply: oneshot::Sender<Result<T, Fault>>,
 }
 
-impl<W, T> Task for Waiting<W, T>
+impl<W, T> QueuedChange for WaitingChange<W, T>
 where
     T: Send,
     W: FnOnce(&mut Document) -> T + Send,
@@ -60,7 +60,7 @@ where
 
 impl Batch {
     pub(super) fn new(file: Arc<JobFile>) -> Self {
-        Self { file, line: Arc::default() }
+        Self { file, queue: Arc::default() }
     }
 
     /// Runs `work` under the lock and returns after its changes are on disk.
@@ -70,41 +70,41 @@ impl Batch {
         W: FnOnce(&mut Document) -> T + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        if !self.stand_in_line(Box::new(Waiting { work: Some(work), answer: None, reply })) {
-            let attendant = Attendant { file: Arc::clone(&self.file), line: Arc::clone(&self.line) };
+        if !self.enqueue(Box::new(WaitingChange { work: Some(work), answer: None, reply })) {
+            let writer = BatchWriter { file: Arc::clone(&self.file), queue: Arc::clone(&self.queue) };
             // Detached from the caller, so that other waiting callers are served even if this one stops
             // waiting.
-            tokio::task::spawn_blocking(move || attendant.serve());
+            tokio::task::spawn_blocking(move || writer.serve());
         }
         answer.await.unwrap_or_else(|_| Err(unfinished()))
     }
 
     /// Queues the task. Returns whether a thread already serves the queue.
-    fn stand_in_line(&self, task: Box<dyn Task>) -> bool {
-        let mut line = self.line.lock();
-        line.waiting.push(task);
-        std::mem::replace(&mut line.attended, true)
+    fn enqueue(&self, task: Box<dyn QueuedChange>) -> bool {
+        let mut queue = self.queue.lock();
+        queue.waiting.push(task);
+        std::mem::replace(&mut queue.being_served, true)
     }
 }
 
-struct Attendant {
+struct BatchWriter {
     file: Arc<JobFile>,
-    line: Arc<Mutex<Line>>,
+    queue: Arc<Mutex<ChangeQueue>>,
 }
 
-impl Attendant {
+impl BatchWriter {
     fn serve(self) {
         while self.is_needed() {
             let mut batch = Vec::new();
             let written = self.file.change(|document| {
                 // Taken under the lock, so that tasks that arrived while waiting for it join this batch.
-                batch = self.take_line();
+                batch = self.take_waiting();
                 for task in &mut batch {
                     task.run(document);
                 }
             });
             if written.is_err() && batch.is_empty() {
-                batch = self.take_line();
+                batch = self.take_waiting();
             }
             for task in batch {
                 task.settle(written.clone());
@@ -116,23 +116,23 @@ impl Attendant {
     }
 
     fn is_needed(&self) -> bool {
-        let mut line = self.line.lock();
-        line.attended = !line.waiting.is_empty();
-        line.attended
+        let mut queue = self.queue.lock();
+        queue.being_served = !queue.waiting.is_empty();
+        queue.being_served
     }
 
-    fn take_line(&self) -> Vec<Box<dyn Task>> {
-        let mut waiting = std::mem::take(&mut self.line.lock().waiting);
+    fn take_waiting(&self) -> Vec<Box<dyn QueuedChange>> {
+        let mut waiting = std::mem::take(&mut self.queue.lock().waiting);
         waiting.retain(|task| task.is_wanted());
         waiting
     }
 }
 
 /// Only a panic leaves the queue without a thread. The next caller then starts one.
-impl Drop for Attendant {
+impl Drop for BatchWriter {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.line.lock().attended = false;
+            self.queue.lock().being_served = false;
         }
     }
 }

@@ -14,15 +14,15 @@ use crate::jobs::{Fault, Job};
 
 #[derive(Clone, Default)]
 pub(super) struct Document {
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<JobItem>>,
     /// The other fields of the document.
     rest: BTreeMap<String, Box<RawValue>>,
-    written: Written,
+    unsaved: Unsaved,
 }
 
 /// Kind of change since the document was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Written {
+pub(super) enum Unsaved {
     #[default]
     Nothing,
     /// A change that may be lost in a machine crash without harm.
@@ -30,13 +30,13 @@ pub(super) enum Written {
     Lasting,
 }
 
-struct Entry {
+struct JobItem {
     text: Box<str>,
     /// `None` if the item is not a job. It is kept and otherwise ignored.
     job: Option<Job>,
 }
 
-impl Entry {
+impl JobItem {
     fn read(text: &str) -> Self {
         Self { text: text.into(), job: serde_json::from_str(text).ok().map(|fields| Job { fields }) }
     }
@@ -71,10 +71,10 @@ impl Document {
         let known = before.map_or(&[][..], |before| &before.entries);
         let entries = jobs.into_iter().enumerate().map(|(place, raw)| {
             let same = known.get(place).filter(|entry| *entry.text == *raw.get());
-            same.map_or_else(|| Arc::new(Entry::read(raw.get())), Arc::clone)
+            same.map_or_else(|| Arc::new(JobItem::read(raw.get())), Arc::clone)
         });
         let rest = rest.into_iter().map(|(name, raw)| (name, raw.to_owned())).collect();
-        Ok(Self { entries: entries.collect(), rest, written: Written::Nothing })
+        Ok(Self { entries: entries.collect(), rest, unsaved: Unsaved::Nothing })
     }
 
     pub(super) fn jobs(&self) -> impl DoubleEndedIterator<Item = (usize, &Job)> {
@@ -86,36 +86,36 @@ impl Document {
     }
 
     pub(super) fn add(&mut self, job: &Job) {
-        self.entries.push(Entry::of(job.clone()));
-        self.written = Written::Lasting;
+        self.entries.push(JobItem::of(job.clone()));
+        self.unsaved = Unsaved::Lasting;
     }
 
     pub(super) fn apply(&mut self, place: usize, then: Then) {
-        let written = match then {
-            Then::Same => Written::Nothing,
+        let unsaved = match then {
+            Then::Same => Unsaved::Nothing,
             Then::Touch(job) => {
-                self.entries[place] = Entry::of(job);
-                Written::Passing
+                self.entries[place] = JobItem::of(job);
+                Unsaved::Passing
             }
             Then::Keep(job) => {
-                self.entries[place] = Entry::of(job);
-                Written::Lasting
+                self.entries[place] = JobItem::of(job);
+                Unsaved::Lasting
             }
             Then::Remove => {
                 self.entries.remove(place);
-                Written::Lasting
+                Unsaved::Lasting
             }
         };
-        self.written = self.written.max(written);
+        self.unsaved = self.unsaved.max(unsaved);
     }
 
-    pub(super) fn written(&self) -> Written {
-        self.written
+    pub(super) fn unsaved(&self) -> Unsaved {
+        self.unsaved
     }
 
     /// The text for the file, one job per line. Afterwards nothing counts as changed.
     pub(super) fn write(&mut self, updated_at: &str) -> String {
-        self.written = Written::Nothing;
+        self.unsaved = Unsaved::Nothing;
         let mut text = String::from("{\"jobs\":[");
         for (place, entry) in self.entries.iter().enumerate() {
             text.push_str(if place == 0 { "\n" } else { ",\n" });

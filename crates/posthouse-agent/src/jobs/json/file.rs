@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::document::{Document, Written};
+use super::document::{Document, Unsaved};
 use super::lock::{lock, try_lock};
 use crate::cron::schedule::iso;
 use crate::jobs::{Fault, Terms, Tick};
@@ -23,19 +23,19 @@ pub(super) struct JobFile {
     path: PathBuf,
     terms: Terms,
     patience: Duration,
-    seen: Mutex<Option<Seen>>,
+    loaded: Mutex<Option<LoadedFile>>,
 }
 
 /// The file as it was last read or written. It is kept open: no other file can get its inode meanwhile, so
 /// the same inode under the same name is the same file.
-struct Seen {
+struct LoadedFile {
     _open: File,
-    stamp: Stamp,
+    version: FileVersion,
     document: Arc<Document>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileVersion {
     device: u64,
     inode: u64,
     /// Size and time detect a manual edit in place.
@@ -43,7 +43,7 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-impl Stamp {
+impl FileVersion {
     fn of(file: &fs::Metadata) -> Self {
         Self {
             device: file.dev(),
@@ -61,7 +61,7 @@ impl JobFile {
             path: folder.join("jobs.json"),
             terms,
             patience: PATIENCE,
-            seen: Mutex::new(None),
+            loaded: Mutex::new(None),
         };
         file.make_folder()?;
         Ok(file)
@@ -73,25 +73,25 @@ impl JobFile {
 
     /// The current content of the file. A missing file means no jobs.
     pub(super) fn current(&self) -> Result<Arc<Document>, Fault> {
-        let mut seen = self.seen.lock();
-        let stamp = match fs::metadata(&self.path) {
-            Ok(file) => Stamp::of(&file),
+        let mut loaded = self.loaded.lock();
+        let version = match fs::metadata(&self.path) {
+            Ok(file) => FileVersion::of(&file),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                *seen = None;
+                *loaded = None;
                 return Ok(Arc::default());
             }
             Err(error) => return Err(error.into()),
         };
-        if let Some(seen) = seen.as_ref().filter(|seen| seen.stamp == stamp) {
-            return Ok(Arc::clone(&seen.document));
+        if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.version == version) {
+            return Ok(Arc::clone(&loaded.document));
         }
         let mut open = File::open(&self.path)?;
         // Metadata of the opened file, which may be newer than the one checked above.
-        let stamp = Stamp::of(&open.metadata()?);
+        let version = FileVersion::of(&open.metadata()?);
         let mut text = Vec::new();
         open.read_to_end(&mut text)?;
-        let document = Arc::new(Document::read(&text, seen.as_ref().map(|seen| &*seen.document))?);
-        *seen = Some(Seen { _open: open, stamp, document: Arc::clone(&document) });
+        let document = Arc::new(Document::read(&text, loaded.as_ref().map(|loaded| &*loaded.document))?);
+        *loaded = Some(LoadedFile { _open: open, version, document: Arc::clone(&document) });
         Ok(document)
     }
 
@@ -100,15 +100,15 @@ impl JobFile {
         let lock = self.locked()?;
         let mut document = Document::clone(&*self.current()?);
         work(&mut document);
-        let written = document.written();
-        if written == Written::Nothing {
+        let unsaved = document.unsaved();
+        if unsaved == Unsaved::Nothing {
             return Ok(());
         }
         let folder = self.replace(document)?;
         drop(lock);
         // The file is flushed, but its new name is part of the folder. The lock can be released before the
         // folder is flushed: what the next process writes cannot reach the disk before this change does.
-        if written == Written::Lasting {
+        if unsaved == Unsaved::Lasting {
             File::open(folder)?.sync_all()?;
         }
         Ok(())
@@ -146,8 +146,8 @@ impl JobFile {
                 return Err(error.into());
             }
         };
-        let stamp = Stamp::of(&open.metadata()?);
-        *self.seen.lock() = Some(Seen { _open: open, stamp, document: Arc::new(document) });
+        let version = FileVersion::of(&open.metadata()?);
+        *self.loaded.lock() = Some(LoadedFile { _open: open, version, document: Arc::new(document) });
         Ok(folder)
     }
 

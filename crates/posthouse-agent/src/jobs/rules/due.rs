@@ -7,8 +7,8 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, civil::DateTime};
 use serde_json::{Map, Value, json};
 
-use super::{Step, Then, advance, is_once, is_spent, recurring};
-use crate::cron::schedule::{Kind, Schedule, iso, read_iso};
+use super::{RuleResult, Then, advance, is_once, is_spent, recurring};
+use crate::cron::schedule::{Schedule, ScheduleKind, iso, read_iso};
 use crate::jobs::record::{FireClaim, truthy};
 use crate::jobs::{Job, Terms};
 
@@ -17,7 +17,7 @@ const RUN_CLAIM: Duration = Duration::from_secs(1800);
 
 /// A job to run now.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct DueJob {
     pub job: Job,
     /// Fire time to claim.
     pub fire_at: Timestamp,
@@ -33,27 +33,27 @@ pub(in crate::jobs) fn due(
     owner: &str,
     now: Timestamp,
     terms: &Terms,
-) -> Step<Option<Due>> {
+) -> RuleResult<Option<DueJob>> {
     let (mut job, mended) = mend(job, id);
     match look(&mut job, owner, now, terms) {
-        Seen::Spent => Step::remove(None),
-        Seen::Due { fire_at, missed, changed } => {
+        DueCheck::Spent => RuleResult::remove(None),
+        DueCheck::Due { fire_at, missed, changed } => {
             let then = if mended || changed { Then::Keep(job.clone()) } else { Then::Same };
-            Step { answer: Some(Due { job, fire_at, missed }), then }
+            RuleResult { answer: Some(DueJob { job, fire_at, missed }), then }
         }
-        Seen::NotDue { changed } if mended || changed => Step::keep(None, job),
-        Seen::NotDue { .. } => Step::same(None),
+        DueCheck::NotDue { changed } if mended || changed => RuleResult::keep(None, job),
+        DueCheck::NotDue { .. } => RuleResult::same(None),
     }
 }
 
-enum Seen {
+enum DueCheck {
     Due { fire_at: Timestamp, missed: bool, changed: bool },
     NotDue { changed: bool },
     Spent,
 }
 
-fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> Seen {
-    const NOT_DUE: Seen = Seen::NotDue { changed: false };
+fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> DueCheck {
+    const NOT_DUE: DueCheck = DueCheck::NotDue { changed: false };
     let zone = &terms.zone;
     let once = is_once(job);
     if !job.is_live() || (once && is_running(job, now, terms)) {
@@ -65,25 +65,25 @@ fn look(job: &mut Job, owner: &str, now: Timestamp, terms: &Terms) -> Seen {
         return NOT_DUE;
     }
     let Some(fire_at) = job.next_run_at().filter(|next| *next <= now) else {
-        return Seen::NotDue { changed: recovered };
+        return DueCheck::NotDue { changed: recovered };
     };
     // A settled time can be here only if another process computed the next run from a clock behind ours. No
     // claim would ever win it.
     if job.is_settled(fire_at) || moved_zone(job, &schedule, fire_at, now, zone) {
-        return Seen::NotDue { changed: advance(job, now.max(fire_at), zone) || recovered };
+        return DueCheck::NotDue { changed: advance(job, now.max(fire_at), zone) || recovered };
     }
     if once {
         if is_spent(job) {
-            return Seen::Spent;
+            return DueCheck::Spent;
         }
         job.set("run_claim", json!({ "at": iso(now, zone), "by": owner }));
-        return Seen::Due { fire_at, missed: false, changed: true };
+        return DueCheck::Due { fire_at, missed: false, changed: true };
     }
     let missed = now.duration_since(fire_at).unsigned_abs() > schedule.grace(now, zone);
     // The backlog is dropped before its single replacement run. A crash in between loses that run, but
     // never causes a burst of runs.
     let changed = missed && advance(job, now, zone);
-    Seen::Due { fire_at, missed, changed: changed || recovered }
+    DueCheck::Due { fire_at, missed, changed: changed || recovered }
 }
 
 /// A one-shot stays due until its run is marked, so its claims show whether it is running.
@@ -113,7 +113,7 @@ fn recover(job: &mut Job, schedule: &Schedule, now: Timestamp, terms: &Terms) ->
 /// here, the job waits for it. (The stock agent compares with the present offset instead and so loses a run
 /// whenever daylight saving changes.)
 fn moved_zone(job: &Job, schedule: &Schedule, fire_at: Timestamp, now: Timestamp, zone: &TimeZone) -> bool {
-    if !matches!(schedule.kind(), Kind::Cron { .. }) {
+    if !matches!(schedule.kind(), ScheduleKind::Cron { .. }) {
         return false;
     }
     let Some((offset, reading)) = job.next_run_text().and_then(written) else { return false };

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use posthouse_wire::cron::Overlap;
 use serde_json::Value;
 
-use super::{Step, Then, advance, is_once, is_spent, recurring};
+use super::{RuleResult, Then, advance, is_once, is_spent, recurring};
 use crate::jobs::record::{FireClaim, LEASE, Skipped, truthy};
-use crate::jobs::{Claim, Claimed, Job, Lost, Marked, Outcome, Terms};
+use crate::jobs::{ClaimRefusal, ClaimResult, Job, JobClaim, Marked, RunOutcome, Terms};
 
 /// A request to claim a fire.
 #[derive(Clone, Debug)]
@@ -17,32 +17,35 @@ pub(in crate::jobs) struct Bid {
     pub token: String,
 }
 
-pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms) -> Step<Claimed> {
-    let lost = |why| Step::same(Claimed::Lost(why));
+pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms) -> RuleResult<ClaimResult> {
+    let refused = |why| RuleResult::same(ClaimResult::Refused(why));
     if !job.is_live() {
-        return lost(Lost::Off);
+        return refused(ClaimRefusal::Off);
     }
     if bid.fire_at.is_some_and(|fire_at| job.is_settled(fire_at)) {
-        return lost(Lost::Settled);
+        return refused(ClaimRefusal::Settled);
     }
-    let standing = FireClaim::of(job);
-    if let Some(held) = standing.as_ref().filter(|claim| claim.is_held(now)) {
+    let earlier = FireClaim::of(job);
+    if let Some(held) = earlier.as_ref().filter(|claim| claim.is_held(now)) {
         // A stock claim has no fire time, so it may be for this one.
         let Some(fire_at) =
             bid.fire_at.filter(|fire_at| held.token.is_some() && held.fire_at != Some(*fire_at))
         else {
-            return lost(Lost::Held);
+            return refused(ClaimRefusal::Held);
         };
         return match job.policy().overlap {
-            Overlap::Queue => lost(Lost::Queued { until: held.until }),
-            Overlap::Skip => Step::keep(Claimed::Lost(Lost::Overlap), let_go(job, fire_at, now, terms)),
+            Overlap::Queue => refused(ClaimRefusal::Queued { until: held.until }),
+            Overlap::Skip => RuleResult::keep(
+                ClaimResult::Refused(ClaimRefusal::Overlap),
+                let_go(job, fire_at, now, terms),
+            ),
         };
     }
 
     let mut job = job.clone();
     // The earlier claim has lapsed without a mark. Its fire time is settled now, because nothing would
     // remember it after this claim has replaced it.
-    if let Some(abandoned) = standing.and_then(|claim| claim.fire_at)
+    if let Some(abandoned) = earlier.and_then(|claim| claim.fire_at)
         && bid.fire_at != Some(abandoned)
     {
         job.settle(abandoned);
@@ -57,8 +60,8 @@ pub(in crate::jobs) fn claim(job: &Job, bid: &Bid, now: Timestamp, terms: &Terms
     }
     .put(&mut job, &terms.zone);
     advance(&mut job, base(now, bid.fire_at), &terms.zone);
-    let claim = Claim { job: job.clone(), fire_at: bid.fire_at, token: bid.token.clone() };
-    Step::keep(Claimed::Won(Box::new(claim)), job)
+    let claim = JobClaim { job: job.clone(), fire_at: bid.fire_at, token: bid.token.clone() };
+    RuleResult::keep(ClaimResult::Won(Box::new(claim)), job)
 }
 
 /// Skips a fire that may not wait for the run before it. It is settled without a run, so that no duplicate
@@ -78,9 +81,9 @@ fn base(now: Timestamp, fire_at: Option<Timestamp>) -> Timestamp {
 }
 
 /// A claim that has lapsed can still be renewed if no one else has claimed the job.
-pub(in crate::jobs) fn renew(job: &Job, claim: &Claim, now: Timestamp, terms: &Terms) -> Step<bool> {
+pub(in crate::jobs) fn renew(job: &Job, claim: &JobClaim, now: Timestamp, terms: &Terms) -> RuleResult<bool> {
     let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
-        return Step::same(false);
+        return RuleResult::same(false);
     };
     let mut job = job.clone();
     // The stock agent computes a claim's age from `at`, so that is renewed as well.
@@ -91,36 +94,36 @@ pub(in crate::jobs) fn renew(job: &Job, claim: &Claim, now: Timestamp, terms: &T
     {
         run.insert("at".to_owned(), crate::cron::schedule::iso(now, &terms.zone).into());
     }
-    Step { answer: true, then: Then::Touch(job) }
+    RuleResult { answer: true, then: Then::Touch(job) }
 }
 
-pub(in crate::jobs) fn dispatch(job: &Job, claim: &Claim, terms: &Terms) -> Step<bool> {
+pub(in crate::jobs) fn dispatch(job: &Job, claim: &JobClaim, terms: &Terms) -> RuleResult<bool> {
     let Some(mut held) = FireClaim::of(job).filter(|held| held.is_of(&claim.token)) else {
-        return Step::same(false);
+        return RuleResult::same(false);
     };
     if held.dispatched || !is_once(job) || job.repeat().times.is_none() {
-        return Step::same(true);
+        return RuleResult::same(true);
     }
     // Counted before by a process that died before the end: the job has used its runs.
     if is_spent(job) {
-        return Step::remove(false);
+        return RuleResult::remove(false);
     }
     let mut job = job.clone();
     job.set_completed(job.repeat().completed + 1);
     held.dispatched = true;
     held.put(&mut job, &terms.zone);
-    Step::keep(true, job)
+    RuleResult::keep(true, job)
 }
 
 pub(in crate::jobs) fn mark(
     job: &Job,
-    claim: &Claim,
-    outcome: &Outcome,
+    claim: &JobClaim,
+    outcome: &RunOutcome,
     now: Timestamp,
     terms: &Terms,
-) -> Step<Marked> {
+) -> RuleResult<Marked> {
     if FireClaim::of(job).is_none_or(|held| !held.is_of(&claim.token)) {
-        return Step::same(Marked::Fenced);
+        return RuleResult::same(Marked::Fenced);
     }
     let mut job = job.clone();
     job.set_time("last_run_at", Some(now), &terms.zone);
@@ -140,12 +143,12 @@ pub(in crate::jobs) fn mark(
         let counted = is_once(&job) && repeat.times.is_some() && repeat.completed > 0;
         let completed = repeat.completed + u64::from(!counted);
         if repeat.times.is_some_and(|times| completed >= times) {
-            return Step::remove(Marked::Removed);
+            return RuleResult::remove(Marked::Removed);
         }
         job.set_completed(completed);
     }
     go_on(&mut job, base(now, claim.fire_at), terms);
-    Step::keep(Marked::Kept(Box::new(job.clone())), job)
+    RuleResult::keep(Marked::Kept(Box::new(job.clone())), job)
 }
 
 /// Sets the state of a job after a run that was not its last by count.

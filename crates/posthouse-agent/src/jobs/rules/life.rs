@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::cron::schedule::{Kind, Schedule, iso};
-use crate::jobs::{Change, Fault, Job, NewJob, Terms};
+use crate::cron::schedule::{Schedule, ScheduleKind, iso};
+use crate::jobs::{Fault, Job, JobChange, NewJob, Terms};
 
 /// Fields that only the verbs write. Others refer to the id, and the claims belong to their owners.
 const FIXED: [&str; 4] = ["id", "fire_claim", "run_claim", "posthouse"];
@@ -14,7 +14,7 @@ const NAME: usize = 50;
 pub(in crate::jobs) fn create(new: &NewJob, id: &str, now: Timestamp, terms: &Terms) -> Result<Job, Fault> {
     let schedule = Schedule::parse(&new.schedule, terms.dialect, now, &terms.zone)?;
     let next = first_run(&schedule, now, terms)?;
-    let once = matches!(schedule.kind(), Kind::Once { .. });
+    let once = matches!(schedule.kind(), ScheduleKind::Once { .. });
     let times = new.repeat.filter(|times| *times > 0).or(once.then_some(1));
     let name = new.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| name_from(&new.prompt));
     // Every field that the stock agent writes, so that it can run the job too.
@@ -59,7 +59,7 @@ pub(in crate::jobs) fn create(new: &NewJob, id: &str, now: Timestamp, terms: &Te
 
 pub(in crate::jobs) fn update(
     job: &Job,
-    change: &Change,
+    change: &JobChange,
     now: Timestamp,
     terms: &Terms,
 ) -> Result<Job, Fault> {
@@ -119,8 +119,10 @@ fn awake(job: &Job, next: Option<Timestamp>, terms: &Terms) -> Job {
 /// A one-shot too far in the past would be stored and never run, so it is refused.
 fn first_run(schedule: &Schedule, now: Timestamp, terms: &Terms) -> Result<Timestamp, Fault> {
     schedule.next(None, now, &terms.zone)?.ok_or_else(|| match schedule.kind() {
-        Kind::Once { run_at } => Fault::Past(iso(*run_at, &terms.zone)),
-        Kind::Interval { .. } | Kind::Cron { .. } => Fault::Past(schedule.display().to_owned()),
+        ScheduleKind::Once { run_at } => Fault::Past(iso(*run_at, &terms.zone)),
+        ScheduleKind::Interval { .. } | ScheduleKind::Cron { .. } => {
+            Fault::Past(schedule.display().to_owned())
+        }
     })
 }
 

@@ -48,13 +48,13 @@ impl Publisher {
 }
 
 /// A publisher, an agent that trusts it, and the clock of both.
-struct Scene {
+struct Fixture {
     publisher: Publisher,
     verifier: PortalJwt,
     clock: Timepiece,
 }
 
-impl Scene {
+impl Fixture {
     async fn open(mints: &[&Mint]) -> Self {
         let publisher = Publisher::open(Mint::set(mints)).await;
         let clock = Timepiece::wound(NOW);
@@ -74,7 +74,7 @@ impl Scene {
 
     async fn until_fetched(&self, times: u64) {
         let fetched = async {
-            while self.verifier.0.shelf.lock().fetches < times {
+            while self.verifier.0.cached.lock().fetches < times {
                 tokio::task::yield_now().await;
             }
         };
@@ -85,7 +85,7 @@ impl Scene {
 #[tokio::test]
 async fn a_key_set_is_kept_for_five_minutes_and_renewed_beside_the_work_after_four() {
     let (old, new) = (Mint::new("old"), Mint::new("new"));
-    let scene = Scene::open(&[&old]).await;
+    let scene = Fixture::open(&[&old]).await;
     assert!(scene.takes(&old).await);
     scene.winds(239);
     assert!(scene.takes(&old).await);
@@ -108,7 +108,7 @@ async fn a_key_set_is_kept_for_five_minutes_and_renewed_beside_the_work_after_fo
 #[tokio::test]
 async fn stale_keys_count_for_an_hour_while_the_portal_cannot_be_reached() {
     let mint = Mint::new("a");
-    let scene = Scene::open(&[&mint]).await;
+    let scene = Fixture::open(&[&mint]).await;
     assert!(scene.takes(&mint).await);
     for unreachable in [None, Some("<html>hotel wifi</html>".to_owned())] {
         scene.publisher.shows(unreachable);
@@ -131,7 +131,7 @@ async fn stale_keys_count_for_an_hour_while_the_portal_cannot_be_reached() {
 async fn a_step_of_the_wall_clock_ages_no_key_and_keeps_none_young() {
     let hours = |count: u64| Duration::from_secs(count * 3600);
     let mint = Mint::new("a");
-    let scene = Scene::open(&[&mint]).await;
+    let scene = Fixture::open(&[&mint]).await;
     assert!(scene.takes(&mint).await);
     scene.publisher.shows(None);
     scene.clock.set(NOW + hours(2));
@@ -145,7 +145,7 @@ async fn a_step_of_the_wall_clock_ages_no_key_and_keeps_none_young() {
 #[tokio::test]
 async fn a_portal_that_publishes_no_key_any_more_is_believed() {
     let mint = Mint::new("a");
-    let scene = Scene::open(&[&mint]).await;
+    let scene = Fixture::open(&[&mint]).await;
     assert!(scene.takes(&mint).await);
     scene.publisher.shows(Some(Mint::set(&[])));
     scene.winds(300);
@@ -155,7 +155,7 @@ async fn a_portal_that_publishes_no_key_any_more_is_believed() {
 #[tokio::test]
 async fn an_unknown_key_is_asked_for_at_once_and_junk_at_most_every_ten_seconds() {
     let (old, new, junk) = (Mint::new("old"), Mint::new("new"), Mint::new("junk"));
-    let scene = Scene::open(&[&old]).await;
+    let scene = Fixture::open(&[&old]).await;
     assert!(scene.takes(&old).await);
     scene.publisher.shows(Some(Mint::set(&[&old, &new])));
     let (one, other, third) = tokio::join!(scene.takes(&new), scene.takes(&new), scene.takes(&old));
@@ -177,7 +177,7 @@ async fn an_unknown_key_is_asked_for_at_once_and_junk_at_most_every_ten_seconds(
 #[tokio::test]
 async fn what_no_key_could_make_good_is_refused_without_a_fetch() {
     let mint = Mint::new("a");
-    let scene = Scene::open(&[&mint]).await;
+    let scene = Fixture::open(&[&mint]).await;
     let late = mint.token(NOW - Duration::from_secs(200), json!({}));
     let nameless = mint.signs(&json!({ "alg": "ES256" }), &json!({}));
     for token in ["", "junk", &late, &nameless, &mint.token(NOW, json!({ "aud": "agent:other" }))] {
@@ -189,7 +189,7 @@ async fn what_no_key_could_make_good_is_refused_without_a_fetch() {
 #[tokio::test]
 async fn a_first_fetch_that_failed_is_tried_again_after_a_second() {
     let mint = Mint::new("a");
-    let scene = Scene::open(&[&mint]).await;
+    let scene = Fixture::open(&[&mint]).await;
     scene.publisher.shows(None);
     assert!(!scene.takes(&mint).await);
     scene.publisher.shows(Some(Mint::set(&[&mint])));

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 pub(super) struct FakePortal {
     pub(super) url: String,
-    state: Arc<Mutex<Heard>>,
+    state: Arc<Mutex<PortalState>>,
 }
 
 #[derive(Default)]
-struct Heard {
+struct PortalState {
     armed: BTreeMap<String, Value>,
     /// `list`, `arm JOB`, `cancel JOB`, `token`.
-    said: Vec<String>,
+    calls: Vec<String>,
     down: bool,
     identity_refused: bool,
     fails_for: HashSet<String>,
@@ -37,7 +37,7 @@ struct Heard {
 
 impl FakePortal {
     pub(super) async fn open() -> Self {
-        let state = Arc::new(Mutex::new(Heard::default()));
+        let state = Arc::new(Mutex::new(PortalState::default()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let routes = Router::new()
@@ -58,16 +58,16 @@ impl FakePortal {
         self.state.lock().armed[job.as_str()].clone()
     }
 
-    pub(super) fn said(&self) -> Vec<String> {
-        self.state.lock().said.clone()
+    pub(super) fn calls(&self) -> Vec<String> {
+        self.state.lock().calls.clone()
     }
 
-    pub(super) fn heard(&self, word: &str) -> usize {
-        self.state.lock().said.iter().filter(|said| said.starts_with(word)).count()
+    pub(super) fn count(&self, word: &str) -> usize {
+        self.state.lock().calls.iter().filter(|calls| calls.starts_with(word)).count()
     }
 
-    pub(super) fn forgets_what_it_heard(&self) {
-        self.state.lock().said.clear();
+    pub(super) fn forgets_its_calls(&self) {
+        self.state.lock().calls.clear();
     }
 
     /// As if an earlier process had armed it.
@@ -112,19 +112,19 @@ impl FakePortal {
     }
 }
 
-async fn token(State(state): State<Arc<Mutex<Heard>>>, form: String) -> Response {
+async fn token(State(state): State<Arc<Mutex<PortalState>>>, form: String) -> Response {
     let mut state = state.lock();
     if state.down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     assert_eq!(form, "grant_type=client_credentials&client_id=agent%3Ainst_1&client_secret=s3cret");
     state.tokens += 1;
-    state.said.push("token".to_owned());
+    state.calls.push("token".to_owned());
     Json(json!({ "access_token": format!("t{}", state.tokens), "expires_in": 900 })).into_response()
 }
 
 async fn verb(
-    State(state): State<Arc<Mutex<Heard>>>,
+    State(state): State<Arc<Mutex<PortalState>>>,
     Path(verb): Path<String>,
     headers: HeaderMap,
     body: axum::body::Bytes,
@@ -147,7 +147,7 @@ async fn verb(
             }
         };
         // If they never come together, the test reports it.
-        let _ = tokio::time::timeout(Duration::from_secs(10), gathered).await;
+        let _ = tokio::time::timeout(Duration::from_secs(60), gathered).await;
     }
     // One call too many would have arrived together with the others.
     tokio::time::sleep(Duration::from_millis(3)).await;
@@ -166,7 +166,7 @@ async fn verb(
     }
     match verb.as_str() {
         "provision" => {
-            state.said.push(format!("arm {job}"));
+            state.calls.push(format!("arm {job}"));
             let mut answer = json!({ "schedule_id": "sch_1" });
             if body["verifier"] == "per_job_key" {
                 answer["cron_key"] = format!("key of {job}").into();
@@ -175,12 +175,12 @@ async fn verb(
             Json(answer).into_response()
         }
         "cancel" => {
-            state.said.push(format!("cancel {job}"));
+            state.calls.push(format!("cancel {job}"));
             state.armed.remove(&job);
             Json(json!({ "ok": true })).into_response()
         }
         "list" => {
-            state.said.push("list".to_owned());
+            state.calls.push("list".to_owned());
             let row = |(job, body): (&String, &Value)| json!({ "job_id": job, "fire_at": body["fire_at"], "schedule_id": "sch_1" });
             let rows: Vec<Value> = state.armed.iter().map(row).collect();
             Json(json!({ "armed": rows })).into_response()

@@ -4,17 +4,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use posthouse_agent::jobs::{Change, Fault, JobStore, JsonFile, Lost, NewJob, Outcome, Terms};
+use posthouse_agent::jobs::{ClaimRefusal, Fault, JobChange, JobStore, JsonFile, NewJob, RunOutcome, Terms};
 use posthouse_agent::wire::id::JobId;
 use serde_json::{Value, json};
 
-use super::{Shelf, at, json_shelf};
+use super::{StoreFixture, at, json_shelf};
 
-fn path(shelf: &Shelf) -> std::path::PathBuf {
+fn path(shelf: &StoreFixture) -> std::path::PathBuf {
     shelf.folder.path().join("cron/jobs.json")
 }
 
-fn document(shelf: &Shelf) -> Value {
+fn document(shelf: &StoreFixture) -> Value {
     serde_json::from_slice(&std::fs::read(path(shelf)).unwrap()).unwrap()
 }
 
@@ -42,11 +42,11 @@ async fn unknown_fields_of_jobs_and_document_survive_every_rewrite() {
 
     let claim = shelf.wins(&first, Some(at(300))).await;
     shelf.store.renew(&claim).await.unwrap();
-    shelf.store.mark(&claim, Outcome::ok()).await.unwrap();
+    shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap();
     shelf.store.pause(&first, Some("later")).await.unwrap();
     shelf.store.resume(&first).await.unwrap();
     shelf.store.run_now(&first).await.unwrap();
-    shelf.store.update(&first, Change::new().field("name", "renamed")).await.unwrap();
+    shelf.store.update(&first, JobChange::new().field("name", "renamed")).await.unwrap();
     shelf.store.due("ticker").await.unwrap();
     shelf.store.remove(&other).await.unwrap();
 
@@ -74,7 +74,7 @@ async fn a_stock_claim_is_honoured_and_a_stock_mark_takes_ours_away() {
     let stock = json!({ "at": "2026-06-01T12:05:00+00:00", "by": "host:1" });
     shelf.meddle(&job, |job| _ = job.insert("fire_claim".to_owned(), stock));
     // It may be this fire or another, because a stock claim does not say which.
-    assert_eq!(shelf.loses(&job, Some(at(600))).await, Lost::Held);
+    assert_eq!(shelf.loses(&job, Some(at(600))).await, ClaimRefusal::Held);
     shelf.winds_to(600_000);
     let claim = shelf.wins(&job, Some(at(600))).await;
     shelf.meddle(&job, |job| _ = job.insert("fire_claim".to_owned(), Value::Null));
@@ -124,14 +124,14 @@ async fn ids_and_claims_are_not_for_changing() {
     for shelf in super::shelves() {
         let job = shelf.create(NewJob::new("every 5m")).await;
         for field in ["id", "fire_claim", "run_claim", "posthouse"] {
-            let change = Change::new().field(field, "x");
+            let change = JobChange::new().field(field, "x");
             let refused = shelf.store.update(&job, change).await;
             assert!(matches!(refused, Err(Fault::Fixed(named)) if named == field), "{field}");
         }
         let late = NewJob::new("2026-06-01T11:57:59Z");
         assert!(matches!(shelf.store.create(late).await, Err(Fault::Past(_))));
         assert!(matches!(shelf.store.create(NewJob::new("Tomorrow")).await, Err(Fault::Schedule(_))));
-        assert_eq!(shelf.loses(&JobId::new("nobody"), None).await, Lost::Gone);
+        assert_eq!(shelf.loses(&JobId::new("nobody"), None).await, ClaimRefusal::Gone);
         assert_eq!(shelf.store.list().await.unwrap().len(), 1, "{}", shelf.name);
     }
 }

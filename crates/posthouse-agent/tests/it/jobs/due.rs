@@ -1,7 +1,7 @@
 //! The ticker's scan beyond the vectors: files that a person has edited.
 
 use jiff::tz::TimeZone;
-use posthouse_agent::jobs::{Lost, Marked, NewJob, Outcome};
+use posthouse_agent::jobs::{ClaimRefusal, Marked, NewJob, RunOutcome};
 use serde_json::{Value, json};
 
 use super::{at, json_shelf, shelves, shelves_in};
@@ -15,9 +15,9 @@ async fn a_due_job_is_claimed_under_the_time_it_was_due() {
         assert_eq!((due.len(), due[0].fire_at, due[0].missed), (1, at(300), false));
         let claim = shelf.wins(&job, Some(due[0].fire_at)).await;
         // A second ticker that read the store before the claim comes too late.
-        assert_eq!(shelf.loses(&job, Some(due[0].fire_at)).await, Lost::Held);
+        assert_eq!(shelf.loses(&job, Some(due[0].fire_at)).await, ClaimRefusal::Held);
         assert!(shelf.store.due("ticker").await.unwrap().is_empty(), "the claim moved it on");
-        assert!(matches!(shelf.store.mark(&claim, Outcome::ok()).await.unwrap(), Marked::Kept(_)));
+        assert!(matches!(shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap(), Marked::Kept(_)));
     }
 }
 
@@ -41,7 +41,7 @@ async fn a_one_shot_that_a_fire_is_running_is_not_handed_out() {
         assert!(shelf.store.dispatch(&claim).await.unwrap());
         // Its runs are used up and its time has passed, but it is not stale: its run is in progress.
         assert!(shelf.store.due("ticker").await.unwrap().is_empty());
-        assert!(matches!(shelf.store.mark(&claim, Outcome::ok()).await.unwrap(), Marked::Removed));
+        assert!(matches!(shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap(), Marked::Removed));
     }
 }
 
@@ -133,7 +133,7 @@ async fn a_time_that_has_had_its_run_is_passed_over_by_the_scan() {
         let job = shelf.create(NewJob::new("every 5m")).await;
         shelf.winds_to(300_000);
         let claim = shelf.wins(&job, Some(at(300))).await;
-        shelf.store.mark(&claim, Outcome::ok()).await.unwrap();
+        shelf.store.mark(&claim, RunOutcome::ok()).await.unwrap();
         shelf.meddle(&job, |job| _ = job.insert("next_run_at".to_owned(), json!("2026-06-01T12:05:00Z")));
         assert!(shelf.store.due("ticker").await.unwrap().is_empty());
         assert_eq!(shelf.job(&job).await.next_run_at(), Some(at(600)), "{}", shelf.name);

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use posthouse_agent::jobs::{Change, Claim, Claimed, Fault, Marked, NewJob, Outcome};
+use posthouse_agent::jobs::{ClaimResult, Fault, JobChange, JobClaim, Marked, NewJob, RunOutcome};
 use posthouse_agent::wire::id::JobId;
 use serde_json::{Value, json};
 
-use super::{Shelf, at, shelves};
+use super::{StoreFixture, at, shelves};
 
 fn vectors() -> Value {
     let folder = std::env::var_os("POSTHOUSE_VECTORS")
@@ -36,7 +36,7 @@ async fn the_stores_transitions_are_those_of_the_vectors() {
     }
 }
 
-async fn play(shelf: &Shelf, scenario: &Value) -> usize {
+async fn play(shelf: &StoreFixture, scenario: &Value) -> usize {
     let name = scenario["name"].as_str().unwrap();
     let mut player = Player { shelf, scenario, job: JobId::new(""), claims: HashMap::new() };
     let steps = scenario["steps"].as_array().unwrap();
@@ -66,11 +66,11 @@ async fn play(shelf: &Shelf, scenario: &Value) -> usize {
 }
 
 struct Player<'a> {
-    shelf: &'a Shelf,
+    shelf: &'a StoreFixture,
     scenario: &'a Value,
     job: JobId,
     /// By replica: the latest claim it won.
-    claims: HashMap<String, Claim>,
+    claims: HashMap<String, JobClaim>,
 }
 
 impl Player<'_> {
@@ -86,18 +86,18 @@ impl Player<'_> {
                 Value::Null
             }
             "claim" => match store.claim(&self.job, None, by).await? {
-                Claimed::Won(claim) => {
+                ClaimResult::Won(claim) => {
                     // The last winner marks, because the vectors name no replica there.
                     self.claims.insert("latest".to_owned(), *claim);
                     json!(true)
                 }
-                Claimed::Lost(_) => json!(false),
+                ClaimResult::Refused(_) => json!(false),
             },
             "dispatch" => json!(store.dispatch(&self.claims["latest"]).await?),
             "mark" => {
                 let outcome = match step["run_error"].as_str() {
-                    Some(error) => Outcome::failed(error),
-                    None => Outcome::ok(),
+                    Some(error) => RunOutcome::failed(error),
+                    None => RunOutcome::ok(),
                 };
                 let marked = store.mark(&self.claims["latest"], outcome).await?;
                 assert!(!matches!(marked, Marked::Fenced));
@@ -109,12 +109,12 @@ impl Player<'_> {
             "trigger" => store.run_now(&self.job).await.map(|_| Value::Null)?,
             "remove" => json!(store.remove(&self.job).await?),
             "update" => {
-                let change = Change::new().schedule(step["set"]["schedule"].as_str().unwrap());
+                let change = JobChange::new().schedule(step["set"]["schedule"].as_str().unwrap());
                 store.update(&self.job, change).await.map(|_| Value::Null)?
             }
             "set_next" => {
                 let next = at(step["to"].as_i64().unwrap()).to_string();
-                let change = Change::new().field("next_run_at", next.replace('Z', "+00:00"));
+                let change = JobChange::new().field("next_run_at", next.replace('Z', "+00:00"));
                 store.update(&self.job, change).await.map(|_| Value::Null)?
             }
             "force_claim_at" => {
@@ -155,7 +155,7 @@ async fn of_as_many_claimants_as_in_the_vectors_one_wins() {
         });
         let mut won = 0;
         for claim in claims.collect::<Vec<_>>() {
-            won += usize::from(matches!(claim.await.unwrap(), Claimed::Won(_)));
+            won += usize::from(matches!(claim.await.unwrap(), ClaimResult::Won(_)));
         }
         assert_eq!(won, 1, "{}", shelf.name);
     }

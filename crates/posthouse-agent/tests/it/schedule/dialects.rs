@@ -1,7 +1,7 @@
 //! The two grammars: additional forms, refused forms, and no panics.
 
 use jiff::tz::TimeZone;
-use posthouse_agent::cron::schedule::{Dialect, Flaw, Kind, Schedule};
+use posthouse_agent::cron::schedule::{Dialect, Flaw, Schedule, ScheduleKind};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{at, in_zone, ours, stock};
 
 fn expr_of(text: &str) -> String {
     match ours(text).map(|schedule| schedule.kind().clone()) {
-        Ok(Kind::Cron { expr }) => expr,
+        Ok(ScheduleKind::Cron { expr }) => expr,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -24,15 +24,18 @@ fn a_delay_may_be_in_seconds_and_in_sums() {
         ("+30m", "2026-01-31T12:30:00Z"),
     ] {
         let schedule = ours(text).unwrap();
-        assert_eq!(*schedule.kind(), Kind::Once { run_at: at(run_at) }, "{text}");
+        assert_eq!(*schedule.kind(), ScheduleKind::Once { run_at: at(run_at) }, "{text}");
     }
     assert_eq!(ours("in 1h30m").unwrap().display(), "once in 1h30m");
 }
 
 #[test]
 fn an_interval_is_at_least_a_second() {
-    assert_eq!(*ours("every 10s").unwrap().kind(), Kind::Interval { every: Duration::from_secs(10) });
-    assert_eq!(*ours("every 1h30m").unwrap().kind(), Kind::Interval { every: Duration::from_secs(5_400) });
+    assert_eq!(*ours("every 10s").unwrap().kind(), ScheduleKind::Interval { every: Duration::from_secs(10) });
+    assert_eq!(
+        *ours("every 1h30m").unwrap().kind(),
+        ScheduleKind::Interval { every: Duration::from_secs(5_400) }
+    );
     assert_eq!(ours("every 90m").unwrap(), stock("every 90m").unwrap());
     let fault = ours("every 0m").unwrap_err();
     assert_eq!((fault.flaw(), fault.suggestion()), (Flaw::BadIntervalDuration, Some("`every 1s`")));
@@ -97,7 +100,7 @@ fn a_named_zone_wins_over_the_readers() {
     let next = schedule.after(at("2026-01-31T12:00:00Z"), &in_zone("America/New_York"));
     assert_eq!(next, Some(at("2026-02-01T03:30:00Z")));
     let once = ours("TZ=Asia/Kolkata 2026-02-03T14:00").unwrap();
-    assert_eq!(*once.kind(), Kind::Once { run_at: at("2026-02-03T08:30:00Z") });
+    assert_eq!(*once.kind(), ScheduleKind::Once { run_at: at("2026-02-03T08:30:00Z") });
     let fault = ours("TZ=Mars/Olympus 0 9 * * *").unwrap_err();
     assert_eq!((fault.flaw(), fault.position()), (Flaw::UnknownZone, Some(4)));
 }

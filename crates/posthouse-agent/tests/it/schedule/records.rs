@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use posthouse_agent::cron::schedule::{Flaw, Kind, Schedule, iso, read_iso};
+use posthouse_agent::cron::schedule::{Flaw, Schedule, ScheduleKind, iso, read_iso};
 use serde_json::json;
 
 use super::{at, in_zone, ours, stock};
@@ -44,7 +44,7 @@ fn an_edited_record_is_read_as_far_as_it_makes_sense() {
     let zone = TimeZone::UTC;
     let read = |record| Schedule::from_record(&record, &zone);
     let half = read(json!({"kind": "interval", "minutes": 0.5})).unwrap();
-    assert_eq!(*half.kind(), Kind::Interval { every: Duration::from_secs(30) });
+    assert_eq!(*half.kind(), ScheduleKind::Interval { every: Duration::from_secs(30) });
     let named = read(json!({"kind": "cron", "expr": "0 9 * * mon", "more": 1})).unwrap();
     assert_eq!(named.after(at("2026-01-31T12:00:00Z"), &zone), Some(at("2026-02-02T09:00:00Z")));
     for broken in [

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use jiff::{Timestamp, tz::TimeZone};
-use posthouse_agent::cron::schedule::{Dialect, Kind, Schedule};
+use posthouse_agent::cron::schedule::{Dialect, Schedule, ScheduleKind};
 use serde_json::Value;
 
 use super::{at, in_zone};
@@ -37,15 +37,15 @@ fn differs(case: &Value) -> Option<String> {
     };
     let wall = case.get("wall_clock").map(|wall| instants(&wall["chain"]));
     let kind = match schedule.kind() {
-        Kind::Once { run_at } => {
+        ScheduleKind::Once { run_at } => {
             let expected =
                 wall.as_ref().map_or_else(|| at(stock["run_at"].as_str().unwrap()), |wall| wall[0]);
             stock["kind"] == "once" && *run_at == expected
         }
-        Kind::Interval { every } => {
+        ScheduleKind::Interval { every } => {
             stock["kind"] == "interval" && stock["minutes"].as_u64().unwrap() * 60 == every.as_secs()
         }
-        Kind::Cron { expr } => stock["kind"] == "cron" && stock["expr"] == expr.as_str(),
+        ScheduleKind::Cron { expr } => stock["kind"] == "cron" && stock["expr"] == expr.as_str(),
     };
     if !kind || stock["display"] != schedule.display() {
         return Some(format!("{schedule:?}"));

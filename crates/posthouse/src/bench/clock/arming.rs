@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use posthouse_time::Timepiece;
 
-use super::super::estate::Ground;
+use super::super::fixtures::BenchFolder;
 use super::super::load::Posters;
 use super::super::report::{Report, Spread, at_least};
-use super::super::server::Server;
+use super::super::server::ServerProcess;
 use super::super::stopwatch::Stopwatch;
-use super::super::tally::Tally;
-use super::premises::{Premises, settings};
+use super::super::tally::MessageTally;
+use super::fixtures::{ClockFixture, settings};
 use super::{ClockArgs, calls};
 
 pub const RATE: &str = "jobs armed durably";
@@ -22,16 +22,20 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// Capacity of the tally per second, more than any machine answers.
 const FASTEST: usize = 100_000;
 
-pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
-    let premises = Premises::prepare(ground, args.callers).await?;
-    let server = Server::start(&premises.folder, &settings()).await?;
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &ClockArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let fixture = ClockFixture::prepare(bench_folder, args.callers).await?;
+    let server = ServerProcess::start(&fixture.folder, &settings()).await?;
     let now = Timepiece::wall().now();
     let mut callers = Vec::new();
-    for agent in &premises.agents {
+    for agent in &fixture.agents {
         callers.push(calls::caller(&server, agent, now).await?);
     }
     let mut callers = Posters::of(callers);
-    let tally = Arc::new(Tally::new(FASTEST * (args.arm_seconds as usize + 1), 0));
+    let tally = Arc::new(MessageTally::new(FASTEST * (args.arm_seconds as usize + 1), 0));
     callers.closed_loop(WARM_UP, &tally).await?;
 
     let before = tally.count_answered();

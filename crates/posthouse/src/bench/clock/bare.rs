@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use axum::Router;
 use axum::routing::post;
 use bytes::Bytes;
-use errand::{Call, Errand};
+use errand::{Errand, OutgoingCall};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::header::CONTENT_TYPE;
 use posthouse_time::Timepiece;
@@ -22,10 +22,10 @@ use super::super::poster::Poster;
 use super::super::process;
 use super::super::report::Report;
 use super::super::stopwatch::Stopwatch;
-use super::super::tally::Tally;
+use super::super::tally::MessageTally;
 use super::calls;
-use super::crew::{Book, Crew, job};
-use super::premises::Agent;
+use super::fixtures::ClockAgent;
+use super::receivers::{FireReceivers, FireTimes, job};
 
 pub const TAKEN_RATE: &str = "bare POST taken, 64 connections";
 pub const TAKEN_CPU: &str = "bare POST taken, server CPU";
@@ -60,13 +60,13 @@ async fn taken() -> anyhow::Result<(u64, Duration, Duration)> {
         Ok(())
     })?;
     let address: SocketAddr = address.await.context("the bare server did not start")?;
-    let agent = Agent { instance: InstanceId::new("inst_bare"), access: Secret::new("x".repeat(68)) };
+    let agent = ClockAgent { instance: InstanceId::new("inst_bare"), access: Secret::new("x".repeat(68)) };
     let (now_us, address) = (Timepiece::wall().now().millis() * 1000, address.to_string());
     let mut posters = Vec::new();
     for _ in 0..CONNECTIONS {
         posters.push(Poster::open(&address, calls::request(&address, &agent, &job(0), now_us)).await?);
     }
-    let tally = Arc::new(Tally::new(FASTEST, 0));
+    let tally = Arc::new(MessageTally::new(FASTEST, 0));
     let watch = Stopwatch::start();
     let mut posters = Posters::of(posters);
     posters.closed_loop(POSTING, &tally).await?;
@@ -82,15 +82,15 @@ async fn answer(body: Bytes) -> ([(http::HeaderName, &'static str); 1], &'static
 
 /// Calls like fires: errands of one thread to agents that accept them.
 async fn made() -> anyhow::Result<Duration> {
-    let book = Arc::new(Book::new(vec![0; MADE]));
-    let crew = Crew::listen(1, &book).await?;
-    let url = format!("{}/api/cron/fire", crew.urls[0]);
+    let times = Arc::new(FireTimes::new(vec![0; MADE]));
+    let receivers = FireReceivers::listen(1, &times).await?;
+    let url = format!("{}/api/cron/fire", receivers.urls[0]);
     let client = on_one_thread(async move {
         let errand = Errand::new(errand::Config::loopback());
         let token = http::HeaderValue::from_str(&format!("Bearer ey{}", "x".repeat(600)))?;
         let calls = stream::iter(0..MADE).map(|at| {
             let body = format!("{{\"job_id\":\"{}\",\"fire_at\":\"2026-01-01T00:00:00+00:00\"}}", job(at));
-            let call = Call::post(url.clone(), body)
+            let call = OutgoingCall::post(url.clone(), body)
                 .header(CONTENT_TYPE, http::HeaderValue::from_static("application/json"))
                 .header(http::header::AUTHORIZATION, token.clone());
             errand.run(call)

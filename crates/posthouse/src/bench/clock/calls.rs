@@ -4,8 +4,8 @@ use posthouse_time::Moment;
 use posthouse_wire::cron::FireAt;
 
 use super::super::poster::{PLACE, Poster};
-use super::super::server::Server;
-use super::premises::Agent;
+use super::super::server::ServerProcess;
+use super::fixtures::ClockAgent;
 
 /// Callback URL of jobs that never fire during a measurement.
 pub const CALLBACK: &str = "https://heron.agents.example";
@@ -13,14 +13,14 @@ pub const CALLBACK: &str = "https://heron.agents.example";
 const AHEAD_US: i64 = 600_000_000;
 
 /// Arms a new job with each post, all due in ten minutes.
-pub async fn caller(server: &Server, agent: &Agent, now: Moment) -> anyhow::Result<Poster> {
+pub async fn caller(server: &ServerProcess, agent: &ClockAgent, now: Moment) -> anyhow::Result<Poster> {
     let address = server.address()?;
     let due_us = now.millis() * 1000 + AHEAD_US;
     Poster::open(address, request(address, agent, &format!("job-{PLACE}"), due_us)).await
 }
 
 /// An arm request as a stock agent sends it.
-pub fn request(address: &str, agent: &Agent, job: &str, due_us: i64) -> String {
+pub fn request(address: &str, agent: &ClockAgent, job: &str, due_us: i64) -> String {
     let fire_at = FireAt::from_micros(due_us);
     let body = format!(
         "{{\"job_id\":\"{job}\",\"fire_at\":\"{fire_at}\",\"agent_callback_url\":\"{CALLBACK}\",\

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::super::estate::Ground;
+use super::super::fixtures::BenchFolder;
 use super::super::report::{Report, Spread, at_most};
-use super::super::server::Server;
+use super::super::server::ServerProcess;
 use super::super::stopwatch::{Stopwatch, wall_micros};
 use super::ClockArgs;
-use super::crew::{Book, Crew, job};
-use super::premises::{Premises, Wish, settings};
+use super::fixtures::{ClockFixture, JobToArm, settings};
+use super::receivers::{FireReceivers, FireTimes, job};
 
 /// Fires per second in the part `pace`.
 pub const RATE: u32 = 500;
@@ -34,11 +34,11 @@ const LEAD_EACH_US: i64 = 300;
 const CAME_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-pub async fn pace(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn pace(bench_folder: &BenchFolder, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
     let gap_us = 1_000_000 / i64::from(RATE);
     // Due times of people are whole seconds; those of intervals can be anything.
     let due = (0..i64::from(RATE * args.seconds)).map(|at| at * gap_us + at * 617 % 1000);
-    let found = run(ground, due.collect()).await?;
+    let found = run(bench_folder, due.collect()).await?;
     found.tell("pace", report);
     report.judged("pace", P50, found.percentile(50.0), "ms", at_most(5.0));
     report.judged("pace", P99, found.percentile(99.0), "ms", at_most(25.0));
@@ -46,8 +46,8 @@ pub async fn pace(ground: &Ground, args: &ClockArgs, report: &mut Report) -> any
     Ok(())
 }
 
-pub async fn burst(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
-    let found = run(ground, vec![0; args.burst as usize]).await?;
+pub async fn burst(bench_folder: &BenchFolder, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
+    let found = run(bench_folder, vec![0; args.burst as usize]).await?;
     found.tell("burst", report);
     report.figure("burst", P50, found.percentile(50.0), "ms");
     report.judged("burst", P99, found.percentile(99.0), "ms", at_most(2_000.0));
@@ -56,7 +56,7 @@ pub async fn burst(ground: &Ground, args: &ClockArgs, report: &mut Report) -> an
 }
 
 /// Result of a load.
-struct Found {
+struct FireStatistics {
     fires: usize,
     early: usize,
     again: u64,
@@ -65,7 +65,7 @@ struct Found {
     late: Spread,
 }
 
-impl Found {
+impl FireStatistics {
     fn percentile(&self, percent: f64) -> f64 {
         self.late.percentile(percent)
     }
@@ -78,32 +78,32 @@ impl Found {
 }
 
 /// Fires at these offsets from a start time that this function chooses.
-async fn run(ground: &Ground, after_us: Vec<i64>) -> anyhow::Result<Found> {
-    let premises = Premises::prepare(ground, AGENTS).await?;
+async fn run(bench_folder: &BenchFolder, after_us: Vec<i64>) -> anyhow::Result<FireStatistics> {
+    let fixture = ClockFixture::prepare(bench_folder, AGENTS).await?;
     let fires = after_us.len();
     let warm_us = wall_micros() + LEAD_US + LEAD_EACH_US * fires as i64;
     let start_us = warm_us + WARM_US * WARM_UP as i64 + PAUSE_US;
     let warm_up = (0..WARM_UP as i64).map(|at| warm_us + at * WARM_US);
     let due = warm_up.chain(after_us.into_iter().map(|after| start_us + after)).collect();
-    let book = Arc::new(Book::new(due));
-    let crew = Crew::listen(HOSTS, &book).await?;
-    let wishes = book.due().iter().enumerate().map(|(at, due_us)| {
+    let times = Arc::new(FireTimes::new(due));
+    let receivers = FireReceivers::listen(HOSTS, &times).await?;
+    let jobs = times.due().iter().enumerate().map(|(at, due_us)| {
         let agent = at % AGENTS as usize;
-        Wish { agent, job: job(at), due_us: *due_us, callback: crew.urls[agent % HOSTS].clone() }
+        JobToArm { agent, job: job(at), due_us: *due_us, callback: receivers.urls[agent % HOSTS].clone() }
     });
-    premises.arm(wishes).await?;
-    let server = Server::start(&premises.folder, &settings()).await?;
+    fixture.arm(jobs).await?;
+    let server = ServerProcess::start(&fixture.folder, &settings()).await?;
     ensure!(wall_micros() < warm_us, "the server was not ready before the first fire was due");
 
     let watch = Stopwatch::start();
     let in_micros = |at_us: i64| Duration::from_micros(u64::try_from(at_us - wall_micros()).unwrap_or(0));
     watch.until(in_micros(start_us - PAUSE_US / 3)).await;
-    ensure!(book.count() >= WARM_UP as u64, "only {} of {WARM_UP} fires came to warm up", book.count());
+    ensure!(times.count() >= WARM_UP as u64, "only {} of {WARM_UP} fires came to warm up", times.count());
     let cpu = server.cpu()?;
-    let patience = in_micros(*book.due().last().unwrap_or(&start_us)) + CAME_WITHIN;
+    let patience = in_micros(*times.due().last().unwrap_or(&start_us)) + CAME_WITHIN;
     let of = (WARM_UP + fires) as u64;
-    while book.count() < of {
-        ensure!(watch.elapsed() < patience, "only {} of {of} fires came", book.count());
+    while times.count() < of {
+        ensure!(watch.elapsed() < patience, "only {} of {of} fires came", times.count());
         tokio::time::sleep(LOOK_EVERY).await;
     }
     while server.metric("posthouse_clock_fires_total{fate=\"delivered\"}").await? < of {
@@ -113,8 +113,8 @@ async fn run(ground: &Ground, after_us: Vec<i64>) -> anyhow::Result<Found> {
     let cpu = server.cpu()?.saturating_sub(cpu);
     server.stop().await?;
 
-    let late = book.late_us(WARM_UP);
+    let late = times.late_us(WARM_UP);
     let early = late.iter().filter(|late| **late < 0).count();
     let past_guard = late.iter().map(|late| u64::try_from(late - GUARD_US).unwrap_or(0) * 1000).collect();
-    Ok(Found { fires, early, again: book.again(), cpu, late: Spread::of(past_guard) })
+    Ok(FireStatistics { fires, early, again: times.again(), cpu, late: Spread::of(past_guard) })
 }

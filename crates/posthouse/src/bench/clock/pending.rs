@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::ensure;
 use posthouse_time::Timepiece;
 
-use super::super::estate::Ground;
+use super::super::fixtures::BenchFolder;
 use super::super::poster::Poster;
+use super::super::print_progress;
 use super::super::report::{Report, Spread, at_most};
-use super::super::said;
-use super::super::server::Server;
+use super::super::server::ServerProcess;
 use super::super::stopwatch::Stopwatch;
-use super::premises::{Agent, Premises, Wish, settings};
+use super::fixtures::{ClockAgent, ClockFixture, JobToArm, settings};
 use super::{ClockArgs, calls};
 
 /// Jobs per agent.
@@ -30,28 +30,32 @@ const SETTLED: Duration = Duration::from_secs(2);
 const LOADED_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
-    let premises = Premises::prepare(ground, args.arms.div_ceil(JOBS)).await?;
+pub async fn measure(
+    bench_folder: &BenchFolder,
+    args: &ClockArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let fixture = ClockFixture::prepare(bench_folder, args.arms.div_ceil(JOBS)).await?;
     let first_us = Timepiece::wall().now().millis() * 1000 + FIRST_US;
     let step_us = OVER_US / i64::from(args.arms);
     let watch = Stopwatch::start();
-    let wishes = (0..args.arms).map(|at| Wish {
+    let jobs = (0..args.arms).map(|at| JobToArm {
         // Ordered by agent, because adjacent rows are written faster.
         agent: (at / JOBS) as usize,
         job: format!("{:012x}", u64::from(at).wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff_ffff),
         due_us: first_us + step_us * i64::from(at),
         callback: calls::CALLBACK.to_owned(),
     });
-    premises.arm(wishes).await?;
-    said(&format!("  armed in {:.1} s", watch.elapsed().as_secs_f64()));
+    fixture.arm(jobs).await?;
+    print_progress(&format!("  armed in {:.1} s", watch.elapsed().as_secs_f64()));
 
-    let server = Server::start(&premises.folder, &with_horizon(NEAR)).await?;
+    let server = ServerProcess::start(&fixture.folder, &with_horizon(NEAR)).await?;
     tokio::time::sleep(SETTLED).await;
     let without = server.resident()?;
     server.stop().await?;
 
     let watch = Stopwatch::start();
-    let server = Server::start(&premises.folder, &with_horizon(HORIZON)).await?;
+    let server = ServerProcess::start(&fixture.folder, &with_horizon(HORIZON)).await?;
     while server.metric("posthouse_clock_near_arms").await? < u64::from(args.arms) {
         ensure!(watch.elapsed() < LOADED_WITHIN, "the clock does not hold all arms");
         tokio::time::sleep(LOOK_EVERY).await;
@@ -65,7 +69,7 @@ pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> 
     let each = with.saturating_sub(without) as f64 / f64::from(args.arms);
     report.judged("pending", "resident memory of an arm", each, "bytes", at_most(300.0));
 
-    let (cpu, answers) = earliest(&server, &premises.agents[0], first_us).await?;
+    let (cpu, answers) = earliest(&server, &fixture.agents[0], first_us).await?;
     server.stop().await?;
     let each = cpu.as_secs_f64() * 1e3 / f64::from(EARLIEST);
     report.judged("pending", "server CPU of one armed before all", each, "ms", at_most(1.0));
@@ -74,7 +78,11 @@ pub async fn measure(ground: &Ground, args: &ClockArgs, report: &mut Report) -> 
 }
 
 /// Every arm is due before the previous one, so each becomes the first and moves the clock's alarm.
-async fn earliest(server: &Server, agent: &Agent, first_us: i64) -> anyhow::Result<(Duration, Spread)> {
+async fn earliest(
+    server: &ServerProcess,
+    agent: &ClockAgent,
+    first_us: i64,
+) -> anyhow::Result<(Duration, Spread)> {
     let address = server.address()?;
     let request = |at: u32| {
         let due_us = first_us - 1_000_000 - i64::from(at) * 1_000_000 - 1;

@@ -5,33 +5,33 @@ use anyhow::{Context, ensure};
 use ledger::{Ledger, Location, Owner, ReceiptFilter, ReceiptState};
 use posthouse_time::Timepiece;
 use posthouse_wire::Secret;
-use vault::{Keys, Vault};
+use vault::{MasterKeys, Vault};
 
-use super::super::estate::{Estate, busy_chat};
+use super::super::fixtures::{ServerFixture, busy_chat};
 use super::super::load::Posters;
 use super::super::poster::{PLACE, Poster, WORDS};
-use super::super::server::Server;
+use super::super::server::ServerProcess;
 
 /// Receipts read at once.
 const PAGE: u32 = 10_000;
 
 /// An access token for the tenant of every busy agent, created before the server runs.
-pub async fn passes(estate: &Estate) -> anyhow::Result<Vec<Secret>> {
+pub async fn passes(fixture: &ServerFixture) -> anyhow::Result<Vec<Secret>> {
     let timepiece = Timepiece::wall();
-    let ledger = Ledger::open(Location::Folder(estate.folder.clone()), timepiece.clone()).await?;
-    let keys = Keys::read(&Secret::new(std::fs::read_to_string(estate.folder.join("vault.key"))?))?;
-    let house = ledger.house();
-    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*house, timepiece).await?;
+    let ledger = Ledger::open(Location::Folder(fixture.folder.clone()), timepiece.clone()).await?;
+    let keys = MasterKeys::read(&Secret::new(std::fs::read_to_string(fixture.folder.join("vault.key"))?))?;
+    let facts = ledger.facts();
+    let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, timepiece).await?;
     let keyring = vault.keyring();
-    let mut passes = Vec::with_capacity(estate.busy.len());
-    for agent in &estate.busy {
+    let mut passes = Vec::with_capacity(fixture.busy.len());
+    for agent in &fixture.busy {
         let client = keyring.create_client(&Owner::Tenant(agent.tenant.clone())).await?;
         let (client, _) = client.context("a fresh tenant was refused a client")?;
         let grant = keyring.grant_access(&client).await?;
         passes.push(grant.context("a fresh client was refused a token")?.access_token);
     }
     // The ledger can be opened by the server only after the last handle is dropped.
-    drop((keyring, vault, house, ledger));
+    drop((keyring, vault, facts, ledger));
     Ok(passes)
 }
 
@@ -39,18 +39,18 @@ pub async fn passes(estate: &Estate) -> anyhow::Result<Vec<Secret>> {
 /// named after the number of that poster's chat and sends the number of the message. The server chooses the
 /// dispatch id.
 pub async fn connect(
-    server: &Server,
-    estate: &Estate,
+    server: &ServerProcess,
+    fixture: &ServerFixture,
     passes: &[Secret],
     count: u32,
 ) -> anyhow::Result<Posters> {
     let address = server.address()?;
     let mut programs = Vec::with_capacity(count as usize);
     for at in 0..count {
-        let to = at as usize % estate.busy.len();
+        let to = at as usize % fixture.busy.len();
         let body = format!(
             "{{\"agent\":\"{}\",\"message\":\"{WORDS}\",\"correlation_id\":\"{PLACE}\",\"from\":\"{}\"}}",
-            estate.busy[to].name,
+            fixture.busy[to].name,
             busy_chat(at)
         );
         let request = format!(
@@ -65,8 +65,8 @@ pub async fn connect(
 }
 
 /// Checks the ledger after the server has ended: there are `count` receipts, all acknowledged.
-pub async fn every_receipt_is_acknowledged(estate: &Estate, count: u64) -> anyhow::Result<()> {
-    let ledger = Ledger::open(Location::Folder(estate.folder.clone()), Timepiece::wall()).await?;
+pub async fn every_receipt_is_acknowledged(fixture: &ServerFixture, count: u64) -> anyhow::Result<()> {
+    let ledger = Ledger::open(Location::Folder(fixture.folder.clone()), Timepiece::wall()).await?;
     let receipts = ledger.receipts();
     let (mut before, mut seen) = (None, 0);
     loop {

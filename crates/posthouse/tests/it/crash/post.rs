@@ -9,7 +9,7 @@ mod sum;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthouse_agent::post::{Client, Credential};
+use posthouse_agent::post::{ApiCredential, Client};
 use posthouse_wire::Secret;
 use serde_json::json;
 use tokio::sync::watch;
@@ -56,7 +56,8 @@ async fn no_receipt_given_is_lost_and_no_dispatch_is_handled_twice_whenever_the_
     ]);
     let credential = house.does(&["client", "create", "--tenant", "acme"]);
     let text = |name: &str| credential[name].as_str().unwrap().to_owned();
-    let credential = Credential::Client { id: text("client_id"), secret: Secret::new(text("client_secret")) };
+    let credential =
+        ApiCredential::Client { id: text("client_id"), secret: Secret::new(text("client_secret")) };
     let door = Door {
         house: house.url.clone(),
         id: text("client_id"),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use posthouse_agent::cron::schedule::{Dialect, zone};
-use posthouse_agent::cron::{Chronos, Credential, Cron, Portal, Run, Trigger};
-use posthouse_agent::jobs::{JobStore, JsonFile, NewJob, Sqlite, Terms};
+use posthouse_agent::cron::{ApiCredential, Chronos, Cron, Portal, Run, Trigger};
+use posthouse_agent::jobs::{JobStore, JsonFile, NewJob, SqliteFile, Terms};
 use posthouse_agent::verify::{Expected, verifier};
 use posthouse_agent::{Agent, Settings, WebSocketTransport};
 use posthouse_time::Timepiece;
@@ -33,7 +33,7 @@ async fn jobs_of_sdk_agents_go_on_and_no_fire_runs_twice_or_early_whenever_the_h
     let called = house.does(&["agent", "create", "called", "--tenant", "acme"]);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let callback = format!("http://{}", listener.local_addr().unwrap());
-    let store = Sqlite::open(house.dir.path().join("called.db"), terms()).unwrap();
+    let store = SqliteFile::open(house.dir.path().join("called.db"), terms()).unwrap();
     let trigger = Trigger::Chronos(Chronos::by_callback(portal(&house, &called), callback));
     let expected =
         Expected { audience: text(&called, "audience"), issuer: Some(text(&called, "portal_url")) };
@@ -101,7 +101,7 @@ fn text(agent: &Value, name: &str) -> String {
 
 fn portal(house: &House, agent: &Value) -> Portal {
     let secret = Secret::new(text(agent, "client_secret"));
-    let credential = Credential::Client { id: text(agent, "client_id"), secret };
+    let credential = ApiCredential::Client { id: text(agent, "client_id"), secret };
     Portal::new(&house.url, credential, Timepiece::wall())
 }
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::Call;
+use super::MethodCall;
 use crate::telegram::{
-    answer::{Done, Refusal, raw},
+    answer::{ApiRefusal, ApiSuccess, raw},
     entities::utf16_len,
     files::MOST_DOWNLOAD,
     moment::unix_s,
-    transcript::{Kind, Row},
-    world::{Chat, Stored, World},
+    transcript::{RowKind, TranscriptRow},
+    world::{BotChat, StoredMessage, World},
 };
 
 const ACTIONS: [&str; 11] = [
@@ -27,16 +27,16 @@ const ACTIONS: [&str; 11] = [
 ];
 
 /// A chat without messages, if such chats are accepted.
-pub(super) fn unknown(id: i64) -> Chat {
-    Chat::new(if id > 0 {
+pub(super) fn unknown(id: i64) -> BotChat {
+    BotChat::new(if id > 0 {
         json!({"id": id, "type": "private", "first_name": "Somebody"})
     } else {
         json!({"id": id, "type": "supergroup", "title": format!("Group {}", id.unsigned_abs())})
     })
 }
 
-impl Call<'_> {
-    pub(super) fn get_me(&self, world: &mut World) -> Done {
+impl MethodCall<'_> {
+    pub(super) fn get_me(&self, world: &mut World) -> ApiSuccess {
         let mut user = self.state(world).user();
         for (name, value) in [
             ("can_join_groups", true),
@@ -47,10 +47,10 @@ impl Call<'_> {
         ] {
             user.insert(name.to_owned(), json!(value));
         }
-        Done::with(&user)
+        ApiSuccess::with(&user)
     }
 
-    pub(super) fn get_chat(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn get_chat(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
         let mut full = state.chats.get(&chat).map_or(Value::Null, |chat| chat.object.clone());
@@ -63,48 +63,48 @@ impl Call<'_> {
             "premium_subscription": false,
             "gifts_from_channels": false,
         });
-        Ok(Done::with(&full))
+        Ok(ApiSuccess::with(&full))
     }
 
-    pub(super) fn send_chat_action(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn send_chat_action(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
         let action = self.params.text("action").unwrap_or("");
         if !ACTIONS.contains(&action) {
-            return Err(Refusal::bad_request("wrong parameter action in request"));
+            return Err(ApiRefusal::bad_request("wrong parameter action in request"));
         }
-        let row = Row {
+        let row = TranscriptRow {
             chat: Some(chat),
             thread_id: self.params.integer("message_thread_id"),
             text: Some(action.to_owned()),
-            ..self.row(state, Kind::Action)
+            ..self.row(state, RowKind::Action)
         };
         world.record(row);
-        Ok(Done::yes())
+        Ok(ApiSuccess::yes())
     }
 
-    pub(super) fn answer_callback_query(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn answer_callback_query(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         if !state.callbacks.remove(self.params.text("callback_query_id").unwrap_or("")) {
-            return Err(Refusal::bad_request(
+            return Err(ApiRefusal::bad_request(
                 "query is too old and response timeout expired or query ID is invalid",
             ));
         }
         let text = self.params.text("text").map(str::to_owned);
-        let row = Row { text, ..self.row(state, Kind::CallbackAnswered) };
+        let row = TranscriptRow { text, ..self.row(state, RowKind::CallbackAnswered) };
         world.record(row);
-        Ok(Done::yes())
+        Ok(ApiSuccess::yes())
     }
 
-    pub(super) fn create_forum_topic(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn create_forum_topic(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let id = self.chat(state)?;
         let name = self.params.text("name").unwrap_or("");
         if !(1..=128).contains(&utf16_len(name)) {
-            return Err(Refusal::bad_request("TOPIC_NAME_INVALID"));
+            return Err(ApiRefusal::bad_request("TOPIC_NAME_INVALID"));
         }
-        if !state.chats.get(&id).is_some_and(Chat::is_forum) {
-            return Err(Refusal::bad_request("the chat is not a forum"));
+        if !state.chats.get(&id).is_some_and(BotChat::is_forum) {
+            return Err(ApiRefusal::bad_request("the chat is not a forum"));
         }
         let thread = state.next_message_id(id);
         let chat = state.chats.get_mut(&id).expect("the chat was just looked at");
@@ -118,26 +118,26 @@ impl Call<'_> {
             "chat": chat.object,
             "forum_topic_created": {"name": name, "icon_color": color},
         }));
-        state.messages.insert((id, thread), Stored { object, own: true });
-        let row = Row {
+        state.messages.insert((id, thread), StoredMessage { object, own: true });
+        let row = TranscriptRow {
             chat: Some(id),
             message_id: Some(thread),
             thread_id: Some(thread),
             text: Some(name.to_owned()),
-            ..self.row(state, Kind::TopicCreated)
+            ..self.row(state, RowKind::TopicCreated)
         };
         world.record(row);
-        Ok(Done::with(&json!({"message_thread_id": thread, "name": name, "icon_color": color})))
+        Ok(ApiSuccess::with(&json!({"message_thread_id": thread, "name": name, "icon_color": color})))
     }
 
-    pub(super) fn get_file(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn get_file(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let wanted = self.params.text("file_id").unwrap_or("");
-        let missing = || Refusal::bad_request("wrong file_id or the file is temporarily unavailable");
+        let missing = || ApiRefusal::bad_request("wrong file_id or the file is temporarily unavailable");
         let file = world.files.by_id(wanted).ok_or_else(missing)?;
         if file.content.len() > MOST_DOWNLOAD {
-            return Err(Refusal::bad_request("file is too big"));
+            return Err(ApiRefusal::bad_request("file is too big"));
         }
-        Ok(Done::with(&json!({
+        Ok(ApiSuccess::with(&json!({
             "file_id": file.id,
             "file_unique_id": format!("unique-{}", file.id),
             "file_size": file.content.len(),

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Call;
+use super::MethodCall;
 use crate::telegram::{
-    answer::{Done, Refusal, raw},
+    answer::{ApiRefusal, ApiSuccess, raw},
     entities::{Composed, utf16_len},
     markdown,
     moment::unix_s,
     params::{flag, integer},
-    transcript::{Kind, Row},
-    world::{BotState, Stored, World},
+    transcript::{RowKind, TranscriptRow},
+    world::{BotState, StoredMessage, World},
 };
 
 const LONGEST: usize = 4096;
@@ -19,8 +19,8 @@ const LONGEST: usize = 4096;
 const REACTIONS: &str = "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 🌚 🌭 💯 🤣 ⚡ 🍌 🏆 \
     💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡";
 
-impl Call<'_> {
-    pub(super) fn send_message(&self, world: &mut World) -> Result<Done, Refusal> {
+impl MethodCall<'_> {
+    pub(super) fn send_message(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
         let (text, entities) = self.composed()?;
@@ -56,37 +56,37 @@ impl Call<'_> {
         set_content(&mut message, &text, entities, markup);
 
         let object = raw(&message);
-        state.messages.insert((chat, id), Stored { object: object.clone(), own: true });
-        let row = Row {
+        state.messages.insert((chat, id), StoredMessage { object: object.clone(), own: true });
+        let row = TranscriptRow {
             chat: Some(chat),
             message_id: Some(id),
             thread_id: thread,
             reply_to,
             text: Some(text),
-            ..self.row(state, Kind::Sent)
+            ..self.row(state, RowKind::Sent)
         };
         world.record(row);
-        Ok(Done { result: object, description: None })
+        Ok(ApiSuccess { result: object, description: None })
     }
 
-    pub(super) fn edit_message_text(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn edit_message_text(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
         let id = self.message_id()?;
         let (text, entities) = self.composed()?;
         let markup = self.markup()?;
         self.pace(state, chat)?;
-        let missing = || Refusal::bad_request("message to edit not found");
+        let missing = || ApiRefusal::bad_request("message to edit not found");
         let stored = state.messages.get_mut(&(chat, id)).ok_or_else(missing)?;
         if !stored.own {
-            return Err(Refusal::bad_request("message can't be edited"));
+            return Err(ApiRefusal::bad_request("message can't be edited"));
         }
         let mut message: Map<String, Value> =
             serde_json::from_str(stored.object.get()).map_err(|_| missing())?;
         let before = message.clone();
         set_content(&mut message, &text, entities, markup);
         if message == before {
-            return Err(Refusal::bad_request(
+            return Err(ApiRefusal::bad_request(
                 "message is not modified: specified new message content and reply markup are exactly the same \
                  as a current content and reply markup of the message",
             ));
@@ -94,57 +94,58 @@ impl Call<'_> {
         message.insert("edit_date".to_owned(), json!(unix_s()));
         stored.object = raw(&message);
         let object = stored.object.clone();
-        let row = Row {
+        let row = TranscriptRow {
             chat: Some(chat),
             message_id: Some(id),
             thread_id: message.get("message_thread_id").and_then(Value::as_i64),
             text: Some(text),
-            ..self.row(state, Kind::Edited)
+            ..self.row(state, RowKind::Edited)
         };
         world.record(row);
-        Ok(Done { result: object, description: None })
+        Ok(ApiSuccess { result: object, description: None })
     }
 
-    pub(super) fn delete_message(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn delete_message(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
         let id = self.message_id()?;
         if state.messages.remove(&(chat, id)).is_none() {
-            return Err(Refusal::bad_request("message to delete not found"));
+            return Err(ApiRefusal::bad_request("message to delete not found"));
         }
-        let row = Row { chat: Some(chat), message_id: Some(id), ..self.row(state, Kind::Deleted) };
+        let row =
+            TranscriptRow { chat: Some(chat), message_id: Some(id), ..self.row(state, RowKind::Deleted) };
         world.record(row);
-        Ok(Done::yes())
+        Ok(ApiSuccess::yes())
     }
 
-    pub(super) fn set_message_reaction(&self, world: &mut World) -> Result<Done, Refusal> {
+    pub(super) fn set_message_reaction(&self, world: &mut World) -> Result<ApiSuccess, ApiRefusal> {
         let state = self.state(world);
         let chat = self.chat(state)?;
         let id = self.message_id()?;
         if !state.messages.contains_key(&(chat, id)) {
-            return Err(Refusal::bad_request("message to react not found"));
+            return Err(ApiRefusal::bad_request("message to react not found"));
         }
         let reactions = self.params.structure("reaction")?.unwrap_or_else(|| json!([]));
         let mut shown = String::new();
-        for reaction in reactions.as_array().ok_or_else(|| Refusal::bad_request("REACTION_INVALID"))? {
+        for reaction in reactions.as_array().ok_or_else(|| ApiRefusal::bad_request("REACTION_INVALID"))? {
             let emoji = reaction["emoji"].as_str().unwrap_or("").replace('\u{fe0f}', "");
             if reaction["type"] != "emoji" || !REACTIONS.split_whitespace().any(|one| one == emoji) {
-                return Err(Refusal::bad_request("REACTION_INVALID"));
+                return Err(ApiRefusal::bad_request("REACTION_INVALID"));
             }
             shown.push_str(&emoji);
         }
-        let row = Row {
+        let row = TranscriptRow {
             chat: Some(chat),
             message_id: Some(id),
             text: Some(shown),
-            ..self.row(state, Kind::Reaction)
+            ..self.row(state, RowKind::Reaction)
         };
         world.record(row);
-        Ok(Done::yes())
+        Ok(ApiSuccess::yes())
     }
 
     /// The text after parsing, within the limit, with its entities.
-    fn composed(&self) -> Result<(String, Option<Value>), Refusal> {
+    fn composed(&self) -> Result<(String, Option<Value>), ApiRefusal> {
         let text = self.params.text("text").unwrap_or("");
         let (composed, given) = match self.params.text("parse_mode").unwrap_or("") {
             "" => {
@@ -153,31 +154,31 @@ impl Call<'_> {
             }
             mode if mode.eq_ignore_ascii_case("MarkdownV2") => {
                 let parsed = markdown::parse(text)
-                    .map_err(|error| Refusal::bad_request(format!("can't parse entities: {error}")))?;
+                    .map_err(|error| ApiRefusal::bad_request(format!("can't parse entities: {error}")))?;
                 (parsed, None)
             }
             mode if mode.eq_ignore_ascii_case("HTML") || mode.eq_ignore_ascii_case("Markdown") => {
-                return Err(Refusal::bad_request("the stand-in parses MarkdownV2 only"));
+                return Err(ApiRefusal::bad_request("the stand-in parses MarkdownV2 only"));
             }
-            _ => return Err(Refusal::bad_request("unsupported parse_mode")),
+            _ => return Err(ApiRefusal::bad_request("unsupported parse_mode")),
         };
         let composed = composed.trim();
         if composed.text.is_empty() {
-            return Err(Refusal::bad_request("message text is empty"));
+            return Err(ApiRefusal::bad_request("message text is empty"));
         }
         if utf16_len(&composed.text) > LONGEST {
-            return Err(Refusal::bad_request("message is too long"));
+            return Err(ApiRefusal::bad_request("message is too long"));
         }
         let parsed = (!composed.entities.is_empty()).then(|| json!(composed.entities));
         Ok((composed.text, given.or(parsed)))
     }
 
-    fn markup(&self) -> Result<Option<Value>, Refusal> {
+    fn markup(&self) -> Result<Option<Value>, ApiRefusal> {
         let markup = self.params.structure("reply_markup")?;
         Ok(markup.filter(|markup| markup["inline_keyboard"].as_array().is_some_and(|rows| !rows.is_empty())))
     }
 
-    fn thread(&self, state: &BotState, chat: i64) -> Result<Option<i64>, Refusal> {
+    fn thread(&self, state: &BotState, chat: i64) -> Result<Option<i64>, ApiRefusal> {
         let Some(thread) = self.params.integer("message_thread_id") else { return Ok(None) };
         let known = state.chats.get(&chat).is_some_and(|chat| chat.topics.contains_key(&thread))
             || (state.chats.get(&chat).is_some_and(|chat| !chat.is_forum())
@@ -185,15 +186,15 @@ impl Call<'_> {
         if known || self.shared.settings.accept_unknown_chats {
             Ok(Some(thread))
         } else {
-            Err(Refusal::bad_request("message thread not found"))
+            Err(ApiRefusal::bad_request("message thread not found"))
         }
     }
 
-    fn reply_to(&self, state: &BotState, chat: i64) -> Result<Option<i64>, Refusal> {
+    fn reply_to(&self, state: &BotState, chat: i64) -> Result<Option<i64>, ApiRefusal> {
         let (wanted, lenient) = match self.params.structure("reply_parameters")? {
             Some(reply) => {
                 let wanted = integer(&reply["message_id"])
-                    .ok_or_else(|| Refusal::bad_request("reply_parameters needs a message_id"))?;
+                    .ok_or_else(|| ApiRefusal::bad_request("reply_parameters needs a message_id"))?;
                 (wanted, flag(&reply["allow_sending_without_reply"]))
             }
             None => match self.params.integer("reply_to_message_id") {
@@ -204,7 +205,7 @@ impl Call<'_> {
         match state.messages.contains_key(&(chat, wanted)) {
             true => Ok(Some(wanted)),
             false if lenient => Ok(None),
-            false => Err(Refusal::bad_request("message to be replied not found")),
+            false => Err(ApiRefusal::bad_request("message to be replied not found")),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http::Uri;
 use serde_json::{json, value::RawValue};
 
-use super::Call;
+use super::MethodCall;
 use crate::telegram::{
-    answer::{Done, Refusal, raw},
-    webhook::{Webhook, feed, is_loopback},
+    answer::{ApiRefusal, ApiSuccess, raw},
+    webhook::{BotWebhook, feed, is_loopback},
     world::World,
 };
 
@@ -17,8 +17,8 @@ const WEBHOOK_ACTIVE: &str =
 const OTHER_POLLER: &str =
     "terminated by other getUpdates request; make sure that only one bot instance is running";
 
-impl Call<'_> {
-    pub(super) async fn get_updates(&self) -> Result<Done, Refusal> {
+impl MethodCall<'_> {
+    pub(super) async fn get_updates(&self) -> Result<ApiSuccess, ApiRefusal> {
         let limit = usize::try_from(self.params.integer("limit").unwrap_or(100).clamp(1, 100)).unwrap_or(100);
         let timeout = u64::try_from(self.params.integer("timeout").unwrap_or(0).clamp(0, 50)).unwrap_or(0);
         let offset = self.params.integer("offset").unwrap_or(0);
@@ -27,7 +27,7 @@ impl Call<'_> {
             let mut world = self.shared.world.lock();
             let state = self.state(&mut world);
             if state.webhook.is_some() {
-                return Err(Refusal::conflict(WEBHOOK_ACTIVE));
+                return Err(ApiRefusal::conflict(WEBHOOK_ACTIVE));
             }
             state.polls += 1;
             if let Some(allowed) = allowed {
@@ -49,20 +49,20 @@ impl Call<'_> {
                 let mut world = self.shared.world.lock();
                 let state = self.state(&mut world);
                 if state.webhook.is_some() {
-                    return Err(Refusal::conflict("terminated by setWebhook request"));
+                    return Err(ApiRefusal::conflict("terminated by setWebhook request"));
                 }
                 if state.polls != turn {
-                    return Err(Refusal::conflict(OTHER_POLLER));
+                    return Err(ApiRefusal::conflict(OTHER_POLLER));
                 }
                 let batch = state.pending.values().take(limit).map(|(_, body)| as_raw(body));
                 let batch: Vec<Box<RawValue>> = batch.collect();
                 if !batch.is_empty() || timeout == 0 {
-                    return Ok(Done::with(&batch));
+                    return Ok(ApiSuccess::with(&batch));
                 }
             }
             tokio::select! {
                 () = &mut news => {}
-                () = &mut patience => return Ok(Done { result: raw(&json!([])), description: None }),
+                () = &mut patience => return Ok(ApiSuccess { result: raw(&json!([])), description: None }),
             }
         }
     }
@@ -81,7 +81,7 @@ impl Call<'_> {
         }
     }
 
-    pub(super) fn set_webhook(&self) -> Result<Done, Refusal> {
+    pub(super) fn set_webhook(&self) -> Result<ApiSuccess, ApiRefusal> {
         let url = self.params.text("url").unwrap_or("").trim();
         if url.is_empty() {
             return self.delete_webhook();
@@ -91,7 +91,7 @@ impl Call<'_> {
         if let Some(secret) = secret {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if secret.len() > 256 || !secret.chars().all(plain) {
-                return Err(Refusal::bad_request("secret token contains unallowed characters"));
+                return Err(ApiRefusal::bad_request("secret token contains unallowed characters"));
             }
         }
         let connections = self.params.integer("max_connections").unwrap_or(40).clamp(1, 100);
@@ -116,10 +116,10 @@ impl Call<'_> {
         {
             webhook.max_connections = connections;
             webhook.wake.notify_one();
-            return Ok(Done::yes().saying("Webhook is already set"));
+            return Ok(ApiSuccess::yes().saying("Webhook is already set"));
         }
         let generation = self.shared.next_generation();
-        let mut webhook = Webhook::new(url.to_owned(), secret.map(str::to_owned), connections, generation);
+        let mut webhook = BotWebhook::new(url.to_owned(), secret.map(str::to_owned), connections, generation);
         for (update_id, (queue, body)) in &state.pending {
             webhook.enqueue(*queue, *update_id, body.clone(), None);
         }
@@ -131,10 +131,10 @@ impl Call<'_> {
         drop(world);
         self.shared.tasks.spawn(feed(self.shared.clone(), self.at, generation, wake));
         self.shared.changed.notify_waiters();
-        Ok(Done::yes().saying("Webhook was set"))
+        Ok(ApiSuccess::yes().saying("Webhook was set"))
     }
 
-    pub(super) fn delete_webhook(&self) -> Result<Done, Refusal> {
+    pub(super) fn delete_webhook(&self) -> Result<ApiSuccess, ApiRefusal> {
         let mut world = self.shared.world.lock();
         let state = self.state(&mut world);
         if self.params.flag("drop_pending_updates") {
@@ -149,10 +149,10 @@ impl Call<'_> {
         };
         drop(world);
         self.shared.changed.notify_waiters();
-        Ok(Done::yes().saying(said))
+        Ok(ApiSuccess::yes().saying(said))
     }
 
-    pub(super) fn get_webhook_info(&self, world: &mut World) -> Done {
+    pub(super) fn get_webhook_info(&self, world: &mut World) -> ApiSuccess {
         let state = self.state(world);
         let mut info = json!({
             "url": "",
@@ -170,13 +170,13 @@ impl Call<'_> {
         if !state.allowed.is_empty() {
             info["allowed_updates"] = json!(state.allowed);
         }
-        Done::with(&info)
+        ApiSuccess::with(&info)
     }
 }
 
 /// Accepts https on the platform's ports, as the platform does, and any URL on loopback, for tests.
-fn check_url(url: &str) -> Result<(), Refusal> {
-    let bad = |what: &str| Refusal::bad_request(format!("bad webhook: {what}"));
+fn check_url(url: &str) -> Result<(), ApiRefusal> {
+    let bad = |what: &str| ApiRefusal::bad_request(format!("bad webhook: {what}"));
     let url: Uri = url.parse().map_err(|_| bad("invalid URL"))?;
     match (url.scheme_str(), url.host()) {
         (Some("http" | "https"), Some(_)) if is_loopback(&url) => Ok(()),

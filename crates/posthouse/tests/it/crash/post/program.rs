@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthouse_agent::post::{Answered, Ask, Client, Fault, Notify, Wake};
+use posthouse_agent::post::{AgentAnswer, AskRequest, Client, Fault, NotifyRequest, WakeRequest};
 use posthouse_time::Timepiece;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::When;
@@ -31,7 +31,7 @@ pub enum What {
     /// Notified or woken, under this dispatch id.
     Dispatch(String),
     /// Asked under this correlation id, with the answer.
-    Question(CorrelationId, Answered),
+    Question(CorrelationId, AgentAnswer),
 }
 
 pub struct Program {
@@ -104,7 +104,7 @@ impl Program {
     }
 
     async fn notifies_a_session(&self, agent: &str, id: String) -> Written {
-        let wish = Notify {
+        let wish = NotifyRequest {
             wait: Some(Duration::from_millis(200)),
             // The webhook tries wakes only once.
             connectors: Some(vec!["relay".to_owned()]),
@@ -115,7 +115,7 @@ impl Program {
     }
 
     async fn wakes(&self, agent: &str, id: String, when: When) -> Written {
-        let mut wish = Wake::new(agent);
+        let mut wish = WakeRequest::new(agent);
         wish.dispatch_id = id.as_str().into();
         wish.opts.context = Some(id.clone());
         wish.opts.when = when;
@@ -125,15 +125,15 @@ impl Program {
         Written { agent: agent.to_owned(), text: id.clone(), what: What::Dispatch(id), answered: true }
     }
 
-    fn notify(&self, agent: &str, id: &str) -> Notify {
-        let mut wish = Notify::new(agent, id);
+    fn notify(&self, agent: &str, id: &str) -> NotifyRequest {
+        let mut wish = NotifyRequest::new(agent, id);
         wish.dispatch_id = id.into();
         wish.from = Some(format!("program{}", self.number));
         wish
     }
 
-    fn question(&self, agent: &str, id: &str, text: &str) -> Ask {
-        let mut wish = Ask::new(agent, text);
+    fn question(&self, agent: &str, id: &str, text: &str) -> AskRequest {
+        let mut wish = AskRequest::new(agent, text);
         wish.correlation_id = id.into();
         wish.timeout = PATIENCE;
         wish
@@ -151,7 +151,7 @@ pub struct Door {
 
 impl Door {
     /// Sends the question and disconnects soon, until the server has it. From then on it counts as asked.
-    async fn puts(&self, wish: &Ask) {
+    async fn puts(&self, wish: &AskRequest) {
         let body = json!({
             "agent": wish.agent, "message": wish.message, "correlation_id": wish.correlation_id,
             "timeout": wish.timeout.as_secs(), "wait": 0,
@@ -176,27 +176,27 @@ impl Door {
         tokio::time::timeout(PATIENCE, putting()).await.expect("the house takes no question");
     }
 
-    async fn knows(&self, wish: &Ask) -> bool {
+    async fn knows(&self, wish: &AskRequest) -> bool {
         let request = self.http.get(format!("{}/v1/exchanges/{}", self.house, wish.correlation_id));
         let asked = request.basic_auth(&self.id, Some(&self.secret)).send().await;
         asked.is_ok_and(|answer| matches!(answer.status().as_u16(), 200 | 202))
     }
 }
 
-async fn asks(client: Client, wish: Ask) -> Written {
+async fn asks(client: Client, wish: AskRequest) -> Written {
     let answer = insists(|| client.exchange(&wish)).await;
     answered(wish, answer)
 }
 
 /// Disconnects once the server has the question, and fetches the answer by its id only.
-async fn asks_and_comes_back(client: Client, door: Door, wish: Ask) -> Written {
+async fn asks_and_comes_back(client: Client, door: Door, wish: AskRequest) -> Written {
     door.puts(&wish).await;
     let answer = insists(|| client.attach(&wish.correlation_id)).await;
     answered(wish, answer)
 }
 
-fn answered(wish: Ask, answer: Answered) -> Written {
-    let Ask { agent, message, correlation_id, .. } = wish;
+fn answered(wish: AskRequest, answer: AgentAnswer) -> Written {
+    let AskRequest { agent, message, correlation_id, .. } = wish;
     Written { agent, text: message, what: What::Question(correlation_id, answer), answered: true }
 }
 

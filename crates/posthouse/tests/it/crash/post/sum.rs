@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use posthouse_agent::post::{Client, Fault, Receipt, ReceiptState};
+use posthouse_agent::post::{Client, DispatchReceipt, Fault, ReceiptState};
 use posthouse_wire::CorrelationId;
 
 use super::agents::{Seen, answer};
@@ -15,7 +15,7 @@ use super::{AGENTS, HOOKED};
 /// long.
 const SETTLED_WITHIN: Duration = Duration::from_secs(150);
 
-pub type Receipts = HashMap<String, Vec<Receipt>>;
+pub type Receipts = HashMap<String, Vec<DispatchReceipt>>;
 pub type Answers = HashMap<CorrelationId, String>;
 
 /// Waits until everything with a receipt has ended, and returns the server's receipts. Unknown or
@@ -66,7 +66,7 @@ fn promised(written: &Written) -> Option<&String> {
     }
 }
 
-fn has_ended(receipt: &Receipt) -> bool {
+fn has_ended(receipt: &DispatchReceipt) -> bool {
     match receipt.state {
         ReceiptState::Acknowledged | ReceiptState::Failed | ReceiptState::Expired => true,
         // A webhook does not acknowledge.

@@ -1,0 +1,186 @@
+//! Authentication: from a request's credential to its `Principal`, for every door.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use ledger::Invitations;
+use posthouse_wire::{InstanceId, Secret, TenantId, token};
+use vault::{CredentialCheck, GatewayOwner, Keyring};
+
+use crate::authorization::{PresentedCredential, bearer};
+use crate::roster_view::agent_of_client;
+use crate::{AdminToken, AgentCredential, Fault, Principal, RosterView, Throttle};
+
+/// Result of checking a request's credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    Known(Principal),
+    Refused(CredentialRefusal),
+    /// Too many wrong credentials came from this address.
+    Barred,
+}
+
+/// Why a credential was refused. Only the contract of a peer may tell these apart in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialRefusal {
+    /// The request has no credential.
+    Missing,
+    /// Malformed, unknown, expired or revoked. One variant on purpose, so that callers cannot reveal which.
+    Unknown,
+    /// An agent's upgrade token with a valid signature that has expired.
+    Expired,
+    /// A valid credential that belongs to no agent, where only agents may call.
+    NotAnAgent,
+    /// A valid credential of an agent that was removed.
+    AgentRemoved,
+}
+
+/// Finds out who made a request. Wrong credentials get slower answers and then none.
+#[derive(Clone)]
+pub struct Authenticator {
+    pub(crate) keyring: Keyring,
+    pub(crate) roster: RosterView,
+    pub(crate) invitations: Arc<dyn Invitations>,
+    pub(crate) throttle: Throttle,
+    pub(crate) admin: AdminToken,
+    pub(crate) token_leeway: Duration,
+}
+
+type Checked = Result<Principal, CredentialRefusal>;
+
+impl Authenticator {
+    /// An agent that connects to the relay, by its gateway credential. The decision uses the header only, because a
+    /// stock agent must be refused before its first frame.
+    pub async fn connecting_agent(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Authentication, Fault> {
+        let presented = bearer(headers).unwrap_or_default();
+        let refusal = match self.gateway(presented).await? {
+            Ok(principal) => return Ok(Authentication::Known(principal)),
+            Err(refusal) => refusal,
+        };
+        // Counted only after the check: many agents may share one address, and one must not lock out the others.
+        Ok(match self.throttle.slow_down_gateway(token::claimed_gateway(presented), address).await {
+            true => Authentication::Refused(refusal),
+            false => Authentication::Barred,
+        })
+    }
+
+    /// A program or an agent that calls an HTTP API, by its access token, or by a client credential as HTTP Basic for
+    /// programs that can only send a fixed header.
+    pub async fn program(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Authentication, Fault> {
+        let checked = match PresentedCredential::read(headers) {
+            Some(PresentedCredential::Bearer(token)) => self.access_token(&token).await?,
+            Some(PresentedCredential::Basic { client, secret }) => self.client(&client, &secret).await?,
+            // A request without a credential is not a guess, so it is not counted.
+            None => return Ok(Authentication::Refused(CredentialRefusal::Missing)),
+        };
+        Ok(match checked {
+            Ok(principal) => Authentication::Known(principal),
+            Err(refusal) if self.throttle.slow_down(address, "program_refused").await => {
+                Authentication::Refused(refusal)
+            }
+            Err(_) => Authentication::Barred,
+        })
+    }
+
+    /// An agent that calls the cron API, by its access token. Refusals are not counted here: every agent presents an
+    /// expired token once an hour, and many agents may share one address.
+    pub async fn cron_agent(&self, headers: &HeaderMap) -> Result<Authentication, Fault> {
+        let Some(token) = bearer(headers) else {
+            return Ok(Authentication::Refused(CredentialRefusal::Missing));
+        };
+        Ok(match self.access_token(&Secret::new(token)).await? {
+            Ok(principal @ Principal::Agent { .. }) => Authentication::Known(principal),
+            Ok(_) => Authentication::Refused(CredentialRefusal::NotAnAgent),
+            Err(refusal) => Authentication::Refused(refusal),
+        })
+    }
+
+    /// The operator, by the admin token. Wrong tokens are logged.
+    pub async fn operator(&self, headers: &HeaderMap, address: Option<IpAddr>) -> Authentication {
+        if self.admin.admits_request(headers) {
+            return Authentication::Known(Principal::Operator);
+        }
+        // A request without a token is not a guess.
+        if !headers.contains_key(AUTHORIZATION) {
+            return Authentication::Refused(CredentialRefusal::Missing);
+        }
+        // Refusals without a check are not logged: the previous log lines are enough.
+        if !self.throttle.slow_down(address, "admin_refused").await {
+            return Authentication::Barred;
+        }
+        tracing::warn!(address = address.map(tracing::field::display), "a wrong admin token was presented");
+        Authentication::Refused(CredentialRefusal::Unknown)
+    }
+
+    /// An invited person, by the session cookie of the chat page.
+    pub async fn person(&self, session: Option<&str>) -> Result<Authentication, Fault> {
+        let Some(session) = session else {
+            return Ok(Authentication::Refused(CredentialRefusal::Missing));
+        };
+        let hash = hex::encode(digest(&SHA256, session.as_bytes()));
+        Ok(match self.invitations.session(&hash).await? {
+            Some(invitation) => Authentication::Known(Principal::Person(Arc::new(invitation))),
+            None => Authentication::Refused(CredentialRefusal::Unknown),
+        })
+    }
+
+    async fn gateway(&self, token: &str) -> Result<Checked, Fault> {
+        let leeway = i64::try_from(self.token_leeway.as_secs()).unwrap_or(i64::MAX);
+        let holder = match self.keyring.judge(token).await? {
+            CredentialCheck::Good(holder) => holder,
+            // A laptop that slept between making the token and connecting must not disable itself permanently.
+            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= leeway => holder,
+            CredentialCheck::Expired { .. } => return Ok(Err(CredentialRefusal::Expired)),
+            CredentialCheck::Refused => return Ok(Err(CredentialRefusal::Unknown)),
+        };
+        let GatewayOwner { gateway, instance, tenant } = holder;
+        self.agent(&tenant, &instance, AgentCredential::Gateway(gateway)).await
+    }
+
+    async fn access_token(&self, token: &Secret) -> Result<Checked, Fault> {
+        let Some(record) = self.roster.access_token(token.expose()).await? else {
+            return Ok(Err(CredentialRefusal::Unknown));
+        };
+        if let Some(login) = &record.login {
+            let agent = self.roster.agent_of_login(&record.tenant, login).await?;
+            let by = AgentCredential::Login(login.clone());
+            return Ok(agent
+                .map(|agent| Principal::Agent { agent, by })
+                .ok_or(CredentialRefusal::NotAnAgent));
+        }
+        match agent_of_client(&record.client) {
+            Some(id) => self.agent(&record.tenant, &id, AgentCredential::Client(record.client.clone())).await,
+            None => {
+                let (tenant, client) = (record.tenant.clone(), record.client.clone());
+                Ok(Ok(Principal::Tenant { tenant, client }))
+            }
+        }
+    }
+
+    async fn client(&self, client: &str, secret: &Secret) -> Result<Checked, Fault> {
+        let Some(found) = self.keyring.client(client, secret.expose()).await? else {
+            return Ok(Err(CredentialRefusal::Unknown));
+        };
+        match found.instance {
+            Some(id) => self.agent(&found.tenant, &id, AgentCredential::Client(found.client)).await,
+            None => Ok(Ok(Principal::Tenant { tenant: found.tenant, client: found.client })),
+        }
+    }
+
+    async fn agent(&self, tenant: &TenantId, id: &InstanceId, by: AgentCredential) -> Result<Checked, Fault> {
+        let agent = self.roster.agent(tenant, id.as_str()).await?;
+        Ok(agent.map(|agent| Principal::Agent { agent, by }).ok_or(CredentialRefusal::AgentRemoved))
+    }
+}

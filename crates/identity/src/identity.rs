@@ -1,0 +1,123 @@
+//! `Identity`, the handle of this crate: its components, construction, and the loop that follows other nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use bus::{Bus, BusEvent};
+use errand::Errand;
+use ledger::{Invitations, Ledger, Roster};
+use posthouse_time::Timepiece;
+use tokio_util::sync::CancellationToken;
+use vault::Keyring;
+
+use crate::oauth::{self, TokenEndpoints};
+use crate::{Accounts, AdminToken, Authenticator, Fault, Gate, Metrics, RosterView, Throttle};
+
+/// Dependencies of the identity crate. It gets a keyring, never the vault.
+pub struct Parts {
+    pub roster: Arc<dyn Roster>,
+    pub access: Arc<dyn ledger::Access>,
+    pub invitations: Arc<dyn Invitations>,
+    pub keyring: Keyring,
+    pub admin: AdminToken,
+    pub bus: Bus,
+    /// Checks wake URLs and callback URLs.
+    pub errand: Errand,
+    pub timepiece: Timepiece,
+    /// Lifetime of an access token.
+    pub access_token: Duration,
+    /// Time after its expiry for which an upgrade token is still accepted.
+    pub token_leeway: Duration,
+}
+
+impl Parts {
+    /// The parts over one ledger, with the default lifetimes and without an operator.
+    pub fn over(ledger: &Ledger, keyring: Keyring, bus: Bus, errand: Errand, timepiece: Timepiece) -> Self {
+        Self {
+            roster: ledger.roster(),
+            access: ledger.access(),
+            invitations: ledger.invitations(),
+            keyring,
+            admin: AdminToken::default(),
+            bus,
+            errand,
+            timepiece,
+            access_token: Duration::from_secs(3600),
+            token_leeway: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Who is calling and what they may do. A cloneable handle of its components.
+#[derive(Clone)]
+pub struct Identity {
+    /// From a request to its principal.
+    pub authenticator: Authenticator,
+    /// Tenants, agents and their credentials: creating and ending.
+    pub accounts: Accounts,
+    /// Cached reads of agents, access tokens and routes.
+    pub roster: RosterView,
+    /// Who may write to an agent.
+    pub gate: Gate,
+    tokens: TokenEndpoints,
+    metrics: Arc<Metrics>,
+    bus: Bus,
+    closing: CancellationToken,
+}
+
+impl Identity {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { roster, access, invitations, keyring, admin, bus, errand, timepiece, .. } = parts;
+        let keyring = keyring.granting_access_for(parts.access_token);
+        let metrics = Arc::<Metrics>::default();
+        let roster = RosterView::new(roster, keyring.clone(), bus.clone(), timepiece.clone());
+        let throttle = Throttle::new(Arc::clone(&metrics), timepiece.clone());
+        let authenticator = Authenticator {
+            keyring: keyring.clone(),
+            roster: roster.clone(),
+            invitations,
+            throttle: throttle.clone(),
+            admin,
+            token_leeway: parts.token_leeway,
+        };
+        Self {
+            authenticator,
+            gate: Gate::new(access, roster.clone(), timepiece.clone()),
+            tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
+            accounts: Accounts { keyring, roster: roster.clone(), bus: bus.clone(), errand, timepiece },
+            roster,
+            metrics,
+            bus,
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Follows changes that other nodes announce, until [`Identity::close`].
+    pub async fn run(&self) -> Result<(), Fault> {
+        let mut words = self.bus.listen();
+        loop {
+            tokio::select! {
+                () = self.closing.cancelled() => return Ok(()),
+                heard = words.hear() => match heard {
+                    BusEvent::Word(word) => self.roster.heard(&word),
+                    BusEvent::Missed => self.roster.missed(),
+                    BusEvent::Silence => return Ok(()),
+                },
+            }
+        }
+    }
+
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// The OAuth token endpoints.
+    pub fn routes(&self) -> Router {
+        oauth::routes(self.tokens.clone())
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+}

@@ -1,0 +1,44 @@
+//! Identity: who is calling, and what they may do.
+//!
+//! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
+//! tenants, agents and their credentials. [`RosterView`] is the only cache of agents, access tokens and routes.
+//! [`Gate`] decides who may write to an agent. The OAuth token endpoints are here too.
+//!
+//! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
+//! refusal looks the same as absence; a revocation takes effect before its command answers.
+
+mod accounts;
+mod admin_token;
+mod authenticator;
+mod authorization;
+mod credentials;
+mod fault;
+mod gate;
+mod identity;
+mod metrics;
+mod oauth;
+mod principal;
+mod record_cache;
+mod refresh_log;
+mod roster_versions;
+mod roster_view;
+mod route;
+mod throttle;
+
+pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
+pub use admin_token::AdminToken;
+pub use authenticator::{Authentication, Authenticator, CredentialRefusal};
+pub use credentials::HttpSecrets;
+pub use fault::Fault;
+pub use gate::{Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger};
+pub use identity::{Identity, Parts};
+pub use metrics::Metrics;
+pub use oauth::LOGIN_SCOPE;
+pub use principal::{AgentCredential, Principal};
+pub use roster_versions::{RosterChange, RosterWatch};
+pub use roster_view::RosterView;
+pub use route::{Bearings, Routed};
+pub use throttle::Throttle;
+pub use vault::{
+    AccessGrant, BOOTSTRAP_CLIENT, EndedCredentials, GatewayOwner, Login, SHORTEST_ACCESS, WhichCredentials,
+};

@@ -1,0 +1,103 @@
+//! Caches of agents, access tokens and routes: a change invalidates only what it concerns, and does so at once.
+
+use identity::{Bearings, Enrolment, RosterChange};
+use ledger::{Discriminator, Owner};
+
+use crate::fixtures::{TestAgent, TestServer, bot, direct_chat};
+
+/// An access token of an agent's client.
+async fn access_token(agent: &TestAgent) -> String {
+    let accounts = &agent.server.identity.accounts;
+    let owner = Owner::Instance(agent.instance.clone());
+    let (client, _) = accounts.create_client(&owner).await.unwrap().unwrap();
+    accounts.grant_access(&client).await.unwrap().unwrap().access_token.expose().to_owned()
+}
+
+#[tokio::test]
+async fn another_tenants_cached_route_and_token_survive_a_tenant_that_changes_its_roster_continuously() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let theirs = bot("telegram", "7002");
+    let crow = server.enrol("rival", "crow", std::slice::from_ref(&theirs)).await;
+    let ours = bot("telegram", "7001");
+    let token = access_token(&heron).await;
+    let source = direct_chat(&ours, "c1");
+    // The ledger reads that heron's route, token and agent cost.
+    let cost = async || {
+        let before = server.ledger.reads();
+        let bearings = Bearings { source: &source, path: None };
+        let routed = server.identity.roster.route(&ours, bearings).await.unwrap().unwrap();
+        assert_eq!(routed.to.instance, heron.instance);
+        assert!(server.owner_of(&token).await.is_some());
+        server.ledger.reads() - before
+    };
+    assert!(cost().await > 0, "nothing is cached yet");
+    let accounts = &server.identity.accounts;
+    let mut read = 0;
+    for round in 0..20 {
+        let name = format!("fledgling-{round}");
+        let enrolment = Enrolment { tenant: "rival".to_owned(), name, ..Enrolment::default() };
+        let enrolled = accounts.enrol(enrolment).await.unwrap().unwrap();
+        accounts.log_in(&enrolled.instance.id).await.unwrap();
+        let owner = Owner::Instance(enrolled.instance.id.clone());
+        let (client, _) = accounts.create_client(&owner).await.unwrap().unwrap();
+        accounts.revoke_client(&client).await.unwrap();
+        accounts.remove_agent(&enrolled.instance.id).await.unwrap();
+        let roster = server.identity.roster.records();
+        roster.remove_route(&theirs.platform, &theirs.bot, &Discriminator::Any).await.unwrap();
+        server.routes(&theirs, Discriminator::Any, &crow).await;
+        read += cost().await;
+    }
+    // The notification of heron's own enrolment may come around meanwhile. Every round costs at least as much when the
+    // rival's changes count.
+    assert!(read < 20, "{read} reads in 20 rounds");
+    server.identity.roster.tenant_changed(&heron.tenant);
+    assert!(cost().await > 0, "its own changes count at once");
+    server.identity.roster.bot_changed(&ours);
+    assert!(cost().await > 0);
+    // It is cached again once the notification of the change has gone around.
+    while cost().await > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_one_agent_leaves_the_cached_records_of_its_neighbours() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let egret = server.enrol("acme", "egret", &[]).await;
+    let roster = &server.identity.roster;
+    let callback = async || {
+        let found = roster.agent(&heron.tenant, "heron").await.unwrap().unwrap();
+        found.callback_url.clone()
+    };
+    assert_eq!(callback().await, None);
+    roster.agent(&egret.tenant, "egret").await.unwrap().unwrap();
+    let mut changes = roster.watch();
+    roster.records().set_callback_url(&heron.instance, Some("http://127.0.0.1:1/")).await.unwrap();
+    roster.agent_changed(&heron.instance);
+    assert_eq!(changes.changed().await, Some(RosterChange::Agent(heron.instance.clone())));
+    let before = server.ledger.reads();
+    assert!(roster.agent(&egret.tenant, "egret").await.unwrap().is_some());
+    assert_eq!(server.ledger.reads(), before, "the neighbour is still cached");
+    assert_eq!(callback().await.as_deref(), Some("http://127.0.0.1:1/"), "the change is seen at once");
+}
+
+#[tokio::test]
+async fn a_revocation_takes_effect_before_its_command_answers() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let accounts = &server.identity.accounts;
+    for _ in 0..20 {
+        let token = access_token(&heron).await;
+        assert!(server.owner_of(&token).await.is_some(), "the token is cached now");
+        let client = Owner::Instance(heron.instance.clone()).client();
+        accounts.revoke_client(&client).await.unwrap();
+        assert!(server.owner_of(&token).await.is_none());
+        let login = accounts.log_in(&heron.instance).await.unwrap().unwrap();
+        let token = login.access.access_token.expose();
+        assert!(server.owner_of(token).await.is_some());
+        accounts.revoke(&heron.instance, identity::WhichCredentials::All).await.unwrap();
+        assert!(server.owner_of(token).await.is_none());
+    }
+}
