@@ -52,7 +52,7 @@ pub(crate) async fn list(
     QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Page<ShownAlias>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
-    let aliases = console.post.connectors().aliases(only.as_ref()).await?;
+    let aliases = console.post.connectors().records().aliases(only.as_ref()).await?;
     let shown = aliases.into_iter().map(|alias| ShownAlias {
         tenant: names.get(&alias.tenant).cloned().unwrap_or_default(),
         tenant_id: alias.tenant,
@@ -83,9 +83,9 @@ pub(crate) async fn create(
         return Err(AdminProblem::conflict("taken", detail));
     }
     let alias = Alias { tenant: tenant.id.clone(), name: name.clone(), agent: agent.clone() };
-    match console.post.connectors().create_alias(alias).await? {
+    match console.post.connectors().records().create_alias(alias).await? {
         Created::Made => {
-            console.post.changed(&tenant.id);
+            console.post.connectors().changed(&tenant.id);
             let shown = ShownAlias { tenant: tenant.name, tenant_id: tenant.id, name, agent };
             Ok(made(format!("{}/{}", shown.tenant, shown.name), shown))
         }
@@ -102,9 +102,9 @@ pub(crate) async fn remove(
     Path((tenant, name)): Path<(String, String)>,
 ) -> Result<Json<RemovedAlias>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    match console.post.connectors().remove_alias(&tenant.id, &name).await? {
+    match console.post.connectors().records().remove_alias(&tenant.id, &name).await? {
         Removed::Gone => {
-            console.post.changed(&tenant.id);
+            console.post.connectors().changed(&tenant.id);
             Ok(Json(RemovedAlias { tenant: tenant.name, name }))
         }
         Removed::Absent | Removed::InUse => {

@@ -8,7 +8,7 @@ use http::HeaderValue;
 use http_kit::Page;
 use ledger::{ConnectorRecord, Tenant};
 use post::connector::Capabilities;
-use post::{ConnectorSecrets, Health, Refused, Unmade};
+use post::{ConnectorHealth, ConnectorSecrets, Refused, Unmade};
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ impl Parts {
         name: &str,
     ) -> Result<(Tenant, ConnectorRecord), AdminProblem> {
         let tenant = self.tenant(tenant).await?;
-        let found = self.post.connectors().connector(&tenant.id, name).await?;
+        let found = self.post.connectors().records().connector(&tenant.id, name).await?;
         let record = found.ok_or_else(|| absent(&tenant.name, name))?;
         Ok((tenant, record))
     }
@@ -98,9 +98,9 @@ impl Parts {
         &self,
         tenant: String,
         record: ConnectorRecord,
-        Health { healthy, why, capabilities, .. }: Health,
+        ConnectorHealth { healthy, why, capabilities, .. }: ConnectorHealth,
     ) -> Result<ShownConnector, AdminProblem> {
-        let has = self.post.connector_secrets(&record.id).await?;
+        let has = self.post.connectors().secrets_of(&record.id).await?;
         Ok(ShownConnector {
             tenant,
             tenant_id: record.tenant,
@@ -117,8 +117,8 @@ impl Parts {
         })
     }
 
-    async fn checked(&self, tenant: &Tenant, name: &str) -> Result<Health, AdminProblem> {
-        self.post.check_connector(&tenant.id, name).await.map_err(|refused| match refused {
+    async fn checked(&self, tenant: &Tenant, name: &str) -> Result<ConnectorHealth, AdminProblem> {
+        self.post.connectors().check(&tenant.id, name).await.map_err(|refused| match refused {
             Refused::Absent => absent(&tenant.name, name),
             refused => refused.into(),
         })
@@ -150,13 +150,13 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<ShownConnector>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();
-    let records = console.post.connectors().connectors(only.as_ref()).await?;
+    let records = console.post.connectors().records().connectors(only.as_ref()).await?;
     // Ids are ordered by time, so they give the order of creation.
     let key = |record: &ConnectorRecord| format!("{}/{}", name_of(&record.tenant), record.id);
     let page = Page::of_sorted(records, key, which.after.as_deref(), PAGE.clamp(which.limit));
     let mut items = Vec::with_capacity(page.items.len());
     for record in page.items {
-        let health = console.post.glance_at_connector(&record);
+        let health = console.post.connectors().describe(&record);
         items.push(console.shown_connector(name_of(&record.tenant), record, health).await?);
     }
     Ok(Json(Page { items, next: page.next }))
@@ -178,11 +178,12 @@ pub(crate) async fn create(
     let secrets = ConnectorSecrets { authorization: new.authorization, hmac_secret: new.hmac_secret };
     let record = console
         .post
-        .make_connector(&tenant.id, &new.name, &new.kind, new.settings, secrets, new.force)
+        .connectors()
+        .create(&tenant.id, &new.name, &new.kind, new.settings, secrets, new.force)
         .await
         .map_err(unmade)?;
     let about = format!("{}/{}", tenant.name, record.name);
-    let mut health = console.post.glance_at_connector(&record);
+    let mut health = console.post.connectors().describe(&record);
     // It was checked just now, unless it was forced.
     health.healthy = health.healthy.or((!new.force).then_some(true));
     Ok(made(about, console.shown_connector(tenant.name, record, health).await?))
@@ -204,7 +205,7 @@ pub(crate) async fn check(
     Path((tenant, name)): Path<(String, String)>,
 ) -> Result<Json<CheckedConnector>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    let Health { healthy, why, capabilities, agents } = console.checked(&tenant, &name).await?;
+    let ConnectorHealth { healthy, why, capabilities, agents } = console.checked(&tenant, &name).await?;
     Ok(Json(CheckedConnector { tenant: tenant.name, name, healthy, why, capabilities, agents }))
 }
 
@@ -219,7 +220,7 @@ pub(crate) async fn remove(
     Path((tenant, name)): Path<(String, String)>,
 ) -> Result<Json<RemovedConnector>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
-    match console.post.remove_connector(&tenant.id, &name).await? {
+    match console.post.connectors().remove(&tenant.id, &name).await? {
         true => Ok(Json(RemovedConnector { tenant: tenant.name, name })),
         false => Err(absent(&tenant.name, &name)),
     }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::{Page, PageSize};
 use ledger::{ReceiptKey, ReceiptState};
-use post::requests::{Listing, ReceiptWithReplies};
+use post::requests::{ReceiptListing, ReceiptWithReplies};
 use posthouse_wire::delivery::is_dispatch_id;
 use posthouse_wire::{DispatchId, TenantId};
 use serde::Deserialize;
@@ -62,13 +62,13 @@ pub(crate) async fn list(
         Some(word) => Some(ReceiptState::from_word(word).ok_or_else(unknown_state)?),
     };
     let limit = RECEIPTS.clamp(which.limit);
-    let listing = Listing {
+    let listing = ReceiptListing {
         agent: which.agent,
         state,
         before: which.after.map(ReceiptKey),
         limit: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
     };
-    let receipts = console.post.all_receipts(only.as_ref(), listing).await?;
+    let receipts = console.post.receipts().list_for_operator(only.as_ref(), listing).await?;
     let page = Page::up_to(limit, receipts, |told| told.receipt.key.0.to_string());
     let (mut names, mut items) = (Names::default(), Vec::with_capacity(page.items.len()));
     for told in &page.items {
@@ -107,7 +107,7 @@ impl Parts {
         if !is_dispatch_id(dispatch) {
             return Ok(Vec::new());
         }
-        match self.post.any_receipt(&DispatchId::from(dispatch)).await {
+        match self.post.receipts().of_any_dispatch(&DispatchId::from(dispatch)).await {
             Ok(receipts) => Ok(receipts),
             Err(post::Refused::Absent) => Ok(Vec::new()),
             Err(refused) => Err(refused.into()),

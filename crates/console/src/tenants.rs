@@ -137,7 +137,7 @@ impl Parts {
 
     async fn tenant_with_agents(&self, tenant: &Tenant) -> Result<TenantWithAgents, AdminProblem> {
         let agents = self.identity.roster.records().instances(Some(&tenant.id)).await?.len();
-        let peer_post = match self.post.connectors().peers_may_write(&tenant.id).await? {
+        let peer_post = match self.post.connectors().records().peers_may_write(&tenant.id).await? {
             true => PeerPost::All,
             false => PeerPost::None,
         };
@@ -194,8 +194,8 @@ pub(crate) async fn change(
     let tenant = console.tenant(&tenant).await?;
     if let Some(peer_post) = change.peer_post {
         let may = matches!(peer_post, PeerPost::All);
-        console.post.connectors().set_peers_may_write(&tenant.id, may).await?;
-        console.post.changed(&tenant.id);
+        console.post.connectors().records().set_peers_may_write(&tenant.id, may).await?;
+        console.post.connectors().changed(&tenant.id);
     }
     if let Some(storage) = change.storage_bytes {
         let bytes = match storage {

@@ -1,6 +1,7 @@
 //! The connector contract: `AgentConnector`, the trait by which agents are reached, woken and asked.
 
-pub mod barred;
+mod builder;
+mod configured_agents;
 pub mod drop;
 mod fresh;
 pub mod memory;
@@ -9,18 +10,24 @@ pub mod relay;
 pub(crate) mod reply;
 pub mod settings;
 pub mod tmux;
+pub mod unavailable;
 pub mod webhook;
-mod wired;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ledger::{Instance, NewReceipt};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
     AgentDescriptor, AgentStatus, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
 };
-use posthouse_wire::{CorrelationId, DispatchId};
+use posthouse_wire::{CorrelationId, DispatchId, EntryId};
 use serde::Serialize;
+
+use crate::{Fault, Refused};
+
+pub use crate::dispatch::{Dispatch, DispatchItem};
+pub(crate) use builder::ConnectorBuilder;
 
 /// The version of the contract.
 pub const CONTRACT_VERSION: &str = "1.0.0";
@@ -75,20 +82,23 @@ impl Capabilities {
 
 /// Why an operation of a connector failed.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Undone {
+pub enum ConnectorError {
     /// An operational fault, or an agent that is not configured.
     #[error(transparent)]
     Failed(#[from] DeliveryFailed),
     /// The connector never supports this operation.
     #[error("{implementation} has no {what}")]
     NotImplemented { implementation: &'static str, what: &'static str },
+    /// A fault of this server.
+    #[error("the server cannot do this now")]
+    Fault(#[from] Fault),
 }
 
 /// Id, time and sender of a wake, which has no envelope of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emission {
     pub dispatch_id: DispatchId,
-    /// PathKind the clock of the emitter.
+    /// By the clock of the emitter.
     pub sent_at: Moment,
     /// The name of the emitter.
     pub from: String,
@@ -96,7 +106,7 @@ pub struct Emission {
 
 /// How the answer to a question is awaited.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ExpectedReply {
     pub correlation_id: CorrelationId,
     pub timeout: Duration,
     /// The URL to which the agent may POST its answer later, for agents that speak HTTP.
@@ -105,17 +115,17 @@ pub struct Question {
 
 /// An answer as the agent gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ConnectorReply {
     pub content: String,
-    /// PathKind the clock of the agent, in ms, if it gave a time.
+    /// By the clock of the agent, in ms, if it gave a time.
     pub sent_at: Option<i64>,
 }
 
 /// The result of putting a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Replied {
+pub enum AskOutcome {
     /// The agent answered in the same call.
-    Answer(DeliveryReceipt, Answer),
+    Answer(DeliveryReceipt, ConnectorReply),
     /// The agent has the question. The answer arrives by another request, or is collected.
     Awaited(DeliveryReceipt),
 }
@@ -133,17 +143,26 @@ pub trait AgentConnector: Send + Sync {
     fn collects(&self) -> bool {
         false
     }
+    /// How this connector stores a message together with its receipt, if it does. With `None` the post stores the
+    /// receipt first, then makes attempts with the methods below.
+    fn storage(&self) -> Option<&dyn MessageStorage> {
+        None
+    }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone>;
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError>;
     /// Whether it lists exactly this name. Cheaper than the list if the list is long.
-    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+    async fn lists(&self, agent_id: &str) -> Result<bool, ConnectorError> {
         Ok(self.list_agents().await?.iter().any(|agent| agent.agent_id == agent_id))
     }
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone>;
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError>;
     /// Interrupts the agent. A connector that cannot interrupt delivers the text and answers `woken: false`; a failed
     /// attempt is an error.
-    async fn wake(&self, agent_id: &str, opts: &WakeOpts, emission: &Emission)
-    -> Result<WakeReceipt, Undone>;
+    async fn wake(
+        &self,
+        agent_id: &str,
+        opts: &WakeOpts,
+        emission: &Emission,
+    ) -> Result<WakeReceipt, ConnectorError>;
     /// Whether its receivers are configured and reachable.
     async fn health_check(&self) -> bool;
     /// The health check with its reason, for operators only: which URL, directory or pane fails, and why. Of a URL only
@@ -159,17 +178,17 @@ pub trait AgentConnector: Send + Sync {
         None
     }
     /// The error for a question to this agent, if the features exclude questions.
-    fn unasked(&self, agent_id: &str) -> Undone {
+    fn unasked(&self, agent_id: &str) -> ConnectorError {
         let _ = agent_id;
-        Undone::no_reply_channel(self.implementation())
+        ConnectorError::no_reply_channel(self.implementation())
     }
-    /// Puts a question. [`Undone::NotImplemented`] if the connector has no way back for an answer.
+    /// Puts a question. [`ConnectorError::NotImplemented`] if the connector has no way back for an answer.
     async fn request_response(
         &self,
         agent_id: &str,
         payload: &Payload,
-        question: &Question,
-    ) -> Result<Replied, Undone>;
+        question: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError>;
     /// Polls for the answer to a question. Only called if [`AgentConnector::collects`]. An answer with another
     /// correlation id belongs to another question.
     async fn collect(
@@ -177,7 +196,7 @@ pub trait AgentConnector: Send + Sync {
         agent_id: &str,
         question: &DispatchId,
         correlation: &CorrelationId,
-    ) -> Result<Option<Answer>, Undone> {
+    ) -> Result<Option<ConnectorReply>, ConnectorError> {
         let _ = (agent_id, question, correlation);
         Ok(None)
     }
@@ -187,13 +206,49 @@ pub trait AgentConnector: Send + Sync {
     }
 }
 
-impl Undone {
+/// Delivery by a connector that keeps messages in the storage of this server. A message and its receipt are one
+/// commit, and the state of the receipt follows from the stored message, so the two cannot disagree.
+#[async_trait]
+pub trait MessageStorage: Send + Sync {
+    /// Stores a message with its receipt. The same message again stores nothing and is marked as known.
+    async fn store(&self, message: NewMessage<'_>) -> Result<StoredDispatch, Refused>;
+    /// Waits at most `wait` for the agent to accept a stored wake, and reports whether it did.
+    async fn woken(
+        &self,
+        to: &Instance,
+        stored: &StoredDispatch,
+        wait: Duration,
+    ) -> Result<WakeReceipt, Fault>;
+}
+
+/// A message to be stored for an agent.
+pub struct NewMessage<'a> {
+    pub to: &'a Instance,
+    pub dispatch: &'a Dispatch,
+    pub item: &'a DispatchItem,
+    /// The connector adds the agent and the conversation.
+    pub receipt: NewReceipt,
+}
+
+/// A message that is stored with its receipt.
+#[derive(Clone, Debug)]
+pub struct StoredDispatch {
+    pub entry: EntryId,
+    /// The receipt of a delivery: the time of our commit, the id of the entry and the conversation.
+    pub receipt: DeliveryReceipt,
+    /// The same message was stored before, so nothing was done.
+    pub known: bool,
+    /// Time to wait for the agent to accept a wake, unless the request sets its own.
+    pub wake_wait: Duration,
+}
+
+impl ConnectorError {
     /// The same error for senders: every URL is cut to its origin, because its path may contain a secret.
     pub(crate) fn discreet(self) -> Self {
         match self {
-            Undone::Failed(mut failed) => {
+            ConnectorError::Failed(mut failed) => {
                 failed.message = origins_alone(&failed.message);
-                Undone::Failed(failed)
+                ConnectorError::Failed(failed)
             }
             undone => undone,
         }
@@ -201,7 +256,7 @@ impl Undone {
 
     /// The error of a connector that has no way back for an answer.
     pub fn no_reply_channel(implementation: &'static str) -> Self {
-        Undone::NotImplemented { implementation, what: "reply channel" }
+        ConnectorError::NotImplemented { implementation, what: "reply channel" }
     }
 }
 

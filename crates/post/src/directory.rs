@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{ConnectorRecord, Exchange, Instance, Receipt};
+use identity::RosterView;
+use ledger::{Connectors, Exchange, Instance, Receipt};
 use moka::sync::Cache;
-use posthouse_wire::delivery::AgentDescriptor;
+use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
 use posthouse_wire::{InstanceId, TenantId};
 
 use crate::address::Address;
-use crate::connector::{AgentConnector, Undone, settings};
-use crate::relay_path::{RELAY, RelayPath};
-use crate::requests::Listed;
-use crate::{Caller, Fault, Post, Refused};
+use crate::connector::relay::RELAY;
+use crate::connector::{AgentConnector, ConnectorBuilder, ConnectorError, MessageStorage};
+use crate::requests::DirectoryEntry;
+use crate::{Caller, Fault, Refused};
 
 /// Lifetime of cached records. A change on this node is visible at once, because the cache key has its version.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -21,77 +22,59 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const PAGE: u32 = 50;
 const LONGEST_PAGE: u32 = 200;
 
-/// Cache of connectors, keyed by the roster version of their tenant.
-pub(crate) struct Known {
-    tenants: Cache<(u64, TenantId), Arc<Wired>>,
+/// Finds the paths to an agent by the name that a caller wrote.
+pub struct Directory {
+    agents: RosterView,
+    records: Arc<dyn Connectors>,
+    builder: ConnectorBuilder,
+    /// Keyed by the roster version of the tenant.
+    tenants: Cache<(u64, TenantId), Arc<TenantConnectors>>,
 }
 
-impl Default for Known {
-    fn default() -> Self {
-        Self { tenants: Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build() }
-    }
-}
-
-/// Connectors of one tenant in the order of creation, and its aliases.
-pub(crate) struct Wired {
-    made: Vec<Made>,
+/// The connectors of one tenant, its aliases, and whether its agents may write to each other.
+struct TenantConnectors {
+    /// The built-in connector, first in the order.
+    relay: NamedConnector,
+    /// Connectors that an operator created, in the order of creation.
+    created: Vec<NamedConnector>,
     aliases: HashMap<String, String>,
     peers_may_write: bool,
 }
 
-/// A connector that an operator created.
-struct Made {
+struct NamedConnector {
     name: String,
     connector: Arc<dyn AgentConnector>,
 }
 
-/// A delivery path to one agent.
+/// A delivery path: one connector by which one agent can be reached.
 #[derive(Clone)]
 pub(crate) struct DeliveryPath {
-    pub by: PathKind,
+    /// The name of the connector in its tenant.
+    pub name: String,
+    pub connector: Arc<dyn AgentConnector>,
     /// The agent's name at this connector. An address with a session is passed on whole: the connector splits it.
     pub agent: String,
     /// The session in the address. `None` if the whole address is the name of an agent at this connector.
     pub session: Option<String>,
-}
-
-/// The carrier of a delivery path.
-#[derive(Clone)]
-pub(crate) enum PathKind {
-    /// The relay connection that the agent opens itself.
-    Relay(RelayPath, Arc<Instance>),
-    Connector {
-        name: String,
-        connector: Arc<dyn AgentConnector>,
-    },
+    /// The agent's record, at a connector that stores messages for it.
+    pub instance: Option<Arc<Instance>>,
 }
 
 impl DeliveryPath {
-    pub fn name(&self) -> &str {
-        match &self.by {
-            PathKind::Relay(..) => RELAY,
-            PathKind::Connector { name, .. } => name,
-        }
-    }
-
-    pub fn can_ask(&self) -> bool {
-        match &self.by {
-            PathKind::Relay(..) => true,
-            PathKind::Connector { connector, .. } => connector.features().request_response,
-        }
-    }
-
-    /// The error for a question by a path that cannot carry questions.
-    pub fn unasked(&self, agent: &str) -> Undone {
-        match &self.by {
-            PathKind::Relay(..) => Undone::no_reply_channel(RELAY),
-            PathKind::Connector { connector, .. } => connector.unasked(agent),
-        }
+    /// The storage of a connector that stores messages with their receipts, and the agent that it stores them for.
+    pub fn storage(&self) -> Option<(&dyn MessageStorage, &Instance)> {
+        self.connector.storage().zip(self.instance.as_deref())
     }
 }
 
-impl Post {
-    /// The delivery paths by which this caller may write to an address, in order.
+impl Directory {
+    pub(crate) fn new(agents: RosterView, records: Arc<dyn Connectors>, builder: ConnectorBuilder) -> Self {
+        let tenants = Cache::builder().max_capacity(10_000).time_to_live(REMEMBERED).build();
+        Self { agents, records, builder, tenants }
+    }
+
+    /// The delivery paths by which this caller may write to an address, in order. Unknown names and names of other
+    /// tenants have none. With `wakes` the part before the `@` is looked up too.
     pub(crate) async fn find(
         &self,
         by: &Caller,
@@ -99,85 +82,82 @@ impl Post {
         wakes: bool,
         connectors: Option<&[String]>,
     ) -> Result<Vec<DeliveryPath>, Fault> {
-        let mut paths = self.paths(by, written, wakes).await?;
-        let whom = paths.iter().find_map(|path| match &path.by {
-            PathKind::Relay(_, instance) => Some(&instance.id),
-            PathKind::Connector { .. } => None,
-        });
-        if !by.may_write_to(whom, self.wired(&by.tenant).await?.peers_may_write) {
+        let tenant = self.tenant(&by.tenant).await?;
+        let mut paths = self.paths(&tenant, by, written, wakes).await?;
+        let whom = paths.iter().find_map(|path| path.instance.as_ref());
+        if !may_write_to(by, whom.map(|whom| &whom.id), tenant.peers_may_write) {
             return Ok(Vec::new());
         }
         if let Some(named) = connectors {
-            paths.retain(|path| named.iter().any(|name| name == path.name()));
+            paths.retain(|path| named.contains(&path.name));
         }
         Ok(paths)
     }
 
-    /// The delivery paths to an address inside the caller's tenant. Unknown names and names of other tenants have none.
-    /// With `wakes` the part before the `@` is looked up too.
-    async fn paths(&self, by: &Caller, written: &str, wakes: bool) -> Result<Vec<DeliveryPath>, Fault> {
-        let wired = self.wired(&by.tenant).await?;
-        let address = Address::read(written);
-        let (agent, session) = match (wakes, address.session) {
-            (true, Some(session)) => (address.agent, Some(session)),
-            _ => (address.whole, None),
+    async fn paths(
+        &self,
+        tenant: &TenantConnectors,
+        by: &Caller,
+        written: &str,
+        wakes: bool,
+    ) -> Result<Vec<DeliveryPath>, Fault> {
+        let (agent, session) = match wakes {
+            true => (Address::read(written).agent, Address::read(written).session),
+            false => (written, None),
         };
         // An agent's own name takes precedence over an alias.
-        let mut instance = self.instance(&by.tenant, agent).await?;
-        let stands_for = wired.aliases.get(agent).filter(|_| instance.is_none());
+        let mut instance = self.agents.agent(&by.tenant, agent).await?;
+        let stands_for = tenant.aliases.get(agent).filter(|_| instance.is_none());
         if let Some(stands_for) = stands_for {
-            instance = self.instance(&by.tenant, stands_for).await?;
+            instance = self.agents.agent(&by.tenant, stands_for).await?;
         }
-        let session = session.map(str::to_owned);
         let mut paths = Vec::new();
         let own_name = instance.as_ref().map(|instance| instance.name.clone()).filter(|name| name != agent);
         if let Some(instance) = instance {
-            let agent = instance.name.clone();
-            let by = PathKind::Relay(self.relay_path(&by.tenant), instance);
-            paths.push(DeliveryPath { by, agent, session: session.clone() });
+            let path = tenant.relay.path(&instance.name, session);
+            paths.push(DeliveryPath { instance: Some(instance), ..path });
         }
-        for made in &wired.made {
+        for connector in &tenant.created {
             // The whole address may be an agent's name here. Then it contains no session.
-            if made.lists(written).await {
-                paths.push(made.path(written, None));
+            if connector.lists(written).await {
+                paths.push(connector.path(written, None));
             } else if let Some(stands_for) = stands_for
-                && made.lists(stands_for).await
+                && connector.lists(stands_for).await
             {
-                paths.push(made.path(stands_for, session.clone()));
-            } else if agent != written && made.lists(agent).await {
-                paths.push(made.path(written, session.clone()));
+                paths.push(connector.path(stands_for, session));
+            } else if agent != written && connector.lists(agent).await {
+                paths.push(connector.path(written, session));
             } else if let Some(own_name) = &own_name
-                && made.lists(own_name).await
+                && connector.lists(own_name).await
             {
-                paths.push(made.path(own_name, session.clone()));
+                paths.push(connector.path(own_name, session));
             }
         }
         Ok(paths)
     }
 
-    /// An agent of this tenant by its name or id.
-    pub(crate) async fn instance(
+    /// The first path that can carry questions. Only one, because a question has one answer.
+    pub(crate) async fn find_for_question(
         &self,
-        tenant: &TenantId,
-        name: &str,
-    ) -> Result<Option<Arc<Instance>>, Fault> {
-        Ok(self.0.identity.roster.agent(tenant, name).await?)
+        by: &Caller,
+        agent: &str,
+        connectors: Option<&[String]>,
+    ) -> Result<DeliveryPath, Refused> {
+        let paths = self.find(by, agent, false, connectors).await?;
+        let refusal = paths.first().map(|path| path.connector.unasked(agent));
+        match paths.into_iter().find(|path| path.connector.features().request_response) {
+            Some(path) => Ok(path),
+            None => Err(refusal.unwrap_or_else(|| unknown_agent(agent).into()).into()),
+        }
     }
 
-    /// The delivery path of a stored receipt.
-    pub(crate) async fn way_of(&self, receipt: &Receipt) -> Result<Option<DeliveryPath>, Fault> {
-        let agent = receipt.agent.as_str();
-        if receipt.connector == RELAY {
-            let Some(instance) = &receipt.instance else { return Ok(None) };
-            let found = self.instance(&receipt.tenant, instance.as_str()).await?;
-            return Ok(found.map(|found| DeliveryPath {
-                by: PathKind::Relay(self.relay_path(&receipt.tenant), found),
-                agent: agent.to_owned(),
-                session: None,
-            }));
-        }
-        let wired = self.wired(&receipt.tenant).await?;
-        Ok(wired.named(&receipt.connector).map(|made| made.path(agent, None)))
+    /// The delivery path of a stored receipt. `None` if its connector or its agent was removed.
+    pub(crate) async fn path_of(&self, receipt: &Receipt) -> Result<Option<DeliveryPath>, Fault> {
+        let tenant = self.tenant(&receipt.tenant).await?;
+        let path = tenant.named(&receipt.connector).map(|named| named.path(&receipt.agent, None));
+        let Some(id) = &receipt.instance else { return Ok(path) };
+        let instance = self.agents.agent(&receipt.tenant, id.as_str()).await?;
+        Ok(path.zip(instance).map(|(path, instance)| DeliveryPath { instance: Some(instance), ..path }))
     }
 
     /// The connector by which a question was put.
@@ -185,30 +165,17 @@ impl Post {
         &self,
         exchange: &Exchange,
     ) -> Result<Option<Arc<dyn AgentConnector>>, Fault> {
-        let wired = self.wired(&exchange.tenant).await?;
-        Ok(wired.named(&exchange.connector).map(|made| Arc::clone(&made.connector)))
+        self.connector(&exchange.tenant, &exchange.connector).await
     }
 
-    pub(crate) async fn wired(&self, tenant: &TenantId) -> Result<Arc<Wired>, Fault> {
-        let asked = (self.0.identity.roster.tenant_version(tenant), tenant.clone());
-        if let Some(known) = self.0.known.tenants.get(&asked) {
-            return Ok(known);
-        }
-        let records = self.0.connectors.connectors(Some(tenant)).await?;
-        let aliases = self.0.connectors.aliases(Some(tenant)).await?;
-        let wired = Arc::new(Wired {
-            made: records.into_iter().map(|record| self.made(record)).collect(),
-            aliases: aliases.into_iter().map(|alias| (alias.name, alias.agent)).collect(),
-            peers_may_write: self.0.connectors.peers_may_write(tenant).await?,
-        });
-        self.0.known.tenants.insert(asked, Arc::clone(&wired));
-        Ok(wired)
-    }
-
-    fn made(&self, record: ConnectorRecord) -> Made {
-        let read = serde_json::from_str(&record.settings).unwrap_or_default();
-        let connector = settings::rebuild(&record.kind, &read, self.tools(&record.tenant, &record.id));
-        Made { name: record.name, connector }
+    /// A connector of a tenant by its name. Every tenant has the connector `relay`.
+    pub async fn connector(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Option<Arc<dyn AgentConnector>>, Fault> {
+        let tenant = self.tenant(tenant).await?;
+        Ok(tenant.named(name).map(|named| Arc::clone(&named.connector)))
     }
 
     /// A page of the agents that this caller may see, by name.
@@ -217,20 +184,20 @@ impl Post {
         by: &Caller,
         after: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<(Vec<Listed>, Option<String>), Refused> {
-        let wired = self.wired(&by.tenant).await?;
-        let mut listed: HashMap<String, Listed> = HashMap::new();
-        for instance in self.0.identity.roster.records().instances(Some(&by.tenant)).await? {
-            note(&mut listed, RELAY, AgentDescriptor::named(instance.name));
+    ) -> Result<(Vec<DirectoryEntry>, Option<String>), Refused> {
+        let tenant = self.tenant(&by.tenant).await?;
+        let mut listed: HashMap<String, DirectoryEntry> = HashMap::new();
+        for named in tenant.all() {
+            let agents = match named.connector.list_agents().await {
+                Err(ConnectorError::Fault(fault)) => return Err(fault.into()),
+                // A connector that fails to answer is skipped.
+                agents => agents.unwrap_or_default(),
+            };
+            agents.into_iter().for_each(|agent| note(&mut listed, &named.name, agent));
         }
-        for made in &wired.made {
-            for agent in made.connector.list_agents().await.unwrap_or_default() {
-                note(&mut listed, &made.name, agent);
-            }
-        }
-        let mut page: Vec<Listed> = listed.into_values().collect();
+        let mut page: Vec<DirectoryEntry> = listed.into_values().collect();
         // An agent that may not write to others does not see their names.
-        if let Some(own) = by.agent.as_ref().filter(|_| !wired.peers_may_write) {
+        if let Some(own) = by.agent.as_ref().filter(|_| !tenant.peers_may_write) {
             page.retain(|agent| agent.agent_id == own.name);
         }
         page.sort_by(|one, other| one.agent_id.cmp(&other.agent_id));
@@ -243,51 +210,81 @@ impl Post {
     }
 
     /// One agent with its status. An agent that this caller may not write to looks like one that does not exist.
-    pub async fn agent(&self, by: &Caller, name: &str) -> Result<Listed, Refused> {
+    pub async fn agent(&self, by: &Caller, name: &str) -> Result<DirectoryEntry, Refused> {
         let paths = self.find(by, name, false, None).await?;
         let Some(first) = paths.first() else { return Err(Refused::Absent) };
-        let (agent_name, status) = match &first.by {
-            PathKind::Relay(relay_path, instance) => {
-                (Some(instance.name.clone()), relay_path.status(instance).await?)
-            }
-            PathKind::Connector { connector, .. } => (None, connector.agent_status(&first.agent).await),
-        };
-        let connectors = paths.iter().map(|path| path.name().to_owned()).collect();
-        Ok(Listed { agent_id: first.agent.clone(), agent_name, connectors, status: Some(status) })
+        Ok(DirectoryEntry {
+            agent_id: first.agent.clone(),
+            agent_name: first.instance.as_ref().map(|instance| instance.name.clone()),
+            connectors: paths.iter().map(|path| path.name.clone()).collect(),
+            status: Some(first.connector.agent_status(&first.agent).await),
+        })
     }
-}
 
-impl Caller {
-    /// An agent may always write to itself, and to others unless its tenant forbids it.
-    fn may_write_to(&self, whom: Option<&InstanceId>, peers_may_write: bool) -> bool {
-        match self.instance() {
-            Some(own) => peers_may_write || whom == Some(own),
-            None => true,
+    async fn tenant(&self, tenant: &TenantId) -> Result<Arc<TenantConnectors>, Fault> {
+        let key = (self.agents.tenant_version(tenant), tenant.clone());
+        if let Some(known) = self.tenants.get(&key) {
+            return Ok(known);
         }
+        let records = self.records.connectors(Some(tenant)).await?;
+        let aliases = self.records.aliases(Some(tenant)).await?;
+        let created = records
+            .into_iter()
+            .map(|record| NamedConnector { connector: self.builder.rebuild(&record), name: record.name });
+        let found = Arc::new(TenantConnectors {
+            relay: NamedConnector { name: RELAY.to_owned(), connector: self.builder.relay(tenant) },
+            created: created.collect(),
+            aliases: aliases.into_iter().map(|alias| (alias.name, alias.agent)).collect(),
+            peers_may_write: self.records.peers_may_write(tenant).await?,
+        });
+        self.tenants.insert(key, Arc::clone(&found));
+        Ok(found)
     }
 }
 
-impl Wired {
-    fn named(&self, name: &str) -> Option<&Made> {
-        self.made.iter().find(|made| made.name == name)
+impl TenantConnectors {
+    fn all(&self) -> impl Iterator<Item = &NamedConnector> {
+        std::iter::once(&self.relay).chain(&self.created)
+    }
+
+    fn named(&self, name: &str) -> Option<&NamedConnector> {
+        self.all().find(|named| named.name == name)
     }
 }
 
-impl Made {
+impl NamedConnector {
     /// Whether this connector lists the agent. A connector that fails to answer is skipped.
     async fn lists(&self, agent: &str) -> bool {
         self.connector.lists(agent).await.unwrap_or(false)
     }
 
-    fn path(&self, agent: &str, session: Option<String>) -> DeliveryPath {
-        let by = PathKind::Connector { name: self.name.clone(), connector: Arc::clone(&self.connector) };
-        DeliveryPath { by, agent: agent.to_owned(), session }
+    fn path(&self, agent: &str, session: Option<&str>) -> DeliveryPath {
+        DeliveryPath {
+            name: self.name.clone(),
+            connector: Arc::clone(&self.connector),
+            agent: agent.to_owned(),
+            session: session.map(str::to_owned),
+            instance: None,
+        }
     }
 }
 
-fn note(listed: &mut HashMap<String, Listed>, connector: &str, agent: AgentDescriptor) {
+/// An agent may always write to itself, and to others unless its tenant forbids it.
+fn may_write_to(by: &Caller, whom: Option<&InstanceId>, peers_may_write: bool) -> bool {
+    match by.instance() {
+        Some(own) => peers_may_write || whom == Some(own),
+        None => true,
+    }
+}
+
+/// The error for a name that no connector of the tenant knows.
+pub(crate) fn unknown_agent(agent: &str) -> DeliveryFailed {
+    DeliveryFailed::client_validation(agent, format!("no connector knows an agent `{agent}`"))
+}
+
+fn note(listed: &mut HashMap<String, DirectoryEntry>, connector: &str, agent: AgentDescriptor) {
     let AgentDescriptor { agent_id, agent_name, .. } = agent;
-    let known = listed.entry(agent_id.clone()).or_insert_with(|| Listed {
+    let known = listed.entry(agent_id.clone()).or_insert_with(|| DirectoryEntry {
         agent_id,
         agent_name: None,
         connectors: Vec::new(),
@@ -295,4 +292,36 @@ fn note(listed: &mut HashMap<String, Listed>, connector: &str, agent: AgentDescr
     });
     known.connectors.push(connector.to_owned());
     known.agent_name = known.agent_name.take().or(agent_name);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::fixtures::Fixture;
+
+    #[tokio::test]
+    async fn an_agent_is_reached_by_the_relay_and_by_every_connector_that_lists_it() {
+        let fixture = Fixture::open().await;
+        let directory = fixture.directory();
+        let (heron, by) = (fixture.enrol("heron").await, fixture.operator());
+        let url = json!({ "url": "http://127.0.0.1:9/in" });
+        let agents = json!({ "agents": { "heron": url, "desk": url } });
+        fixture.create_connector("hook", "webhook", &agents).await;
+        let found = async |written: &str, wakes| {
+            let paths = directory.find(&by, written, wakes, None).await.unwrap();
+            paths.into_iter().map(|path| (path.name, path.session)).collect::<Vec<_>>()
+        };
+        let both = |session: Option<&str>| {
+            ["relay", "hook"].map(|name| (name.to_owned(), session.map(str::to_owned))).to_vec()
+        };
+        assert_eq!(found("heron", false).await, both(None));
+        assert_eq!(found(heron.as_str(), false).await, both(None), "its id means the same agent");
+        assert_eq!(found("heron@attic", true).await, both(Some("attic")));
+        assert_eq!(found("heron@attic", false).await, []);
+        assert_eq!(found("desk", false).await, both(None)[1..]);
+        assert_eq!(found("nobody", true).await, []);
+        let path = directory.find_for_question(&by, "heron", None).await.unwrap();
+        assert_eq!((path.name.as_str(), path.storage().is_some()), ("relay", true));
+    }
 }

@@ -3,6 +3,8 @@
 use ledger::LimitReached;
 use posthouse_wire::delivery::DeliveryFailed;
 
+use crate::connector::ConnectorError;
+
 /// A fault of the server. Nothing was accepted, and the caller may retry.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
@@ -60,6 +62,16 @@ pub enum Refused {
 impl<F: Into<Fault>> From<F> for Refused {
     fn from(fault: F) -> Self {
         Refused::Fault(fault.into())
+    }
+}
+
+impl From<ConnectorError> for Refused {
+    fn from(error: ConnectorError) -> Self {
+        match error {
+            ConnectorError::Failed(failed) => Refused::Failed(failed),
+            ConnectorError::NotImplemented { .. } => Refused::NotImplemented(error.to_string()),
+            ConnectorError::Fault(fault) => Refused::Fault(fault),
+        }
     }
 }
 

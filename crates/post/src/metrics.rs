@@ -7,25 +7,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::Refused;
-use crate::directory::{DeliveryPath, PathKind};
-use crate::requests::Handed;
+use crate::directory::DeliveryPath;
+use crate::requests::SentReceipt;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
+struct DispatchLabels {
     verb: &'static str,
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ending {
+struct AnswerLabels {
     ending: &'static str,
 }
 
 /// The metric families of the post.
 #[derive(Default)]
 pub struct Metrics {
-    dispatches: Family<Outcome, Counter>,
-    answers: Family<Ending, Counter>,
+    dispatches: Family<DispatchLabels, Counter>,
+    answers: Family<AnswerLabels, Counter>,
 }
 
 impl Metrics {
@@ -46,19 +46,19 @@ impl Metrics {
         &self,
         path: &DeliveryPath,
         verb: DispatchVerb,
-        handed: &Result<Handed, Refused>,
+        sent: &Result<SentReceipt, Refused>,
     ) {
-        let outcome = match handed {
-            Ok(Handed::Delivered(receipt)) if receipt.delivery_skipped => "kept",
+        let outcome = match sent {
+            Ok(SentReceipt::Delivered(receipt)) if receipt.delivery_skipped => "kept",
             // Only the agent's acknowledgement proves a delivery, even if it is connected.
-            Ok(Handed::Delivered(_)) if matches!(path.by, PathKind::Relay(..)) => "queued",
-            Ok(Handed::Delivered(_)) => "delivered",
-            Ok(Handed::Woken(receipt)) if receipt.woken => "woken",
-            Ok(Handed::Woken(_)) => "not_woken",
+            Ok(SentReceipt::Delivered(_)) if path.storage().is_some() => "queued",
+            Ok(SentReceipt::Delivered(_)) => "delivered",
+            Ok(SentReceipt::Woken(receipt)) if receipt.woken => "woken",
+            Ok(SentReceipt::Woken(_)) => "not_woken",
             Err(Refused::Fault(_)) => "fault",
             Err(_) => "failed",
         };
-        self.dispatches.get_or_create(&Outcome { verb: verb.word(), outcome }).inc();
+        self.dispatches.get_or_create(&DispatchLabels { verb: verb.word(), outcome }).inc();
     }
 
     pub(crate) fn answered(&self, answered: Answered) {
@@ -68,10 +68,10 @@ impl Metrics {
             Answered::Late => "late",
             Answered::Absent => return,
         };
-        self.answers.get_or_create(&Ending { ending }).inc();
+        self.answers.get_or_create(&AnswerLabels { ending }).inc();
     }
 
     pub(crate) fn timed_out(&self) {
-        self.answers.get_or_create(&Ending { ending: "timed_out" }).inc();
+        self.answers.get_or_create(&AnswerLabels { ending: "timed_out" }).inc();
     }
 }

@@ -1,36 +1,34 @@
-//! `Post`: the shared handle, its parts, and shutdown.
+//! `Post`: the handle that holds the components, builds them from their dependencies, and runs them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clock::Clock;
 use errand::Errand;
 use identity::Identity;
 use ledger::{Connectors, Exchanges, Receipts, Usage};
 use posthouse_time::Timepiece;
-use posthouse_wire::TenantId;
 use relay::Relay;
-use tokio::sync::{Notify, Semaphore};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use vault::WebhookSigner;
 
-use crate::connector::memory::Memory;
-use crate::directory::Known;
-use crate::scheduled::{TARGET, WakeTarget};
-use crate::tenant_limit::TenantLimit;
-use crate::tenant_rounds::TenantRounds;
-use crate::tenant_turns::TenantTurns;
-use crate::waiting::Waiting;
-use crate::writing::Writing;
-use crate::{Config, Metrics};
-
-/// Time that shutdown waits for running attempts.
-const CLOSED_WITHIN: Duration = Duration::from_secs(6);
-
-/// The largest number of concurrent retries on this server. One running attempt per tenant does not count, so that
-/// other tenants cannot block a tenant completely.
-const HANDS: usize = 128;
+use crate::answer_collector::AnswerCollector;
+use crate::answers::{AnswerWaiters, Answers};
+use crate::background::Background;
+use crate::connector::ConnectorBuilder;
+use crate::connector::memory::ConnectorMemory;
+use crate::connector_admin::ConnectorAdmin;
+use crate::conversations::Conversations;
+use crate::deadlines::Deadlines;
+use crate::directory::Directory;
+use crate::dispatcher::Dispatcher;
+use crate::http_replies::HttpReplies;
+use crate::messages::Messages;
+use crate::questions::Questions;
+use crate::receipt_views::ReceiptViews;
+use crate::reply_url::ReplyUrls;
+use crate::retries::Retries;
+use crate::scheduled_wakes::ScheduledWakes;
+use crate::tenant_quotas::TenantQuotas;
+use crate::{Config, Fault, Metrics};
 
 /// The dependencies of the post. It gets `WebhookSigner` to sign with, never the vault itself.
 pub struct Parts {
@@ -39,8 +37,8 @@ pub struct Parts {
     pub exchanges: Arc<dyn Exchanges>,
     pub connectors: Arc<dyn Connectors>,
     pub usage: Arc<dyn Usage>,
-    pub relay: Relay,
     pub identity: Identity,
+    pub relay: Relay,
     pub clock: Clock,
     pub webhook_signer: WebhookSigner,
     pub errand: Errand,
@@ -51,104 +49,188 @@ pub struct Parts {
 
 /// The post: programs send messages, wakes and questions to agents. A cheap handle to clone.
 #[derive(Clone)]
-pub struct Post(pub(crate) Arc<Inner>);
+pub struct Post(pub(crate) Arc<Components>);
 
-pub(crate) struct Inner {
-    pub config: Config,
-    pub receipts: Arc<dyn Receipts>,
-    pub exchanges: Arc<dyn Exchanges>,
-    pub connectors: Arc<dyn Connectors>,
-    pub usage: Arc<dyn Usage>,
-    pub relay: Relay,
+/// The components. Each owns its state, and holds only the components that it calls.
+pub(crate) struct Components {
+    pub config: Arc<Config>,
     pub identity: Identity,
-    pub clock: Clock,
-    pub webhook_signer: WebhookSigner,
-    pub errand: Errand,
-    pub public_url: String,
-    pub timepiece: Timepiece,
+    pub background: Background,
     pub metrics: Arc<Metrics>,
-    pub known: Known,
-    pub turns: TenantTurns,
-    /// State that outlives the connectors, which are rebuilt often.
-    pub memory: Memory,
-    pub waiting: Waiting,
-    /// Agents that are writing the answer to a question.
-    pub writing: Writing,
-    /// Permits for concurrent retries.
-    pub hands: Arc<Semaphore>,
-    pub busy: TenantLimit,
-    /// Polling rounds for answers to open questions, and to questions past their deadline.
-    pub looks: TenantRounds,
-    pub late_looks: TenantRounds,
-    /// Wakes the sending loop: a delivery is due sooner than expected.
-    pub nudge: Notify,
-    /// Wakes the timeout loop: a new question may have the earliest deadline.
-    pub asked: Notify,
-    /// Wakes the alarm loop: an alarm of a scheduled wake could not be set.
-    pub alarms: Notify,
-    /// Wakes the polling loop: a new question may need its answer collected.
-    pub collecting: Notify,
-    pub tasks: TaskTracker,
-    pub closing: CancellationToken,
+    pub directory: Arc<Directory>,
+    pub messages: Messages,
+    pub questions: Questions,
+    pub answers: Arc<Answers>,
+    pub http_replies: HttpReplies,
+    pub conversations: Arc<Conversations>,
+    pub receipts: ReceiptViews,
+    pub connectors: ConnectorAdmin,
+    pub deadlines: Arc<Deadlines>,
+    pub collector: Arc<AnswerCollector>,
+    pub scheduled: Arc<ScheduledWakes>,
+    pub retries: Retries,
 }
 
 impl Post {
-    /// Creates the post and registers it with the clock for scheduled wakes.
+    /// Builds the components, the ones that others call first.
     pub fn new(parts: Parts) -> Self {
-        let post = Self(Arc::new(Inner {
-            config: parts.config,
-            receipts: parts.receipts,
-            exchanges: parts.exchanges,
-            connectors: parts.connectors,
-            usage: parts.usage,
-            relay: parts.relay,
-            identity: parts.identity,
-            clock: parts.clock,
-            webhook_signer: parts.webhook_signer,
+        let Parts { receipts, exchanges, connectors, relay, clock, timepiece, webhook_signer, .. } = parts;
+        let config = Arc::new(parts.config);
+        let background = Background::new(timepiece.clone());
+        let metrics = Arc::<Metrics>::default();
+        let quotas = Arc::new(TenantQuotas::new(parts.usage, config.open_exchanges));
+        let agents = parts.identity.roster.clone();
+        let builder = ConnectorBuilder {
+            relay: relay.clone(),
+            agents: agents.clone(),
             errand: parts.errand,
-            public_url: parts.public_url,
-            timepiece: parts.timepiece,
-            metrics: Arc::default(),
-            known: Known::default(),
-            turns: TenantTurns::default(),
-            memory: Memory::default(),
-            waiting: Waiting::default(),
-            writing: Writing::default(),
-            hands: Arc::new(Semaphore::new(HANDS)),
-            busy: TenantLimit::default(),
-            looks: TenantRounds::default(),
-            late_looks: TenantRounds::default(),
-            nudge: Notify::new(),
-            asked: Notify::new(),
-            alarms: Notify::new(),
-            collecting: Notify::new(),
-            tasks: TaskTracker::new(),
-            closing: CancellationToken::new(),
-        }));
-        post.0.clock.register(TARGET, Arc::new(WakeTarget(Arc::downgrade(&post.0))));
-        post
+            webhook_signer: webhook_signer.clone(),
+            timepiece: timepiece.clone(),
+            memory: ConnectorMemory::default(),
+            config: Arc::clone(&config),
+        };
+        let directory = Arc::new(Directory::new(agents, Arc::clone(&connectors), builder.clone()));
+        let waiters = Arc::<AnswerWaiters>::default();
+        let deadlines = Arc::new(Deadlines::new(
+            Arc::clone(&exchanges),
+            Arc::clone(&receipts),
+            relay,
+            Arc::clone(&waiters),
+            Arc::clone(&metrics),
+            timepiece.clone(),
+        ));
+        let answers = Arc::new(Answers::new(
+            Arc::clone(&exchanges),
+            Arc::clone(&receipts),
+            waiters,
+            Arc::clone(&deadlines),
+            Arc::clone(&metrics),
+            &background,
+        ));
+        let dispatcher = Arc::new(Dispatcher::new(
+            Arc::clone(&receipts),
+            Arc::clone(&directory),
+            Arc::clone(&answers),
+            ReplyUrls::new(webhook_signer.clone(), parts.public_url),
+            Arc::clone(&quotas),
+            Arc::clone(&metrics),
+            &background,
+        ));
+        let collector = AnswerCollector::new(
+            Arc::clone(&exchanges),
+            Arc::clone(&directory),
+            Arc::clone(&answers),
+            background.clone(),
+        );
+        let scheduled =
+            ScheduledWakes::new(Arc::clone(&receipts), clock, Arc::clone(&dispatcher), timepiece.clone());
+        Self(Arc::new(Components {
+            messages: Messages::new(
+                Arc::clone(&directory),
+                Arc::clone(&dispatcher),
+                Arc::clone(&scheduled),
+                timepiece.clone(),
+            ),
+            questions: Questions::new(
+                Arc::clone(&directory),
+                Arc::clone(&dispatcher),
+                Arc::clone(&answers),
+                Arc::clone(&collector),
+                quotas,
+                &background,
+            ),
+            http_replies: HttpReplies::new(
+                exchanges,
+                Arc::clone(&connectors),
+                webhook_signer,
+                Arc::clone(&answers),
+            ),
+            conversations: Arc::new(Conversations::new(
+                Arc::clone(&receipts),
+                Arc::clone(&answers),
+                Arc::clone(&deadlines),
+                timepiece,
+            )),
+            retries: Retries::new(Arc::clone(&receipts), dispatcher, background.clone()),
+            receipts: ReceiptViews::new(receipts),
+            connectors: ConnectorAdmin::new(connectors, builder),
+            config,
+            identity: parts.identity,
+            background,
+            metrics,
+            directory,
+            answers,
+            deadlines,
+            collector,
+            scheduled,
+        }))
+    }
+
+    /// Takes over the work that a crashed server left. Called before the server accepts requests.
+    pub async fn take_over(&self) -> Result<(), Fault> {
+        self.0.retries.take_over().await
+    }
+
+    /// Runs the background loops until shutdown.
+    pub async fn run(&self) -> Result<(), Fault> {
+        let Components { background, deadlines, collector, scheduled, retries, answers, identity, .. } =
+            &*self.0;
+        tokio::join!(
+            retries.run(),
+            background.in_turn(1, deadlines.run(background)),
+            background.in_turn(2, collector.run()),
+            background.in_turn(3, scheduled.run(background)),
+            answers.watch_roster(&identity.roster)
+        );
+        Ok(())
     }
 
     /// Starts nothing more and waits for running attempts.
     pub async fn close(&self) {
-        self.0.closing.cancel();
-        self.0.tasks.close();
-        if self.0.timepiece.within(CLOSED_WITHIN, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("closed while deliveries were still running: their result is unknown");
-        }
+        self.0.background.close().await;
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
     }
 
-    /// The stored connectors, aliases and permissions. Call [`Post::changed`] after a change.
-    pub fn connectors(&self) -> &Arc<dyn Connectors> {
-        &self.0.connectors
+    /// Names of agents, and the paths to them.
+    pub fn directory(&self) -> &Directory {
+        &self.0.directory
     }
 
-    /// Announces that connectors, aliases or permissions of a tenant have changed.
-    pub fn changed(&self, tenant: &TenantId) {
-        self.0.identity.roster.tenant_changed(tenant);
+    /// `notify`, `deliver` and `wake`.
+    pub fn messages(&self) -> &Messages {
+        &self.0.messages
+    }
+
+    /// Puts questions.
+    pub fn questions(&self) -> &Questions {
+        &self.0.questions
+    }
+
+    /// States of questions, and waiting for their answers.
+    pub fn answers(&self) -> &Answers {
+        &self.0.answers
+    }
+
+    /// Answers at reply URLs.
+    pub fn http_replies(&self) -> &HttpReplies {
+        &self.0.http_replies
+    }
+
+    /// What agents on the relay say to programs.
+    pub fn conversations(&self) -> &Arc<Conversations> {
+        &self.0.conversations
+    }
+
+    /// Receipts with the replies to them.
+    pub fn receipts(&self) -> &ReceiptViews {
+        &self.0.receipts
+    }
+
+    /// Connectors as the operator creates them.
+    pub fn connectors(&self) -> &ConnectorAdmin {
+        &self.0.connectors
     }
 }

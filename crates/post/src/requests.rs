@@ -16,7 +16,7 @@ pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A message to an agent, sent by every connector that knows it.
 #[derive(Clone, Debug)]
-pub struct Notify {
+pub struct NotifyCommand {
     /// `agent` delivers, `agent@session` wakes.
     pub agent: String,
     pub message: String,
@@ -36,7 +36,7 @@ pub struct Notify {
 
 /// Delivery of a complete envelope.
 #[derive(Clone, Debug)]
-pub struct Deliver {
+pub struct DeliverCommand {
     pub agent: String,
     pub payload: Payload,
     pub connectors: Option<Vec<String>>,
@@ -44,7 +44,7 @@ pub struct Deliver {
 
 /// Interruption of an agent.
 #[derive(Clone, Debug)]
-pub struct Wake {
+pub struct WakeCommand {
     /// `agent` or `agent@session`.
     pub agent: String,
     pub context: Option<String>,
@@ -59,61 +59,60 @@ pub struct Wake {
 
 /// A question to an agent.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct AskCommand {
     pub agent: String,
     pub message: String,
     pub timeout: Option<Duration>,
-    pub correlation_id: Option<CorrelationId>,
+    /// The id that the caller gives to the question.
+    pub correlation_id: CorrelationId,
     pub event_type: Option<String>,
     pub connectors: Option<Vec<String>>,
     pub from: Option<String>,
     pub trigger_kind: Option<TriggerKind>,
-    /// Time that this call waits. The question may stay open longer.
-    pub wait: Option<Duration>,
 }
 
 /// The result of a notify. For an unknown agent the list is empty.
 #[derive(Clone, Debug)]
-pub struct Notified {
+pub struct NotifyOutcome {
     pub agent: String,
     pub dispatch_id: DispatchId,
-    pub dispatched: Vec<Dispatched>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// The result of a dispatch at one connector.
 #[derive(Clone, Debug)]
-pub struct Dispatched {
+pub struct ConnectorOutcome {
     pub connector: String,
-    pub outcome: Result<Handed, crate::Refused>,
+    pub outcome: Result<SentReceipt, crate::Refused>,
     pub wakes: bool,
 }
 
 /// The contract's receipt of a delivery or a wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Handed {
+pub enum SentReceipt {
     Delivered(DeliveryReceipt),
     Woken(WakeReceipt),
 }
 
 /// The result of a wake over all connectors: woken if any of them woke the agent.
 #[derive(Clone, Debug)]
-pub struct Woken {
+pub struct WakeOutcome {
     pub dispatch_id: DispatchId,
     pub receipt: WakeReceipt,
-    pub dispatched: Vec<Dispatched>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// The result of a delivery over all connectors.
 #[derive(Clone, Debug)]
-pub struct Delivered {
+pub struct DeliverOutcome {
     pub dispatch_id: DispatchId,
     pub receipt: DeliveryReceipt,
-    pub dispatched: Vec<Dispatched>,
+    pub dispatched: Vec<ConnectorOutcome>,
 }
 
 /// The state of a question.
 #[derive(Clone, Debug)]
-pub enum Exchanged {
+pub enum AskState {
     Answered(Response),
     /// Still open. Attach to it by its id.
     Open {
@@ -131,7 +130,7 @@ pub struct ReceiptWithReplies {
 
 /// Filter and page of a list of receipts.
 #[derive(Clone, Debug, Default)]
-pub struct Listing {
+pub struct ReceiptListing {
     pub agent: Option<String>,
     pub state: Option<ReceiptState>,
     pub before: Option<ReceiptKey>,
@@ -140,7 +139,7 @@ pub struct Listing {
 
 /// An agent in the directory.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct DirectoryEntry {
     pub agent_id: String,
     pub agent_name: Option<String>,
     /// The connectors that know it, in order.
@@ -151,7 +150,7 @@ pub struct Listed {
 
 /// A page of questions.
 #[derive(Clone, Debug)]
-pub struct Questions {
+pub struct QuestionPage {
     pub items: Vec<Exchange>,
     pub next: Option<(Moment, CorrelationId)>,
 }

@@ -25,9 +25,11 @@ use http::{HeaderMap, StatusCode};
 use http_kit::{
     Endpoint, Operation, Problem, RequestControl, ShuttingDown, completed, operations, read_body, router,
 };
+use posthouse_time::Moment;
+use posthouse_wire::delivery::TriggerKind;
 
 use self::fields::Fields;
-use crate::conversation::LONGEST_TEXT;
+use crate::conversations::LONGEST_TEXT;
 use crate::{Caller, Fault, Post};
 
 pub use receipts::told;
@@ -77,6 +79,10 @@ impl Door {
         Self { post: post.clone() }
     }
 
+    pub fn now(&self) -> Moment {
+        self.post.0.background.timepiece.now()
+    }
+
     /// Authenticates the caller by the head of the request.
     async fn asked(&self, head: &Parts) -> Result<Caller, Problem> {
         let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
@@ -101,11 +107,25 @@ impl Door {
         R: Into<Problem> + Send + 'static,
         F: Future<Output = Result<T, R>> + Send + 'static,
     {
-        match completed(self.post.0.tasks.spawn(work(self.post.clone()))).await {
+        match completed(self.post.0.background.tasks.spawn(work(self.post.clone()))).await {
             Ok(done) => done.map_err(Into::into),
             Err(ShuttingDown) => Err(problem::unavailable(&Fault::from(ledger::Fault::Closed))),
         }
     }
+}
+
+/// The trigger kind that a program of a tenant gives. For an agent the field is ignored.
+fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Problem> {
+    let known = |word: &str| match word {
+        "cli" => Some(Some(TriggerKind::Cli)),
+        "dashboard" => Some(Some(TriggerKind::Dashboard)),
+        "event" => Some(Some(TriggerKind::Event)),
+        "cron" => Some(Some(TriggerKind::Cron)),
+        "webhook" => Some(Some(TriggerKind::Webhook)),
+        _ => by.agent.is_some().then_some(None),
+    };
+    let said = fields.optional_word("trigger_kind", known, "cli, dashboard, event, cron, webhook")?.flatten();
+    Ok(said.filter(|_| by.agent.is_none()))
 }
 
 /// Reads the whole body of a request.

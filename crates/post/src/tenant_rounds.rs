@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct TenantRounds(Arc<Mutex<HashSet<TenantId>>>);
 
 /// A running round of one tenant. It ends when this is dropped.
-struct Round {
+struct TenantRound {
     rounds: TenantRounds,
     tenant: TenantId,
 }
@@ -41,13 +41,13 @@ impl TenantRounds {
         }
     }
 
-    fn begin(&self, tenant: TenantId) -> Option<Round> {
+    fn begin(&self, tenant: TenantId) -> Option<TenantRound> {
         let begun = self.0.lock().insert(tenant.clone());
-        begun.then(|| Round { rounds: self.clone(), tenant })
+        begun.then(|| TenantRound { rounds: self.clone(), tenant })
     }
 }
 
-impl Drop for Round {
+impl Drop for TenantRound {
     fn drop(&mut self) {
         self.rounds.0.lock().remove(&self.tenant);
     }

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use edge::Edge;
 use ledger::{BotRef, Usage};
-use post::Post;
+use post::Conversations;
 use posthouse_wire::{Action, Descriptor, Outcome};
 use relay::{Carried, Egress, Order};
 
 pub struct EgressRouter {
     pub edge: Edge,
-    pub post: Post,
+    pub post: Arc<Conversations>,
     pub usage: Arc<dyn Usage>,
 }
 
 impl EgressRouter {
     fn of(&self, identity: &BotRef) -> &dyn Egress {
-        if self.post.everyones().as_ref() == Some(identity) { &self.post } else { &self.edge }
+        if self.post.everyones().as_ref() == Some(identity) { &*self.post } else { &self.edge }
     }
 }
 

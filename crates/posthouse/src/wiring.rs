@@ -153,7 +153,8 @@ fn open_doors(
     planes.register_metrics(&mut metrics);
     let Planes { identity, relay, clock, post, edge, web } = planes;
     let admin = AdminDoor::new(identity.authenticator.clone());
-    let egress = EgressRouter { edge: edge.clone(), post: post.clone(), usage: ledger.usage() };
+    let conversations = Arc::clone(post.conversations());
+    let egress = EgressRouter { edge: edge.clone(), post: conversations, usage: ledger.usage() };
     let serves_page = config.platforms.web.serves_page();
     let mut routers = vec![
         identity.routes(),

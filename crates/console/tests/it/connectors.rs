@@ -217,8 +217,8 @@ async fn a_connector_that_may_not_be_opened_is_listed_as_unhealthy_with_its_reas
         settings: json!({ "sessions": { "desk": "main" } }).to_string(),
         created: server.timepiece.now(),
     };
-    server.post.connectors().create_connector(record, Vec::new()).await.unwrap();
-    server.post.changed(&tenant);
+    server.post.connectors().records().create_connector(record, Vec::new()).await.unwrap();
+    server.post.connectors().changed(&tenant);
     let listed = server.gets("/admin/connectors").await["items"][0].clone();
     let shown = server.gets("/admin/connectors/acme/panes").await;
     let checked = server.makes("/admin/connectors/acme/panes/check", json!({})).await;

@@ -14,7 +14,7 @@ use errand::Errand;
 use http::{Method, Request, StatusCode};
 use identity::{AdminToken, Identity};
 use ledger::{Append, InboxLimits, Ledger, Location};
-use post::requests::{Notified, Notify};
+use post::requests::{NotifyCommand, NotifyOutcome};
 use post::{Caller, Post};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::PayloadKind;
@@ -210,11 +210,11 @@ impl TestServer {
     }
 
     /// A program of a tenant tells an agent something.
-    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> Notified {
+    pub async fn notifies(&self, tenant: &str, agent: &str, message: &str) -> NotifyOutcome {
         let tenant = self.gets(&format!("/admin/tenants/{tenant}")).await;
         let tenant = TenantId::from(tenant["tenant_id"].as_str().unwrap());
         let by = Caller { client: format!("tenant:{tenant}").into(), tenant, agent: None, attested: None };
-        let wish = Notify {
+        let wish = NotifyCommand {
             agent: agent.to_owned(),
             message: message.to_owned(),
             kind: PayloadKind::Augment,
@@ -226,7 +226,7 @@ impl TestServer {
             dispatch_id: None,
             wait: None,
         };
-        self.post.notify(&by, wish).await.unwrap()
+        self.post.messages().notify(&by, wish).await.unwrap()
     }
 }
 

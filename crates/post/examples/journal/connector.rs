@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use post::Address;
-use post::connector::{AgentConnector, Emission, Features, Question, Replied, Undone};
+use post::connector::{AgentConnector, AskOutcome, ConnectorError, Emission, ExpectedReply, Features};
 use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{
     AgentDescriptor, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
@@ -25,13 +25,13 @@ impl Journal {
     const IMPLEMENTATION: &str = "journal";
 
     /// The log of the agent with exactly this name. An unknown agent is an error before any file is opened.
-    fn log(&self, agent: &str, address: &str) -> Result<&PathBuf, Undone> {
+    fn log(&self, agent: &str, address: &str) -> Result<&PathBuf, ConnectorError> {
         let unknown = || DeliveryFailed::client_validation(address, format!("Agent '{agent}' has no log."));
         Ok(self.logs.get(agent).ok_or_else(unknown)?)
     }
 
     /// Makes one attempt. A disk error may be temporary, so its cause is `network`, which is retried.
-    async fn append(&self, address: &str, log: &PathBuf, mut line: Vec<u8>) -> Result<(), Undone> {
+    async fn append(&self, address: &str, log: &PathBuf, mut line: Vec<u8>) -> Result<(), ConnectorError> {
         line.push(b'\n');
         let written = async {
             let mut file = OpenOptions::new().append(true).create(true).open(log).await?;
@@ -58,12 +58,12 @@ impl AgentConnector for Journal {
         true
     }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
         Ok(self.logs.keys().map(AgentDescriptor::new).collect())
     }
 
     /// Appends the payload unchanged, with the agent's name added.
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
         let log = self.log(agent_id, agent_id)?;
         self.append(agent_id, log, payload.addressed(agent_id).json()).await?;
         let delivered_at = self.timepiece.now().millis();
@@ -72,7 +72,12 @@ impl AgentConnector for Journal {
 
     /// A log cannot interrupt an agent. That is not an error: the text is delivered, and the receipt says
     /// `woken: false`.
-    async fn wake(&self, agent_id: &str, opts: &WakeOpts, of: &Emission) -> Result<WakeReceipt, Undone> {
+    async fn wake(
+        &self,
+        agent_id: &str,
+        opts: &WakeOpts,
+        of: &Emission,
+    ) -> Result<WakeReceipt, ConnectorError> {
         // A name may contain an `@`. Only an address that is not a name is split.
         let whole = self.logs.contains_key(agent_id);
         let address = Address::read(agent_id);
@@ -106,8 +111,13 @@ impl AgentConnector for Journal {
         true
     }
 
-    async fn request_response(&self, _: &str, _: &Payload, _: &Question) -> Result<Replied, Undone> {
-        Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
+    async fn request_response(
+        &self,
+        _: &str,
+        _: &Payload,
+        _: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError> {
+        Err(ConnectorError::no_reply_channel(Self::IMPLEMENTATION))
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use connector::Journal;
-use post::connector::{AgentConnector, Emission, Question};
+use post::connector::{AgentConnector, Emission, ExpectedReply};
 use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{Payload, PayloadKind, WakeOpts};
 use serde_json::json;
@@ -38,7 +38,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Emission { dispatch_id: "d-2".into(), sent_at: timepiece.now(), from: "example".to_owned() };
     println!("wake:     {:?}", journal.wake("desk@night", &opts, &emission).await?);
 
-    let question = Question { correlation_id: "q-1".into(), timeout: Duration::from_secs(5), reply_to: None };
+    let question =
+        ExpectedReply { correlation_id: "q-1".into(), timeout: Duration::from_secs(5), reply_to: None };
     for (what, agent) in [("ask:     ", "desk"), ("stranger:", "nobody")] {
         let undone = match agent {
             "desk" => journal.request_response(agent, &told, &question).await.err(),

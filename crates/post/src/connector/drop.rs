@@ -9,10 +9,10 @@
 //! A directory that cannot be written now (missing, full, read-only) is a temporary failure, like one of the network.
 //! A directory behind a symbolic link is a permanent failure.
 
-mod hands;
-mod place;
+mod directory;
 mod settings;
 pub(super) mod threads;
+mod workers;
 
 use async_trait::async_trait;
 use posthouse_time::Timepiece;
@@ -23,24 +23,24 @@ use posthouse_wire::{ConnectorId, CorrelationId, DispatchId};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::memory::Memory;
-use super::reply::{self, Reply};
+use super::memory::ConnectorMemory;
+use super::reply::{self, ParsedReply};
 use super::settings::{BadSettings, Tools};
-use super::{AgentConnector, Answer, Emission, Features, Question, Replied, Undone};
-use place::{Found, Place, Trouble};
-use settings::{Format, Settings};
+use super::{AgentConnector, AskOutcome, ConnectorError, ConnectorReply, Emission, ExpectedReply, Features};
+use directory::{DropDirectory, DropError, FoundFile};
+use settings::{DropFormat, FileDropSettings};
 
 /// Agents that read files in directories of this machine.
-pub struct FileDrop {
+pub struct FileDropConnector {
     id: ConnectorId,
-    settings: Settings,
+    settings: FileDropSettings,
     timepiece: Timepiece,
-    memory: Memory,
+    memory: ConnectorMemory,
 }
 
 /// The file of a wake.
 #[derive(Serialize)]
-struct Knock<'a> {
+struct WakeFile<'a> {
     agent_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
@@ -49,13 +49,13 @@ struct Knock<'a> {
     sent_at: i64,
 }
 
-impl FileDrop {
+impl FileDropConnector {
     pub const IMPLEMENTATION: &str = "file-drop";
     pub(super) const FEATURES: Features = Features { agent_status: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
         let Tools { id, tenant, timepiece, memory, config, .. } = with;
-        let settings = Settings::read(settings, &config.drop_dirs, &memory, &tenant)?;
+        let settings = FileDropSettings::read(settings, &config.drop_dirs, &memory, &tenant)?;
         Ok(Self { id, settings, timepiece, memory })
     }
 
@@ -63,10 +63,10 @@ impl FileDrop {
     async fn keep(
         &self,
         agent_id: &str,
-        place: &Place,
+        place: &DropDirectory,
         payload: &Payload,
         reply_to: Option<&str>,
-    ) -> Result<String, Undone> {
+    ) -> Result<String, ConnectorError> {
         let stem = stem(agent_id, &payload.meta.dispatch_id)?;
         let bytes = payload.addressed(agent_id).replying_to(reply_to).json();
         let (agent, payload) = (agent_id.to_owned(), payload.clone());
@@ -78,9 +78,9 @@ impl FileDrop {
     async fn work<T: Send + 'static>(
         &self,
         agent_id: &str,
-        place: &Place,
-        job: impl FnOnce(&Place) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Undone> {
+        place: &DropDirectory,
+        job: impl FnOnce(&DropDirectory) -> Result<T, DropError> + Send + 'static,
+    ) -> Result<T, ConnectorError> {
         let there = place.clone();
         let worked = place.hands.work(&self.timepiece, move || job(&there)).await;
         worked.map_err(|trouble| failed(agent_id, &trouble))
@@ -100,7 +100,7 @@ impl FileDrop {
 }
 
 #[async_trait]
-impl AgentConnector for FileDrop {
+impl AgentConnector for FileDropConnector {
     fn implementation(&self) -> &'static str {
         Self::IMPLEMENTATION
     }
@@ -119,22 +119,22 @@ impl AgentConnector for FileDrop {
         true
     }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
         Ok(self.settings.dirs.descriptors())
     }
 
-    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+    async fn lists(&self, agent_id: &str) -> Result<bool, ConnectorError> {
         Ok(self.settings.dirs.claims(agent_id))
     }
 
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
         let place = self.settings.dirs.exactly(agent_id)?;
         let file = match self.settings.format {
-            Format::Json => self.keep(agent_id, place, payload, None).await?,
-            Format::Text => {
+            DropFormat::Json => self.keep(agent_id, place, payload, None).await?,
+            DropFormat::Text => {
                 let stem = stem(agent_id, &payload.meta.dispatch_id)?;
                 let text = payload.text.clone().into_bytes();
-                let put = move |place: &Place| place.put(&stem, ".txt", &text, |kept| kept == text);
+                let put = move |place: &DropDirectory| place.put(&stem, ".txt", &text, |kept| kept == text);
                 self.work(agent_id, place, put).await?
             }
         };
@@ -147,17 +147,17 @@ impl AgentConnector for FileDrop {
         agent_id: &str,
         opts: &WakeOpts,
         emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
+    ) -> Result<WakeReceipt, ConnectorError> {
         let meant = self.settings.dirs.addressed(agent_id, opts.session_id.as_deref())?;
         let stem = stem(agent_id, &emission.dispatch_id)?;
-        let knock = Knock {
+        let knock = WakeFile {
             agent_id: meant.agent,
             session_id: meant.session,
             context: opts.context.as_deref().filter(|context| !context.is_empty()),
             sent_at: emission.sent_at.millis(),
         };
         let bytes = serde_json::to_vec(&knock).expect("a wake contains only strings and a number");
-        let put = move |place: &Place| place.put(&stem, ".json", &bytes, |kept| kept == bytes);
+        let put = move |place: &DropDirectory| place.put(&stem, ".json", &bytes, |kept| kept == bytes);
         self.work(agent_id, meant.at, put).await?;
         let session_id = meant.session.map(str::to_owned);
         let woken_at = self.timepiece.now().millis();
@@ -172,7 +172,7 @@ impl AgentConnector for FileDrop {
     /// Healthy if a file can be created in every directory.
     async fn diagnose(&self) -> Result<(), String> {
         let probes = self.settings.dirs.0.iter().map(|(agent, place)| async move {
-            let probed = self.work(agent, place, Place::probe).await;
+            let probed = self.work(agent, place, DropDirectory::probe).await;
             probed.map_err(|why| format!("the folder {} of agent '{agent}': {why}", place.path().display()))
         });
         futures_util::future::try_join_all(probes).await.map(drop)
@@ -184,12 +184,12 @@ impl AgentConnector for FileDrop {
         &self,
         agent_id: &str,
         payload: &Payload,
-        _question: &Question,
-    ) -> Result<Replied, Undone> {
+        _question: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError> {
         let place = self.settings.dirs.exactly(agent_id)?;
         let reply_to = reply_file(&stem(agent_id, &payload.meta.dispatch_id)?);
         let file = self.keep(agent_id, place, payload, Some(&reply_to)).await?;
-        Ok(Replied::Awaited(self.receipt(file)))
+        Ok(AskOutcome::Awaited(self.receipt(file)))
     }
 
     /// Reads the answer file. A file that is not a valid answer is left alone, because it may be half written.
@@ -198,18 +198,18 @@ impl AgentConnector for FileDrop {
         agent_id: &str,
         question: &DispatchId,
         correlation: &CorrelationId,
-    ) -> Result<Option<Answer>, Undone> {
+    ) -> Result<Option<ConnectorReply>, ConnectorError> {
         let place = self.settings.dirs.exactly(agent_id)?;
         let (there, name) = (place.clone(), reply_file(&stem(agent_id, question)?));
         let look = move || there.find(&name, reply::LONGEST_JSON as u64);
         // If all threads are busy, this poll is skipped.
         let looked = place.hands.work_if_free(&self.timepiece, look).await;
         let read = match looked.map_err(|trouble| failed(agent_id, &trouble))? {
-            None | Some(Found::Nothing) => return Ok(None),
-            Some(Found::Strange) => Err("is not a regular file, or is too large"),
-            Some(Found::Bytes(bytes)) => {
+            None | Some(FoundFile::Nothing) => return Ok(None),
+            Some(FoundFile::Strange) => Err("is not a regular file, or is too large"),
+            Some(FoundFile::Bytes(bytes)) => {
                 let value: Result<Value, _> = serde_json::from_slice(&bytes);
-                value.map_err(|_| "is not JSON").and_then(|value| Reply::read(&value))
+                value.map_err(|_| "is not JSON").and_then(|value| ParsedReply::read(&value))
             }
         };
         let reply = match read {
@@ -230,7 +230,7 @@ impl AgentConnector for FileDrop {
 }
 
 /// The dispatch id as the beginning of a file name.
-fn stem(agent_id: &str, dispatch_id: &DispatchId) -> Result<String, Undone> {
+fn stem(agent_id: &str, dispatch_id: &DispatchId) -> Result<String, ConnectorError> {
     let id = dispatch_id.as_str();
     // Case-insensitive, because some file systems are.
     let plain = is_dispatch_id(id) && !id.starts_with('.') && !id.to_ascii_lowercase().ends_with(".reply");
@@ -255,10 +255,10 @@ fn is_same(kept: &[u8], agent: &str, payload: &Payload) -> bool {
     kept.is_ok_and(|kept| kept.kind == payload.kind && kept.text == payload.text)
 }
 
-fn failed(agent_id: &str, trouble: &Trouble) -> Undone {
+fn failed(agent_id: &str, trouble: &DropError) -> ConnectorError {
     let cause = match trouble {
-        Trouble::Io(_) | Trouble::Hung => Cause::Network,
-        Trouble::Crooked | Trouble::TooMany => Cause::ClientValidation,
+        DropError::Io(_) | DropError::Hung => Cause::Network,
+        DropError::Crooked | DropError::TooMany => Cause::ClientValidation,
     };
     DeliveryFailed::new(agent_id, cause, trouble.to_string()).into()
 }
@@ -277,11 +277,11 @@ mod tests {
     async fn a_directory_that_hangs_is_not_looked_into_and_fails_what_is_sent_there_in_time() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("q-1.reply.json"), r#"{"content":"42"}"#).unwrap();
-        let (memory, timepiece) = (Memory::default(), Timepiece::wound(Moment::default()));
+        let (memory, timepiece) = (ConnectorMemory::default(), Timepiece::wound(Moment::default()));
         let settings = json!({"dirs": {"desk": folder.path()}});
         let allowed = [folder.path().to_owned()];
-        let settings = Settings::read(&settings, &allowed, &memory, &"ten_1".into()).unwrap();
-        let drops = FileDrop { id: "con_1".into(), settings, timepiece: timepiece.clone(), memory };
+        let settings = FileDropSettings::read(&settings, &allowed, &memory, &"ten_1".into()).unwrap();
+        let drops = FileDropConnector { id: "con_1".into(), settings, timepiece: timepiece.clone(), memory };
         // All permits are taken, as if every operation hung.
         let hands = drops.memory.hands(folder.path());
         let all = u32::try_from(hands.available_permits()).unwrap();
@@ -293,7 +293,7 @@ mod tests {
         let payload = Payload { kind: PayloadKind::Augment, text: "hello".to_owned(), meta };
         let later = async || timepiece.wind(Duration::from_secs(3600));
         let (delivered, ()) = tokio::join!(drops.deliver("desk", &payload), later());
-        let Err(Undone::Failed(failed)) = delivered else { panic!("{delivered:?}") };
+        let Err(ConnectorError::Failed(failed)) = delivered else { panic!("{delivered:?}") };
         assert_eq!(failed.cause_kind, Cause::Network);
         assert!(!failed.message.contains(folder.path().to_str().unwrap()), "{failed}");
         let (found, ()) = tokio::join!(drops.diagnose(), later());

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 use tokio::sync::Semaphore;
 
-use super::drop::threads::Threads;
+use super::drop::threads::DropThreads;
 
 /// Number of remembered warnings. It exceeds the number of answers polled for in one round; otherwise all of them
 /// could be logged again in every round.
@@ -20,24 +20,24 @@ const HANDS: usize = 4;
 
 /// The shared state of all connectors of this server. A cheap handle to clone.
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Inner>);
+pub struct ConnectorMemory(Arc<SharedMemory>);
 
 #[derive(Default)]
-struct Inner {
-    told: Mutex<Recorded>,
+struct SharedMemory {
+    told: Mutex<LoggedWarnings>,
     at_work: Mutex<HashMap<PathBuf, Weak<Semaphore>>>,
     /// Threads for drop directories, by tenant.
-    threads: Mutex<HashMap<TenantId, Weak<Threads>>>,
+    threads: Mutex<HashMap<TenantId, Weak<DropThreads>>>,
 }
 
 /// Logged warnings, as a set and in order of arrival.
 #[derive(Default)]
-struct Recorded {
+struct LoggedWarnings {
     known: HashSet<String>,
     order: VecDeque<String>,
 }
 
-impl Memory {
+impl ConnectorMemory {
     /// True the first time for each text. The oldest text is forgotten when there are too many.
     pub(super) fn is_new(&self, what: String) -> bool {
         let mut told = self.0.told.lock();
@@ -66,13 +66,13 @@ impl Memory {
     }
 
     /// The threads for this tenant's drop directories.
-    pub(super) fn threads(&self, of: &TenantId) -> Arc<Threads> {
+    pub(super) fn threads(&self, of: &TenantId) -> Arc<DropThreads> {
         let mut known = self.0.threads.lock();
         if let Some(threads) = known.get(of).and_then(Weak::upgrade) {
             return threads;
         }
         known.retain(|_, threads| threads.strong_count() > 0);
-        let threads = Arc::new(Threads::default());
+        let threads = Arc::new(DropThreads::default());
         known.insert(of.clone(), Arc::downgrade(&threads));
         threads
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_thing_is_told_once_until_there_was_too_much_since() {
-        let memory = Memory::default();
+        let memory = ConnectorMemory::default();
         assert!(memory.is_new("first".to_owned()));
         for number in 1..REMEMBERED {
             assert!(memory.is_new(number.to_string()));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn whoever_is_held_up_in_a_directory_is_counted_after_its_connector_is_gone() {
-        let memory = Memory::default();
+        let memory = ConnectorMemory::default();
         let dir = Path::new("/srv/drops/desk");
         let held = memory.hands(dir).try_acquire_owned().unwrap();
         assert_eq!(memory.hands(dir).available_permits(), HANDS - 1);

@@ -5,14 +5,14 @@ use posthouse_time::Timepiece;
 use posthouse_wire::delivery::{AgentDescriptor, DeliveryReceipt, Payload, WakeOpts, WakeReceipt};
 use tracing::warn;
 
-use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
+use super::{AgentConnector, AskOutcome, ConnectorError, Emission, ExpectedReply, Features};
 
 /// A connector without agents.
-pub struct Noop {
+pub struct NoopConnector {
     timepiece: Timepiece,
 }
 
-impl Noop {
+impl NoopConnector {
     pub const IMPLEMENTATION: &str = "noop";
     pub(super) const FEATURES: Features = Features { request_response: false, ..Features::ALL };
 
@@ -22,7 +22,7 @@ impl Noop {
 }
 
 #[async_trait]
-impl AgentConnector for Noop {
+impl AgentConnector for NoopConnector {
     fn implementation(&self) -> &'static str {
         Self::IMPLEMENTATION
     }
@@ -35,12 +35,12 @@ impl AgentConnector for Noop {
         true
     }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
         warn!("the noop connector was asked for its agents: it has none");
         Ok(Vec::new())
     }
 
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
         warn!(agent = agent_id, dispatch.id = %payload.meta.dispatch_id, "a delivery reached nobody: the noop connector drops it");
         Ok(DeliveryReceipt { delivered_at: self.timepiece.now().millis(), ..DeliveryReceipt::default() })
     }
@@ -50,7 +50,7 @@ impl AgentConnector for Noop {
         agent_id: &str,
         _opts: &WakeOpts,
         emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
+    ) -> Result<WakeReceipt, ConnectorError> {
         warn!(agent = agent_id, dispatch.id = %emission.dispatch_id, "a wake reached nobody: the noop connector drops it");
         Ok(WakeReceipt { woken_at: self.timepiece.now().millis(), ..WakeReceipt::default() })
     }
@@ -64,10 +64,10 @@ impl AgentConnector for Noop {
         &self,
         agent_id: &str,
         _payload: &Payload,
-        question: &Question,
-    ) -> Result<Replied, Undone> {
+        question: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError> {
         warn!(agent = agent_id, correlation.id = %question.correlation_id, "a question reached nobody: the noop connector drops it");
-        Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
+        Err(ConnectorError::no_reply_channel(Self::IMPLEMENTATION))
     }
 
     async fn agent_status(&self, agent_id: &str) -> posthouse_wire::delivery::AgentStatus {

@@ -1,151 +1,215 @@
-//! Relay connector: agents connected by the relay, behind the connector contract.
+//! Relay connector: agents connected by the relay. A message is an entry in the agent's inbox, in one commit with its
+//! receipt.
+
+mod contract;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use posthouse_wire::TenantId;
-use posthouse_wire::delivery::{
-    AgentDescriptor, AgentStatus, Cause, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
-};
+use identity::{Gate, RosterView};
+use ledger::{Instance, NewReceipt};
+use posthouse_time::{Moment, Timepiece};
+use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, Posted, WakeReceipt};
+use posthouse_wire::{ChatId, EntryId, Event, InstanceId, MessageType, TenantId};
+use relay::{Admission, Entrant, Relay, StopRule};
 
-use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
-use crate::relay_path::RELAY;
-use crate::requests::{Ask, Deliver, Exchanged, Wake};
-use crate::{Address, Caller, Post, Refused};
+use super::{MessageStorage, NewMessage, StoredDispatch};
+use crate::conversations::names;
+use crate::dispatch::DispatchItem;
+use crate::{Config, Fault, Refused};
 
-/// The relay connector of one tenant. Unlike other connectors it stores receipts itself, because an inbox entry and
-/// its receipt are one commit.
+/// The name of the connector that every tenant has, first in its order.
+pub(crate) const RELAY: &str = "relay";
+
+/// The relay connector of one tenant.
 pub struct RelayConnector {
-    post: Post,
-    caller: Caller,
+    relay: Relay,
+    agents: RosterView,
+    tenant: TenantId,
+    preamble: bool,
+    wake_wait: Duration,
+    timepiece: Timepiece,
 }
 
 impl RelayConnector {
     pub const IMPLEMENTATION: &str = RELAY;
 
-    /// For the agents of this tenant, as its operator.
-    pub fn new(post: &Post, tenant: &TenantId) -> Self {
-        let client = ledger::operator_client(tenant);
-        let caller = Caller { client, tenant: tenant.clone(), agent: None, attested: None };
-        Self { post: post.clone(), caller }
+    pub(crate) fn new(
+        relay: Relay,
+        agents: RosterView,
+        tenant: TenantId,
+        config: &Config,
+        timepiece: Timepiece,
+    ) -> Self {
+        let (preamble, wake_wait) = (config.preamble, config.wake_wait.0);
+        Self { relay, agents, tenant, preamble, wake_wait, timepiece }
     }
 
-    fn only_here() -> Option<Vec<String>> {
-        Some(vec![RELAY.to_owned()])
+    /// Whether the agent is connected and accepts messages now.
+    fn is_attached(&self, instance: &InstanceId) -> bool {
+        let presence = self.relay.presence(instance);
+        presence.connected && !presence.idle
+    }
+
+    /// Why the agent did not accept a wake, as far as known.
+    async fn why_not_woken(&self, instance: &Instance, wait: Duration) -> Result<Vec<String>, Fault> {
+        if !self.is_attached(&instance.id) {
+            let next = self.relay.calls_again(&instance.id);
+            return Ok(vec![match (&instance.wake_url, next) {
+                (Some(_), None) => "the agent is not connected: its wake URL is being called".to_owned(),
+                // The wake URL is not called for every wake, so that a slow agent is not flooded.
+                (Some(_), Some(at)) => {
+                    format!(
+                        "the agent is not connected: its wake URL was called, and is called again at {at}"
+                    )
+                }
+                (None, _) => {
+                    "the agent is not connected and has no wake URL: it gets this when it connects".to_owned()
+                }
+            }]);
+        }
+        let mut warnings = Vec::new();
+        let ahead = self.relay.inbox().size(&instance.id).await?.entries - 1;
+        if ahead > 0 {
+            warnings.push(format!("queued behind {ahead}"));
+        }
+        warnings.push(match self.relay.is_settling(&instance.id) {
+            true => "the agent has just connected and is given time to settle".to_owned(),
+            false => format!("the agent is connected and did not take it within {} ms", wait.as_millis()),
+        });
+        Ok(warnings)
     }
 }
 
 #[async_trait]
-impl AgentConnector for RelayConnector {
-    fn implementation(&self) -> &'static str {
-        Self::IMPLEMENTATION
-    }
-
-    fn features(&self) -> Features {
-        Features::ALL
-    }
-
-    /// A repeat is recognized by its receipt.
-    fn repeats_harmlessly(&self) -> bool {
-        true
-    }
-
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
-        let instances = self.post.0.identity.roster.records().instances(Some(&self.caller.tenant)).await;
-        let instances = instances.map_err(|fault| troubled("", &fault.into()))?;
-        Ok(instances.into_iter().map(|found| AgentDescriptor::named(found.name)).collect())
-    }
-
-    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
-        let found = self.post.instance(&self.caller.tenant, agent_id).await;
-        Ok(found.map_err(|fault| troubled(agent_id, &Refused::Fault(fault)))?.is_some())
-    }
-
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
-        let request =
-            Deliver { agent: agent_id.to_owned(), payload: payload.clone(), connectors: Self::only_here() };
-        let delivered = self.post.deliver(&self.caller, request).await;
-        delivered.map(|delivered| delivered.receipt).map_err(|refused| troubled(agent_id, &refused))
-    }
-
-    async fn wake(
-        &self,
-        agent_id: &str,
-        opts: &WakeOpts,
-        emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
-        let WakeOpts { context, when, session_id } = opts.clone();
-        let request = Wake {
-            agent: agent_id.to_owned(),
-            context,
-            when,
-            session_id,
-            connectors: Self::only_here(),
-            from: Some(emission.from.clone()),
-            dispatch_id: Some(emission.dispatch_id.clone()),
-            wait: None,
+impl MessageStorage for RelayConnector {
+    async fn store(&self, message: NewMessage<'_>) -> Result<StoredDispatch, Refused> {
+        let NewMessage { to, dispatch, item, receipt } = message;
+        let (session, chat) = names::conversation_of(dispatch, item)?;
+        let (at, skipped) = (receipt.accepted, !self.is_attached(&to.id));
+        let now = self.timepiece.now();
+        let id = EntryId::mint(now.millis());
+        let entrant = Entrant {
+            event: event(&id, &dispatch.from, item, &chat, self.preamble, now),
+            // Repeats are recognized by the receipt.
+            dedup: id.as_str().into(),
+            id: Some(id),
+            references: Vec::new(),
+            accepted: now,
+            receipt: Some(Box::new(NewReceipt {
+                instance: Some(to.id.clone()),
+                chat: Some(chat),
+                session: Some(session.clone()),
+                skipped,
+                ..receipt
+            })),
+            stop: StopRule::Text,
         };
-        let woken = self.post.wake(&self.caller, request).await;
-        woken.map(|woken| woken.receipt).map_err(|refused| troubled(agent_id, &refused))
-    }
-
-    /// The receiver is this server itself, so it is healthy if its ledger can be read.
-    async fn health_check(&self) -> bool {
-        self.diagnose().await.is_ok()
-    }
-
-    async fn diagnose(&self) -> Result<(), String> {
-        let asked = self.post.0.identity.roster.records().tenant(self.caller.tenant.as_str()).await;
-        asked.map(drop).map_err(|fault| format!("the roster cannot be read: {fault}"))
-    }
-
-    /// The answer is stored with the question, where the caller finds it.
-    async fn request_response(
-        &self,
-        agent_id: &str,
-        payload: &Payload,
-        question: &Question,
-    ) -> Result<Replied, Undone> {
-        let request = Ask {
-            agent: agent_id.to_owned(),
-            message: payload.text.clone(),
-            timeout: Some(question.timeout),
-            correlation_id: Some(question.correlation_id.clone()),
-            event_type: payload.meta.event_type.clone(),
-            connectors: Self::only_here(),
-            from: Some(payload.meta.origin.skill_name.clone()),
-            trigger_kind: Some(payload.meta.origin.trigger_kind),
-            wait: Some(Duration::ZERO),
-        };
-        let asked = self.post.exchange(&self.caller, request).await;
-        let now = self.post.0.timepiece.now();
-        let receipt = DeliveryReceipt { delivered_at: now.millis(), ..DeliveryReceipt::default() };
-        match asked.map_err(|refused| troubled(agent_id, &refused))? {
-            Exchanged::Open { .. } => Ok(Replied::Awaited(receipt)),
-            Exchanged::Answered(response) => {
-                let answer = super::Answer { content: response.content, sent_at: Some(response.sent_at) };
-                Ok(Replied::Answer(receipt, answer))
+        let admitted = Gate::admit_program(&self.tenant, to, names::bot_ref()).ok_or(Refused::Absent)?;
+        // The relay calls the wake URL of an agent that is not connected.
+        let (entry, known) = match self.relay.admit(&admitted, entrant).await? {
+            Admission::Kept(entry) => (entry, false),
+            Admission::Known(entry) => (entry, true),
+            Admission::Full(full) => return Err(Refused::InboxFull(full)),
+            // Our own events are always valid, so this is a fault of ours.
+            Admission::Undeliverable => {
+                return Err(ledger::Fault::Storage("our own event is not deliverable".to_owned()).into());
             }
-        }
+        };
+        let receipt = DeliveryReceipt {
+            delivered_at: at.millis(),
+            delivery_id: Some(entry.to_string()),
+            session_id: Some(session),
+            delivery_skipped: skipped,
+            warnings: Vec::new(),
+        };
+        let wake_wait = if skipped { Duration::ZERO } else { self.wake_wait };
+        Ok(StoredDispatch { entry, receipt, known, wake_wait })
     }
 
-    async fn agent_status(&self, agent_id: &str) -> AgentStatus {
-        let agent = Address::read(agent_id).agent;
-        let listed = self.post.agent(&self.caller, agent).await;
-        listed.ok().and_then(|listed| listed.status).unwrap_or(AgentStatus::Unknown)
+    async fn woken(
+        &self,
+        to: &Instance,
+        stored: &StoredDispatch,
+        wait: Duration,
+    ) -> Result<WakeReceipt, Fault> {
+        let woken = self.relay.acknowledged_within(&stored.entry, wait).await?;
+        let warnings = if woken { Vec::new() } else { self.why_not_woken(to, wait).await? };
+        Ok(WakeReceipt {
+            woken_at: self.timepiece.now().millis(),
+            woken,
+            session_id: stored.receipt.session_id.clone(),
+            warnings,
+            ..WakeReceipt::default()
+        })
     }
 }
 
-/// Converts a refusal to an error of the contract.
-fn troubled(agent_id: &str, refused: &Refused) -> Undone {
-    match refused {
-        Refused::Failed(failed) | Refused::Unanswered(failed) => failed.clone().into(),
-        Refused::NotImplemented(_) => Undone::no_reply_channel(RELAY),
-        Refused::TimedOut { .. } => DeliveryFailed::new(agent_id, Cause::Timeout, refused.to_string()).into(),
-        Refused::Fault(fault) => {
-            tracing::error!(%fault, "the relay connector failed");
-            DeliveryFailed::new(agent_id, Cause::Network, refused.to_string()).into()
+/// The event of an item from this sender.
+fn event(
+    id: &EntryId,
+    sender: &str,
+    item: &DispatchItem,
+    chat: &ChatId,
+    preamble: bool,
+    now: Moment,
+) -> Event {
+    let (text, kind, word, meta) = match item {
+        DispatchItem::Deliver { payload } | DispatchItem::Ask { payload } => {
+            (payload.text.as_str(), payload.kind, payload.kind.word(), Some(payload.meta.clone()))
         }
-        _ => DeliveryFailed::client_validation(agent_id, refused.to_string()).into(),
+        // A wake has no envelope.
+        DispatchItem::Wake { opts, .. } => {
+            (opts.context.as_deref().unwrap_or_default(), PayloadKind::Augment, "wake", None)
+        }
+    };
+    let preamble = preamble_for(text, word, sender, preamble);
+    let mut event = Event {
+        text: format!("{}{text}", preamble.as_deref().unwrap_or_default()),
+        message_type: MessageType::Text,
+        message_id: Some(id.as_str().into()),
+        bot_id: Some(names::BOT.into()),
+        received_at: Some(now.to_string()),
+        post: Some(Box::new(Posted {
+            kind,
+            meta,
+            expects_reply: matches!(item, DispatchItem::Ask { .. }),
+            preamble,
+        })),
+        ..Event::default()
+    };
+    let source = &mut event.source;
+    source.platform = names::PLATFORM.into();
+    source.chat_id = Some(chat.clone());
+    source.chat_type = "dm".to_owned();
+    source.chat_name = Some(sender.to_owned());
+    source.user_id = Some(format!("post:{sender}").into());
+    source.user_name = Some(sender.to_owned());
+    source.message_id = Some(id.as_str().into());
+    event
+}
+
+/// The first line with kind and sender. A text that begins with `/` always gets it, because the agent would run it
+/// as a command. An empty text gets it too, because a stock agent ignores empty messages.
+fn preamble_for(text: &str, word: &str, sender: &str, always: bool) -> Option<String> {
+    let needed = text.trim_start().starts_with('/') || text.is_empty();
+    if !always && !needed {
+        return None;
+    }
+    let line = format!("[posthouse {word} from {sender}]");
+    Some(if text.is_empty() { line } else { format!("{line}\n\n") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_and_an_empty_text_always_get_the_first_line() {
+        let line = |text, always| preamble_for(text, "wake", "desk", always);
+        assert_eq!(line("hello", false), None);
+        assert_eq!(line("hello", true).as_deref(), Some("[posthouse wake from desk]\n\n"));
+        assert_eq!(line(" /stop", false).as_deref(), Some("[posthouse wake from desk]\n\n"));
+        assert_eq!(line("", false).as_deref(), Some("[posthouse wake from desk]"));
     }
 }

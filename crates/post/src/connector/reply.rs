@@ -3,8 +3,8 @@
 use posthouse_wire::CorrelationId;
 use serde_json::{Map, Value};
 
-use super::Answer;
-use crate::conversation::LONGEST_TEXT;
+use super::ConnectorReply;
+use crate::conversations::LONGEST_TEXT;
 
 /// The longest answer: the same limit as for a message over the relay.
 const LONGEST: usize = LONGEST_TEXT;
@@ -13,13 +13,13 @@ pub(super) const LONGEST_JSON: usize = 6 * LONGEST + 64 * 1024;
 
 /// An answer with the agent and question that it names.
 #[derive(Debug)]
-pub(super) struct Reply {
-    answer: Answer,
+pub(super) struct ParsedReply {
+    answer: ConnectorReply,
     correlation: Option<String>,
     agent: Option<String>,
 }
 
-impl Reply {
+impl ParsedReply {
     pub fn read(reply: &Value) -> Result<Self, &'static str> {
         let reply = reply.as_object().ok_or("is not an object")?;
         let content = reply.get("content").and_then(Value::as_str).ok_or("has no string `content`")?;
@@ -28,7 +28,7 @@ impl Reply {
         }
         let sent_at = reply.get("sent_at").and_then(millis);
         Ok(Self {
-            answer: Answer { content: content.to_owned(), sent_at },
+            answer: ConnectorReply { content: content.to_owned(), sent_at },
             correlation: claim(reply, "correlation_id")?,
             agent: claim(reply, "agent_id")?,
         })
@@ -36,7 +36,7 @@ impl Reply {
 
     /// The answer, if it is from this agent to this question. The file or connection identifies both already, so both
     /// fields are optional. If present, they must match.
-    pub fn to(self, agent_id: &str, asked: &CorrelationId) -> Result<Answer, &'static str> {
+    pub fn to(self, agent_id: &str, asked: &CorrelationId) -> Result<ConnectorReply, &'static str> {
         if self.correlation.is_some_and(|claimed| claimed != asked.as_str()) {
             return Err("belongs to another question");
         }
@@ -66,16 +66,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(reply: &Value) -> Result<Answer, &'static str> {
-        Reply::read(reply)?.to("desk", &"c-1".into())
+    fn read(reply: &Value) -> Result<ConnectorReply, &'static str> {
+        ParsedReply::read(reply)?.to("desk", &"c-1".into())
     }
 
     #[test]
     fn an_answer_needs_its_text_and_nothing_else() {
         let answer = read(&json!({"content": "42"}));
-        assert_eq!(answer, Ok(Answer { content: "42".to_owned(), sent_at: None }));
+        assert_eq!(answer, Ok(ConnectorReply { content: "42".to_owned(), sent_at: None }));
         let answer = read(&json!({"content": "", "correlation_id": "c-1", "sent_at": 5.9, "more": 1}));
-        assert_eq!(answer, Ok(Answer { content: String::new(), sent_at: Some(5) }));
+        assert_eq!(answer, Ok(ConnectorReply { content: String::new(), sent_at: Some(5) }));
         for nonsense in [json!(null), json!("42"), json!([]), json!({}), json!({"content": 42})] {
             assert!(read(&nonsense).is_err(), "{nonsense}");
         }

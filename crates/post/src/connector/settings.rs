@@ -10,20 +10,24 @@ use posthouse_wire::{ConnectorId, TenantId};
 use serde_json::Value;
 use vault::WebhookSigner;
 
-use super::barred::Barred;
-use super::drop::FileDrop;
-use super::memory::Memory;
-use super::noop::Noop;
-use super::tmux::Tmux;
-use super::webhook::Webhook;
+use super::drop::FileDropConnector;
+use super::memory::ConnectorMemory;
+use super::noop::NoopConnector;
+use super::tmux::TmuxConnector;
+use super::unavailable::UnavailableConnector;
+use super::webhook::WebhookConnector;
 use super::{AgentConnector, Features};
 use crate::{Config, Unmade};
 
-pub(super) use fields::{Fields, wired};
+pub(super) use fields::{SettingFields, configured_agents};
 
 /// The kinds of connectors that can be created.
-pub const KINDS: [&str; 4] =
-    [Webhook::IMPLEMENTATION, Tmux::IMPLEMENTATION, FileDrop::IMPLEMENTATION, Noop::IMPLEMENTATION];
+pub const KINDS: [&str; 4] = [
+    WebhookConnector::IMPLEMENTATION,
+    TmuxConnector::IMPLEMENTATION,
+    FileDropConnector::IMPLEMENTATION,
+    NoopConnector::IMPLEMENTATION,
+];
 
 /// The dependencies of a connector.
 pub struct Tools<'a> {
@@ -33,7 +37,7 @@ pub struct Tools<'a> {
     pub webhook_signer: WebhookSigner,
     pub timepiece: Timepiece,
     /// State that outlives connectors.
-    pub memory: Memory,
+    pub memory: ConnectorMemory,
     /// Decides which panes and directories are allowed.
     pub config: &'a Config,
 }
@@ -67,12 +71,12 @@ impl From<BadSettings> for Unmade {
 /// Builds a connector. Nothing is opened or called yet: the health check shows whether it works.
 pub fn build(kind: &str, settings: &Value, with: Tools) -> Result<Arc<dyn AgentConnector>, BadSettings> {
     Ok(match kind {
-        Webhook::IMPLEMENTATION => Arc::new(Webhook::read(settings, with)?),
-        Tmux::IMPLEMENTATION => Arc::new(Tmux::read(settings, with)?),
-        FileDrop::IMPLEMENTATION => Arc::new(FileDrop::read(settings, with)?),
-        Noop::IMPLEMENTATION => {
-            Fields::read(settings, "", &[])?;
-            Arc::new(Noop::new(with.timepiece))
+        WebhookConnector::IMPLEMENTATION => Arc::new(WebhookConnector::read(settings, with)?),
+        TmuxConnector::IMPLEMENTATION => Arc::new(TmuxConnector::read(settings, with)?),
+        FileDropConnector::IMPLEMENTATION => Arc::new(FileDropConnector::read(settings, with)?),
+        NoopConnector::IMPLEMENTATION => {
+            SettingFields::read(settings, "", &[])?;
+            Arc::new(NoopConnector::new(with.timepiece))
         }
         _ => return Err(BadSettings::malformed("kind", format!("must be one of {}", KINDS.join(", ")))),
     })
@@ -92,17 +96,17 @@ pub fn rebuild(kind: &str, settings: &Value, with: Tools) -> Arc<dyn AgentConnec
         let map = maps.iter().find_map(|name| settings.get(name)?.as_object());
         let bare = || settings.as_object().filter(|map| map.values().all(Value::is_object));
         let agents = map.or_else(bare).map(|map| map.keys().cloned().collect()).unwrap_or_default();
-        Arc::new(Barred::new(implementation, features(kind), agents, bad.to_string()))
+        Arc::new(UnavailableConnector::new(implementation, features(kind), agents, bad.to_string()))
     })
 }
 
 /// The features of a connector of this kind.
 fn features(kind: &str) -> Features {
     match kind {
-        Webhook::IMPLEMENTATION => Webhook::FEATURES,
-        Tmux::IMPLEMENTATION => Tmux::FEATURES,
-        FileDrop::IMPLEMENTATION => FileDrop::FEATURES,
-        Noop::IMPLEMENTATION => Noop::FEATURES,
+        WebhookConnector::IMPLEMENTATION => WebhookConnector::FEATURES,
+        TmuxConnector::IMPLEMENTATION => TmuxConnector::FEATURES,
+        FileDropConnector::IMPLEMENTATION => FileDropConnector::FEATURES,
+        NoopConnector::IMPLEMENTATION => NoopConnector::FEATURES,
         _ => Features::default(),
     }
 }

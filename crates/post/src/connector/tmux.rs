@@ -12,38 +12,38 @@ use posthouse_wire::delivery::{
 use serde_json::Value;
 
 use super::settings::{BadSettings, Tools};
-use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
-use pane::{PATIENCE, Program, Target, Trouble};
-use settings::Settings;
+use super::{AgentConnector, AskOutcome, ConnectorError, Emission, ExpectedReply, Features};
+use pane::{PATIENCE, TmuxError, TmuxProgram, TmuxTarget};
+use settings::TmuxSettings;
 
 /// Agents in tmux panes of this machine.
-pub struct Tmux {
-    settings: Settings,
-    program: Program,
+pub struct TmuxConnector {
+    settings: TmuxSettings,
+    program: TmuxProgram,
     timepiece: Timepiece,
 }
 
-impl Tmux {
+impl TmuxConnector {
     pub const IMPLEMENTATION: &str = "tmux";
     pub(super) const FEATURES: Features = Features { request_response: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
-        let settings = Settings::read(settings, &with.config.tmux_sockets)?;
+        let settings = TmuxSettings::read(settings, &with.config.tmux_sockets)?;
         if !with.config.tmux {
             let why = "the server does not allow tmux connectors: set post.tmux = true";
             return Err(BadSettings::NotAllowed(why.to_owned()));
         }
         let (path, socket) = (with.config.tmux_program.clone(), settings.socket.clone());
-        let program = Program { path, socket, patience: PATIENCE };
+        let program = TmuxProgram { path, socket, patience: PATIENCE };
         Ok(Self { settings, program, timepiece: with.timepiece })
     }
 
-    fn target<'a>(&self, session: &'a str) -> Target<'a> {
-        Target { session, window: self.settings.window, pane: self.settings.pane }
+    fn target<'a>(&self, session: &'a str) -> TmuxTarget<'a> {
+        TmuxTarget { session, window: self.settings.window, pane: self.settings.pane }
     }
 
     /// Types a text, below its header if the settings want one.
-    async fn tell(&self, target: &Target<'_>, header: String, text: &str) -> Result<(), Trouble> {
+    async fn tell(&self, target: &TmuxTarget<'_>, header: String, text: &str) -> Result<(), TmuxError> {
         let pane = self.program.find(target).await?;
         let header = if self.settings.header { header } else { String::new() };
         let typed = format!("{header}{text}");
@@ -51,13 +51,13 @@ impl Tmux {
         self.program.type_into(&pane, if text.is_empty() { typed.trim_end() } else { &typed }).await
     }
 
-    async fn is_there(&self, session: &str) -> Result<(), Trouble> {
+    async fn is_there(&self, session: &str) -> Result<(), TmuxError> {
         self.program.find(&self.target(session)).await.map(|_| ())
     }
 }
 
 #[async_trait]
-impl AgentConnector for Tmux {
+impl AgentConnector for TmuxConnector {
     fn implementation(&self) -> &'static str {
         Self::IMPLEMENTATION
     }
@@ -71,15 +71,15 @@ impl AgentConnector for Tmux {
         false
     }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
         Ok(self.settings.sessions.descriptors())
     }
 
-    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+    async fn lists(&self, agent_id: &str) -> Result<bool, ConnectorError> {
         Ok(self.settings.sessions.claims(agent_id))
     }
 
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
         let session = self.settings.sessions.exactly(agent_id)?;
         let target = self.target(session);
         let text = text::cleaned(&payload.text);
@@ -107,7 +107,7 @@ impl AgentConnector for Tmux {
         agent_id: &str,
         opts: &WakeOpts,
         emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
+    ) -> Result<WakeReceipt, ConnectorError> {
         let meant = self.settings.sessions.addressed(agent_id, opts.session_id.as_deref())?;
         let session = meant.at;
         let mut warnings = Vec::new();
@@ -121,7 +121,7 @@ impl AgentConnector for Tmux {
         // Either the text was typed, which interrupts, or nothing was done.
         let woken = match self.tell(&self.target(session), header, &text).await {
             Ok(()) => true,
-            Err(Trouble::Gone(why)) => {
+            Err(TmuxError::Gone(why)) => {
                 warnings.push(gone(session, &why));
                 false
             }
@@ -151,16 +151,16 @@ impl AgentConnector for Tmux {
         &self,
         _agent_id: &str,
         _payload: &Payload,
-        _question: &Question,
-    ) -> Result<Replied, Undone> {
-        Err(Undone::no_reply_channel(Self::IMPLEMENTATION))
+        _question: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError> {
+        Err(ConnectorError::no_reply_channel(Self::IMPLEMENTATION))
     }
 
     async fn agent_status(&self, agent_id: &str) -> AgentStatus {
         let Ok(session) = self.settings.sessions.exactly(agent_id) else { return AgentStatus::Unknown };
         match self.is_there(session).await {
             Ok(()) => AgentStatus::Active,
-            Err(Trouble::Gone(_)) => AgentStatus::Asleep,
+            Err(TmuxError::Gone(_)) => AgentStatus::Asleep,
             Err(_) => AgentStatus::Unknown,
         }
     }
@@ -170,10 +170,10 @@ fn gone(session: &str, why: &str) -> String {
     format!("tmux session '{session}' does not exist ({why})")
 }
 
-fn failed(agent_id: &str, session: &str, trouble: &Trouble) -> Undone {
+fn failed(agent_id: &str, session: &str, trouble: &TmuxError) -> ConnectorError {
     let (cause, message) = match trouble {
-        Trouble::Gone(why) => (Cause::Network, gone(session, why)),
-        Trouble::TimedOut => (Cause::Timeout, format!("tmux session '{session}': {trouble}")),
+        TmuxError::Gone(why) => (Cause::Network, gone(session, why)),
+        TmuxError::TimedOut => (Cause::Timeout, format!("tmux session '{session}': {trouble}")),
         _ => (Cause::Network, format!("tmux session '{session}': {trouble}")),
     };
     DeliveryFailed::new(agent_id, cause, message).into()

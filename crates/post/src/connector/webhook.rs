@@ -1,8 +1,8 @@
 //! Webhook connector: one signed POST for each delivery, wake or question. Redirects are not followed.
 
-mod answer;
 mod health;
 mod request;
+mod response;
 mod retry_after;
 mod settings;
 mod wake;
@@ -18,31 +18,31 @@ use serde_json::Value;
 use vault::WebhookSigner;
 
 use super::settings::{BadSettings, Tools};
-use super::{AgentConnector, Emission, Features, Question, Replied, Undone, reply};
-use answer::Heard;
+use super::{AgentConnector, AskOutcome, ConnectorError, Emission, ExpectedReply, Features, reply};
 use request::{WebhookRequest, shown};
-use settings::Settings;
-use wake::WakeRequest;
+use response::WebhookResponse;
+use settings::WebhookSettings;
+use wake::WebhookWake;
 
 /// The largest response body that is read if no answer is expected in it.
 const LARGEST_ANSWER: usize = 64 * 1024;
 
 /// Agents that receive HTTP requests.
-pub struct Webhook {
+pub struct WebhookConnector {
     id: ConnectorId,
     tenant: TenantId,
-    settings: Settings,
+    settings: WebhookSettings,
     errand: Errand,
     webhook_signer: WebhookSigner,
     timepiece: Timepiece,
 }
 
-impl Webhook {
+impl WebhookConnector {
     pub const IMPLEMENTATION: &str = "webhook";
     pub(super) const FEATURES: Features = Features { agent_status: false, ..Features::ALL };
 
     pub(super) fn read(settings: &Value, with: Tools) -> Result<Self, BadSettings> {
-        let settings = Settings::read(settings, &with.errand)?;
+        let settings = WebhookSettings::read(settings, &with.errand)?;
         let Tools { id, tenant, errand, webhook_signer, timepiece, .. } = with;
         Ok(Self { id, tenant, settings, errand, webhook_signer, timepiece })
     }
@@ -53,16 +53,16 @@ impl Webhook {
         url: &str,
         body: Vec<u8>,
         dispatch_id: &DispatchId,
-    ) -> Result<Heard, Undone> {
+    ) -> Result<WebhookResponse, ConnectorError> {
         let timeout = self.settings.timeout;
         let request =
             WebhookRequest { agent_id, url, body, dispatch_id, timeout, max_answer: LARGEST_ANSWER };
-        Ok(Heard::read(&self.post(request).await?.body))
+        Ok(WebhookResponse::read(&self.post(request).await?.body))
     }
 }
 
 #[async_trait]
-impl AgentConnector for Webhook {
+impl AgentConnector for WebhookConnector {
     fn implementation(&self) -> &'static str {
         Self::IMPLEMENTATION
     }
@@ -76,15 +76,15 @@ impl AgentConnector for Webhook {
         true
     }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
         Ok(self.settings.agents.descriptors())
     }
 
-    async fn lists(&self, agent_id: &str) -> Result<bool, Undone> {
+    async fn lists(&self, agent_id: &str) -> Result<bool, ConnectorError> {
         Ok(self.settings.agents.claims(agent_id))
     }
 
-    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+    async fn deliver(&self, agent_id: &str, payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
         let receiver = self.settings.agents.exactly(agent_id)?;
         let body = payload.addressed(agent_id).json();
         let heard = self.hand_over(agent_id, &receiver.url, body, &payload.meta.dispatch_id).await?;
@@ -96,13 +96,13 @@ impl AgentConnector for Webhook {
         agent_id: &str,
         opts: &WakeOpts,
         emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
+    ) -> Result<WakeReceipt, ConnectorError> {
         let meant = self.settings.agents.addressed(agent_id, opts.session_id.as_deref())?;
         let context = opts.context.as_deref().filter(|context| !context.is_empty());
         let Some(wake_url) = &meant.at.wake_url else {
             return self.wake_by_delivery(agent_id, &meant, context, emission).await;
         };
-        let knock = WakeRequest {
+        let knock = WebhookWake {
             agent_id: meant.agent,
             session_id: meant.session,
             context,
@@ -128,8 +128,8 @@ impl AgentConnector for Webhook {
         &self,
         agent_id: &str,
         payload: &Payload,
-        question: &Question,
-    ) -> Result<Replied, Undone> {
+        question: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError> {
         let receiver = self.settings.agents.exactly(agent_id)?;
         let request = WebhookRequest {
             agent_id,
@@ -142,7 +142,7 @@ impl AgentConnector for Webhook {
         let answer = self.post(request).await?;
         let failed = |cause, why: &str| {
             let message = format!("the reply from {} {why}", shown(&receiver.url));
-            Undone::from(DeliveryFailed::new(agent_id, cause, message))
+            ConnectorError::from(DeliveryFailed::new(agent_id, cause, message))
         };
         if !answer.whole {
             // The missing part may contain the reply, so this is not an awaited answer.
@@ -151,11 +151,11 @@ impl AgentConnector for Webhook {
                 _ => failed(Cause::Network, "broke off"),
             });
         }
-        let heard = Heard::read(&answer.body);
+        let heard = WebhookResponse::read(&answer.body);
         let receipt = heard.receipt(self.timepiece.now());
         match heard.reply(agent_id, &question.correlation_id) {
-            Ok(Some(answer)) => Ok(Replied::Answer(receipt, answer)),
-            Ok(None) => Ok(Replied::Awaited(receipt)),
+            Ok(Some(answer)) => Ok(AskOutcome::Answer(receipt, answer)),
+            Ok(None) => Ok(AskOutcome::Awaited(receipt)),
             Err(why) => Err(failed(Cause::MalformedResponse, why)),
         }
     }

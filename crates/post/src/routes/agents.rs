@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::fields::{LONGEST_ADDRESS, unfit};
 use super::query::{Asked, page};
 use super::{Answer, Door, problem};
-use crate::requests::Listed;
+use crate::requests::DirectoryEntry;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.asked(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let (after, limit) = (asked.after(|name| Some(name.to_owned()))?, asked.limit()?);
     asked.end()?;
-    let (agents, next) = door.post.agents(&by, after.as_deref(), Some(limit)).await?;
+    let (agents, next) = door.post.directory().agents(&by, after.as_deref(), Some(limit)).await?;
     Ok(Json(page(agents.iter().map(listed).collect(), next)).into_response())
 }
 
@@ -30,13 +30,13 @@ pub(crate) async fn show(
     Asked::read(&head.uri)?.end()?;
     match path {
         Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
-            Ok(Json(listed(&door.post.agent(&by, &name).await?)).into_response())
+            Ok(Json(listed(&door.post.directory().agent(&by, &name).await?)).into_response())
         }
         _ => Err(problem::absent()),
     }
 }
 
-fn listed(agent: &Listed) -> Value {
+fn listed(agent: &DirectoryEntry) -> Value {
     let mut line = json!({ "agent_id": agent.agent_id, "connectors": agent.connectors });
     if let Some(name) = &agent.agent_name {
         line["agent_name"] = name.as_str().into();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn an_agent_is_told_with_the_connectors_that_know_it() {
-        let mut agent = Listed {
+        let mut agent = DirectoryEntry {
             agent_id: "desk".to_owned(),
             agent_name: None,
             connectors: vec!["relay".to_owned(), "hook".to_owned()],

@@ -1,7 +1,5 @@
 //! `POST /v1/exchange` and `GET /v1/exchanges`: ask an agent, attach to a question, list questions.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -16,11 +14,11 @@ use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::notify::trigger;
 use super::query::{Asked, page};
-use super::{Answer, Door, problem};
-use crate::exchange::is_recorded_id;
-use crate::requests::{Ask, Exchanged, LONGEST_TIMEOUT, LONGEST_WAIT};
+use super::{Answer, Door, problem, trigger};
+use crate::answers::is_recorded_id;
+use crate::dispatch::fresh_id;
+use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
@@ -28,34 +26,27 @@ pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
     if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
         return Err(fields.complain("correlation_id", NO_ID));
     }
-    let id = CorrelationId::from(correlation_id.unwrap_or_else(|| door.post.fresh_id()));
+    let id = CorrelationId::from(correlation_id.unwrap_or_else(|| fresh_id(door.now())));
     let timeout = fields.optional_seconds("timeout", LONGEST_TIMEOUT)?;
     let wait = fields.optional_seconds("wait", LONGEST_WAIT)?;
-    let request = Ask {
+    let request = AskCommand {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         timeout,
-        correlation_id: Some(id.clone()),
+        correlation_id: id.clone(),
         event_type: fields.optional_label("event_type", LONGEST_LABEL)?,
         connectors: fields.optional_names("connectors")?,
         from: fields.optional_label("from", LONGEST_LABEL)?,
         trigger_kind: trigger(&by, &mut fields)?,
-        wait: Some(Duration::ZERO),
     };
     fields.end()?;
+    let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
+    let with_id = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
     // The question is put even if the client disconnects. Only the waiting ends then.
     let asker = by.clone();
-    let put = door.to_the_end(|post| async move { post.exchange(&asker, request).await }).await;
-    let known = |problem: Problem| problem::under(problem, "correlation_id", id.as_str());
-    let put = put.map_err(known)?;
-    let wait = wait.unwrap_or(LONGEST_WAIT.min(timeout.unwrap_or(LONGEST_WAIT)));
-    match put {
-        Exchanged::Open { correlation_id, .. } if !wait.is_zero() => {
-            let stood = door.post.attach(&by, &correlation_id, wait).await;
-            Ok(stands(stood.map_err(|refused| known(refused.into()))?))
-        }
-        exchanged => Ok(stands(exchanged)),
-    }
+    let asked = door.to_the_end(|post| async move { post.questions().ask(&asker, request).await }).await;
+    let answer = door.post.answers().wait_for(&by, &asked.map_err(with_id)?, wait).await;
+    Ok(stands(answer.map_err(|refused| with_id(refused.into()))?))
 }
 
 pub(crate) async fn attach(
@@ -69,7 +60,7 @@ pub(crate) async fn attach(
     asked.end()?;
     match path {
         Ok(Path(id)) if is_recorded_id(&id) => {
-            Ok(stands(door.post.attach(&by, &CorrelationId::from(id), wait).await?))
+            Ok(stands(door.post.answers().attach(&by, &CorrelationId::from(id), wait).await?))
         }
         _ => Err(problem::absent()),
     }
@@ -80,7 +71,7 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let mut asked = Asked::read(&head.uri)?;
     let (after, limit) = (asked.after(key)?, asked.limit()?);
     asked.end()?;
-    let questions = door.post.exchanges(&by, after, Some(limit)).await?;
+    let questions = door.post.answers().list(&by, after, Some(limit)).await?;
     let next = questions.next.map(|(opened, id)| format!("{}/{id}", opened.millis()));
     Ok(Json(page(questions.items.iter().map(question).collect(), next)).into_response())
 }
@@ -91,9 +82,9 @@ fn key(text: &str) -> Option<(Moment, CorrelationId)> {
     Some((Moment::from_millis(opened.parse().ok()?), CorrelationId::from(id)))
 }
 
-fn stands(exchanged: Exchanged) -> Response {
+fn stands(exchanged: AskState) -> Response {
     match exchanged {
-        Exchanged::Answered(response) => {
+        AskState::Answered(response) => {
             // Saves the caller from parsing an answer that is JSON.
             let data = serde_json::from_str::<Value>(&response.content).ok();
             let mut body = json!(response);
@@ -102,7 +93,7 @@ fn stands(exchanged: Exchanged) -> Response {
             }
             Json(body).into_response()
         }
-        Exchanged::Open { correlation_id, deadline } => {
+        AskState::Open { correlation_id, deadline } => {
             let body = json!({ "correlation_id": correlation_id, "deadline": deadline.millis() });
             (StatusCode::ACCEPTED, Json(body)).into_response()
         }
@@ -144,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_is_an_object_or_a_list_is_also_given_as_data() {
         let answered = |content: &str| {
-            stands(Exchanged::Answered(Said {
+            stands(AskState::Answered(Said {
                 correlation_id: "q-1".into(),
                 content: content.to_owned(),
                 sent_at: 7,
@@ -160,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_open_question_is_202_with_its_deadline() {
-        let open = Exchanged::Open { correlation_id: "q-1".into(), deadline: Moment::from_millis(9) };
+        let open = AskState::Open { correlation_id: "q-1".into(), deadline: Moment::from_millis(9) };
         assert_eq!(body(stands(open)).await, (202, json!({ "correlation_id": "q-1", "deadline": 9 })));
     }
 

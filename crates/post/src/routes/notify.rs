@@ -5,18 +5,22 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use http_kit::Problem;
 use posthouse_wire::CorrelationId;
-use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, TriggerKind, WakeReceipt, When};
+use posthouse_wire::delivery::{DeliveryReceipt, PayloadKind, WakeReceipt, When};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, LONGEST_ADDRESS, LONGEST_LABEL, idempotency_key};
-use super::{Answer, Door, envelope, problem};
-use crate::requests::{Deliver, Delivered, Dispatched, Handed, LONGEST_WAIT, Notified, Notify, Wake, Woken};
-use crate::{Caller, Refused};
+use super::{Answer, Door, envelope, problem, trigger};
+use crate::Refused;
+use crate::dispatch::fresh_id;
+use crate::requests::{
+    ConnectorOutcome, DeliverCommand, DeliverOutcome, LONGEST_WAIT, NotifyCommand, NotifyOutcome,
+    SentReceipt, WakeCommand, WakeOutcome,
+};
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
-    let request = Notify {
+    let request = NotifyCommand {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
         kind: fields.optional_word("kind", kind, KINDS)?.unwrap_or(PayloadKind::Augment),
@@ -29,23 +33,23 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
-    let Notified { agent, dispatch_id, dispatched } =
-        door.to_the_end(|post| async move { post.notify(&by, request).await }).await?;
-    let body = Outcome { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
+    let NotifyOutcome { agent, dispatch_id, dispatched } =
+        door.to_the_end(|post| async move { post.messages().notify(&by, request).await }).await?;
+    let body = NotifyBody { agent: &agent, dispatch_id: dispatch_id.as_str(), dispatched: each(&dispatched) };
     Ok(Json(body).into_response())
 }
 
 pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
     let (by, _, mut fields) = door.told(request).await?;
-    let request = Deliver {
+    let request = DeliverCommand {
         agent: fields.label("agent_id", LONGEST_ADDRESS)?,
         payload: envelope::payload(&mut fields)?,
         connectors: fields.optional_names("connectors")?,
     };
     fields.end()?;
     let id = request.payload.meta.dispatch_id.clone();
-    let delivered = door.to_the_end(|post| async move { post.deliver(&by, request).await }).await;
-    let Delivered { dispatch_id, receipt, dispatched } =
+    let delivered = door.to_the_end(|post| async move { post.messages().deliver(&by, request).await }).await;
+    let DeliverOutcome { dispatch_id, receipt, dispatched } =
         delivered.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
@@ -54,8 +58,8 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
     let (by, headers, mut fields) = door.told(request).await?;
     // `agent_id` is the contract's name, `agent` the name in our other operations.
     let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
-    let id = idempotency_key(&headers)?.unwrap_or_else(|| door.post.fresh_id().into());
-    let request = Wake {
+    let id = idempotency_key(&headers)?.unwrap_or_else(|| fresh_id(door.now()).into());
+    let request = WakeCommand {
         agent: fields.label(agent, LONGEST_ADDRESS)?,
         context: fields.optional_text("context")?.filter(|context| !context.is_empty()),
         when: when(&mut fields)?,
@@ -66,8 +70,8 @@ pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
         wait: fields.optional_seconds("wait", LONGEST_WAIT)?,
     };
     fields.end()?;
-    let woken = door.to_the_end(|post| async move { post.wake(&by, request).await }).await;
-    let Woken { dispatch_id, receipt, dispatched } =
+    let woken = door.to_the_end(|post| async move { post.messages().wake(&by, request).await }).await;
+    let WakeOutcome { dispatch_id, receipt, dispatched } =
         woken.map_err(|problem| problem::under(problem, "dispatch_id", id.as_str()))?;
     Ok(Json(beside(&receipt, dispatch_id.as_str(), &dispatched)).into_response())
 }
@@ -76,20 +80,6 @@ pub(crate) const KINDS: &str = "augment, template";
 
 pub(crate) fn kind(word: &str) -> Option<PayloadKind> {
     [PayloadKind::Augment, PayloadKind::Template].into_iter().find(|kind| kind.word() == word)
-}
-
-/// The trigger kind that a program of a tenant gives. For an agent the field is ignored.
-pub(crate) fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Problem> {
-    let known = |word: &str| match word {
-        "cli" => Some(Some(TriggerKind::Cli)),
-        "dashboard" => Some(Some(TriggerKind::Dashboard)),
-        "event" => Some(Some(TriggerKind::Event)),
-        "cron" => Some(Some(TriggerKind::Cron)),
-        "webhook" => Some(Some(TriggerKind::Webhook)),
-        _ => by.agent.is_some().then_some(None),
-    };
-    let said = fields.optional_word("trigger_kind", known, "cli, dashboard, event, cron, webhook")?.flatten();
-    Ok(said.filter(|_| by.agent.is_none()))
 }
 
 fn when(fields: &mut Fields) -> Result<When, Problem> {
@@ -101,7 +91,7 @@ fn when(fields: &mut Fields) -> Result<When, Problem> {
 }
 
 /// The contract's receipt, extended by the dispatch id and the result of every connector.
-fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]) -> Value {
+fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[ConnectorOutcome]) -> Value {
     let mut body = serde_json::to_value(receipt).unwrap_or_default();
     if let Some(body) = body.as_object_mut() {
         body.insert("dispatch_id".to_owned(), dispatch_id.into());
@@ -112,20 +102,20 @@ fn beside(receipt: &impl Serialize, dispatch_id: &str, dispatched: &[Dispatched]
 
 /// The response to a notify.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct NotifyBody<'a> {
     agent: &'a str,
     dispatch_id: &'a str,
-    dispatched: Vec<One<'a>>,
+    dispatched: Vec<ResultBody<'a>>,
 }
 
 /// The result of one connector.
 #[derive(Serialize)]
-struct One<'a> {
+struct ResultBody<'a> {
     connector: &'a str,
     ok: bool,
     route: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    receipt: Option<Contract<'a>>,
+    receipt: Option<ReceiptBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,20 +125,20 @@ struct One<'a> {
 /// The receipt of a delivery or a wake.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Contract<'a> {
+enum ReceiptBody<'a> {
     Delivered(&'a DeliveryReceipt),
     Woken(&'a WakeReceipt),
 }
 
-fn each(dispatched: &[Dispatched]) -> Vec<One<'_>> {
-    dispatched.iter().map(One::of).collect()
+fn each(dispatched: &[ConnectorOutcome]) -> Vec<ResultBody<'_>> {
+    dispatched.iter().map(ResultBody::of).collect()
 }
 
-impl<'a> One<'a> {
-    fn of(dispatched: &'a Dispatched) -> Self {
+impl<'a> ResultBody<'a> {
+    fn of(dispatched: &'a ConnectorOutcome) -> Self {
         let (receipt, refused) = match &dispatched.outcome {
-            Ok(Handed::Delivered(receipt)) => (Some(Contract::Delivered(receipt)), None),
-            Ok(Handed::Woken(receipt)) => (Some(Contract::Woken(receipt)), None),
+            Ok(SentReceipt::Delivered(receipt)) => (Some(ReceiptBody::Delivered(receipt)), None),
+            Ok(SentReceipt::Woken(receipt)) => (Some(ReceiptBody::Woken(receipt)), None),
             Err(refused) => (None, Some(refused)),
         };
         Self {
@@ -184,10 +174,10 @@ mod tests {
 
     use ledger::{Generation, Instance};
     use posthouse_time::Moment;
-    use posthouse_wire::delivery::{Cause, DeliveryFailed};
+    use posthouse_wire::delivery::{Cause, DeliveryFailed, TriggerKind};
 
     use super::*;
-    use crate::Fault;
+    use crate::{Caller, Fault};
 
     fn caller(agent: Option<&str>) -> Caller {
         let agent = agent.map(|name| {
@@ -238,12 +228,12 @@ mod tests {
         let woken = WakeReceipt { woken_at: 7, woken: true, ..WakeReceipt::default() };
         let failed = DeliveryFailed::new("desk", Cause::Network, "nobody listens there");
         let dispatched = [
-            ("relay", Ok(Handed::Woken(woken))),
+            ("relay", Ok(SentReceipt::Woken(woken))),
             ("hook", Err(Refused::Failed(failed))),
             ("pane", Err(Refused::NotImplemented("tmux has no reply channel".to_owned()))),
             ("shelf", Err(Refused::Fault(Fault::from(ledger::Fault::Storage("row 7 of x".to_owned()))))),
         ]
-        .map(|(name, outcome)| Dispatched { connector: name.to_owned(), outcome, wakes: true });
+        .map(|(name, outcome)| ConnectorOutcome { connector: name.to_owned(), outcome, wakes: true });
         assert_eq!(
             json!(each(&dispatched)),
             json!([

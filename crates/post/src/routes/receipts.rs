@@ -14,27 +14,31 @@ use serde_json::{Value, json};
 
 use super::query::Asked;
 use super::{Answer, Door, problem};
-use crate::receipt::handed;
-use crate::requests::{Handed, Listing, ReceiptWithReplies};
+use crate::receipt::sent;
+use crate::requests::{ReceiptListing, ReceiptWithReplies, SentReceipt};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.asked(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let limit = asked.limit()?;
-    let listing =
-        Listing { agent: asked.text("agent"), state: state(&mut asked)?, before: None, limit: Some(limit) };
+    let listing = ReceiptListing {
+        agent: asked.text("agent"),
+        state: state(&mut asked)?,
+        before: None,
+        limit: Some(limit),
+    };
     let after = asked.after(place)?;
     asked.end()?;
     let before = match &after {
-        Some((dispatch, digest)) => door.post.place_of(&by, dispatch, *digest).await?,
+        Some((dispatch, digest)) => door.post.receipts().position_of(&by, dispatch, *digest).await?,
         None => None,
     };
     if after.is_some() && before.is_none() {
         // The oldest receipts are pruned first. If the one of the cursor is gone, all older ones are gone too.
         return Ok(Json(Page::<Value>::all(Vec::new())).into_response());
     }
-    let listing = Listing { before, ..listing };
-    let receipts = door.post.receipts(&by, listing).await?;
+    let listing = ReceiptListing { before, ..listing };
+    let receipts = door.post.receipts().list(&by, listing).await?;
     let page = Page::up_to(limit as usize, receipts, |last| {
         let Receipt { dispatch, digest, .. } = &last.receipt;
         encode_cursor(format!("{}/{dispatch}", hex::encode(digest)))
@@ -62,7 +66,7 @@ pub(crate) async fn show(
         Ok(Path(id)) if is_dispatch_id(&id) => DispatchId::from(id),
         _ => return Err(problem::absent()),
     };
-    let receipts = door.post.receipt(&by, &dispatch).await?;
+    let receipts = door.post.receipts().of_dispatch(&by, &dispatch).await?;
     let items: Vec<Value> = receipts.iter().map(told).collect();
     Ok(Json(json!({ "dispatch_id": dispatch, "items": items })).into_response())
 }
@@ -85,9 +89,9 @@ pub fn told(ReceiptWithReplies { receipt, replies }: &ReceiptWithReplies) -> Val
         "state": receipt.state.word(),
         "sent_at": receipt.sent_at.millis(),
         "accepted_at": receipt.accepted_at.millis(),
-        "receipt": match handed(receipt) {
-            Ok(Handed::Delivered(receipt)) => json!(receipt),
-            Ok(Handed::Woken(receipt)) => json!(receipt),
+        "receipt": match sent(receipt) {
+            Ok(SentReceipt::Delivered(receipt)) => json!(receipt),
+            Ok(SentReceipt::Woken(receipt)) => json!(receipt),
             Err(_) => Value::Null,
         },
         "replies": replies.iter().map(|reply| json!({

@@ -22,10 +22,13 @@ pub(crate) async fn take(
         _ => return Err(problem::absent()),
     };
     let (head, body) = request.into_parts();
-    door.post.reply_expected(&token).await?;
+    door.post.http_replies().is_expected(&token).await?;
     let (headers, body) = (head.headers, taken(body).await?);
     // A signature that is not text becomes an empty one, which never matches. It must not count as absent.
     let signature = headers.get(SIGNATURE).map(|value| value.to_str().unwrap_or_default().to_owned());
-    door.to_the_end(|post| async move { post.reply(&token, signature.as_deref(), &body).await }).await?;
+    door.to_the_end(
+        |post| async move { post.http_replies().take(&token, signature.as_deref(), &body).await },
+    )
+    .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

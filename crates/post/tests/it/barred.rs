@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ledger::ConnectorRecord;
-use post::connector::memory::Memory;
+use post::connector::memory::ConnectorMemory;
 use post::connector::settings::{self, Tools};
-use post::connector::{AgentConnector, Capabilities, Features, Question, Undone};
+use post::connector::{AgentConnector, Capabilities, ConnectorError, ExpectedReply, Features};
 use post::{ConnectorSecrets, Unmade};
 use posthouse_wire::ConnectorId;
 use posthouse_wire::delivery::{Cause, PayloadKind};
@@ -28,7 +28,7 @@ impl Town {
             created: self.time.now(),
         };
         self.ledger.connectors().create_connector(record.clone(), Vec::new()).await.unwrap();
-        self.post.changed(&record.tenant);
+        self.post.connectors().changed(&record.tenant);
         record
     }
 }
@@ -41,7 +41,8 @@ fn panes() -> Value {
 async fn a_barred_connector_declares_what_its_kind_can_do_save_that_it_cannot_be_asked() {
     let bench = Bench::open().await;
     let none = Features { request_response: false, ..Features::ALL };
-    let question = Question { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to: None };
+    let question =
+        ExpectedReply { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to: None };
     let asked = payload(PayloadKind::Augment, "d-1", "?");
     for (kind, settings, features) in [
         ("tmux", panes(), none),
@@ -59,7 +60,9 @@ async fn a_barred_connector_declares_what_its_kind_can_do_save_that_it_cannot_be
         let replied = barred.request_response("desk", &asked, &question).await;
         // A kind that supports questions gives the reason.
         match kind {
-            "tmux" => assert!(matches!(replied, Err(Undone::NotImplemented { implementation: "tmux", .. }))),
+            "tmux" => {
+                assert!(matches!(replied, Err(ConnectorError::NotImplemented { implementation: "tmux", .. })))
+            }
             _ => assert!(fails(replied, Cause::ClientValidation).contains(barred.barred().unwrap())),
         }
     }
@@ -86,7 +89,7 @@ async fn a_question_passes_by_a_barred_connector_and_goes_to_one_that_answers() 
 async fn a_barred_connector_is_told_of_in_the_log_once_however_often_it_is_opened() {
     let bench = Bench::open().await;
     let log = Log::listen();
-    let memory = Memory::default();
+    let memory = ConnectorMemory::default();
     let opens = |kind: &str, settings: Value| {
         settings::rebuild(kind, &settings, Tools { memory: memory.clone(), ..bench.tools() });
         log.warnings()
@@ -107,13 +110,13 @@ async fn a_house_remembers_what_it_told_of_its_connectors_and_another_house_does
     let program = town.program("acme").await;
     let log = Log::listen();
     let told = async |town: &Town| {
-        town.post.changed(&town.tenant("acme").await);
+        town.post.connectors().changed(&town.tenant("acme").await);
         let warnings = log.warnings();
         warnings.into_iter().filter(|line| line.contains("cannot be opened")).count()
     };
     for _ in 0..3 {
         program.notifies("desk", "hello").await;
-        town.post.changed(&town.tenant("acme").await);
+        town.post.connectors().changed(&town.tenant("acme").await);
     }
     assert_eq!(told(&town).await, 1);
     let other = Town::open().await;
@@ -130,22 +133,22 @@ async fn what_cannot_be_opened_shows_without_a_look_and_what_leads_nowhere_with_
     let url = "http://127.0.0.1:1/in/path-canary?key=query-canary";
     let hooks = town.remembers("hooks", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
 
-    let glance = town.post.glance_at_connector(&panes);
+    let glance = town.post.connectors().describe(&panes);
     assert_eq!(glance.healthy, Some(false));
     assert!(glance.why.unwrap().contains("post.tmux"));
-    let glance = town.post.glance_at_connector(&hooks);
+    let glance = town.post.connectors().describe(&hooks);
     assert_eq!((glance.healthy, glance.why), (None, None));
 
     for (name, parts) in
         [("panes", ["post.tmux", "tmux connectors"]), ("hooks", ["http://127.0.0.1:1", "'desk'"])]
     {
-        let health = town.post.check_connector(&tenant, name).await.unwrap();
+        let health = town.post.connectors().check(&tenant, name).await.unwrap();
         assert_eq!(health.healthy, Some(false), "{name}");
         let why = health.why.unwrap();
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{name}: {why}");
     }
     // The built-in relay connector is healthy.
-    let line = town.post.check_connector(&tenant, "relay").await.unwrap();
+    let line = town.post.connectors().check(&tenant, "relay").await.unwrap();
     assert_eq!((line.healthy, line.why), (Some(true), None));
 }
 
@@ -174,7 +177,7 @@ async fn a_connector_that_is_not_made_is_named_with_what_it_leads_to() {
         ("tmux", json!({ "sessions": { "desk": "main" }, "window": 2 }), ["'desk'", "main:2.0"]),
     ] {
         let secrets = ConnectorSecrets::default();
-        let made = town.post.make_connector(&tenant, "path", kind, settings, secrets, false).await;
+        let made = town.post.connectors().create(&tenant, "path", kind, settings, secrets, false).await;
         let Err(Unmade::Unhealthy(why)) = made else { panic!("{kind}: {made:?}") };
         assert!(why.contains(kind) && why.contains("`path`"), "{why}");
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{why}");

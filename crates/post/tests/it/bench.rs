@@ -5,9 +5,9 @@ use std::sync::Arc;
 use errand::Errand;
 use ledger::{ConnectorRecord, Ledger, Location, Tenant};
 use post::Config;
-use post::connector::memory::Memory;
+use post::connector::memory::ConnectorMemory;
 use post::connector::settings::{self, BadSettings, Tools};
-use post::connector::{AgentConnector, Emission, Undone};
+use post::connector::{AgentConnector, ConnectorError, Emission};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::delivery::{Cause, DeliveryFailed, Payload, PayloadKind, WakeOpts};
 use posthouse_wire::{ConnectorId, Secret, TenantId};
@@ -59,7 +59,7 @@ impl Bench {
             errand: self.errand.clone(),
             webhook_signer: self.webhook_signer.clone(),
             timepiece: self.time.clone(),
-            memory: Memory::default(),
+            memory: ConnectorMemory::default(),
             config: &self.config,
         }
     }
@@ -93,15 +93,15 @@ pub fn emission(dispatch: &str) -> Emission {
 }
 
 /// The operational fault that this must have ended in.
-pub fn fault<T: std::fmt::Debug>(outcome: Result<T, Undone>) -> DeliveryFailed {
+pub fn fault<T: std::fmt::Debug>(outcome: Result<T, ConnectorError>) -> DeliveryFailed {
     match outcome {
-        Err(Undone::Failed(failed)) => failed,
+        Err(ConnectorError::Failed(failed)) => failed,
         other => panic!("expected a fault, got {other:?}"),
     }
 }
 
 /// That it ended in a fault of this kind, and with which words.
-pub fn fails<T: std::fmt::Debug>(outcome: Result<T, Undone>, cause: Cause) -> String {
+pub fn fails<T: std::fmt::Debug>(outcome: Result<T, ConnectorError>, cause: Cause) -> String {
     let failed = fault(outcome);
     assert_eq!(failed.cause_kind, cause, "{failed:?}");
     failed.message

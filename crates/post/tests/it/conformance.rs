@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use post::connector::relay::RelayConnector;
-use post::connector::{AgentConnector, Question, Replied, Undone};
+use post::connector::{AgentConnector, AskOutcome, ConnectorError, ExpectedReply};
 use posthouse_wire::delivery::{
     AgentStatus, Cause, DeliveryReceipt, Payload, PayloadKind, WakeOpts, WakeReceipt,
 };
@@ -66,7 +65,7 @@ async fn fails_honestly(connector: &dyn AgentConnector, known: &str) {
     assert!(failed.may_pass() && !failed.message.is_empty(), "{failed:?}");
     match connector.wake(known, &context("come"), &emission("f-2")).await {
         Ok(woken) => assert!(!woken.woken && !woken.warnings.is_empty(), "{woken:?}"),
-        Err(Undone::Failed(failed)) => assert_eq!(failed.agent_id, known),
+        Err(ConnectorError::Failed(failed)) => assert_eq!(failed.agent_id, known),
         Err(undone) => panic!("a wake lacks no channel, it degrades: {undone}"),
     }
     refuses_strangers(connector).await;
@@ -131,13 +130,13 @@ async fn asks_or_says_that_it_cannot(connector: &dyn AgentConnector, agent: &str
     let replied = connector.request_response(agent, &asked("q-1"), &question()).await;
     match (connector.features().request_response, replied) {
         (true, Ok(replied)) => {
-            let (Replied::Awaited(receipt) | Replied::Answer(receipt, _)) = replied;
+            let (AskOutcome::Awaited(receipt) | AskOutcome::Answer(receipt, _)) = replied;
             is_well_formed(&receipt);
             // No answer yet. `collect` is harmless even for connectors that do not need it.
             let found = connector.collect(agent, &"q-1".into(), &"corr-1".into()).await;
             assert_eq!(found.unwrap(), None);
         }
-        (false, Err(Undone::NotImplemented { implementation, what })) => {
+        (false, Err(ConnectorError::NotImplemented { implementation, what })) => {
             assert_eq!(implementation, connector.implementation());
             assert!(!what.is_empty());
         }
@@ -158,8 +157,8 @@ fn asked(dispatch: &str) -> Payload {
     asked
 }
 
-fn question() -> Question {
-    Question { correlation_id: "corr-1".into(), timeout: Duration::from_secs(30), reply_to: None }
+fn question() -> ExpectedReply {
+    ExpectedReply { correlation_id: "corr-1".into(), timeout: Duration::from_secs(30), reply_to: None }
 }
 
 fn files_below(folder: &Path) -> usize {
@@ -171,9 +170,9 @@ async fn the_line_to_agents_that_dial_in_conforms() {
     let town = Town::open().await;
     let heron = town.enrol("acme", "heron").await;
     let _seated = heron.sits().await;
-    let relay = RelayConnector::new(&town.post, &heron.tenant);
+    let relay = town.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
     // A message to an unknown agent reaches no inbox.
-    conforms(&relay, Some("heron"), || 0).await;
+    conforms(&*relay, Some("heron"), || 0).await;
     // A session has the status of its agent. Heron may still be busy; this agent got nothing.
     let egret = town.enrol("acme", "egret").await;
     assert_eq!(relay.agent_status("egret@kitchen").await, AgentStatus::Unknown);
@@ -295,7 +294,7 @@ async fn the_connector_of_the_guide_looks_after_its_health_without_a_trace() {
 async fn an_agent_on_the_line_is_active_while_it_has_something_to_take() {
     let town = Town::open().await;
     let heron = town.enrol("acme", "heron").await;
-    let relay = RelayConnector::new(&town.post, &heron.tenant);
+    let relay = town.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
     let seated = heron.sits_frozen().await;
     assert_eq!(relay.agent_status("heron").await, AgentStatus::Idle);
     relay.deliver("heron", &payload(PayloadKind::Augment, "b-1", "hello")).await.unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use post::connector::{AgentConnector, Answer, Question, Replied};
+use post::connector::{AgentConnector, AskOutcome, ConnectorReply, ExpectedReply};
 use posthouse_wire::delivery::{Cause, Payload, PayloadKind, WakeOpts};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -54,9 +54,9 @@ fn text(dispatch: &str, text: &str) -> Payload {
     payload(PayloadKind::Augment, dispatch, text)
 }
 
-fn question() -> Question {
+fn question() -> ExpectedReply {
     let reply_to = Some("https://post.example/v1/replies/t".to_owned());
-    Question { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to }
+    ExpectedReply { correlation_id: "c-1".into(), timeout: Duration::from_secs(5), reply_to }
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn a_question_names_the_file_that_its_answer_is_awaited_in() {
     for _ in 0..2 {
         let replied = drops.request_response("desk", &asked, &question()).await.unwrap();
         assert!(
-            matches!(replied, Replied::Awaited(receipt) if receipt.delivery_id.as_deref() == Some("q-1.json"))
+            matches!(replied, AskOutcome::Awaited(receipt) if receipt.delivery_id.as_deref() == Some("q-1.json"))
         );
     }
     assert_eq!(names(&desk), ["q-1.json"]);
@@ -247,7 +247,7 @@ async fn an_answer_is_collected_once_it_is_whole_and_what_is_none_is_left_alone(
         assert_eq!(std::fs::read_to_string(&path).unwrap(), nonsense);
     }
     std::fs::write(&path, r#"{"content":"42","correlation_id":"c-1","sent_at":9}"#).unwrap();
-    assert_eq!(collect().await, Some(Answer { content: "42".to_owned(), sent_at: Some(9) }));
+    assert_eq!(collect().await, Some(ConnectorReply { content: "42".to_owned(), sent_at: Some(9) }));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Answers in files that are not the answer: another agent's, or another question's.
 
-use post::connector::memory::Memory;
+use post::connector::memory::ConnectorMemory;
 use post::connector::settings::{self, Tools};
 use posthouse_wire::delivery::Cause;
 use serde_json::json;
@@ -15,7 +15,7 @@ async fn an_answer_file_that_names_somebody_else_is_dropped_and_told_of_once() {
     let folder = tempfile::tempdir().unwrap();
     bench.config.drop_dirs = vec![folder.path().to_owned()];
     let settings = json!({ "dirs": { "desk": folder.path() } });
-    let memory = Memory::default();
+    let memory = ConnectorMemory::default();
     let log = Log::listen();
     let opens = || settings::build("file-drop", &settings, Tools { memory: memory.clone(), ..bench.tools() });
     let path = folder.path().join("q-1.reply.json");
@@ -87,7 +87,7 @@ async fn a_reply_on_the_spot_in_the_name_of_somebody_else_fails_the_question() {
     receiver.says(200, r#"{"reply":{"content":"42","agent_id":"somebody-else"}}"#);
     let asked = payload(posthouse_wire::delivery::PayloadKind::Augment, "d-1", "?");
     let timeout = std::time::Duration::from_secs(20);
-    let question = post::connector::Question { correlation_id: "c-1".into(), timeout, reply_to: None };
+    let question = post::connector::ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
     let message = fails(webhook.request_response("desk", &asked, &question).await, Cause::MalformedResponse);
     assert!(message.contains("another agent"), "{message}");
 }

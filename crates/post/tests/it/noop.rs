@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use post::connector::{Question, Undone};
+use post::connector::{ConnectorError, ExpectedReply};
 use posthouse_wire::delivery::{AgentStatus, DeliveryReceipt, PayloadKind, WakeReceipt};
 use serde_json::json;
 
@@ -22,9 +22,9 @@ async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
     assert!(noop.health_check().await);
     assert_eq!(noop.agent_status("anybody").await, AgentStatus::Unknown);
     let timeout = Duration::from_secs(1);
-    let question = Question { correlation_id: "c-1".into(), timeout, reply_to: None };
+    let question = ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
     let asked = noop.request_response("anybody", &told, &question).await;
-    assert!(matches!(asked, Err(Undone::NotImplemented { implementation: "noop", .. })));
+    assert!(matches!(asked, Err(ConnectorError::NotImplemented { implementation: "noop", .. })));
     assert!(!noop.features().request_response);
 }
 
@@ -34,7 +34,7 @@ async fn each_call_logs_one_warning_line() {
     let noop = bench.connector("noop", json!({}));
     let told = payload(PayloadKind::Augment, "d-1", "nobody's words");
     let timeout = Duration::from_secs(1);
-    let question = Question { correlation_id: "c-1".into(), timeout, reply_to: None };
+    let question = ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
     let log = Log::listen();
     let mut lines = Vec::new();
     let mut heard = |call: &str| {

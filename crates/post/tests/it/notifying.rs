@@ -216,8 +216,8 @@ async fn a_tenant_may_keep_its_agents_from_writing_to_one_another() {
     let town = Town::open().await;
     town.enrol("acme", "heron").await;
     let wren = town.enrol("acme", "wren").await;
-    town.post.connectors().set_peers_may_write(&wren.tenant, false).await.unwrap();
-    town.post.changed(&town.tenant("acme").await);
+    town.post.connectors().records().set_peers_may_write(&wren.tenant, false).await.unwrap();
+    town.post.connectors().changed(&town.tenant("acme").await);
     let wren = wren.program().await;
     assert_eq!(wren.notifies("heron", "x").await["dispatched"], json!([]));
     assert_eq!(wren.notifies("wren", "x").await["dispatched"].as_array().unwrap().len(), 1);
@@ -239,8 +239,8 @@ async fn peer_post_none_hides_neighbours_in_the_list_of_agents_too() {
         items.iter().map(|item| item["agent_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(own.gets("/v1/agents").await.1), ["desk", "heron", "wren"]);
-    town.post.connectors().set_peers_may_write(&wren.tenant, false).await.unwrap();
-    town.post.changed(&wren.tenant);
+    town.post.connectors().records().set_peers_may_write(&wren.tenant, false).await.unwrap();
+    town.post.connectors().changed(&wren.tenant);
     assert_eq!(names(own.gets("/v1/agents").await.1), ["wren"]);
     assert_eq!(own.gets("/v1/agents/wren").await.0, 200);
     let nobody = own.gets("/v1/agents/nobody").await;
@@ -279,8 +279,8 @@ async fn an_agents_own_name_comes_before_an_alias() {
     let heron = town.enrol("acme", "heron").await.sits().await;
     let wren = town.enrol("acme", "wren").await;
     let alias = ledger::Alias { tenant: wren.tenant, name: "heron".to_owned(), agent: "wren".to_owned() };
-    town.post.connectors().create_alias(alias).await.unwrap();
-    town.post.changed(&town.tenant("acme").await);
+    town.post.connectors().records().create_alias(alias).await.unwrap();
+    town.post.connectors().changed(&town.tenant("acme").await);
     town.program("acme").await.notifies("heron", "you").await;
     assert!(heron.hears().await.event.text.ends_with("you"));
 }
@@ -293,8 +293,8 @@ async fn an_alias_stands_for_an_address_and_may_hold_an_at_sign() {
     town.wires("acme", "mail", "webhook", settings).await;
     let tenant = town.tenant("acme").await;
     let alias = ledger::Alias { tenant, name: "bob".to_owned(), agent: "bob@example.com".to_owned() };
-    town.post.connectors().create_alias(alias).await.unwrap();
-    town.post.changed(&town.tenant("acme").await);
+    town.post.connectors().records().create_alias(alias).await.unwrap();
+    town.post.connectors().changed(&town.tenant("acme").await);
     let program = town.program("acme").await;
     let body_of = |seen: crate::receiver::Seen| {
         (seen.json()["agent_id"].clone(), seen.json()["meta"]["session_id"].clone())

@@ -197,8 +197,8 @@ async fn an_agent_is_reached_by_the_same_ways_under_each_of_its_names() {
     let settings = json!({ "agents": { "perry": { "url": format!("{}/in", receiver.base) } } });
     town.wires("acme", "hook", "webhook", settings).await;
     let alias = ledger::Alias { tenant: perry.tenant.clone(), name: "bird".into(), agent: "perry".into() };
-    town.post.connectors().create_alias(alias).await.unwrap();
-    town.post.changed(&perry.tenant);
+    town.post.connectors().records().create_alias(alias).await.unwrap();
+    town.post.connectors().changed(&perry.tenant);
     let program = town.program("acme").await;
     for address in ["perry", "bird", perry.instance.as_str()] {
         let sent = program.notifies(address, "x").await;

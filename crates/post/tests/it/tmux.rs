@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use post::connector::{AgentConnector, Question, Undone};
+use post::connector::{AgentConnector, ConnectorError, ExpectedReply};
 use posthouse_wire::delivery::{AgentStatus, Cause, PayloadKind, WakeOpts};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -304,8 +304,8 @@ async fn panes_are_healthy_when_every_session_is_there() {
 async fn nothing_comes_back_from_a_pane() {
     let terminal = Terminal::open();
     let tmux = scene(&terminal, json!({})).await;
-    let question = Question { correlation_id: "c-1".into(), timeout: PATIENCE, reply_to: None };
+    let question = ExpectedReply { correlation_id: "c-1".into(), timeout: PATIENCE, reply_to: None };
     let asked = tmux.request_response("desk", &payload(PayloadKind::Augment, "d-1", "?"), &question).await;
-    assert!(matches!(asked, Err(Undone::NotImplemented { implementation: "tmux", .. })));
+    assert!(matches!(asked, Err(ConnectorError::NotImplemented { implementation: "tmux", .. })));
     assert!(!tmux.features().request_response && !tmux.repeats_harmlessly());
 }

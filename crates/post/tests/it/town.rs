@@ -165,7 +165,7 @@ impl Town {
             public_url: url.clone(),
             timepiece: time.clone(),
         });
-        let doors = relay::routes(&relay, Arc::new(post.clone()))
+        let doors = relay::routes(&relay, Arc::clone(post.conversations()) as Arc<dyn relay::Egress>)
             .merge(post::routes(&post))
             .layer(Extension(ClientAddress(here)));
         let served = doors.clone();
@@ -245,7 +245,7 @@ impl Town {
     pub async fn wires(&self, tenant: &str, name: &str, kind: &str, settings: Value) {
         let tenant = self.tenant(tenant).await;
         let secrets = ConnectorSecrets::default();
-        self.post.make_connector(&tenant, name, kind, settings, secrets, true).await.unwrap();
+        self.post.connectors().create(&tenant, name, kind, settings, secrets, true).await.unwrap();
     }
 
     pub async fn calls(&self, request: Request<Body>) -> (StatusCode, Value) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use errand::{Errand, Lookup, LookupResult, SystemLookup};
 use post::connector::settings::{self, Tools};
-use post::connector::{AgentConnector, Answer, Question, Replied};
+use post::connector::{AgentConnector, AskOutcome, ConnectorReply, ExpectedReply};
 use posthouse_wire::delivery::{Cause, PayloadKind, WakeOpts, When};
 use serde_json::{Value, json};
 
@@ -42,9 +42,9 @@ impl Scene {
     }
 }
 
-fn question(reply_to: Option<&str>) -> Question {
+fn question(reply_to: Option<&str>) -> ExpectedReply {
     let timeout = Duration::from_secs(10);
-    Question { correlation_id: "c-1".into(), timeout, reply_to: reply_to.map(str::to_owned) }
+    ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: reply_to.map(str::to_owned) }
 }
 
 #[tokio::test]
@@ -305,9 +305,9 @@ async fn a_question_says_where_its_answer_goes_and_may_be_answered_on_the_spot()
     let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let reply_to = "https://post.example/v1/replies/t";
     let replied = webhook.request_response("desk", &asked, &question(Some(reply_to))).await.unwrap();
-    let Replied::Answer(receipt, answer) = replied else { panic!("{replied:?}") };
+    let AskOutcome::Answer(receipt, answer) = replied else { panic!("{replied:?}") };
     assert_eq!(receipt.delivery_id.as_deref(), Some("d"));
-    assert_eq!(answer, Answer { content: "42".to_owned(), sent_at: Some(9) });
+    assert_eq!(answer, ConnectorReply { content: "42".to_owned(), sent_at: Some(9) });
     let seen = receiver.one();
     let body = String::from_utf8(seen.body.clone()).unwrap();
     let plain = String::from_utf8(asked.addressed("desk").json()).unwrap();
@@ -323,7 +323,7 @@ async fn an_answer_without_a_reply_means_that_it_comes_later() {
         receiver.says(status, body);
         let asked = payload(PayloadKind::Augment, "d-1", "how many?");
         let replied = webhook.request_response("desk", &asked, &question(None)).await.unwrap();
-        assert!(matches!(replied, Replied::Awaited(_)), "{status} {body}: {replied:?}");
+        assert!(matches!(replied, AskOutcome::Awaited(_)), "{status} {body}: {replied:?}");
     }
 }
 
@@ -348,7 +348,7 @@ async fn a_reply_that_is_none_fails_the_question() {
     receiver.says(200, reply(json!({"content": escaped})));
     let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let replied = webhook.request_response("desk", &asked, &question(None)).await.unwrap();
-    assert!(matches!(replied, Replied::Answer(_, answer) if answer.content == escaped));
+    assert!(matches!(replied, AskOutcome::Answer(_, answer) if answer.content == escaped));
 }
 
 #[tokio::test]
@@ -356,7 +356,7 @@ async fn a_question_may_wait_longer_than_a_delivery() {
     let Scene { receiver, webhook, .. } = Scene::open_with(json!({"timeout_ms": 50})).await;
     receiver.stalls();
     let asked = payload(PayloadKind::Augment, "d-1", "how many?");
-    let question = Question { timeout: Duration::from_secs(600), ..question(None) };
+    let question = ExpectedReply { timeout: Duration::from_secs(600), ..question(None) };
     let asking = webhook.request_response("desk", &asked, &question);
     // A delivery to the same receiver gives up meanwhile; the question does not.
     let delivering = async {
@@ -368,7 +368,7 @@ async fn a_question_may_wait_longer_than_a_delivery() {
         replied = asking => panic!("{replied:?}"),
         () = delivering => {}
     }
-    let asked = post::connector::Question { timeout: Duration::from_millis(50), ..question };
+    let asked = post::connector::ExpectedReply { timeout: Duration::from_millis(50), ..question };
     let told = payload(PayloadKind::Augment, "d-2", "how many?");
     fails(webhook.request_response("desk", &told, &asked).await, Cause::Timeout);
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use post::connector::{AgentConnector, Question, Replied, Undone};
+use post::connector::{AgentConnector, AskOutcome, ConnectorError, ExpectedReply};
 use posthouse_wire::delivery::{Cause, Payload, WakeOpts};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -128,9 +128,9 @@ impl Run {
             }
             "request_response" => {
                 let timeout = Duration::from_secs(5);
-                let question = Question { correlation_id: "c-1".into(), timeout, reply_to: None };
+                let question = ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
                 let replied = self.connector.request_response("desk", any, &question).await.unwrap();
-                assert!(matches!(replied, Replied::Awaited(_)), "{replied:?}");
+                assert!(matches!(replied, AskOutcome::Awaited(_)), "{replied:?}");
                 self.receiver.one();
                 let unknown = self.connector.request_response("nobody", any, &question).await;
                 fails(unknown, Cause::ClientValidation);
@@ -140,10 +140,10 @@ impl Run {
     }
 
     /// An outcome in the words of the recording, which calls the receiver `receiver`.
-    fn told<T: Serialize>(&self, outcome: Result<T, Undone>) -> Value {
+    fn told<T: Serialize>(&self, outcome: Result<T, ConnectorError>) -> Value {
         match outcome {
             Ok(value) => json!({"ok": value}),
-            Err(Undone::Failed(failed)) => {
+            Err(ConnectorError::Failed(failed)) => {
                 let message = failed.message.replace(&self.receiver.base, "http://receiver");
                 json!({"throws": {"class": "DeliveryFailedError", "message": message}})
             }

@@ -5,38 +5,38 @@ use std::path::{Component, Path, PathBuf};
 use posthouse_wire::TenantId;
 use serde_json::Value;
 
-use super::super::memory::Memory;
-use super::super::settings::{BadSettings, Fields};
-use super::super::wired::Wired;
-use super::hands::Hands;
-use super::place::Place;
+use super::super::configured_agents::ConfiguredAgents;
+use super::super::memory::ConnectorMemory;
+use super::super::settings::{BadSettings, SettingFields};
+use super::directory::DropDirectory;
+use super::workers::DirectoryWorkers;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum DropFormat {
     /// The whole payload.
     Json,
     /// Its text alone.
     Text,
 }
 
-pub(super) struct Settings {
-    pub dirs: Wired<Place>,
-    pub format: Format,
+pub(super) struct FileDropSettings {
+    pub dirs: ConfiguredAgents<DropDirectory>,
+    pub format: DropFormat,
 }
 
-impl Settings {
+impl FileDropSettings {
     /// `allowed` are the folders of `post.drop_dirs`, below which files may be written.
     pub fn read(
         settings: &Value,
         allowed: &[PathBuf],
-        memory: &Memory,
+        memory: &ConnectorMemory,
         tenant: &TenantId,
     ) -> Result<Self, BadSettings> {
-        let fields = Fields::read(settings, "", &["dirs", "format"])?;
+        let fields = SettingFields::read(settings, "", &["dirs", "format"])?;
         let dirs = fields.agents("dirs", |value, at| place(value, at, allowed, memory, tenant))?;
         let format = match fields.text("format")? {
-            None | Some("json") => Format::Json,
-            Some("txt") => Format::Text,
+            None | Some("json") => DropFormat::Json,
+            Some("txt") => DropFormat::Text,
             Some(_) => return Err(fields.wrong("format", "must be `json` or `txt`")),
         };
         Ok(Self { dirs, format })
@@ -47,9 +47,9 @@ fn place(
     value: &Value,
     at: String,
     allowed: &[PathBuf],
-    memory: &Memory,
+    memory: &ConnectorMemory,
     tenant: &TenantId,
-) -> Result<Place, BadSettings> {
+) -> Result<DropDirectory, BadSettings> {
     let Some(dir) = value.as_str().map(Path::new).filter(|dir| dir.is_absolute()) else {
         return Err(BadSettings::malformed(at, "must be an absolute path"));
     };
@@ -62,7 +62,11 @@ fn place(
     }
     let below = |root: &PathBuf| {
         let rest = dir.strip_prefix(root).ok()?;
-        Some(Place::new(root, rest, Hands { here: memory.hands(dir), threads: memory.threads(tenant) }))
+        Some(DropDirectory::new(
+            root,
+            rest,
+            DirectoryWorkers { here: memory.hands(dir), threads: memory.threads(tenant) },
+        ))
     };
     allowed.iter().find_map(below).ok_or_else(|| {
         let why = format!("`{at}` is not below a folder that the server allows (post.drop_dirs)");

@@ -13,61 +13,61 @@ const PER_TENANT: usize = 8;
 /// Time after which an idle thread ends.
 const KEPT: Duration = Duration::from_secs(10);
 
-type Job = Box<dyn FnOnce() + Send>;
+type FileJob = Box<dyn FnOnce() + Send>;
 
 /// The threads of one tenant, started on demand.
 #[derive(Debug)]
-pub(in crate::connector) struct Threads {
+pub(in crate::connector) struct DropThreads {
     free: Arc<Semaphore>,
-    queue: Arc<Queue>,
+    queue: Arc<FileJobQueue>,
 }
 
-/// A permit to run one job. It keeps `Threads` alive: while a job hangs, the tenant gets the same threads and no new
+/// A permit to run one job. It keeps `DropThreads` alive: while a job hangs, the tenant gets the same threads and no new
 /// ones.
-pub(super) struct Slot {
+pub(super) struct ThreadSlot {
     _place: OwnedSemaphorePermit,
-    _threads: Arc<Threads>,
+    _threads: Arc<DropThreads>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<State>,
+struct FileJobQueue {
+    state: Mutex<QueuedJobs>,
     added: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct QueuedJobs {
+    jobs: VecDeque<FileJob>,
     /// Threads that wait for a job.
     idle: usize,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for QueuedJobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("jobs", &self.jobs.len()).field("idle", &self.idle).finish()
+        f.debug_struct("QueuedJobs").field("jobs", &self.jobs.len()).field("idle", &self.idle).finish()
     }
 }
 
-impl Default for Threads {
+impl Default for DropThreads {
     fn default() -> Self {
         Self { free: Arc::new(Semaphore::new(PER_TENANT)), queue: Arc::default() }
     }
 }
 
-impl Threads {
+impl DropThreads {
     /// Waits until one of the tenant's threads is free. `None` only after the semaphore was closed.
-    pub(super) async fn slot(self: &Arc<Self>) -> Option<Slot> {
+    pub(super) async fn slot(self: &Arc<Self>) -> Option<ThreadSlot> {
         let place = Arc::clone(&self.free).acquire_owned().await.ok()?;
-        Some(Slot { _place: place, _threads: Arc::clone(self) })
+        Some(ThreadSlot { _place: place, _threads: Arc::clone(self) })
     }
 
-    pub(super) fn slot_if_free(self: &Arc<Self>) -> Option<Slot> {
+    pub(super) fn slot_if_free(self: &Arc<Self>) -> Option<ThreadSlot> {
         let place = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        Some(Slot { _place: place, _threads: Arc::clone(self) })
+        Some(ThreadSlot { _place: place, _threads: Arc::clone(self) })
     }
 
     /// Runs a job on a thread of its own. The slot is free again when the job returns.
-    pub(super) fn run(&self, slot: Slot, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    pub(super) fn run(&self, slot: ThreadSlot, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let job = Box::new(move || {
             let _held = slot;
             job();
@@ -84,7 +84,7 @@ impl Threads {
     }
 }
 
-impl Queue {
+impl FileJobQueue {
     fn work(&self) {
         let mut state = self.state.lock();
         loop {
@@ -108,13 +108,13 @@ impl Queue {
 mod tests {
     use std::sync::mpsc;
 
-    use crate::connector::memory::Memory;
+    use crate::connector::memory::ConnectorMemory;
 
     use super::*;
 
     #[test]
     fn threads_that_hang_are_counted_after_their_connector_is_gone() {
-        let (memory, acme) = (Memory::default(), "ten_acme".into());
+        let (memory, acme) = (ConnectorMemory::default(), "ten_acme".into());
         let threads = memory.threads(&acme);
         let (end, ended) = mpsc::channel::<()>();
         let slot = threads.slot_if_free().unwrap();

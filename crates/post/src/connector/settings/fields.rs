@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::BadSettings;
-use crate::connector::wired::Wired;
+use crate::connector::configured_agents::ConfiguredAgents;
 
 /// The longest name of an agent in the settings, in characters.
 const LONGEST_NAME: usize = 128;
 
 /// An object of the settings without unknown names.
-pub(in crate::connector) struct Fields<'v> {
+pub(in crate::connector) struct SettingFields<'v> {
     at: String,
     object: &'v Map<String, Value>,
 }
 
-impl<'v> Fields<'v> {
+impl<'v> SettingFields<'v> {
     /// `at` is the path to this object, empty for the settings themselves.
     pub fn read(value: &'v Value, at: impl Into<String>, known: &[&str]) -> Result<Self, BadSettings> {
         let at = at.into();
@@ -69,9 +69,9 @@ impl<'v> Fields<'v> {
         &self,
         name: &str,
         read: impl Fn(&'v Value, String) -> Result<T, BadSettings>,
-    ) -> Result<Wired<T>, BadSettings> {
+    ) -> Result<ConfiguredAgents<T>, BadSettings> {
         let map = self.given(name).ok_or_else(|| self.wrong(name, "is missing"))?;
-        wired(map, &self.path_of(name), read)
+        configured_agents(map, &self.path_of(name), read)
     }
 
     pub fn wrong(&self, name: &str, why: impl Into<String>) -> BadSettings {
@@ -90,13 +90,13 @@ impl<'v> Fields<'v> {
 }
 
 /// Reads a map from agent names at the path `at`.
-pub(in crate::connector) fn wired<'v, T>(
+pub(in crate::connector) fn configured_agents<'v, T>(
     map: &'v Value,
     at: &str,
     read: impl Fn(&'v Value, String) -> Result<T, BadSettings>,
-) -> Result<Wired<T>, BadSettings> {
+) -> Result<ConfiguredAgents<T>, BadSettings> {
     let map = map.as_object().ok_or_else(|| BadSettings::malformed(at, "must be an object"))?;
-    let mut wired = BTreeMap::new();
+    let mut agents = BTreeMap::new();
     for (agent, value) in map {
         let usable = (1..=LONGEST_NAME).contains(&agent.chars().count()) && !agent.contains(char::is_control);
         if !usable {
@@ -106,9 +106,9 @@ pub(in crate::connector) fn wired<'v, T>(
             ));
         }
         let path = if at.is_empty() { agent.clone() } else { format!("{at}.{agent}") };
-        wired.insert(agent.clone(), read(value, path)?);
+        agents.insert(agent.clone(), read(value, path)?);
     }
-    Ok(Wired(wired))
+    Ok(ConfiguredAgents(agents))
 }
 
 fn stranger_why(stranger: &str, known: &[&str]) -> String {

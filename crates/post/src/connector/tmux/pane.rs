@@ -18,27 +18,27 @@ use super::super::fresh;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The tmux program and the socket of its server.
-pub(super) struct Program {
+pub(super) struct TmuxProgram {
     pub path: PathBuf,
     pub socket: Option<PathBuf>,
     pub patience: Duration,
 }
 
 /// A pane, by session, window and index.
-pub(super) struct Target<'a> {
+pub(super) struct TmuxTarget<'a> {
     pub session: &'a str,
     pub window: u64,
     pub pane: u64,
 }
 
-impl std::fmt::Display for Target<'_> {
+impl std::fmt::Display for TmuxTarget<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}.{}", self.session, self.window, self.pane)
     }
 }
 
 /// An existing pane.
-pub(super) struct Pane {
+pub(super) struct TmuxPane {
     /// The tmux pane id, which stays the same when panes are moved.
     id: String,
     /// The pane is in copy mode, which would consume the keys.
@@ -46,7 +46,7 @@ pub(super) struct Pane {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum TmuxError {
     /// No server, no such session, no such pane, or a dead pane.
     #[error("{0}")]
     Gone(String),
@@ -58,28 +58,28 @@ pub(super) enum Trouble {
     Failed(&'static str, String),
 }
 
-impl Program {
+impl TmuxProgram {
     /// Looks up a pane.
-    pub async fn find(&self, target: &Target<'_>) -> Result<Pane, Trouble> {
+    pub async fn find(&self, target: &TmuxTarget<'_>) -> Result<TmuxPane, TmuxError> {
         // `=` matches the exact session name. Otherwise tmux matches prefixes.
         let window = format!("={}:{}", target.session, target.window);
         let format = "#{pane_index} #{pane_id} #{pane_dead} #{pane_in_mode}";
         let listed = self.run(["list-panes", "-t", &window, "-F", format], None).await?;
         if !listed.status.success() {
-            return Err(Trouble::Gone(complaint(&listed)));
+            return Err(TmuxError::Gone(complaint(&listed)));
         }
         let lines = String::from_utf8_lossy(&listed.stdout);
         let index = target.pane.to_string();
         let mut panes = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         match panes.find(|pane| pane.first() == Some(&index.as_str())).as_deref() {
-            Some([_, id, "0", mode]) => Ok(Pane { id: (*id).to_owned(), in_mode: *mode != "0" }),
-            Some(_) => Err(Trouble::Gone("the program in the pane has ended".to_owned())),
-            None => Err(Trouble::Gone(format!("can't find pane: {index}"))),
+            Some([_, id, "0", mode]) => Ok(TmuxPane { id: (*id).to_owned(), in_mode: *mode != "0" }),
+            Some(_) => Err(TmuxError::Gone("the program in the pane has ended".to_owned())),
+            None => Err(TmuxError::Gone(format!("can't find pane: {index}"))),
         }
     }
 
     /// Pastes the text as one paste, even with several lines, and presses Enter. An empty text is only Enter.
-    pub async fn type_into(&self, pane: &Pane, text: &str) -> Result<(), Trouble> {
+    pub async fn type_into(&self, pane: &TmuxPane, text: &str) -> Result<(), TmuxError> {
         if text.is_empty() {
             return self.press_enter(pane).await;
         }
@@ -93,7 +93,7 @@ impl Program {
         typed
     }
 
-    async fn load_and_paste(&self, pane: &Pane, buffer: &str, text: &str) -> Result<(), Trouble> {
+    async fn load_and_paste(&self, pane: &TmuxPane, buffer: &str, text: &str) -> Result<(), TmuxError> {
         self.done("load-buffer", &["-b", buffer, "-"], Some(text)).await?;
         let id = pane.id.as_str();
         // One command sequence, which the server runs without interruption. Otherwise two concurrent texts could
@@ -106,7 +106,7 @@ impl Program {
         self.done("paste-buffer", &sequence, None).await
     }
 
-    async fn press_enter(&self, pane: &Pane) -> Result<(), Trouble> {
+    async fn press_enter(&self, pane: &TmuxPane) -> Result<(), TmuxError> {
         let id = pane.id.as_str();
         match pane.in_mode {
             true => {
@@ -116,9 +116,14 @@ impl Program {
         }
     }
 
-    async fn done(&self, verb: &'static str, arguments: &[&str], input: Option<&str>) -> Result<(), Trouble> {
+    async fn done(
+        &self,
+        verb: &'static str,
+        arguments: &[&str],
+        input: Option<&str>,
+    ) -> Result<(), TmuxError> {
         let output = self.run(std::iter::once(verb).chain(arguments.iter().copied()), input).await?;
-        if output.status.success() { Ok(()) } else { Err(Trouble::Failed(verb, complaint(&output))) }
+        if output.status.success() { Ok(()) } else { Err(TmuxError::Failed(verb, complaint(&output))) }
     }
 
     /// Runs the program. It is killed after the time limit.
@@ -126,7 +131,7 @@ impl Program {
         &self,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
         input: Option<&str>,
-    ) -> Result<Output, Trouble> {
+    ) -> Result<Output, TmuxError> {
         let mut command = Command::new(&self.path);
         if let Some(socket) = &self.socket {
             command.args([Path::new("-S"), socket]);
@@ -148,7 +153,7 @@ impl Program {
         };
         match tokio::time::timeout(self.patience, work).await {
             Ok(output) => Ok(output?),
-            Err(_) => Err(Trouble::TimedOut),
+            Err(_) => Err(TmuxError::TimedOut),
         }
     }
 }
@@ -171,14 +176,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_does_not_end_is_killed() {
-        let program = Program { path: "sh".into(), socket: None, patience: Duration::from_millis(10) };
+        let program = TmuxProgram { path: "sh".into(), socket: None, patience: Duration::from_millis(10) };
         let ended = program.run(["-c", "exec sleep 600"], None).await;
-        assert!(matches!(ended, Err(Trouble::TimedOut)));
+        assert!(matches!(ended, Err(TmuxError::TimedOut)));
         // The program is also killed when its caller is dropped.
         let folder = tempfile::tempdir().unwrap();
         let written = folder.path().join("pid");
         let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", written.display());
-        let program = Program { patience: Duration::from_secs(600), ..program };
+        let program = TmuxProgram { patience: Duration::from_secs(600), ..program };
         let started = async {
             while !written.exists() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -198,9 +203,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_a_fault_and_one_that_reads_nothing_is_not_waited_for() {
-        let program = |path: &str| Program { path: path.into(), socket: None, patience: PATIENCE };
+        let program = |path: &str| TmuxProgram { path: path.into(), socket: None, patience: PATIENCE };
         let ended = program("/nowhere/tmux").run(["-V"], None).await;
-        assert!(matches!(ended, Err(Trouble::Unrun(_))));
+        assert!(matches!(ended, Err(TmuxError::Unrun(_))));
         let deaf = program("true").run(["-V"], Some(&"x".repeat(1 << 20))).await;
         assert!(deaf.unwrap().status.success());
     }

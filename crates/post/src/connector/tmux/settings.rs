@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::super::settings::{BadSettings, Fields};
-use super::super::wired::Wired;
+use super::super::configured_agents::ConfiguredAgents;
+use super::super::settings::{BadSettings, SettingFields};
 
 /// The longest name of a session, in bytes.
 const LONGEST_SESSION: usize = 64;
 
-pub(super) struct Settings {
+pub(super) struct TmuxSettings {
     /// Session names by agent.
-    pub sessions: Wired<String>,
+    pub sessions: ConfiguredAgents<String>,
     pub window: u64,
     pub pane: u64,
     /// Whether each text begins with a header line that names its origin.
@@ -20,13 +20,13 @@ pub(super) struct Settings {
     pub socket: Option<PathBuf>,
 }
 
-impl Settings {
+impl TmuxSettings {
     /// The program and additional server sockets come from the configuration of the server only, because either choice
     /// would let a connector run any program.
     pub fn read(settings: &Value, sockets: &[PathBuf]) -> Result<Self, BadSettings> {
         let known =
             ["sessions", "window", "pane", "header", "socket", "sessionMap", "windowIndex", "paneIndex"];
-        let fields = Fields::read(settings, "", &known)?;
+        let fields = SettingFields::read(settings, "", &known)?;
         let settings = Self {
             sessions: fields.agents(called(&fields, "sessions", "sessionMap")?, session)?,
             window: fields.number(called(&fields, "window", "windowIndex")?, 0..=9999)?.unwrap_or(0),
@@ -45,7 +45,7 @@ impl Settings {
 }
 
 /// The name used for a setting: ours, or that of the reference implementation.
-fn called<'n>(fields: &Fields<'_>, ours: &'n str, theirs: &'n str) -> Result<&'n str, BadSettings> {
+fn called<'n>(fields: &SettingFields<'_>, ours: &'n str, theirs: &'n str) -> Result<&'n str, BadSettings> {
     match (fields.given(ours), fields.given(theirs)) {
         (Some(_), Some(_)) => {
             Err(fields.wrong(theirs, format!("is another name for `{ours}`: set only one")))

@@ -6,14 +6,14 @@ use errand::{OutgoingCall, Url};
 use futures_util::StreamExt;
 use http::Method;
 
-use super::Webhook;
+use super::WebhookConnector;
 
 /// The largest number of concurrent checks.
 const ASKED_AT_ONCE: usize = 8;
 /// The number of failed receivers named in the result.
 const NAMED: usize = 3;
 
-impl Webhook {
+impl WebhookConnector {
     /// Healthy if every status URL answers 2xx. If none is configured, any HTTP response of the receivers suffices.
     pub(super) async fn look(&self) -> Result<(), String> {
         let agents = || self.settings.agents.0.iter();

@@ -9,8 +9,8 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::{Cause, DeliveryFailed};
 
-use super::super::Undone;
-use super::{Webhook, retry_after};
+use super::super::ConnectorError;
+use super::{WebhookConnector, retry_after};
 
 /// A request to send.
 pub(super) struct WebhookRequest<'a> {
@@ -23,9 +23,12 @@ pub(super) struct WebhookRequest<'a> {
     pub max_answer: usize,
 }
 
-impl Webhook {
+impl WebhookConnector {
     /// Makes one attempt. Every status except 2xx is a failure.
-    pub(super) async fn post(&self, request: WebhookRequest<'_>) -> Result<errand::CallResponse, Undone> {
+    pub(super) async fn post(
+        &self,
+        request: WebhookRequest<'_>,
+    ) -> Result<errand::CallResponse, ConnectorError> {
         let WebhookRequest { agent_id, url, body, dispatch_id, timeout, max_answer } = request;
         let attempt = self.timepiece.now().seconds();
         let standard = self.settings.standard_webhooks.then(|| (dispatch_id.as_str(), attempt));

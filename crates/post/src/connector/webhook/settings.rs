@@ -6,8 +6,8 @@ use std::time::Duration;
 use errand::{Errand, UrlRefusal};
 use serde_json::Value;
 
-use super::super::settings::{BadSettings, Fields, wired};
-use super::super::wired::Wired;
+use super::super::configured_agents::ConfiguredAgents;
+use super::super::settings::{BadSettings, SettingFields, configured_agents};
 
 /// The default timeout of one request.
 const TIMEOUT_MS: u64 = 5000;
@@ -15,30 +15,30 @@ const TIMEOUT_MS: u64 = 5000;
 const LONGEST_TIMEOUT_MS: u64 = 600_000;
 
 #[derive(Debug)]
-pub(super) struct Settings {
-    pub agents: Wired<Receiver>,
+pub(super) struct WebhookSettings {
+    pub agents: ConfiguredAgents<WebhookReceiver>,
     pub timeout: Duration,
     pub standard_webhooks: bool,
 }
 
 /// The URLs of one agent.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(super) struct WebhookReceiver {
     pub url: String,
     pub wake_url: Option<String>,
     pub status_url: Option<String>,
 }
 
-impl Settings {
+impl WebhookSettings {
     /// Reads the settings, or the bare map from agents to URLs of the reference implementation.
     pub fn read(settings: &Value, errand: &Errand) -> Result<Self, BadSettings> {
-        let receiver = |value: &Value, path: String| Receiver::read(value, path, errand);
+        let receiver = |value: &Value, path: String| WebhookReceiver::read(value, path, errand);
         if is_bare_map(settings) {
-            let agents = wired(settings, "", receiver)?;
+            let agents = configured_agents(settings, "", receiver)?;
             let timeout = Duration::from_millis(TIMEOUT_MS);
             return Ok(Self { agents, timeout, standard_webhooks: false });
         }
-        let fields = Fields::read(settings, "", &["agents", "timeout_ms", "standard_webhooks"])?;
+        let fields = SettingFields::read(settings, "", &["agents", "timeout_ms", "standard_webhooks"])?;
         let map = fields.given("agents").ok_or_else(|| fields.wrong("agents", "is missing"))?;
         // The reference implementation keeps the map as a JSON string in an environment variable.
         let map = match map {
@@ -49,16 +49,16 @@ impl Settings {
         };
         let timeout = fields.number("timeout_ms", 1..=LONGEST_TIMEOUT_MS)?.unwrap_or(TIMEOUT_MS);
         Ok(Self {
-            agents: wired(&map, "agents", receiver)?,
+            agents: configured_agents(&map, "agents", receiver)?,
             timeout: Duration::from_millis(timeout),
             standard_webhooks: fields.flag("standard_webhooks")?.unwrap_or(false),
         })
     }
 }
 
-impl Receiver {
+impl WebhookReceiver {
     fn read(value: &Value, path: String, errand: &Errand) -> Result<Self, BadSettings> {
-        let fields = Fields::read(value, path, &["url", "wake_url", "status_url"])?;
+        let fields = SettingFields::read(value, path, &["url", "wake_url", "status_url"])?;
         let read = |name| match fields.text(name)? {
             None => Ok(None),
             Some(url) => match errand.check(url) {

@@ -5,14 +5,14 @@ use posthouse_wire::delivery::{Meta, Payload, PayloadKind, PayloadOrigin, Trigge
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::super::wired::Meant;
-use super::super::{Emission, Undone};
-use super::Webhook;
-use super::settings::Receiver;
+use super::super::configured_agents::AddressedAgent;
+use super::super::{ConnectorError, Emission};
+use super::WebhookConnector;
+use super::settings::WebhookReceiver;
 
 /// The body of a wake.
 #[derive(Serialize)]
-pub(super) struct WakeRequest<'a> {
+pub(super) struct WebhookWake<'a> {
     pub agent_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<&'a str>,
@@ -24,15 +24,15 @@ pub(super) struct WakeRequest<'a> {
     pub sent_at: i64,
 }
 
-impl Webhook {
+impl WebhookConnector {
     /// Delivers the text of a wake to an agent without a wake URL.
     pub(super) async fn wake_by_delivery(
         &self,
         agent_id: &str,
-        meant: &Meant<'_, Receiver>,
+        meant: &AddressedAgent<'_, WebhookReceiver>,
         context: Option<&str>,
         emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
+    ) -> Result<WakeReceipt, ConnectorError> {
         let mut receipt = WakeReceipt {
             woken_at: self.timepiece.now().millis(),
             session_id: meant.session.map(str::to_owned),

@@ -4,28 +4,22 @@ use axum::Router;
 use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bus::Bus;
-use clock::Clock;
-use errand::Errand;
 use http::Request;
-use identity::{Enrolment, Identity};
-use ledger::{Ledger, Location, Owner};
-use posthouse_time::{Moment, Timepiece};
-use posthouse_wire::{InstanceId, Secret};
-use relay::Relay;
+use identity::Identity;
+use ledger::Owner;
+use posthouse_wire::InstanceId;
 use serde_json::Value;
 use tower::ServiceExt;
-use vault::{MasterKeys, Vault};
 
-use crate::{Config, Parts, Post, routes};
-
-const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+use crate::fixtures::Fixture;
+use crate::{Post, routes};
 
 pub struct House {
     pub identity: Identity,
     pub post: Post,
     pub acme: Owner,
     door: Router,
+    fixture: Fixture,
 }
 
 /// A client, with the value of its `Authorization` header.
@@ -36,64 +30,14 @@ pub struct Program<'a> {
 
 impl House {
     pub async fn open() -> Self {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let time = Timepiece::wound(Moment::from_seconds(1_800_000_000));
-        let ledger = Ledger::open(Location::Memory, time.clone()).await.unwrap();
-        let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
-        let (tokens, facts) = (ledger.tokens(), ledger.facts());
-        let vault = Vault::unlock(keys, ledger.vault(), tokens, &*facts, time.clone()).await.unwrap();
-        let errand = Errand::new(errand::Config::loopback());
-        let public_url = "https://post.example".to_owned();
-        let bus = Bus::local();
-        let identity = Identity::new(identity::Parts::over(
-            &ledger,
-            vault.keyring(),
-            bus.clone(),
-            errand.clone(),
-            time.clone(),
-        ));
-        let relay = Relay::new(relay::Parts {
-            config: relay::Config::default(),
-            inbox: ledger.inbox(),
-            outbox: ledger.outbox(),
-            identity: identity.clone(),
-            bus,
-            errand: errand.clone(),
-            timepiece: time.clone(),
-        });
-        let config = clock::Config::default();
-        let signer = vault.signer(config.signing).await.unwrap();
-        let clock = Clock::new(clock::Parts {
-            config,
-            arms: ledger.arms(),
-            signer: signer.clone(),
-            relay: relay.clone(),
-            identity: identity.clone(),
-            errand: errand.clone(),
-            issuer: public_url.clone(),
-            timepiece: time.clone(),
-        });
-        let post = Post::new(Parts {
-            config: Config::default(),
-            receipts: ledger.receipts(),
-            exchanges: ledger.exchanges(),
-            connectors: ledger.connectors(),
-            usage: ledger.usage(),
-            relay: relay.clone(),
-            identity: identity.clone(),
-            clock: clock.unwrap(),
-            webhook_signer: vault.webhook_signer(&signer),
-            errand,
-            public_url,
-            timepiece: time,
-        });
-        let acme = identity.accounts.create_tenant("acme").await.unwrap().unwrap().unwrap().id;
-        Self { identity, door: routes(&post), post, acme: Owner::Tenant(acme) }
+        let fixture = Fixture::open().await;
+        let post = Post::new(fixture.parts());
+        let acme = Owner::Tenant(fixture.tenant.clone());
+        Self { identity: fixture.identity.clone(), door: routes(&post), post, acme, fixture }
     }
 
     pub async fn enrol(&self, name: &str) -> InstanceId {
-        let wanted = Enrolment { tenant: "acme".to_owned(), name: name.to_owned(), ..Enrolment::default() };
-        self.identity.accounts.enrol(wanted).await.unwrap().unwrap().instance.id
+        self.fixture.enrol(name).await
     }
 
     /// A program that sends the credential itself (Basic).

@@ -1,23 +1,31 @@
-//! Per-tenant limit on requests that are stored at the same time.
+//! Quotas of a tenant: requests that are stored at once, storage, and open questions.
 //!
 //! Every running request makes all others wait longer: for a worker, for the ledger's writer, for the disk. Requests
-//! of a tenant above this limit wait in a queue of that tenant instead. A request gives its turn back before it waits
+//! of a tenant above the limit wait in a queue of that tenant instead. A request gives its turn back before it waits
 //! for an agent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use ledger::Usage;
 use parking_lot::Mutex;
 use posthouse_wire::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::Refused;
+use crate::fault::STORAGE_FULL;
 
 /// Requests of one tenant that are stored at the same time. Enough for several thousand a second.
 const PER_TENANT: usize = 8;
 /// Number of remembered tenants above which those without requests are forgotten.
 const REMEMBERED: usize = 1024;
 
-#[derive(Default)]
-pub(crate) struct TenantTurns(Mutex<Semaphores>);
+/// The quotas that everything stored for a program counts against.
+pub(crate) struct TenantQuotas {
+    turns: Mutex<Semaphores>,
+    usage: Arc<dyn Usage>,
+    open_questions: u32,
+}
 
 #[derive(Default)]
 struct Semaphores {
@@ -31,12 +39,34 @@ pub(crate) struct TenantTurn {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl TenantTurns {
-    /// Waits for a turn of this tenant.
+impl TenantQuotas {
+    pub fn new(usage: Arc<dyn Usage>, open_questions: u32) -> Self {
+        Self { turns: Mutex::default(), usage, open_questions }
+    }
+
+    /// Waits until a request of this tenant may be stored. Refused if the tenant has used up its storage.
+    pub async fn turn_with_room(&self, tenant: &TenantId) -> Result<TenantTurn, Refused> {
+        match self.has_room(tenant) {
+            true => Ok(self.turn(tenant).await),
+            false => Err(Refused::OverQuota(STORAGE_FULL)),
+        }
+    }
+
+    /// Waits until a request of this tenant may be stored.
     pub async fn turn(&self, tenant: &TenantId) -> TenantTurn {
-        let turns = self.0.lock().of(tenant);
+        let turns = self.turns.lock().of(tenant);
         // The semaphore is never closed, so this always succeeds.
         TenantTurn { _permit: turns.acquire_owned().await.ok() }
+    }
+
+    /// Whether the tenant is below its storage limit.
+    pub fn has_room(&self, tenant: &TenantId) -> bool {
+        self.usage.of_tenant(tenant).has_room()
+    }
+
+    /// The largest number of open questions of one tenant.
+    pub fn open_questions(&self) -> u32 {
+        self.open_questions
     }
 }
 
@@ -60,32 +90,40 @@ impl Semaphores {
 mod tests {
     use futures_util::FutureExt;
 
+    use ledger::{Ledger, Location};
+    use posthouse_time::{Moment, Timepiece};
+
     use super::*;
+
+    async fn quotas() -> TenantQuotas {
+        let time = Timepiece::wound(Moment::default());
+        TenantQuotas::new(Ledger::open(Location::Memory, time).await.unwrap().usage(), 10)
+    }
 
     #[tokio::test]
     async fn a_tenant_that_takes_all_its_turns_leaves_another_its_own() {
-        let turns = TenantTurns::default();
+        let quotas = quotas().await;
         let (loud, quiet) = (TenantId::new("ten_loud"), TenantId::new("ten_quiet"));
         let mut taken = Vec::new();
         for _ in 0..PER_TENANT {
-            taken.push(turns.turn(&loud).await);
+            taken.push(quotas.turn(&loud).await);
         }
-        let mut next = Box::pin(turns.turn(&loud));
+        let mut next = Box::pin(quotas.turn(&loud));
         assert!(next.as_mut().now_or_never().is_none(), "it has to wait for one of its own");
-        assert!(turns.turn(&quiet).now_or_never().is_some());
+        assert!(quotas.turn(&quiet).now_or_never().is_some());
         taken.pop();
         assert!(next.as_mut().now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn tenants_without_requests_are_forgotten() {
-        let turns = TenantTurns::default();
-        let busy = turns.turn(&"ten_busy".into()).await;
+        let quotas = quotas().await;
+        let busy = quotas.turn(&"ten_busy".into()).await;
         for number in 0..10 * REMEMBERED {
-            turns.turn(&format!("ten_{number}").into()).await;
+            quotas.turn(&format!("ten_{number}").into()).await;
         }
-        assert!(turns.0.lock().tenants.len() <= REMEMBERED);
-        assert!(turns.0.lock().tenants.contains_key(&TenantId::new("ten_busy")));
+        assert!(quotas.turns.lock().tenants.len() <= REMEMBERED);
+        assert!(quotas.turns.lock().tenants.contains_key(&TenantId::new("ten_busy")));
         drop(busy);
     }
 }

@@ -10,54 +10,54 @@ use std::time::Duration;
 use posthouse_time::{Late, Timepiece};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::place::Trouble;
-use super::threads::{Slot, Threads};
+use super::directory::DropError;
+use super::threads::{DropThreads, ThreadSlot};
 
 /// Time limit for getting a permit and doing the work, together. Healthy disks are far faster.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Permits for operations in one directory, and the threads of its tenant.
 #[derive(Clone, Debug)]
-pub(super) struct Hands {
+pub(super) struct DirectoryWorkers {
     pub here: Arc<Semaphore>,
-    pub threads: Arc<Threads>,
+    pub threads: Arc<DropThreads>,
 }
 
-impl Hands {
+impl DirectoryWorkers {
     /// Runs the job as soon as a permit is free.
     pub async fn work<T: Send + 'static>(
         &self,
         timepiece: &Timepiece,
-        job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Trouble> {
+        job: impl FnOnce() -> Result<T, DropError> + Send + 'static,
+    ) -> Result<T, DropError> {
         let working = async {
             // The semaphore is never closed.
-            let hand = Arc::clone(&self.here).acquire_owned().await.map_err(|_| Trouble::Hung)?;
-            let slot = self.threads.slot().await.ok_or(Trouble::Hung)?;
+            let hand = Arc::clone(&self.here).acquire_owned().await.map_err(|_| DropError::Hung)?;
+            let slot = self.threads.slot().await.ok_or(DropError::Hung)?;
             self.done(hand, slot, job).await
         };
-        timepiece.within(PATIENCE, working).await.unwrap_or_else(|Late| Err(Trouble::Hung))
+        timepiece.within(PATIENCE, working).await.unwrap_or_else(|Late| Err(DropError::Hung))
     }
 
     /// Runs the job if a permit is free now. `None` otherwise.
     pub async fn work_if_free<T: Send + 'static>(
         &self,
         timepiece: &Timepiece,
-        job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<Option<T>, Trouble> {
+        job: impl FnOnce() -> Result<T, DropError> + Send + 'static,
+    ) -> Result<Option<T>, DropError> {
         let Ok(hand) = Arc::clone(&self.here).try_acquire_owned() else { return Ok(None) };
         let Some(slot) = self.threads.slot_if_free() else { return Ok(None) };
         let worked = timepiece.within(PATIENCE, self.done(hand, slot, job)).await;
-        worked.unwrap_or_else(|Late| Err(Trouble::Hung)).map(Some)
+        worked.unwrap_or_else(|Late| Err(DropError::Hung)).map(Some)
     }
 
     /// Runs the job on a thread of the tenant, so that a slow disk does not block the runtime.
     async fn done<T: Send + 'static>(
         &self,
         hand: OwnedSemaphorePermit,
-        slot: Slot,
-        job: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Trouble> {
+        slot: ThreadSlot,
+        job: impl FnOnce() -> Result<T, DropError> + Send + 'static,
+    ) -> Result<T, DropError> {
         let (tell, told) = oneshot::channel();
         let work = move || {
             let done = job();
@@ -65,8 +65,8 @@ impl Hands {
             drop(hand);
             let _ = tell.send(done);
         };
-        self.threads.run(slot, work).map_err(Trouble::Io)?;
-        told.await.map_err(|lost| Trouble::Io(std::io::Error::other(lost)))?
+        self.threads.run(slot, work).map_err(DropError::Io)?;
+        told.await.map_err(|lost| DropError::Io(std::io::Error::other(lost)))?
     }
 }
 
@@ -78,13 +78,13 @@ mod tests {
 
     use super::*;
 
-    fn hands(number: usize) -> (Hands, Timepiece) {
+    fn hands(number: usize) -> (DirectoryWorkers, Timepiece) {
         (hands_of(number, &Arc::default()), Timepiece::wound(Moment::default()))
     }
 
     /// A directory with this many permits, of the tenant with these threads.
-    fn hands_of(number: usize, threads: &Arc<Threads>) -> Hands {
-        Hands { here: Arc::new(Semaphore::new(number)), threads: Arc::clone(threads) }
+    fn hands_of(number: usize, threads: &Arc<DropThreads>) -> DirectoryWorkers {
+        DirectoryWorkers { here: Arc::new(Semaphore::new(number)), threads: Arc::clone(threads) }
     }
 
     #[tokio::test]
@@ -93,12 +93,12 @@ mod tests {
         let (end, ended) = mpsc::channel::<()>();
         let hanging = hands.work(&timepiece, move || Ok(ended.recv().is_err()));
         let (given_up, ()) = tokio::join!(hanging, async { timepiece.wind(PATIENCE) });
-        assert!(matches!(given_up, Err(Trouble::Hung)), "{given_up:?}");
+        assert!(matches!(given_up, Err(DropError::Hung)), "{given_up:?}");
         // No further operation starts, neither a poll nor a write.
         assert!(matches!(hands.work_if_free(&timepiece, || Ok(())).await, Ok(None)));
         let waiting = hands.work(&timepiece, || Ok(()));
         let (given_up, ()) = tokio::join!(waiting, async { timepiece.wind(PATIENCE) });
-        assert!(matches!(given_up, Err(Trouble::Hung)), "{given_up:?}");
+        assert!(matches!(given_up, Err(DropError::Hung)), "{given_up:?}");
         drop(end);
         // This waits for the permit that becomes free.
         assert!(hands.work(&timepiece, || Ok(())).await.is_ok());
@@ -128,8 +128,8 @@ mod tests {
     #[tokio::test]
     async fn one_tenants_hanging_folders_hold_only_its_own_threads() {
         let timepiece = Timepiece::wound(Moment::default());
-        let (acme, zeta) = (Arc::<Threads>::default(), Arc::<Threads>::default());
-        let folders: Vec<Hands> = (0..5).map(|_| hands_of(4, &acme)).collect();
+        let (acme, zeta) = (Arc::<DropThreads>::default(), Arc::<DropThreads>::default());
+        let folders: Vec<DirectoryWorkers> = (0..5).map(|_| hands_of(4, &acme)).collect();
         let (begin, begun) = mpsc::channel();
         let mut ends = Vec::new();
         let mut hanging = Vec::new();

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{ConnectorRecord, Created, Removed};
-use posthouse_time::Late;
+use identity::RosterView;
+use ledger::{ConnectorRecord, Connectors, Created, Removed};
+use posthouse_time::{Late, Timepiece};
 use posthouse_wire::delivery::AgentDescriptor;
 use posthouse_wire::id::is_name;
 use posthouse_wire::{ConnectorId, Secret, TenantId};
 use serde_json::Value;
+use vault::WebhookSigner;
 
-use crate::connector::relay::RelayConnector;
-use crate::connector::settings::{self, Tools};
-use crate::connector::{AgentConnector, Capabilities, Undone};
-use crate::relay_path::RELAY;
-use crate::{Post, Refused, Unmade};
+use crate::connector::relay::RELAY;
+use crate::connector::{AgentConnector, Capabilities, ConnectorBuilder};
+use crate::{Refused, Unmade};
 
 /// Time limit of a health check, because an operator waits for its result.
 const LOOKED_WITHIN: Duration = Duration::from_secs(30);
@@ -26,9 +26,9 @@ pub struct ConnectorSecrets {
     pub hmac_secret: Option<Secret>,
 }
 
-/// Health and description of a connector.
+/// ConnectorHealth and description of a connector.
 #[derive(Clone, Debug)]
-pub struct Health {
+pub struct ConnectorHealth {
     /// `None` if no health check was made.
     pub healthy: Option<bool>,
     /// Why it is not healthy, for the operator.
@@ -38,21 +38,34 @@ pub struct Health {
     pub agents: Vec<AgentDescriptor>,
 }
 
-impl Post {
-    pub(crate) fn tools(&self, tenant: &TenantId, id: &ConnectorId) -> Tools<'_> {
-        Tools {
-            id: id.clone(),
-            tenant: tenant.clone(),
-            errand: self.0.errand.clone(),
-            webhook_signer: self.0.webhook_signer.clone(),
-            timepiece: self.0.timepiece.clone(),
-            memory: self.0.memory.clone(),
-            config: &self.0.config,
-        }
+/// Creates, checks and removes the connectors of tenants.
+pub struct ConnectorAdmin {
+    records: Arc<dyn Connectors>,
+    webhook_signer: WebhookSigner,
+    builder: ConnectorBuilder,
+    roster: RosterView,
+    timepiece: Timepiece,
+}
+
+impl ConnectorAdmin {
+    pub(crate) fn new(records: Arc<dyn Connectors>, builder: ConnectorBuilder) -> Self {
+        let (roster, webhook_signer) = (builder.agents.clone(), builder.webhook_signer.clone());
+        let timepiece = builder.timepiece.clone();
+        Self { records, webhook_signer, builder, roster, timepiece }
+    }
+
+    /// The stored connectors, aliases and permissions. Call [`ConnectorAdmin::changed`] after a change.
+    pub fn records(&self) -> &Arc<dyn Connectors> {
+        &self.records
+    }
+
+    /// Announces that connectors, aliases or permissions of a tenant have changed.
+    pub fn changed(&self, tenant: &TenantId) {
+        self.roster.tenant_changed(tenant);
     }
 
     /// Creates a connector. An unhealthy one is refused unless `force` is set.
-    pub async fn make_connector(
+    pub async fn create(
         &self,
         tenant: &TenantId,
         name: &str,
@@ -72,9 +85,9 @@ impl Post {
         if kind != "webhook" && (secrets.authorization.is_some() || secrets.hmac_secret.is_some()) {
             return Err(malformed("authorization", "and `hmac_secret` are allowed only for a webhook"));
         }
-        let now = self.0.timepiece.now();
+        let now = self.timepiece.now();
         let id = ConnectorId::mint(now.millis());
-        let connector = settings::build(kind, &settings, self.tools(tenant, &id))?;
+        let connector = self.builder.build(tenant, &id, kind, &settings)?;
         if !force && let Err(why) = self.diagnose(&*connector).await {
             return Err(Unmade::Unhealthy(format!("{kind} `{name}`, {why}")));
         }
@@ -87,14 +100,14 @@ impl Post {
             created: now,
         };
         let ConnectorSecrets { authorization, hmac_secret } = &secrets;
-        let sealed = self.0.webhook_signer.seal(&record.id, authorization.as_ref(), hmac_secret.as_ref());
+        let sealed = self.webhook_signer.seal(&record.id, authorization.as_ref(), hmac_secret.as_ref());
         let sealed = sealed.map_err(|why| match why {
             vault::Fault::Unfit(why) => {
                 malformed("authorization", &format!("or `hmac_secret` cannot be used: {why}"))
             }
             why => Unmade::Fault(why.into()),
         })?;
-        let created = self.0.connectors.create_connector(record.clone(), sealed).await;
+        let created = self.records.create_connector(record.clone(), sealed).await;
         match created.map_err(|fault| Unmade::Fault(fault.into()))? {
             Created::Made => {}
             Created::Taken => return Err(Unmade::Taken),
@@ -106,22 +119,19 @@ impl Post {
     }
 
     /// Which secrets a connector has, without their values.
-    pub async fn connector_secrets(&self, of: &ConnectorId) -> Result<vault::SecretPresence, Refused> {
-        Ok(self.0.webhook_signer.held(of).await?)
+    pub async fn secrets_of(&self, of: &ConnectorId) -> Result<vault::SecretPresence, Refused> {
+        Ok(self.webhook_signer.held(of).await?)
     }
 
     /// Runs the health check that creating the connector would run.
-    pub async fn check_connector(&self, tenant: &TenantId, name: &str) -> Result<Health, Refused> {
-        let connector: Arc<dyn AgentConnector> = if name == RELAY {
-            Arc::new(RelayConnector::new(self, tenant))
-        } else {
-            let Some(record) = self.0.connectors.connector(tenant, name).await? else {
-                return Err(Refused::Absent);
-            };
-            self.stored(&record)
+    pub async fn check(&self, tenant: &TenantId, name: &str) -> Result<ConnectorHealth, Refused> {
+        let connector = match self.records.connector(tenant, name).await? {
+            _ if name == RELAY => self.builder.relay(tenant),
+            Some(record) => self.builder.rebuild(&record),
+            None => return Err(Refused::Absent),
         };
         let found = self.diagnose(&*connector).await;
-        Ok(Health {
+        Ok(ConnectorHealth {
             healthy: Some(found.is_ok()),
             why: found.err(),
             capabilities: Capabilities::of(&*connector),
@@ -130,10 +140,10 @@ impl Post {
     }
 
     /// Describes a connector without contacting its receivers: only whether it can be opened.
-    pub fn glance_at_connector(&self, record: &ConnectorRecord) -> Health {
-        let connector = self.stored(record);
+    pub fn describe(&self, record: &ConnectorRecord) -> ConnectorHealth {
+        let connector = self.builder.rebuild(record);
         let why = connector.barred().map(str::to_owned);
-        Health {
+        ConnectorHealth {
             healthy: why.as_ref().map(|_| false),
             why,
             capabilities: Capabilities::of(&*connector),
@@ -141,30 +151,43 @@ impl Post {
         }
     }
 
-    fn stored(&self, record: &ConnectorRecord) -> Arc<dyn AgentConnector> {
-        let settings = serde_json::from_str(&record.settings).unwrap_or(Value::Null);
-        settings::rebuild(&record.kind, &settings, self.tools(&record.tenant, &record.id))
-    }
-
     async fn diagnose(&self, connector: &dyn AgentConnector) -> Result<(), String> {
-        let found = self.0.timepiece.within(LOOKED_WITHIN, connector.diagnose()).await;
+        let found = self.timepiece.within(LOOKED_WITHIN, connector.diagnose()).await;
         found
             .unwrap_or_else(|Late| Err(format!("the check did not end within {} s", LOOKED_WITHIN.as_secs())))
     }
 
     /// Removes a connector. False if there is none with this name.
-    pub async fn remove_connector(&self, tenant: &TenantId, name: &str) -> Result<bool, Refused> {
-        let removed = self.0.connectors.remove_connector(tenant, name).await?;
+    pub async fn remove(&self, tenant: &TenantId, name: &str) -> Result<bool, Refused> {
+        let removed = self.records.remove_connector(tenant, name).await?;
         self.changed(tenant);
         Ok(removed == Removed::Gone)
     }
 }
 
-impl From<Undone> for Refused {
-    fn from(undone: Undone) -> Self {
-        match undone {
-            Undone::Failed(failed) => Refused::Failed(failed),
-            Undone::NotImplemented { .. } => Refused::NotImplemented(undone.to_string()),
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::Fixture;
+
+    #[tokio::test]
+    async fn a_connector_is_created_once_checked_and_removed() {
+        let fixture = Fixture::open().await;
+        let (admin, tenant) = (fixture.connector_admin(), fixture.tenant.clone());
+        let create = async |name: &str| {
+            let secrets = ConnectorSecrets::default();
+            admin.create(&tenant, name, "noop", json!({}), secrets, false).await
+        };
+        let record = create("pane").await.unwrap();
+        assert!(matches!(create("pane").await, Err(Unmade::Taken)));
+        assert!(matches!(create("relay").await, Err(Unmade::Taken)), "every tenant has it");
+        assert_eq!(admin.describe(&record).healthy, None);
+        for name in ["pane", "relay"] {
+            assert_eq!(admin.check(&tenant, name).await.unwrap().healthy, Some(true), "{name}");
         }
+        assert!(admin.remove(&tenant, "pane").await.unwrap());
+        assert!(matches!(admin.check(&tenant, "pane").await, Err(Refused::Absent)));
     }
 }

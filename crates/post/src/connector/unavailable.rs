@@ -5,11 +5,11 @@ use posthouse_wire::delivery::{
     AgentDescriptor, DeliveryFailed, DeliveryReceipt, Payload, WakeOpts, WakeReceipt,
 };
 
-use super::{AgentConnector, Emission, Features, Question, Replied, Undone};
+use super::{AgentConnector, AskOutcome, ConnectorError, Emission, ExpectedReply, Features};
 
 /// Lists the same agents as before and fails every operation with the reason. Without it, its agents would look
 /// unknown, and messages to them would be dropped silently.
-pub struct Barred {
+pub struct UnavailableConnector {
     implementation: &'static str,
     /// The features of its kind while it is open.
     features: Features,
@@ -17,19 +17,19 @@ pub struct Barred {
     why: String,
 }
 
-impl Barred {
+impl UnavailableConnector {
     pub fn new(implementation: &'static str, features: Features, agents: Vec<String>, why: String) -> Self {
         Self { implementation, features, agents, why }
     }
 
-    fn failed(&self, agent_id: &str) -> Undone {
+    fn failed(&self, agent_id: &str) -> ConnectorError {
         let message = format!("The connector of '{agent_id}' is not open: {}.", self.why);
         DeliveryFailed::client_validation(agent_id, message).into()
     }
 }
 
 #[async_trait]
-impl AgentConnector for Barred {
+impl AgentConnector for UnavailableConnector {
     fn implementation(&self) -> &'static str {
         self.implementation
     }
@@ -44,11 +44,11 @@ impl AgentConnector for Barred {
         true
     }
 
-    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, Undone> {
+    async fn list_agents(&self) -> Result<Vec<AgentDescriptor>, ConnectorError> {
         Ok(self.agents.iter().map(AgentDescriptor::new).collect())
     }
 
-    async fn deliver(&self, agent_id: &str, _payload: &Payload) -> Result<DeliveryReceipt, Undone> {
+    async fn deliver(&self, agent_id: &str, _payload: &Payload) -> Result<DeliveryReceipt, ConnectorError> {
         Err(self.failed(agent_id))
     }
 
@@ -57,7 +57,7 @@ impl AgentConnector for Barred {
         agent_id: &str,
         _opts: &WakeOpts,
         _emission: &Emission,
-    ) -> Result<WakeReceipt, Undone> {
+    ) -> Result<WakeReceipt, ConnectorError> {
         Err(self.failed(agent_id))
     }
 
@@ -74,10 +74,10 @@ impl AgentConnector for Barred {
     }
 
     /// A kind without a way back for answers says so. Any other kind gives the reason.
-    fn unasked(&self, agent_id: &str) -> Undone {
+    fn unasked(&self, agent_id: &str) -> ConnectorError {
         match self.features.request_response {
             true => self.failed(agent_id),
-            false => Undone::no_reply_channel(self.implementation),
+            false => ConnectorError::no_reply_channel(self.implementation),
         }
     }
 
@@ -85,8 +85,8 @@ impl AgentConnector for Barred {
         &self,
         agent_id: &str,
         _payload: &Payload,
-        _question: &Question,
-    ) -> Result<Replied, Undone> {
+        _question: &ExpectedReply,
+    ) -> Result<AskOutcome, ConnectorError> {
         Err(self.unasked(agent_id))
     }
 }

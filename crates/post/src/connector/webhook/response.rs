@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::super::Answer;
-use super::super::reply::{self, Reply};
+use super::super::ConnectorReply;
+use super::super::reply::{self, ParsedReply};
 
 /// The longest id or warning that is stored, in bytes.
 const LONGEST_NOTE: usize = 1024;
@@ -19,7 +19,7 @@ const LONGEST_NOTE: usize = 1024;
 const MOST_WARNINGS: usize = 20;
 
 /// The body of a response.
-pub(super) struct Heard {
+pub(super) struct WebhookResponse {
     /// Empty if the body is not a JSON object, or contains an invalid string.
     said: Map<String, Value>,
     reply: Result<Option<Value>, &'static str>,
@@ -27,11 +27,11 @@ pub(super) struct Heard {
 
 /// Only the `reply` of a body. Other fields are skipped.
 #[derive(Deserialize)]
-struct Only<T> {
+struct ReplyAlone<T> {
     reply: Option<T>,
 }
 
-impl Heard {
+impl WebhookResponse {
     pub fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Map<String, Value>>(body) {
             Ok(mut said) => {
@@ -72,9 +72,13 @@ impl Heard {
     ///
     /// A receiver that names another question or agent in this response mixes up its callers. That is an error, because
     /// waiting for another answer would only hide it until the deadline.
-    pub fn reply(&self, agent_id: &str, asked: &CorrelationId) -> Result<Option<Answer>, &'static str> {
+    pub fn reply(
+        &self,
+        agent_id: &str,
+        asked: &CorrelationId,
+    ) -> Result<Option<ConnectorReply>, &'static str> {
         let Some(given) = self.reply.as_ref().map_err(|why| *why)? else { return Ok(None) };
-        Reply::read(given)?.to(agent_id, asked).map(Some)
+        ParsedReply::read(given)?.to(agent_id, asked).map(Some)
     }
 
     /// The first of three fields that is not null decides, even if it is not a string.
@@ -98,12 +102,12 @@ impl Heard {
 /// The reply in a body that cannot be parsed as a whole. Skipped strings are not decoded, so a body with half a
 /// surrogate pair elsewhere still shows whether it contains a reply.
 fn reply_alone(body: &[u8]) -> Result<Option<Value>, &'static str> {
-    match serde_json::from_slice::<Only<IgnoredAny>>(body) {
-        Ok(Only { reply: Some(_) }) => match serde_json::from_slice::<Only<Value>>(body) {
+    match serde_json::from_slice::<ReplyAlone<IgnoredAny>>(body) {
+        Ok(ReplyAlone { reply: Some(_) }) => match serde_json::from_slice::<ReplyAlone<Value>>(body) {
             Ok(only) => Ok(only.reply),
             Err(_) => Err("cannot be read"),
         },
-        Ok(Only { reply: None }) | Err(_) => Ok(None),
+        Ok(ReplyAlone { reply: None }) | Err(_) => Ok(None),
     }
 }
 
@@ -117,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     fn receipt(body: &Value) -> DeliveryReceipt {
-        Heard::read(body.to_string().as_bytes()).receipt(Moment::from_millis(7))
+        WebhookResponse::read(body.to_string().as_bytes()).receipt(Moment::from_millis(7))
     }
 
     #[test]
@@ -145,8 +149,8 @@ mod tests {
         ] {
             assert_eq!(receipt(&body), nothing, "{body}");
         }
-        assert_eq!(Heard::read(b"accepted").receipt(Moment::from_millis(7)), nothing);
-        assert_eq!(Heard::read(&[0xff, b'{']).receipt(Moment::from_millis(7)), nothing);
+        assert_eq!(WebhookResponse::read(b"accepted").receipt(Moment::from_millis(7)), nothing);
+        assert_eq!(WebhookResponse::read(&[0xff, b'{']).receipt(Moment::from_millis(7)), nothing);
         let all =
             json!({"delivered_at": 9.5, "delivery_skipped": true, "session_id": "s", "warnings": ["slow"]});
         let said = receipt(&all);
@@ -156,10 +160,11 @@ mod tests {
 
     #[test]
     fn an_answer_to_another_question_is_no_answer() {
-        let heard = |body: Value| Heard::read(body.to_string().as_bytes()).reply("desk", &"c-1".into());
+        let heard =
+            |body: Value| WebhookResponse::read(body.to_string().as_bytes()).reply("desk", &"c-1".into());
         assert_eq!(heard(json!({"delivery_id": "d"})), Ok(None));
         assert_eq!(heard(json!({"reply": null})), Ok(None));
-        let answer = Answer { content: "42".to_owned(), sent_at: None };
+        let answer = ConnectorReply { content: "42".to_owned(), sent_at: None };
         assert_eq!(heard(json!({"reply": {"content": "42"}})), Ok(Some(answer.clone())));
         assert_eq!(heard(json!({"reply": {"content": "42", "correlation_id": "c-1"}})), Ok(Some(answer)));
         assert!(heard(json!({"reply": {"content": "42", "correlation_id": "c-2"}})).is_err());
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_cannot_be_read_is_told_from_none() {
-        let heard = |body: &[u8]| Heard::read(body).reply("desk", &"c-1".into());
+        let heard = |body: &[u8]| WebhookResponse::read(body).reply("desk", &"c-1".into());
         let deep = format!(r#"{{"reply":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
         for unreadable in [
             br#"{"reply":{"content":"\ud800"}}"#.as_slice(),

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
 
-use super::Undone;
+use super::ConnectorError;
 use crate::Address;
 
 /// Agents with their settings, sorted by name.
 #[derive(Clone, Debug)]
-pub(super) struct Wired<T>(pub BTreeMap<String, T>);
+pub(super) struct ConfiguredAgents<T>(pub BTreeMap<String, T>);
 
 /// The agent and session of an address.
 #[derive(Debug)]
-pub(super) struct Meant<'a, T> {
+pub(super) struct AddressedAgent<'a, T> {
     pub agent: &'a str,
     pub session: Option<&'a str>,
     pub at: &'a T,
 }
 
-impl<T> Wired<T> {
+impl<T> ConfiguredAgents<T> {
     pub fn descriptors(&self) -> Vec<AgentDescriptor> {
         self.0.keys().map(AgentDescriptor::new).collect()
     }
@@ -29,7 +29,7 @@ impl<T> Wired<T> {
     }
 
     /// The agent with exactly this name. Deliveries have no sessions.
-    pub fn exactly(&self, agent: &str) -> Result<&T, Undone> {
+    pub fn exactly(&self, agent: &str) -> Result<&T, ConnectorError> {
         self.0.get(agent).ok_or_else(|| self.unknown(agent))
     }
 
@@ -38,16 +38,16 @@ impl<T> Wired<T> {
         &'a self,
         address: &'a str,
         session: Option<&'a str>,
-    ) -> Result<Meant<'a, T>, Undone> {
+    ) -> Result<AddressedAgent<'a, T>, ConnectorError> {
         if let Some((agent, at)) = self.0.get_key_value(address) {
-            return Ok(Meant { agent, session: session.filter(|session| !session.is_empty()), at });
+            return Ok(AddressedAgent { agent, session: session.filter(|session| !session.is_empty()), at });
         }
         let read = Address::read(address);
         let (agent, at) = self.0.get_key_value(read.agent).ok_or_else(|| self.unknown(address))?;
-        Ok(Meant { agent, session: read.session_meant(session), at })
+        Ok(AddressedAgent { agent, session: read.session_meant(session), at })
     }
 
-    fn unknown(&self, agent: &str) -> Undone {
+    fn unknown(&self, agent: &str) -> ConnectorError {
         let names: Vec<&str> = self.0.keys().map(String::as_str).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let message = format!("Agent '{agent}' is not configured. Wired agents: {names}.");
@@ -61,16 +61,16 @@ mod tests {
 
     #[test]
     fn a_whole_name_goes_before_the_part_ahead_of_the_at_sign() {
-        let wired = Wired(BTreeMap::from([("desk".to_owned(), 1), ("desk@home".to_owned(), 2)]));
+        let agents = ConfiguredAgents(BTreeMap::from([("desk".to_owned(), 1), ("desk@home".to_owned(), 2)]));
         let meant = |address, session| {
-            let Meant { agent, session, at } = wired.addressed(address, session).unwrap();
+            let AddressedAgent { agent, session, at } = agents.addressed(address, session).unwrap();
             (agent.to_owned(), session.map(str::to_owned), *at)
         };
         assert_eq!(meant("desk@home", None), ("desk@home".to_owned(), None, 2));
         assert_eq!(meant("desk@pane", None), ("desk".to_owned(), Some("pane".to_owned()), 1));
         assert_eq!(meant("desk@pane", Some("attic")), ("desk".to_owned(), Some("attic".to_owned()), 1));
         assert_eq!(meant("desk@", Some("")), ("desk".to_owned(), None, 1));
-        assert!(wired.addressed("nobody@pane", None).is_err());
-        assert!(wired.exactly("desk@pane").is_err());
+        assert!(agents.addressed("nobody@pane", None).is_err());
+        assert!(agents.exactly("desk@pane").is_err());
     }
 }

@@ -18,35 +18,35 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// Number of remembered conversations above which old ones are removed.
 const MANY: usize = 1024;
 
-type Place = (InstanceId, ChatId);
-type Question = (TenantId, CorrelationId);
+pub(crate) type AgentChat = (InstanceId, ChatId);
+pub(crate) type QuestionKey = (TenantId, CorrelationId);
 
 #[derive(Default)]
-pub(crate) struct Writing(Mutex<Known>);
+pub(crate) struct AnswersInProgress(Mutex<WritingSigns>);
 
 #[derive(Default)]
-struct Known {
-    signs: HashMap<Place, Sign>,
+struct WritingSigns {
+    signs: HashMap<AgentChat, WritingSign>,
     /// Number of conversations at which old ones are removed again.
     swept: usize,
 }
 
 #[derive(Default)]
-struct Sign {
+struct WritingSign {
     at: Instant,
     types: bool,
     /// The question whose answer was partly shown.
-    begun: Option<Question>,
+    begun: Option<QuestionKey>,
 }
 
-impl Writing {
+impl AnswersInProgress {
     /// Records `typing` in the conversation of a question.
     pub fn typed(&self, by: &InstanceId, chat: &ChatId, now: Instant) {
         self.0.lock().sign(by, chat, now).types = true;
     }
 
     /// Records that an agent has shown a part of its answer.
-    pub fn showed(&self, by: &InstanceId, chat: &ChatId, question: Question, now: Instant) {
+    pub fn showed(&self, by: &InstanceId, chat: &ChatId, question: QuestionKey, now: Instant) {
         self.0.lock().sign(by, chat, now).begun = Some(question);
     }
 
@@ -56,7 +56,7 @@ impl Writing {
     }
 
     /// Questions whose answer was partly shown and is still being written.
-    pub fn going_on(&self, now: Instant) -> HashSet<Question> {
+    pub fn going_on(&self, now: Instant) -> HashSet<QuestionKey> {
         let known = self.0.lock();
         known
             .signs
@@ -67,7 +67,7 @@ impl Writing {
     }
 
     /// Questions whose answer was partly shown in a turn that is over.
-    pub fn over(&self, now: Instant) -> Vec<(Place, Question)> {
+    pub fn over(&self, now: Instant) -> Vec<(AgentChat, QuestionKey)> {
         let known = self.0.lock();
         let over = known.signs.iter().filter(|(_, sign)| sign.types && now >= sign.at + SHOWS);
         over.filter_map(|(place, sign)| Some((place.clone(), sign.begun.clone()?))).collect()
@@ -81,8 +81,8 @@ impl Writing {
     }
 }
 
-impl Known {
-    fn sign(&mut self, by: &InstanceId, chat: &ChatId, now: Instant) -> &mut Sign {
+impl WritingSigns {
+    fn sign(&mut self, by: &InstanceId, chat: &ChatId, now: Instant) -> &mut WritingSign {
         if self.signs.len() >= self.swept.max(MANY) {
             self.signs.retain(|_, sign| now < sign.at + if sign.begun.is_some() { LONGEST } else { SHOWS });
             self.swept = self.signs.len() * 2;
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_over_when_its_typing_stops_and_unknown_where_nobody_types() {
-        let (writing, begin) = (Writing::default(), Instant::default());
+        let (writing, begin) = (AnswersInProgress::default(), Instant::default());
         let (heron, question) =
             (InstanceId::from("heron"), (TenantId::from("acme"), CorrelationId::from("q")));
         let chats = [ChatId::from("typed"), ChatId::from("silent")];
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let (writing, heron) = (Writing::default(), InstanceId::from("heron"));
+        let (writing, heron) = (AnswersInProgress::default(), InstanceId::from("heron"));
         for number in 0..10_000_u32 {
             let now = Instant::default() + Duration::from_secs(number.into());
             writing.typed(&heron, &number.to_string().into(), now);

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::super::fresh;
-use super::hands::Hands;
+use super::workers::DirectoryWorkers;
 
 /// The largest number of files with one id.
 const MOST_NAMESAKES: u32 = 99;
@@ -22,15 +22,15 @@ const LARGEST_KEPT: u64 = 8 * 1024 * 1024;
 
 /// A drop directory.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DropDirectory {
     /// The allowed folder. Symbolic links on the path to it are followed, because the operator chose it.
     root: PathBuf,
     below: Vec<OsString>,
-    pub hands: Hands,
+    pub hands: DirectoryWorkers,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum DropError {
     /// A component of the path is a link or not a directory. A permanent failure.
     #[error("the drop directory is not a plain directory: symbolic links are not followed")]
     Crooked,
@@ -43,22 +43,22 @@ pub(super) enum Trouble {
     Io(#[from] io::Error),
 }
 
-impl From<Errno> for Trouble {
+impl From<Errno> for DropError {
     fn from(errno: Errno) -> Self {
-        Trouble::Io(errno.into())
+        DropError::Io(errno.into())
     }
 }
 
 /// The result of reading a file.
-pub(super) enum Found {
+pub(super) enum FoundFile {
     Nothing,
     /// Not a readable file: a link, a directory, a pipe, or too long.
     Strange,
     Bytes(Vec<u8>),
 }
 
-impl Place {
-    pub fn new(root: &Path, below: &Path, hands: Hands) -> Self {
+impl DropDirectory {
+    pub fn new(root: &Path, below: &Path, hands: DirectoryWorkers) -> Self {
         Self { root: root.to_owned(), below: below.iter().map(OsStr::to_owned).collect(), hands }
     }
 
@@ -75,7 +75,7 @@ impl Place {
         ending: &str,
         bytes: &[u8],
         same: impl Fn(&[u8]) -> bool,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, DropError> {
         let dir = self.enter()?;
         let mut draft = None;
         for number in 1..=MOST_NAMESAKES {
@@ -86,16 +86,16 @@ impl Place {
             // Another process may take the name between the read and the rename. Then the file is read again.
             for _ in 0..2 {
                 match read(&dir, &name, LARGEST_KEPT)? {
-                    Found::Bytes(kept) if same(&kept) => {
+                    FoundFile::Bytes(kept) if same(&kept) => {
                         sync(&dir)?;
                         return Ok(name);
                     }
-                    Found::Bytes(_) | Found::Strange => break,
-                    Found::Nothing => {}
+                    FoundFile::Bytes(_) | FoundFile::Strange => break,
+                    FoundFile::Nothing => {}
                 }
                 let draft = match &mut draft {
                     Some(draft) => draft,
-                    none => none.insert(Draft::write(&dir, bytes)?),
+                    none => none.insert(DraftFile::write(&dir, bytes)?),
                 };
                 if draft.place(&name)? {
                     sync(&dir)?;
@@ -103,24 +103,24 @@ impl Place {
                 }
             }
         }
-        Err(Trouble::TooMany)
+        Err(DropError::TooMany)
     }
 
-    pub fn find(&self, name: &str, at_most: u64) -> Result<Found, Trouble> {
+    pub fn find(&self, name: &str, at_most: u64) -> Result<FoundFile, DropError> {
         read(&self.enter()?, name, at_most)
     }
 
     /// Writes a temporary file and removes it.
-    pub fn probe(&self) -> Result<(), Trouble> {
-        Draft::write(&self.enter()?, b"").map(drop)
+    pub fn probe(&self) -> Result<(), DropError> {
+        DraftFile::write(&self.enter()?, b"").map(drop)
     }
 
-    fn enter(&self) -> Result<OwnedFd, Trouble> {
+    fn enter(&self) -> Result<OwnedFd, DropError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut dir = rustix::fs::open(&self.root, flags, Mode::empty())?;
         for part in &self.below {
             dir = match rustix::fs::openat(&dir, part, flags | OFlags::NOFOLLOW, Mode::empty()) {
-                Err(Errno::LOOP | Errno::NOTDIR) => return Err(Trouble::Crooked),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(DropError::Crooked),
                 opened => opened?,
             };
         }
@@ -129,14 +129,14 @@ impl Place {
 }
 
 /// A temporary file with a hidden name until it is complete. It is removed if it never gets its final name.
-struct Draft<'d> {
+struct DraftFile<'d> {
     dir: &'d OwnedFd,
     name: String,
     placed: bool,
 }
 
-impl<'d> Draft<'d> {
-    fn write(dir: &'d OwnedFd, bytes: &[u8]) -> Result<Self, Trouble> {
+impl<'d> DraftFile<'d> {
+    fn write(dir: &'d OwnedFd, bytes: &[u8]) -> Result<Self, DropError> {
         let name = fresh::name(".posthouse-");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(dir, &name, flags, Mode::from_raw_mode(0o640))?;
@@ -148,7 +148,7 @@ impl<'d> Draft<'d> {
     }
 
     /// Renames the file to its final name. False if the name is taken.
-    fn place(&mut self, name: &str) -> Result<bool, Trouble> {
+    fn place(&mut self, name: &str) -> Result<bool, DropError> {
         match self.rename(name) {
             Err(Errno::EXIST) => Ok(false),
             renamed => {
@@ -174,7 +174,7 @@ impl<'d> Draft<'d> {
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for DraftFile<'_> {
     fn drop(&mut self) {
         if !self.placed {
             let _ = rustix::fs::unlinkat(self.dir, &self.name, AtFlags::empty());
@@ -182,27 +182,27 @@ impl Drop for Draft<'_> {
     }
 }
 
-fn read(dir: &OwnedFd, name: &str, at_most: u64) -> Result<Found, Trouble> {
+fn read(dir: &OwnedFd, name: &str, at_most: u64) -> Result<FoundFile, DropError> {
     // NONBLOCK, so that a pipe without a writer does not block us.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(Found::Nothing),
-        Err(Errno::LOOP | Errno::NXIO | Errno::ACCESS) => return Ok(Found::Strange),
+        Err(Errno::NOENT) => return Ok(FoundFile::Nothing),
+        Err(Errno::LOOP | Errno::NXIO | Errno::ACCESS) => return Ok(FoundFile::Strange),
         Err(errno) => return Err(errno.into()),
     };
     let about = file.metadata()?;
     if !about.is_file() || about.len() > at_most {
-        return Ok(Found::Strange);
+        return Ok(FoundFile::Strange);
     }
     let mut bytes = Vec::new();
     // The file may grow while it is read.
     file.take(at_most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > at_most { Ok(Found::Strange) } else { Ok(Found::Bytes(bytes)) }
+    if bytes.len() as u64 > at_most { Ok(FoundFile::Strange) } else { Ok(FoundFile::Bytes(bytes)) }
 }
 
 /// Syncs the directory entry to disk, on file systems that can sync directories.
-fn sync(dir: &OwnedFd) -> Result<(), Trouble> {
+fn sync(dir: &OwnedFd) -> Result<(), DropError> {
     match rustix::fs::fsync(dir) {
         Err(Errno::INVAL) => Ok(()),
         synced => Ok(synced?),
