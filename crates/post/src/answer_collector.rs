@@ -151,7 +151,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn the_answer_file_of_a_question_is_collected() {

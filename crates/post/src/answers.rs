@@ -360,8 +360,8 @@ mod tests {
 
     use super::AnswerWaiters;
     use crate::connector::ConnectorReply;
-    use crate::fixtures::Fixture;
     use crate::requests::AskState;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn the_first_answer_counts_and_reaches_whoever_waits() {

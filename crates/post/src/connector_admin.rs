@@ -170,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_connector_is_created_once_checked_and_removed() {

@@ -202,8 +202,8 @@ mod tests {
     use posthouse_wire::ActionId;
 
     use super::*;
-    use crate::fixtures::Fixture;
     use crate::requests::AskCommand;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn what_the_agent_marks_as_its_answer_answers_the_question_of_that_conversation() {

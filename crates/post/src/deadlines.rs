@@ -135,7 +135,7 @@ mod tests {
 
     use ledger::ExchangeState;
 
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_question_ends_at_its_deadline_and_whoever_waits_is_told() {

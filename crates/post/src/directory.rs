@@ -298,7 +298,7 @@ fn note(listed: &mut HashMap<String, DirectoryEntry>, connector: &str, agent: Ag
 mod tests {
     use serde_json::json;
 
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn an_agent_is_reached_by_the_relay_and_by_every_connector_that_lists_it() {

@@ -318,7 +318,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn an_item_is_stored_with_its_receipt_on_the_relay_and_attempted_at_any_other_connector() {

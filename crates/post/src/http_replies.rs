@@ -99,7 +99,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn an_answer_is_taken_once_under_the_token_of_its_question() {

@@ -28,8 +28,6 @@ mod directory;
 mod dispatch;
 mod dispatcher;
 mod fault;
-#[cfg(test)]
-mod fixtures;
 mod http_replies;
 mod messages;
 mod metrics;
@@ -45,6 +43,8 @@ mod scheduled_wakes;
 mod tenant_limit;
 mod tenant_quotas;
 mod tenant_rounds;
+#[cfg(test)]
+mod tests;
 
 pub use address::Address;
 pub use answers::Answers;

@@ -233,7 +233,7 @@ mod tests {
     use posthouse_wire::delivery::PayloadKind;
 
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_bare_address_delivers_one_with_a_session_wakes_and_an_unknown_agent_is_not_an_error() {

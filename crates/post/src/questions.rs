@@ -176,8 +176,8 @@ mod tests {
     use ledger::ExchangeState;
 
     use crate::Refused;
-    use crate::fixtures::Fixture;
     use crate::requests::AskCommand;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_question_is_stored_once_and_waits_in_the_inbox_of_its_agent() {

@@ -104,7 +104,7 @@ impl ReceiptViews {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_receipt_is_found_in_its_own_tenant_and_by_the_operator() {

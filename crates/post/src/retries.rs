@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::dispatch::{Dispatch, DispatchItem};
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_delivery_whose_first_attempt_was_never_reported_is_made_when_its_lease_ends() {

@@ -169,7 +169,7 @@ mod tests {
     use posthouse_wire::delivery::WakeOpts;
 
     use super::*;
-    use crate::fixtures::Fixture;
+    use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
     async fn a_scheduled_wake_is_sent_once_when_its_time_has_come() {

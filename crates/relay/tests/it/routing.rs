@@ -129,3 +129,13 @@ async fn in_a_group_only_what_is_addressed_becomes_a_turn() {
     assert!(house.brings(&heron.bots[0], event, None).await.is_none());
     assert_eq!(heron.unread().await, 0);
 }
+
+#[tokio::test]
+async fn what_would_crash_a_stock_agents_reader_is_not_stored() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let mut event = message(&heron.bots[0], "c1", "without a chat type");
+    event.source.chat_type = String::new();
+    assert!(house.brings(&heron.bots[0], event, None).await.is_none());
+    assert_eq!(heron.unread().await, 0);
+}

@@ -11,7 +11,7 @@ use posthouse_wire::InstanceId;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::fixtures::Fixture;
+use crate::tests::fixtures::Fixture;
 use crate::{Post, routes};
 
 pub struct House {
