@@ -35,8 +35,8 @@ pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
 pub use requests::{Ask, Notify, ReceiptQuery, Wake};
 pub use responses::{
-    AddressableAgent, AgentAnswer, AgentReply, ConnectorOutcome, ConnectorReceipt, DeliverResponse,
-    DispatchReceipt, DispatchRoute, NotifyResponse, Page, QuestionRecord, QuestionState, WakeResponse,
+    AddressableAgent, AgentAnswer, AgentReply, ConnectorReceipt, ConnectorReport, DeliverResponse,
+    DispatchReceipt, DispatchRoute, ListPage, NotifyResponse, QuestionRecord, QuestionState, WakeResponse,
 };
 
 pub use crate::token::ApiCredential;
