@@ -10,11 +10,11 @@
 //! A refusal is returned at once as [`Fault::Refused`].
 //!
 //! ```no_run
-//! use posthouse_agent::post::{Ask, Client, Credential, Notify};
+//! use posthouse_agent::post::{ApiCredential, Ask, Client, Notify};
 //! use posthouse_agent::wire::Secret;
 //!
 //! # async fn run(secret: Secret) -> Result<(), Box<dyn std::error::Error>> {
-//! let credential = Credential::Client { id: "tenant:acme".into(), secret };
+//! let credential = ApiCredential::Client { id: "tenant:acme".into(), secret };
 //! let client = Client::new("https://posthouse.example", credential);
 //! client.notify(&Notify::new("heron", "the deploy is through")).await?;
 //! let answer = client.exchange(&Ask::new("heron", "how many are open?")).await?;
