@@ -33,16 +33,15 @@ async fn a_client_is_known_by_its_access_token_and_by_its_credential_as_http_bas
     let heron = server.heron().await;
     let tenant = heron.tenant.clone();
     let agent = heron.record().await;
-    let as_agent = |client: &ClientId| Principal::Agent {
-        agent: agent.clone(),
-        by: AgentCredential::Client(client.clone()),
-    };
-    let as_tenant = |client: &ClientId| Principal::Tenant { tenant: tenant.clone(), client: client.clone() };
-    let cases: [(Owner, &dyn Fn(&ClientId) -> Principal); 2] =
-        [(Owner::Instance(heron.instance.clone()), &as_agent), (Owner::Tenant(tenant.clone()), &as_tenant)];
-    for (owner, known) in cases {
+    for owner in [Owner::Instance(heron.instance.clone()), Owner::Tenant(tenant.clone())] {
         let (id, secret) = client(&server, &owner).await;
-        let known = Authentication::Known(known(&id));
+        let principal = match owner {
+            Owner::Instance(_) => {
+                Principal::Agent { agent: agent.clone(), by: AgentCredential::Client(id.clone()) }
+            }
+            Owner::Tenant(_) => Principal::Tenant { tenant: tenant.clone(), client: id.clone() },
+        };
+        let known = Authentication::Known(principal);
         let token = access(&server, &id).await;
         assert_eq!(server.presents(&bearer(&token)).await, known);
         assert_eq!(server.presents(&basic(id.as_str(), secret.expose())).await, known);
