@@ -10,11 +10,11 @@
 //! A refusal is returned at once as [`Fault::Refused`].
 //!
 //! ```no_run
-//! use posthouse_agent::post::{Ask, Client, Credential, Notify};
+//! use posthouse_agent::post::{ApiCredential, Ask, Client, Notify};
 //! use posthouse_agent::wire::Secret;
 //!
 //! # async fn run(secret: Secret) -> Result<(), Box<dyn std::error::Error>> {
-//! let credential = Credential::Client { id: "tenant:acme".into(), secret };
+//! let credential = ApiCredential::Client { id: "tenant:acme".into(), secret };
 //! let client = Client::new("https://posthouse.example", credential);
 //! client.notify(&Notify::new("heron", "the deploy is through")).await?;
 //! let answer = client.exchange(&Ask::new("heron", "how many are open?")).await?;
@@ -35,8 +35,8 @@ pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
 pub use requests::{Ask, Notify, ReceiptQuery, Wake};
 pub use responses::{
-    AddressableAgent, AgentAnswer, AgentReply, ConnectorOutcome, ConnectorReceipt, DeliverResponse,
-    DispatchReceipt, DispatchRoute, NotifyResponse, Page, QuestionRecord, QuestionState, WakeResponse,
+    AddressableAgent, AgentAnswer, AgentReply, ConnectorReceipt, ConnectorReport, DeliverResponse,
+    DispatchReceipt, DispatchRoute, ListPage, NotifyResponse, QuestionRecord, QuestionState, WakeResponse,
 };
 
 pub use crate::token::ApiCredential;

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::call::{ApiRequest, HttpConnection};
 use super::{
-    AddressableAgent, ApiCredential, DeliverResponse, DispatchReceipt, Fault, Notify, NotifyResponse, Page,
-    QuestionRecord, ReceiptQuery, Wake, WakeResponse,
+    AddressableAgent, ApiCredential, DeliverResponse, DispatchReceipt, Fault, ListPage, Notify,
+    NotifyResponse, QuestionRecord, ReceiptQuery, Wake, WakeResponse,
 };
 
 /// Long enough for a server to restart.
@@ -95,7 +95,7 @@ impl Client {
     }
 
     /// The receipts of what this program sent, newest first, one page at a time.
-    pub async fn receipts(&self, listing: &ReceiptQuery) -> Result<Page<DispatchReceipt>, Fault> {
+    pub async fn receipts(&self, listing: &ReceiptQuery) -> Result<ListPage<DispatchReceipt>, Fault> {
         let ReceiptQuery { agent, state, after, limit } = listing;
         self.ask(|| {
             ApiRequest::get(["receipts"])
@@ -109,7 +109,7 @@ impl Client {
 
     /// The receipts of one dispatch: one for every connector that it reached.
     pub async fn receipt(&self, dispatch: &DispatchId) -> Result<Vec<DispatchReceipt>, Fault> {
-        let page: Page<DispatchReceipt> =
+        let page: ListPage<DispatchReceipt> =
             self.ask(|| ApiRequest::get(["receipts", dispatch.as_str()])).await?;
         Ok(page.items)
     }
@@ -120,7 +120,7 @@ impl Client {
         &self,
         after: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<Page<QuestionRecord>, Fault> {
+    ) -> Result<ListPage<QuestionRecord>, Fault> {
         self.ask(|| ApiRequest::get(["exchanges"]).asking("after", after).asking("limit", limit)).await
     }
 
@@ -129,7 +129,7 @@ impl Client {
         &self,
         after: Option<&str>,
         limit: Option<u32>,
-    ) -> Result<Page<AddressableAgent>, Fault> {
+    ) -> Result<ListPage<AddressableAgent>, Fault> {
         self.ask(|| ApiRequest::get(["agents"]).asking("after", after).asking("limit", limit)).await
     }
 

@@ -125,7 +125,7 @@ impl Ask {
 pub struct ReceiptQuery {
     pub agent: Option<String>,
     pub state: Option<ReceiptState>,
-    /// End of the previous page ([`Page::next`](super::Page::next)).
+    /// End of the previous page ([`Page::next`](super::ListPage::next)).
     pub after: Option<String>,
     pub limit: Option<u32>,
 }

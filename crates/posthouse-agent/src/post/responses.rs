@@ -13,7 +13,7 @@ pub struct NotifyResponse {
     pub agent: String,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<ConnectorOutcome>,
+    pub dispatched: Vec<ConnectorReport>,
 }
 
 /// Result of a delivery, over all connectors.
@@ -23,7 +23,7 @@ pub struct DeliverResponse {
     pub receipt: DeliveryReceipt,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<ConnectorOutcome>,
+    pub dispatched: Vec<ConnectorReport>,
 }
 
 /// Result of a wake, over all connectors.
@@ -33,12 +33,12 @@ pub struct WakeResponse {
     pub receipt: WakeReceipt,
     pub dispatch_id: DispatchId,
     #[serde(default)]
-    pub dispatched: Vec<ConnectorOutcome>,
+    pub dispatched: Vec<ConnectorReport>,
 }
 
 /// Result of one connector.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ConnectorOutcome {
+pub struct ConnectorReport {
     pub connector: String,
     pub ok: bool,
     pub route: DispatchRoute,
@@ -168,7 +168,7 @@ pub struct AddressableAgent {
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     pub items: Vec<T>,
     /// Value of `after` for the next page; absent on the last page.
     pub next: Option<String>,
