@@ -9,7 +9,7 @@ use posthouse_wire::cron::FireAt;
 use posthouse_wire::{JobId, ScheduleId, TenantId};
 
 use crate::config::micros;
-use crate::metrics::Why;
+use crate::metrics::ArmLabel;
 use crate::target::FireTarget;
 use crate::{Clock, Fault};
 
@@ -62,7 +62,7 @@ impl Clock {
             let next_us = new.fire_at.due_us();
             Ok(match clock.0.arms.set_alarm(new, PER_TENANT, now).await? {
                 Armed::New { key, superseded } => {
-                    clock.0.metrics.arms.get_or_create(&Why { why: "alarm" }).inc();
+                    clock.0.metrics.arms.get_or_create(&ArmLabel { why: "alarm" }).inc();
                     superseded.into_iter().for_each(|old| clock.withdraw(old));
                     clock.0.heap.push(Due { next_us, key });
                     true

@@ -6,7 +6,7 @@ use posthouse_time::Moment;
 use posthouse_wire::cron::{BadField, FireAt, FireProof, Policy, Provision, Provisioned};
 use posthouse_wire::{InstanceId, JobId, ScheduleId};
 
-use crate::metrics::Why;
+use crate::metrics::ArmLabel;
 use crate::{Clock, Fault, retry};
 
 /// Largest distance of a due time from now: ten years.
@@ -18,7 +18,7 @@ const LARGEST_JITTER: u32 = 3600;
 const SUSPICIOUS_MS: i64 = 2_000;
 
 /// Answer to an arm request.
-pub(crate) enum Answer {
+pub(crate) enum ArmAnswer {
     Scheduled(Provisioned),
     Malformed(BadField),
     /// The callback URL is not allowed; the text says why.
@@ -27,7 +27,7 @@ pub(crate) enum Answer {
 }
 
 impl Clock {
-    pub(crate) async fn provision(&self, of: &Instance, wish: Provision) -> Result<Answer, Fault> {
+    pub(crate) async fn provision(&self, of: &Instance, wish: Provision) -> Result<ArmAnswer, Fault> {
         let now = self.0.timepiece.now();
         if let Err(answer) = self.check(of, &wish, now) {
             return Ok(answer);
@@ -51,7 +51,7 @@ impl Clock {
             next_us,
         };
         let armed = self.0.arms.arm(new, self.0.config.arms_per_agent, now).await?;
-        let count = |why| self.0.metrics.arms.get_or_create(&Why { why }).inc();
+        let count = |why| self.0.metrics.arms.get_or_create(&ArmLabel { why }).inc();
         let schedule = match armed {
             Armed::New { key, superseded } => {
                 count(if superseded.is_some() { "replaced" } else { "new" });
@@ -76,10 +76,10 @@ impl Clock {
             }
             Armed::OverQuota => {
                 count("over_quota");
-                return Ok(Answer::OverQuota);
+                return Ok(ArmAnswer::OverQuota);
             }
         };
-        Ok(Answer::Scheduled(Provisioned { schedule, cron_key }))
+        Ok(ArmAnswer::Scheduled(Provisioned { schedule, cron_key }))
     }
 
     pub(crate) async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
@@ -90,8 +90,8 @@ impl Clock {
         Ok(())
     }
 
-    fn check(&self, of: &Instance, wish: &Provision, now: Moment) -> Result<(), Answer> {
-        let malformed = |field, why: &str| Err(Answer::Malformed(BadField::new(field, why)));
+    fn check(&self, of: &Instance, wish: &Provision, now: Moment) -> Result<(), ArmAnswer> {
+        let malformed = |field, why: &str| Err(ArmAnswer::Malformed(BadField::new(field, why)));
         let last = wish.then.last().unwrap_or(&wish.fire_at);
         if last.due_ms().max(wish.fire_at.due_ms()) > now.millis().saturating_add(FURTHEST_MS) {
             return malformed("fire_at", "is more than ten years ahead");
@@ -108,13 +108,13 @@ impl Clock {
             Err(refusal @ (UrlRefusal::NotAUrl | UrlRefusal::TooLong)) => {
                 return malformed("agent_callback_url", &refusal.to_string());
             }
-            Err(refusal) => return Err(Answer::NotAllowed(refusal.to_string())),
+            Err(refusal) => return Err(ArmAnswer::NotAllowed(refusal.to_string())),
         };
         let pinned = of.callback_url.as_deref().and_then(|pinned| self.0.errand.check_base(pinned).ok());
         match (&of.callback_url, pinned) {
             (None, _) => Ok(()),
             (Some(_), Some(pinned)) if pinned.origin() == url.origin() => Ok(()),
-            (Some(_), _) => Err(Answer::NotAllowed(
+            (Some(_), _) => Err(ArmAnswer::NotAllowed(
                 "the callback URL of this agent is pinned to another origin".to_owned(),
             )),
         }

@@ -21,8 +21,8 @@ use vault::Signer;
 use crate::callback::Callback;
 use crate::cancelled_during_claim::CancelledDuringClaim;
 use crate::config::micros;
-use crate::fair_queue::{FairQueue, Limits};
 use crate::fire::HeldArm;
+use crate::fire_queue::{FireQueue, Limits};
 use crate::heap::Heap;
 use crate::held::HeldArms;
 use crate::prewake::Prewake;
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     pub lead: AtomicI64,
     pub held: HeldArms,
     pub withdrawn: CancelledDuringClaim,
-    pub queue: Mutex<FairQueue<HeldArm>>,
+    pub queue: Mutex<FireQueue<HeldArm>>,
     pub callback: Arc<dyn FireTarget>,
     pub socket: Arc<dyn FireTarget>,
     /// Registered targets of alarms, by name.
@@ -113,7 +113,7 @@ impl Clock {
             lead: AtomicI64::new(0),
             held: HeldArms::new(HELD),
             withdrawn: CancelledDuringClaim::default(),
-            queue: Mutex::new(FairQueue::new(limits)),
+            queue: Mutex::new(FireQueue::new(limits)),
             callback: Arc::new(callback),
             socket: Arc::new(socket),
             targets: DashMap::new(),

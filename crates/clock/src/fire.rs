@@ -9,8 +9,8 @@ use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Fired, Provision};
 
 use crate::arm::next_us;
-use crate::metrics::{self, Why};
-use crate::missed::{self, Turn};
+use crate::metrics::{self, ArmLabel};
+use crate::missed::{self, MissedDecision};
 use crate::target::{FireOutcome, FireTarget};
 use crate::{Clock, Fault, retry};
 
@@ -73,8 +73,8 @@ impl Clock {
             Settled::PutBack { next_us: None }
         } else {
             match missed::decide(arm, self.now_us()) {
-                Turn::Fire => self.attempt(&*held.target, arm).await,
-                Turn::PassOver { also, next, then } => self.pass_over(arm, also, next, then),
+                MissedDecision::Fire => self.attempt(&*held.target, arm).await,
+                MissedDecision::PassOver { also, next, then } => self.pass_over(arm, also, next, then),
             }
         };
         self.settle_at_last(arm, settled).await;
@@ -168,7 +168,7 @@ impl Clock {
             FireOutcome::Taken { .. } => (None, String::new(), None),
         };
         let label = if status.is_some() { "status" } else { "unreachable" };
-        self.0.metrics.attempts_failed.get_or_create(&Why { why: label }).inc();
+        self.0.metrics.attempts_failed.get_or_create(&ArmLabel { why: label }).inc();
         if arm.attempts + 1 == ALARM_AFTER {
             tracing::warn!(instance.id = %arm.instance, job.id = %arm.job, why = error,
                 "a fire has failed {ALARM_AFTER} times; retrying");
@@ -218,7 +218,7 @@ impl Clock {
     }
 
     pub(crate) fn poke_soon(&self, instance: &posthouse_wire::InstanceId, occasion: &'static str) {
-        self.0.metrics.pokes.get_or_create(&Why { why: occasion }).inc();
+        self.0.metrics.pokes.get_or_create(&ArmLabel { why: occasion }).inc();
         let (relay, instance) = (self.0.relay.clone(), instance.clone());
         self.0.tasks.spawn(async move { relay.wake(&instance).await });
     }

@@ -21,11 +21,11 @@ pub(crate) enum Stage {
 /// beyond that are parked by key until fires of the same tenant end.
 pub(crate) struct HeldArms {
     limit: usize,
-    arms: Mutex<Arms>,
+    arms: Mutex<HeldState>,
 }
 
 #[derive(Default)]
-struct Arms {
+struct HeldState {
     stages: HashMap<ArmKey, (Stage, TenantId)>,
     tenants: HashMap<TenantId, usize>,
     parked: HashMap<TenantId, VecDeque<ArmKey>>,
@@ -141,7 +141,7 @@ impl HeldArms {
     }
 }
 
-impl Arms {
+impl HeldState {
     fn has_place(&self, limit: usize, tenant: &TenantId) -> bool {
         let free = limit.saturating_sub(self.stages.len());
         self.tenants.get(tenant).copied().unwrap_or(0) < free.max(1)

@@ -13,7 +13,7 @@ pub(crate) struct Fate {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct Why {
+pub(crate) struct ArmLabel {
     pub why: &'static str,
 }
 
@@ -21,14 +21,14 @@ pub(crate) struct Why {
 pub struct Metrics {
     pub(crate) near: Gauge,
     pub(crate) in_flight: Gauge,
-    pub(crate) arms: Family<Why, Counter>,
+    pub(crate) arms: Family<ArmLabel, Counter>,
     pub(crate) fires: Family<Fate, Counter>,
-    pub(crate) attempts_failed: Family<Why, Counter>,
+    pub(crate) attempts_failed: Family<ArmLabel, Counter>,
     pub(crate) late_runs: Counter,
     pub(crate) dead: Counter,
     pub(crate) revived: Counter,
     pub(crate) dedup_suspect: Counter,
-    pub(crate) pokes: Family<Why, Counter>,
+    pub(crate) pokes: Family<ArmLabel, Counter>,
     pub(crate) lateness: Histogram,
     pub(crate) waking: Histogram,
 }

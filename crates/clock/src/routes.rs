@@ -21,7 +21,7 @@ use posthouse_wire::{InstanceId, JobId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::arm::Answer;
+use crate::arm::ArmAnswer;
 use crate::{Clock, Fault, external_scheduler};
 
 /// Largest request body, in bytes.
@@ -50,8 +50,11 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// Everything under `/api/agent-cron`, and the server's public keys.
 pub fn routes(clock: &Clock) -> Router {
-    router("", ENDPOINTS)
+    let (cron, keys): (Vec<_>, Vec<_>) =
+        ENDPOINTS.iter().partition(|endpoint| endpoint.operation().path.starts_with("/api/"));
+    router("", cron)
         .route_layer(middleware::from_fn_with_state(clock.clone(), to_the_end))
+        .merge(router("", keys))
         .with_state(clock.clone())
 }
 
@@ -72,12 +75,12 @@ async fn provision(State(clock): State<Clock>, request: Request) -> Response {
         Err(fault) => return malformed(&fault),
     };
     match clock.provision(&instance, wish).await {
-        Ok(Answer::Scheduled(scheduled)) => Json(scheduled.body()).into_response(),
-        Ok(Answer::Malformed(fault)) => malformed(&fault),
-        Ok(Answer::NotAllowed(why)) => {
+        Ok(ArmAnswer::Scheduled(scheduled)) => Json(scheduled.body()).into_response(),
+        Ok(ArmAnswer::Malformed(fault)) => malformed(&fault),
+        Ok(ArmAnswer::NotAllowed(why)) => {
             refused(StatusCode::UNPROCESSABLE_ENTITY, "callback_not_allowed", &why)
         }
-        Ok(Answer::OverQuota) => later(
+        Ok(ArmAnswer::OverQuota) => later(
             refused(
                 StatusCode::TOO_MANY_REQUESTS,
                 "quota_exceeded",
@@ -134,7 +137,7 @@ async fn list(State(clock): State<Clock>, head: Parts) -> Response {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct HistoryQuery {
     job_id: Option<JobId>,
     limit: Option<u32>,
     before: Option<i64>,
@@ -142,7 +145,7 @@ struct Asked {
 
 async fn history(
     State(clock): State<Clock>,
-    query: Result<Query<Asked>, QueryRejection>,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
     head: Parts,
 ) -> Response {
     let instance = match admitted(&clock, &head).await {

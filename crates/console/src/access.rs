@@ -14,7 +14,7 @@ use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct AccessQuery {
     platform: Option<Platform>,
     bot: Option<BotId>,
     after: Option<String>,
@@ -73,7 +73,7 @@ fn shown_pairing(pairing: Pairing) -> ShownAccess {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<AccessQuery>,
 ) -> Result<Json<Page<ShownAccess>>, AdminProblem> {
     let on = match (which.platform, which.bot) {
         (Some(platform), Some(bot)) => Some(console.closable(platform.as_str(), bot.as_str()).await?),

@@ -30,7 +30,7 @@ pub(crate) struct Inside {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct AgentsQuery {
     tenant: Option<String>,
     after: Option<String>,
     limit: Option<usize>,
@@ -53,7 +53,7 @@ pub(crate) struct NewAgent {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Change {
+pub(crate) struct AgentChange {
     /// Null removes it; absent leaves it.
     #[serde(default, deserialize_with = "said")]
     wake_url: Option<Option<String>>,
@@ -74,7 +74,7 @@ pub(crate) struct Change {
     hold_back: Option<String>,
 }
 
-impl Change {
+impl AgentChange {
     fn hold_back(&self) -> Result<Option<HoldBack>, AdminProblem> {
         let Some(text) = &self.hold_back else { return Ok(None) };
         text.parse().map(Some).map_err(|()| {
@@ -230,7 +230,7 @@ pub(crate) fn identity(text: &str) -> Result<BotRef, AdminProblem> {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<AgentsQuery>,
 ) -> Result<Json<Page<ShownAgent>>, AdminProblem> {
     let roster = console.identity.roster.records();
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
@@ -308,7 +308,7 @@ pub(crate) async fn change(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-    JsonBody(change): JsonBody<Change>,
+    JsonBody(change): JsonBody<AgentChange>,
 ) -> Result<Json<ShownAgent>, AdminProblem> {
     let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {

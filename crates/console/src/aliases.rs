@@ -18,7 +18,7 @@ const LONGEST: usize = 256;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct AliasesQuery {
     tenant: Option<String>,
     after: Option<String>,
     limit: Option<usize>,
@@ -49,7 +49,7 @@ pub(crate) struct RemovedAlias {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<AliasesQuery>,
 ) -> Result<Json<Page<ShownAlias>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let aliases = console.post.connectors().records().aliases(only.as_ref()).await?;

@@ -35,7 +35,7 @@ pub(crate) fn made<T>(about: String, shown: T) -> Made<T> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct AuditQuery {
     after: Option<i64>,
     limit: Option<usize>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct ShownDeed {
 /// Lists entries, newest first.
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<AuditQuery>,
 ) -> Result<Json<Page<ShownDeed>>, AdminProblem> {
     let limit = ENTRIES.clamp(which.limit);
     let deeds = console.audit.deeds(which.after, u32::try_from(limit + 1).unwrap_or(u32::MAX)).await?;

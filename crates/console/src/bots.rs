@@ -56,7 +56,7 @@ impl Mode {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct BotsQuery {
     /// Can also name a built-in platform, whose bots are not listed otherwise.
     platform: Option<Platform>,
     after: Option<String>,
@@ -120,7 +120,7 @@ impl Parts {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<BotsQuery>,
 ) -> Result<Json<Page<ShownBot>>, AdminProblem> {
     let mut bots = console.identity.roster.records().bots().await?;
     bots.retain(|bot| match &which.platform {

@@ -18,7 +18,7 @@ use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct ClientsQuery {
     tenant: Option<String>,
     after: Option<String>,
     limit: Option<usize>,
@@ -83,13 +83,13 @@ fn absent(id: &str) -> AdminProblem {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<ClientsQuery>,
 ) -> Result<Json<Page<ShownClient>>, AdminProblem> {
     let only = match &which.tenant {
         Some(name) => Some(console.tenant(name).await?.id),
         None => None,
     };
-    let names = Names::read(&console, only.as_ref()).await?;
+    let names = ClientNames::read(&console, only.as_ref()).await?;
     let clients = console.identity.accounts.clients(only.as_ref()).await?;
     let logins = console.identity.accounts.logins(only.as_ref()).await?;
     let told = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
@@ -188,13 +188,13 @@ impl Parts {
     }
 }
 
-/// Names of tenants and agents.
-struct Names {
+/// ClientNames of tenants and agents.
+struct ClientNames {
     tenants: HashMap<TenantId, String>,
     agents: HashMap<InstanceId, String>,
 }
 
-impl Names {
+impl ClientNames {
     async fn read(console: &Parts, only: Option<&TenantId>) -> Result<Self, AdminProblem> {
         let roster = console.identity.roster.records();
         let tenants = roster.tenants().await?;

@@ -21,7 +21,7 @@ use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct ConnectorsQuery {
     tenant: Option<String>,
     after: Option<String>,
     limit: Option<usize>,
@@ -146,7 +146,7 @@ fn unmade(why: Unmade) -> AdminProblem {
 /// called, so a broken one shows only if it cannot be opened at all.
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<ConnectorsQuery>,
 ) -> Result<Json<Page<ShownConnector>>, AdminProblem> {
     let (names, only) = console.tenant_names(which.tenant.as_deref()).await?;
     let name_of = |tenant: &TenantId| names.get(tenant).cloned().unwrap_or_default();

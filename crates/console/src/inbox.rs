@@ -15,7 +15,7 @@ use crate::routes::{Console, Parts};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct InboxQuery {
     agent: Option<String>,
     tenant: Option<String>,
 }
@@ -41,12 +41,12 @@ pub(crate) struct ShownDeadLetter {
     died_at: String,
 }
 
-/// Names of the agents in an answer.
-type Names = HashMap<InstanceId, (String, String)>;
+/// InboxNames of the agents in an answer.
+type InboxNames = HashMap<InstanceId, (String, String)>;
 
 impl Parts {
     /// The requested agents: one, those of a tenant, or all.
-    async fn asked_for(&self, which: &Which) -> Result<Names, AdminProblem> {
+    async fn asked_for(&self, which: &InboxQuery) -> Result<InboxNames, AdminProblem> {
         if let Some(agent) = &which.agent {
             let (tenant, instance) = self.agent(agent, which.tenant.as_deref()).await?;
             return Ok(HashMap::from([(instance.id, (tenant.name, instance.name))]));
@@ -69,7 +69,7 @@ impl Parts {
 /// For one agent, its size even if it is zero; otherwise all agents that have unread entries.
 pub(crate) async fn sizes(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<InboxQuery>,
 ) -> Result<Json<Page<Size>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let held: Vec<(InstanceId, Unread)> = match (&which.agent, names.keys().next()) {
@@ -88,7 +88,7 @@ pub(crate) async fn sizes(
 /// The first thousand dead letters; the rest appear when these are redriven.
 pub(crate) async fn dead_letters(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<InboxQuery>,
 ) -> Result<Json<Page<ShownDeadLetter>>, AdminProblem> {
     let names = console.asked_for(&which).await?;
     let only = which.agent.as_ref().and_then(|_| names.keys().next());

@@ -21,7 +21,7 @@ const HISTORY: PageSize = PageSize { default: 100, largest: 1000 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct JobsQuery {
     agent: Option<String>,
     tenant: Option<String>,
     state: Option<String>,
@@ -65,14 +65,14 @@ pub(crate) struct ShownJob {
     then: Vec<String>,
 }
 
-/// Names of the agents in an answer, fetched on demand.
+/// JobNames of the agents in an answer, fetched on demand.
 #[derive(Default)]
-struct Names {
+struct JobNames {
     tenants: HashMap<TenantId, String>,
     agents: HashMap<InstanceId, String>,
 }
 
-impl Names {
+impl JobNames {
     async fn shown(&mut self, console: &Parts, arm: Arm) -> Result<ShownJob, AdminProblem> {
         let roster = console.identity.roster.records();
         if !self.agents.contains_key(&arm.instance) {
@@ -105,7 +105,7 @@ impl Names {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<JobsQuery>,
 ) -> Result<Json<Page<ShownJob>>, AdminProblem> {
     let mut filter = JobFilter { after: which.after.map(ArmKey), ..JobFilter::default() };
     match (&which.agent, &which.tenant) {
@@ -125,7 +125,7 @@ pub(crate) async fn list(
     let limit = PAGE.clamp(which.limit);
     let arms = console.clock.jobs(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
     let page = Page::up_to(limit, arms, |arm| arm.key.0.to_string());
-    let (mut names, mut items) = (Names::default(), Vec::new());
+    let (mut names, mut items) = (JobNames::default(), Vec::new());
     for arm in page.items {
         items.push(names.shown(&console, arm).await?);
     }
@@ -140,7 +140,7 @@ pub(crate) async fn show(
     let (_, instance) = console.agent(&agent, whose.tenant.as_deref()).await?;
     let standing = console.clock.job(&instance.id, &JobId::new(&job)).await?;
     let standing = standing.ok_or_else(|| no_job(&agent, &job))?;
-    let shown = Names::default().shown(&console, standing.arm).await?;
+    let shown = JobNames::default().shown(&console, standing.arm).await?;
     let mut shown = serde_json::to_value(shown).unwrap_or_default();
     // How long its agent took to wake recently; null if it was always connected.
     let waking = standing.waking.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));

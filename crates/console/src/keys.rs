@@ -13,7 +13,7 @@ use crate::routes::Console;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Rotation {
+pub(crate) struct SigningKeyRotation {
     algorithm: Option<Algorithm>,
     /// Sign with the new key from now on, for an old one that was lost.
     at_once: bool,
@@ -36,7 +36,7 @@ pub(crate) async fn list(State(console): State<Console>) -> Result<Json<Page<Val
 
 pub(crate) async fn rotate(
     State(console): State<Console>,
-    JsonBody(rotation): JsonBody<Rotation>,
+    JsonBody(rotation): JsonBody<SigningKeyRotation>,
 ) -> Result<Json<Value>, AdminProblem> {
     let key = console
         .clock

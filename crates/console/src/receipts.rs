@@ -21,7 +21,7 @@ const RECEIPTS: PageSize = PageSize { default: 50, largest: 200 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct ReceiptsQuery {
     tenant: Option<String>,
     agent: Option<String>,
     state: Option<String>,
@@ -29,11 +29,11 @@ pub(crate) struct Which {
     limit: Option<usize>,
 }
 
-/// Names of the tenants in an answer, fetched on demand.
+/// ReceiptNames of the tenants in an answer, fetched on demand.
 #[derive(Default)]
-pub(crate) struct Names(HashMap<TenantId, String>);
+pub(crate) struct ReceiptNames(HashMap<TenantId, String>);
 
-impl Names {
+impl ReceiptNames {
     /// A receipt as its sender sees it, with its tenant.
     pub async fn told(&mut self, console: &Parts, told: &ReceiptWithReplies) -> Result<Value, AdminProblem> {
         let of = &told.receipt.tenant;
@@ -51,7 +51,7 @@ impl Names {
 /// Lists receipts, newest first.
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<ReceiptsQuery>,
 ) -> Result<Json<Page<Value>>, AdminProblem> {
     let only = match &which.tenant {
         Some(tenant) => Some(console.tenant(tenant).await?.id),
@@ -70,7 +70,7 @@ pub(crate) async fn list(
     };
     let receipts = console.post.receipts().list_for_operator(only.as_ref(), listing).await?;
     let page = Page::up_to(limit, receipts, |told| told.receipt.key.0.to_string());
-    let (mut names, mut items) = (Names::default(), Vec::with_capacity(page.items.len()));
+    let (mut names, mut items) = (ReceiptNames::default(), Vec::with_capacity(page.items.len()));
     for told in &page.items {
         items.push(names.told(&console, told).await?);
     }
@@ -94,7 +94,7 @@ pub(crate) async fn show(
             format!("there is no receipt with the dispatch id `{dispatch}`"),
         ));
     }
-    let (mut names, mut items) = (Names::default(), Vec::with_capacity(receipts.len()));
+    let (mut names, mut items) = (ReceiptNames::default(), Vec::with_capacity(receipts.len()));
     for told in &receipts {
         items.push(names.told(&console, told).await?);
     }

@@ -27,7 +27,7 @@ pub(crate) struct NewRoute {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct RoutesQuery {
     /// Can also name a built-in platform, whose routes are not listed otherwise.
     platform: Option<Platform>,
     after: Option<String>,
@@ -74,7 +74,7 @@ fn discriminator(text: &str) -> Result<Discriminator, AdminProblem> {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<RoutesQuery>,
 ) -> Result<Json<Page<ShownRoute>>, AdminProblem> {
     let roster = console.identity.roster.records();
     let mut routes = roster.routes().await?;

@@ -22,7 +22,7 @@ pub(crate) struct NewTenant {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Which {
+pub(crate) struct TenantsQuery {
     after: Option<String>,
     limit: Option<usize>,
 }
@@ -64,7 +64,7 @@ enum PeerPost {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Change {
+pub(crate) struct TenantChange {
     #[serde(default)]
     peer_post: Option<PeerPost>,
     #[serde(default)]
@@ -155,7 +155,7 @@ impl Parts {
 
 pub(crate) async fn list(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<Which>,
+    QueryParams(which): QueryParams<TenantsQuery>,
 ) -> Result<Json<Page<ShownTenant>>, AdminProblem> {
     let tenants = console.identity.roster.records().tenants().await?;
     let page = Page::of_sorted(
@@ -189,7 +189,7 @@ pub(crate) async fn show(
 pub(crate) async fn change(
     State(console): State<Console>,
     Path(tenant): Path<String>,
-    JsonBody(change): JsonBody<Change>,
+    JsonBody(change): JsonBody<TenantChange>,
 ) -> Result<Json<TenantWithAgents>, AdminProblem> {
     let tenant = console.tenant(&tenant).await?;
     if let Some(peer_post) = change.peer_post {

@@ -115,9 +115,9 @@ impl Intake {
         }
         let on = bot.bot_ref();
         for Moved { from, to } in &reading.moved {
-            if self.identity.roster.records().move_chat(&on, from, to).await? {
-                self.identity.roster.bot_changed(&on);
-            }
+            self.identity.roster.records().move_chat(&on, from, to).await?;
+            // Announced whatever was found: an earlier delivery of this event may have ended before it announced it.
+            self.identity.roster.bot_changed(&on);
         }
         // Read before any route is looked up, so that a removal in between is noticed.
         let removals = self.relay.route_removals();

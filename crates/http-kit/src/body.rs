@@ -9,6 +9,7 @@ use axum::extract::{Form, FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::Problem;
@@ -88,6 +89,12 @@ impl<S: Send + Sync, const LARGEST: usize> FromRequest<S> for BoundedForm<LARGES
 
     async fn from_request(request: Request, state: &S) -> Result<Self, UnreadForm> {
         let (head, body) = request.into_parts();
+        // Nothing is read of a body that is declared as something else.
+        let declared = head.headers.get(CONTENT_TYPE).and_then(|declared| declared.to_str().ok());
+        let media_type = declared.and_then(|declared| declared.split(';').next()).unwrap_or_default().trim();
+        if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(UnreadForm::NotAForm);
+        }
         let body = read_body(body, LARGEST).await?;
         let read = Form::from_request(Request::from_parts(head, Body::from(body)), state).await;
         read.map(|Form(fields)| BoundedForm(fields)).map_err(|_| UnreadForm::NotAForm)

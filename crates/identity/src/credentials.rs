@@ -46,9 +46,13 @@ impl Accounts {
     /// Revokes these credentials of an agent in one commit and returns what was revoked. Sockets close with 4401 and
     /// new connections are refused; every HTTP API refuses the tokens and secrets.
     pub async fn revoke(&self, of: &InstanceId, which: WhichCredentials) -> Result<EndedCredentials, Fault> {
+        let agent = self.roster.records().instance(of).await?;
         let ended = self.keyring.end_credentials(of, which).await?;
-        ended.client.iter().for_each(|client| self.roster.client_ended(client));
-        ended.login.iter().for_each(|login| self.roster.login_ended(login));
+        // Announced whatever was found: another call may have ended it a moment ago and not announced it yet.
+        match agent {
+            Some(agent) => self.roster.tenant_changed(&agent.tenant),
+            None => self.roster.anything_changed(),
+        }
         for gateway in &ended.gateways {
             self.bus.tell(Word::Revoked { gateway: gateway.to_string() });
         }

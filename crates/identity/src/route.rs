@@ -54,9 +54,10 @@ impl RosterView {
         let places: Vec<Discriminator> =
             particular.1.iter().filter(|which| which.is_place()).cloned().collect();
         let names_place = !owned && (bearings.path.is_none() || records.route(on, &places).await?.is_some());
+        let depends_on = vec![RosterChange::Bot(on.clone()), RosterChange::Agent(to.instance.clone())];
         let routed = Routed { to, names_place };
         let key = if owned { whole } else { particular };
-        self.0.routes.insert(key, routed.clone(), vec![RosterChange::Bot(on.clone())], read);
+        self.0.routes.insert(key, routed.clone(), depends_on, read);
         Ok(Some(routed))
     }
 }

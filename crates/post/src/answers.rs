@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use http_kit::completed;
 use identity::{RosterChange, RosterView};
 use ledger::{
     Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange, NewReceipt, Receipts, ReplyKind,
 };
-use posthouse_time::{Moment, Timepiece};
+use posthouse_time::Moment;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::delivery::{DeliveryFailed, Response, is_dispatch_id};
 use posthouse_wire::{ChatId, CorrelationId, InstanceId, TenantId};
 use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
 
 use crate::background::Background;
 use crate::conversations::names;
@@ -40,8 +40,7 @@ pub struct Answers {
     deadlines: Arc<Deadlines>,
     deadline_changed: Arc<Notify>,
     metrics: Arc<Metrics>,
-    timepiece: Timepiece,
-    closing: CancellationToken,
+    background: Background,
 }
 
 impl Answers {
@@ -53,9 +52,8 @@ impl Answers {
         metrics: Arc<Metrics>,
         background: &Background,
     ) -> Self {
-        let (timepiece, closing) = (background.timepiece.clone(), background.closing.clone());
-        let deadline_changed = Arc::clone(deadlines.changed());
-        Self { exchanges, receipts, waiters, deadlines, deadline_changed, metrics, timepiece, closing }
+        let (background, deadline_changed) = (background.clone(), Arc::clone(deadlines.changed()));
+        Self { exchanges, receipts, waiters, deadlines, deadline_changed, metrics, background }
     }
 
     /// The state of a question by the id that its caller gave, after waiting at most `wait` for its answer.
@@ -76,11 +74,11 @@ impl Answers {
         recorded: &CorrelationId,
         wait: Duration,
     ) -> Result<AskState, Refused> {
-        let until = self.timepiece.instant() + wait.min(LONGEST_WAIT);
+        let until = self.background.timepiece.instant() + wait.min(LONGEST_WAIT);
         let mut waiter = self.waiters.wait(&by.tenant, recorded);
         loop {
             // Taken before the record is read, so that the deadline computed from `left` is never too late.
-            let asked = self.timepiece.instant();
+            let asked = self.background.timepiece.instant();
             let known = self.exchanges.exchange(&by.tenant, recorded).await?;
             let Some(exchange) = known.filter(|exchange| may_attach(by, exchange)) else {
                 return Err(Refused::Absent);
@@ -88,22 +86,30 @@ impl Answers {
             if exchange.state == ExchangeState::Open && exchange.left.is_zero() {
                 // The timeout is recorded before it is reported. An answer that is being stored at this moment
                 // comes either before the timeout or late, and no caller sees both results.
-                self.deadlines.end_due().await?;
+                self.end_due().await?;
                 continue;
             }
             if exchange.state != ExchangeState::Open {
                 return ended(by, exchange);
             }
-            if self.timepiece.instant() >= until {
+            if self.background.timepiece.instant() >= until {
                 return Ok(still_open(by, &exchange));
             }
             tokio::select! {
                 () = waiter.changed() => {}
                 // Shutdown does not wait for answers.
-                () = self.closing.cancelled() => return Ok(still_open(by, &exchange)),
-                () = self.timepiece.sleep_until(until.min(asked + exchange.left)) => {}
+                () = self.background.closing.cancelled() => return Ok(still_open(by, &exchange)),
+                () = self.background.timepiece.sleep_until(until.min(asked + exchange.left)) => {}
             }
         }
+    }
+
+    /// Ends due questions, in a task of its own: a caller that hangs up must not cancel what follows the commit, which
+    /// concerns other callers too.
+    async fn end_due(&self) -> Result<(), Fault> {
+        let deadlines = Arc::clone(&self.deadlines);
+        let ended = self.background.tasks.spawn(async move { deadlines.end_due().await });
+        completed(ended).await.unwrap_or(Err(ledger::Fault::Closed.into())).map(drop)
     }
 
     /// A page of the questions that this caller may see, newest first.
@@ -173,7 +179,7 @@ impl Answers {
         let question = self.question_in(by, chat).await?;
         match question.filter(|question| is_answer(metadata, question)) {
             Some(question) => {
-                let what = self.record(&question, text, self.timepiece.now().millis()).await?;
+                let what = self.record(&question, text, self.background.timepiece.now().millis()).await?;
                 Ok((Some(question), what))
             }
             None => Ok((None, ReplyKind::Said)),
@@ -200,8 +206,10 @@ impl Answers {
         sent_at: i64,
     ) -> Result<ReplyKind, Fault> {
         let (tenant, correlation) = (&exchange.tenant, &exchange.correlation);
-        let answered =
-            self.exchanges.answer(tenant, correlation, content, sent_at, self.timepiece.now()).await?;
+        let answered = self
+            .exchanges
+            .answer(tenant, correlation, content, sent_at, self.background.timepiece.now())
+            .await?;
         self.metrics.answered(answered);
         Ok(match answered {
             Answered::First => ReplyKind::Answer,
@@ -222,7 +230,7 @@ impl Answers {
         let mut roster = roster.watch();
         loop {
             let changed = tokio::select! {
-                () = self.closing.cancelled() => return,
+                () = self.background.closing.cancelled() => return,
                 changed = roster.changed() => changed,
             };
             match changed {
@@ -375,6 +383,32 @@ mod tests {
         let AskState::Answered(response) = answered.unwrap() else { panic!("it is answered") };
         assert_eq!((response.content.as_str(), response.sent_at), ("42", 7));
         assert_eq!(answers.take(&question, reply("43")).await.unwrap(), ReplyKind::Duplicate);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_hangs_up_at_the_deadline_leaves_nobody_elses_question_half_ended() {
+        let fixture = Fixture::open().await;
+        let (answers, by) = (fixture.answers(), fixture.operator());
+        for round in 0..20 {
+            let ours = fixture.question(&format!("ours-{round}"), Duration::from_secs(30)).await;
+            let theirs = fixture.question(&format!("theirs-{round}"), Duration::from_secs(30)).await;
+            let mut other_caller = fixture.waiters.wait(&by.tenant, &theirs.correlation);
+            fixture.time.wind(Duration::from_secs(31));
+            let is_open = async || {
+                let exchanges = fixture.ledger.exchanges();
+                let found = exchanges.exchange(&by.tenant, &theirs.correlation).await.unwrap().unwrap();
+                found.state == ledger::ExchangeState::Open
+            };
+            {
+                let waiting = answers.wait_for(&by, &ours.correlation, Duration::from_secs(20));
+                let mut waiting = std::pin::pin!(waiting);
+                while is_open().await {
+                    let _ = futures_util::poll!(&mut waiting);
+                }
+            }
+            let told = tokio::time::timeout(Duration::from_secs(60), other_caller.changed()).await;
+            told.expect("the other caller is told although the first one hung up");
+        }
     }
 
     #[test]

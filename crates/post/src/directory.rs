@@ -33,14 +33,13 @@ pub struct Directory {
 
 /// The connectors of one tenant, its aliases, and whether its agents may write to each other.
 struct TenantConnectors {
-    /// The built-in connector, first in the order.
-    relay: NamedConnector,
     /// Connectors that an operator created, in the order of creation.
     created: Vec<NamedConnector>,
     aliases: HashMap<String, String>,
     peers_may_write: bool,
 }
 
+#[derive(Clone)]
 struct NamedConnector {
     name: String,
     connector: Arc<dyn AgentConnector>,
@@ -114,7 +113,7 @@ impl Directory {
         let mut paths = Vec::new();
         let own_name = instance.as_ref().map(|instance| instance.name.clone()).filter(|name| name != agent);
         if let Some(instance) = instance {
-            let path = tenant.relay.path(&instance.name, session);
+            let path = self.relay(&by.tenant).path(&instance.name, session);
             paths.push(DeliveryPath { instance: Some(instance), ..path });
         }
         for connector in &tenant.created {
@@ -153,8 +152,8 @@ impl Directory {
 
     /// The delivery path of a stored receipt. `None` if its connector or its agent was removed.
     pub(crate) async fn path_of(&self, receipt: &Receipt) -> Result<Option<DeliveryPath>, Fault> {
-        let tenant = self.tenant(&receipt.tenant).await?;
-        let path = tenant.named(&receipt.connector).map(|named| named.path(&receipt.agent, None));
+        let named = self.named(&receipt.tenant, &receipt.connector).await?;
+        let path = named.map(|named| named.path(&receipt.agent, None));
         let Some(id) = &receipt.instance else { return Ok(path) };
         let instance = self.agents.agent(&receipt.tenant, id.as_str()).await?;
         Ok(path.zip(instance).map(|(path, instance)| DeliveryPath { instance: Some(instance), ..path }))
@@ -174,8 +173,7 @@ impl Directory {
         tenant: &TenantId,
         name: &str,
     ) -> Result<Option<Arc<dyn AgentConnector>>, Fault> {
-        let tenant = self.tenant(tenant).await?;
-        Ok(tenant.named(name).map(|named| Arc::clone(&named.connector)))
+        Ok(self.named(tenant, name).await?.map(|named| named.connector))
     }
 
     /// A page of the agents that this caller may see, by name.
@@ -187,7 +185,7 @@ impl Directory {
     ) -> Result<(Vec<DirectoryEntry>, Option<String>), Refused> {
         let tenant = self.tenant(&by.tenant).await?;
         let mut listed: HashMap<String, DirectoryEntry> = HashMap::new();
-        for named in tenant.all() {
+        for named in std::iter::once(&self.relay(&by.tenant)).chain(&tenant.created) {
             let agents = match named.connector.list_agents().await {
                 Err(ConnectorError::Fault(fault)) => return Err(fault.into()),
                 // A connector that fails to answer is skipped.
@@ -221,6 +219,21 @@ impl Directory {
         })
     }
 
+    /// The built-in connector, first in the order. It is not cached: an evicted entry of the cache may live on in
+    /// another thread, and this connector holds the ledger open.
+    fn relay(&self, tenant: &TenantId) -> NamedConnector {
+        NamedConnector { name: RELAY.to_owned(), connector: self.builder.relay(tenant) }
+    }
+
+    /// A connector of this tenant by its name.
+    async fn named(&self, tenant: &TenantId, name: &str) -> Result<Option<NamedConnector>, Fault> {
+        if name == RELAY {
+            return Ok(Some(self.relay(tenant)));
+        }
+        let found = self.tenant(tenant).await?;
+        Ok(found.created.iter().find(|named| named.name == name).cloned())
+    }
+
     async fn tenant(&self, tenant: &TenantId) -> Result<Arc<TenantConnectors>, Fault> {
         let key = (self.agents.tenant_version(tenant), tenant.clone());
         if let Some(known) = self.tenants.get(&key) {
@@ -232,23 +245,12 @@ impl Directory {
             .into_iter()
             .map(|record| NamedConnector { connector: self.builder.rebuild(&record), name: record.name });
         let found = Arc::new(TenantConnectors {
-            relay: NamedConnector { name: RELAY.to_owned(), connector: self.builder.relay(tenant) },
             created: created.collect(),
             aliases: aliases.into_iter().map(|alias| (alias.name, alias.agent)).collect(),
             peers_may_write: self.records.peers_may_write(tenant).await?,
         });
         self.tenants.insert(key, Arc::clone(&found));
         Ok(found)
-    }
-}
-
-impl TenantConnectors {
-    fn all(&self) -> impl Iterator<Item = &NamedConnector> {
-        std::iter::once(&self.relay).chain(&self.created)
-    }
-
-    fn named(&self, name: &str) -> Option<&NamedConnector> {
-        self.all().find(|named| named.name == name)
     }
 }
 

@@ -42,9 +42,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// One lane per chat: requests for one chat run in order, different chats run in parallel. The chat id alone is the
 /// key, because a request need not name its bot; chats with the same id on different bots share a lane.
 #[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<Towards, VecDeque<Job>>>);
+pub(crate) struct Lanes(Mutex<HashMap<Towards, VecDeque<QueuedAction>>>);
 
-type Job = BoxFuture<'static, ()>;
+type QueuedAction = BoxFuture<'static, ()>;
 
 /// The key of a lane: the target of an action.
 #[derive(PartialEq, Eq, Hash, Clone)]
@@ -168,7 +168,7 @@ impl Relay {
             outbound,
         };
         let (relay, at) = (self.clone(), Arc::clone(connections));
-        let job: Job = Box::pin(async move { relay.answer(&at, asked).await });
+        let job: QueuedAction = Box::pin(async move { relay.answer(&at, asked).await });
         if connections.lanes.enter(self, connections, lane, job).is_err() {
             let mut state = connections.state.lock();
             state.running.remove(&running);
@@ -391,7 +391,7 @@ impl Lanes {
         relay: &Relay,
         connections: &Arc<AgentConnections>,
         lane: Towards,
-        job: Job,
+        job: QueuedAction,
     ) -> Result<(), Full> {
         let mut lanes = self.0.lock();
         if let Some(waiting) = lanes.get_mut(&lane) {
@@ -414,7 +414,7 @@ impl Lanes {
         Ok(())
     }
 
-    fn next(&self, lane: &Towards) -> Option<Job> {
+    fn next(&self, lane: &Towards) -> Option<QueuedAction> {
         let mut lanes = self.0.lock();
         let job = lanes.get_mut(lane).and_then(VecDeque::pop_front);
         if job.is_none() {

@@ -25,26 +25,26 @@ const LARGEST: usize = 8 * 1024 * 1024;
 const TRY_AGAIN_LATER: (u16, &str) = (1013, "try again later");
 
 #[derive(Clone)]
-struct Door {
+struct RelayDoor {
     relay: Relay,
     egress: Arc<dyn Egress>,
 }
 
-const ENDPOINTS: &[Endpoint<Door>] = &[Endpoint::closed("GET", "/relay", || get(dial))];
+const ENDPOINTS: &[Endpoint<RelayDoor>] = &[Endpoint::closed("GET", "/relay", || get(dial))];
 
 /// The operations of the relay.
-pub const OPERATIONS: &[Operation] = &operations::<Door, { ENDPOINTS.len() }>(ENDPOINTS);
+pub const OPERATIONS: &[Operation] = &operations::<RelayDoor, { ENDPOINTS.len() }>(ENDPOINTS);
 
 /// The OpenAPI fragment of the operations, written by hand.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// Builds the routes, from the relay and the egress that carries out its actions.
 pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
-    router("", ENDPOINTS).with_state(Door { relay: relay.clone(), egress })
+    router("", ENDPOINTS).with_state(RelayDoor { relay: relay.clone(), egress })
 }
 
 async fn dial(
-    State(door): State<Door>,
+    State(door): State<RelayDoor>,
     address: Option<Extension<ClientAddress>>,
     final_reply: Option<Extension<FinalReply>>,
     control: Option<Extension<RequestControl>>,
@@ -83,7 +83,7 @@ async fn dial(
             let Some(holder) = principal.gateway().filter(|_| allowed) else {
                 return no_room(&door, final_reply, upgrade);
             };
-            let Door { relay, egress } = door;
+            let RelayDoor { relay, egress } = door;
             let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
             upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, meter))
         }
@@ -106,7 +106,7 @@ async fn dial(
 }
 
 /// Refuses a connection because the server has no room. The agent connects again later.
-fn no_room(door: &Door, final_reply: Option<FinalReply>, upgrade: WebSocketUpgrade) -> Response {
+fn no_room(door: &RelayDoor, final_reply: Option<FinalReply>, upgrade: WebSocketUpgrade) -> Response {
     door.relay.0.metrics.dials_refused.get_or_create(&Why { why: "no_room" }).inc();
     closed(door.relay.0.timepiece.clone(), final_reply, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1)
 }

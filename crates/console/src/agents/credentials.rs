@@ -65,7 +65,7 @@ impl Credential {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Rotation {
+pub(crate) struct CredentialRotation {
     #[serde(default)]
     gateway_id: Option<GatewayId>,
     /// Also replace the client secret and the login.
@@ -129,7 +129,7 @@ pub(crate) async fn rotate(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-    JsonBody(wanted): JsonBody<Rotation>,
+    JsonBody(wanted): JsonBody<CredentialRotation>,
 ) -> Result<Json<Credential>, AdminProblem> {
     let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     let gateway = match console.meant(&instance, wanted.gateway_id).await? {

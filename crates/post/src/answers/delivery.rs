@@ -30,7 +30,9 @@ impl Answers {
             return Ok(QuestionStatus::Over);
         };
         Ok(match found.state {
-            ExchangeState::Answered => QuestionStatus::Answered(found.ended.unwrap_or(self.timepiece.now())),
+            ExchangeState::Answered => {
+                QuestionStatus::Answered(found.ended.unwrap_or(self.background.timepiece.now()))
+            }
             ExchangeState::Open if !found.left.is_zero() => QuestionStatus::Open(Box::new(found)),
             _ => QuestionStatus::Over,
         })
@@ -39,7 +41,7 @@ impl Answers {
     /// Stores an answer that came by a connector or by HTTP, with the receipt of the question, and notifies those who
     /// wait.
     pub(crate) async fn take(&self, exchange: &Exchange, reply: ConnectorReply) -> Result<ReplyKind, Fault> {
-        let now = self.timepiece.now();
+        let now = self.background.timepiece.now();
         let ConnectorReply { content, sent_at } = reply;
         let what = self.record(exchange, &content, sent_at.unwrap_or(now.millis())).await?;
         let message = MessageId::new(fresh_id(now));
@@ -68,7 +70,7 @@ impl Answers {
         failed: &DeliveryFailed,
     ) -> Result<(), Fault> {
         let error = crate::receipt::error(failed);
-        self.exchanges.fail(tenant, correlation, &error, self.timepiece.now()).await?;
+        self.exchanges.fail(tenant, correlation, &error, self.background.timepiece.now()).await?;
         self.waiters.notify(tenant, correlation);
         Ok(())
     }

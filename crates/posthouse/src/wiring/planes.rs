@@ -123,13 +123,14 @@ impl Planes {
         keep_running!(health, stop, "post", self.post);
     }
 
-    /// Closes the planes in the order in which they hand work on.
+    /// Closes the planes in the order in which they hand work on. The identity only follows other nodes, so it need
+    /// not wait for the others.
     pub async fn close(&self) {
+        self.identity.close();
         self.edge.close();
         self.post.close().await;
         self.clock.close().await;
         self.relay.close().await;
-        self.identity.close();
     }
 }
 

@@ -20,26 +20,26 @@ pub(crate) struct Limits {
 /// A tenant may have at most as many fires in flight as there are free places, so one tenant alone gets half of all
 /// places. A tenant with nothing in flight gets a place even when none is free: however many tenants are slow, the next
 /// one fires. The limit is therefore exceeded by at most one fire per tenant.
-pub(crate) struct FairQueue<T> {
+pub(crate) struct FireQueue<T> {
     limits: Limits,
     in_flight: usize,
-    tenants: Turns<TenantId, Tenant<T>>,
+    tenants: TurnQueue<TenantId, TenantQueue<T>>,
 }
 
-struct Tenant<T> {
+struct TenantQueue<T> {
     in_flight: usize,
     instances: HashMap<InstanceId, usize>,
-    hosts: Turns<String, Host<T>>,
+    hosts: TurnQueue<String, Host<T>>,
 }
 
 struct Host<T> {
     in_flight: usize,
-    waiting: Turns<InstanceId, VecDeque<T>>,
+    waiting: TurnQueue<InstanceId, VecDeque<T>>,
 }
 
-impl<T> FairQueue<T> {
+impl<T> FireQueue<T> {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, in_flight: 0, tenants: Turns::default() }
+        Self { limits, in_flight: 0, tenants: TurnQueue::default() }
     }
 
     /// Adds a fire of this tenant's agent, to be sent to `host`.
@@ -84,7 +84,7 @@ impl<T> FairQueue<T> {
     }
 }
 
-impl<T> Tenant<T> {
+impl<T> TenantQueue<T> {
     fn next(&mut self, limits: Limits, free: usize) -> Option<T> {
         if self.in_flight >= free.max(1) {
             return None;
@@ -116,13 +116,13 @@ impl<T> Host<T> {
 
 /// Members by name, and the round-robin order of those with something waiting. A member with nothing waiting
 /// and nothing in flight is removed.
-struct Turns<K, M> {
+struct TurnQueue<K, M> {
     members: HashMap<K, M>,
     /// Each member with something waiting, once.
     order: VecDeque<K>,
 }
 
-impl<K: Clone + Eq + Hash, M: Member> Turns<K, M> {
+impl<K: Clone + Eq + Hash, M: Member> TurnQueue<K, M> {
     /// Returns the member and puts it into the order. The caller must add something that waits.
     fn in_line(&mut self, key: K) -> &mut M {
         let member = self.members.entry(key.clone()).or_default();
@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash, M: Member> Turns<K, M> {
     }
 }
 
-impl<K, M> Default for Turns<K, M> {
+impl<K, M> Default for TurnQueue<K, M> {
     fn default() -> Self {
         Self { members: HashMap::new(), order: VecDeque::new() }
     }
@@ -176,7 +176,7 @@ trait Member: Default {
     fn is_idle(&self) -> bool;
 }
 
-impl<T> Member for Tenant<T> {
+impl<T> Member for TenantQueue<T> {
     fn has_waiting(&self) -> bool {
         !self.hosts.order.is_empty()
     }
@@ -206,15 +206,15 @@ impl<T> Member for VecDeque<T> {
     }
 }
 
-impl<T> Default for Tenant<T> {
+impl<T> Default for TenantQueue<T> {
     fn default() -> Self {
-        Self { in_flight: 0, instances: HashMap::new(), hosts: Turns::default() }
+        Self { in_flight: 0, instances: HashMap::new(), hosts: TurnQueue::default() }
     }
 }
 
 impl<T> Default for Host<T> {
     fn default() -> Self {
-        Self { in_flight: 0, waiting: Turns::default() }
+        Self { in_flight: 0, waiting: TurnQueue::default() }
     }
 }
 
@@ -222,12 +222,12 @@ impl<T> Default for Host<T> {
 mod tests {
     use super::*;
 
-    fn queue() -> FairQueue<&'static str> {
-        FairQueue::new(Limits { in_all: 8, per_instance: 2, per_host: 3 })
+    fn queue() -> FireQueue<&'static str> {
+        FireQueue::new(Limits { in_all: 8, per_instance: 2, per_host: 3 })
     }
 
     fn join(
-        queue: &mut FairQueue<&'static str>,
+        queue: &mut FireQueue<&'static str>,
         tenant: &str,
         host: &str,
         instance: &str,
@@ -236,7 +236,7 @@ mod tests {
         queue.join(&tenant.into(), host, &instance.into(), fire);
     }
 
-    fn going(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
+    fn going(queue: &mut FireQueue<&'static str>) -> Vec<&'static str> {
         std::iter::from_fn(|| queue.next()).collect()
     }
 
