@@ -1,4 +1,4 @@
-//! What every HTTP API of the server needs once: error responses, bounded request bodies, limits per client, paging,
+//! Building blocks of every HTTP API of the server: error responses, bounded request bodies, limits per client, paging,
 //! work that outlives its caller, and the OpenAPI document.
 //!
 //! It depends on no other crate of this project. Tenants and principals cross this border as text.

@@ -1,4 +1,4 @@
-//! Who is calling, tested through the components that every door uses.
+//! Tests of authentication, accounts, caches and the gate, through the components that every HTTP API uses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
