@@ -222,7 +222,7 @@ impl Clock {
 
     /// An agent that connects is alive, so its dead arms are tried again at once.
     async fn hear_arrivals(&self) -> Result<(), Fault> {
-        let mut arrivals = self.0.relay.arrivals();
+        let mut arrivals = self.0.relay.fires().arrivals();
         loop {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),

@@ -220,7 +220,7 @@ impl Clock {
     pub(crate) fn poke_soon(&self, instance: &posthouse_wire::InstanceId, occasion: &'static str) {
         self.0.metrics.pokes.get_or_create(&ArmLabel { why: occasion }).inc();
         let (relay, instance) = (self.0.relay.clone(), instance.clone());
-        self.0.tasks.spawn(async move { relay.wake(&instance).await });
+        self.0.tasks.spawn(async move { relay.wake_calls().wake(&instance).await });
     }
 
     /// Records the outcome of a held arm and releases it.

@@ -112,7 +112,7 @@ impl Clock {
             let poke_at = due_us.saturating_sub(crate::config::micros(took));
             if poke_at > self.now_us() {
                 self.0.prewake.planned.lock().push(Reverse((poke_at, instance)));
-            } else if due_us > self.now_us() && !self.0.relay.presence(&instance).connected {
+            } else if due_us > self.now_us() && !self.0.relay.connections().presence(&instance).connected {
                 self.poke_soon(&instance, "ahead");
             }
         }

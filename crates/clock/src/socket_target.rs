@@ -21,7 +21,7 @@ pub(crate) struct SocketTarget {
 impl FireTarget for SocketTarget {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
-        match self.relay.fire(&arm.instance, body, self.timeout).await {
+        match self.relay.fires().send(&arm.instance, body, self.timeout).await {
             Said::Answer { status, fired } if (200..300).contains(&status) => {
                 FireOutcome::Taken { status, fired }
             }

@@ -184,7 +184,7 @@ impl Parts {
         instance: Instance,
         unread: Unread,
     ) -> Result<ShownAgent, AdminProblem> {
-        let presence = self.relay.presence(&instance.id);
+        let presence = self.relay.connections().presence(&instance.id);
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
         let cron = self.cron(&instance);
@@ -327,7 +327,7 @@ pub(crate) async fn change(
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
     if let Some(hold_back) = hold_back {
-        console.relay.set_hold_back(&instance.id, hold_back).await?;
+        console.relay.seats().set_hold_back(&instance.id, hold_back).await?;
     }
     if let Some(generation) = generation {
         let gateway = change.gateway_id.as_ref();

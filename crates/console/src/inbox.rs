@@ -122,7 +122,7 @@ pub(crate) async fn redrive(
     Path(entry): Path<String>,
 ) -> Result<Json<Redriven>, AdminProblem> {
     let entry = EntryId::from(entry);
-    match console.relay.redrive(&entry).await? {
+    match console.relay.inboxes().redrive(&entry).await? {
         Some(instance_id) => Ok(Json(Redriven { entry, instance_id })),
         None => Err(AdminProblem::absent("no_such_letter", format!("there is no dead letter `{entry}`"))),
     }

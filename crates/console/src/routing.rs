@@ -143,7 +143,7 @@ pub(crate) async fn remove(
         return Err(AdminProblem::conflict("built_in", detail));
     }
     let on = BotRef { platform: platform.clone(), bot: bot.clone() };
-    match console.relay.remove_route(&on, &discriminator).await? {
+    match console.relay.route_removals().remove_route(&on, &discriminator).await? {
         Removed::Gone => Ok(Json(RemovedRoute { platform, bot, discriminator: discriminator.to_string() })),
         Removed::Absent | Removed::InUse => Err(AdminProblem::absent(
             "no_such_route",

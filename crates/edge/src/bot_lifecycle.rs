@@ -99,7 +99,7 @@ impl Edge {
         {
             tracing::warn!(bot.id = %bot.id, %trouble, "could not remove the webhook of a removed bot at its platform");
         }
-        let removed = self.0.relay.remove_bot(identity).await?;
+        let removed = self.0.relay.route_removals().remove_bot(identity).await?;
         // At once: a bot that is created under the same name next must not find this event source running.
         self.stop(identity);
         Ok(removed)

@@ -120,7 +120,7 @@ impl Intake {
             self.identity.roster.bot_changed(&on);
         }
         // Read before any route is looked up, so that a removal in between is noticed.
-        let removals = self.relay.route_removals();
+        let removals = self.relay.route_removals().ended();
         let is_empty = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
         for arrival in reading.arrivals {
@@ -140,7 +140,10 @@ impl Intake {
             let to = may_answer(source).then(|| (source.chat_id.clone(), source.thread_id.clone()));
             match self.keep(platform.name(), &admitted, entrant, capabilities).await? {
                 ArrivalResult::Entry(entry) => {
-                    self.relay.end_if_unrouted(&on, &admitted.to().instance, removals).await?;
+                    self.relay
+                        .route_removals()
+                        .end_if_unrouted(&on, &admitted.to().instance, removals)
+                        .await?;
                     result.entries.push(entry);
                 }
                 ArrivalResult::Nothing => {}
@@ -264,7 +267,7 @@ impl Intake {
     ) -> Result<ArrivalResult, Fault> {
         if !capabilities.is_empty() {
             // A repeat does not bind again: that would refill a capability that can be used once.
-            if let Some(entry) = self.relay.inbox().known(admitted.on(), &entrant.dedup).await? {
+            if let Some(entry) = self.relay.inboxes().records().known(admitted.on(), &entrant.dedup).await? {
                 self.metrics.ignored(platform, "repeat");
                 return Ok(ArrivalResult::Entry(entry));
             }
@@ -274,7 +277,7 @@ impl Intake {
             let to = admitted.to();
             self.vault.bind(&to.tenant, &to.instance, &keys, capabilities).await?;
         }
-        Ok(match self.relay.admit(admitted, entrant).await? {
+        Ok(match self.relay.inboxes().admit(admitted, entrant).await? {
             Admission::Kept(entry) => {
                 self.metrics.kept(platform);
                 ArrivalResult::Entry(entry)

@@ -89,7 +89,8 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
         body,
         received: edge.0.timepiece.now(),
     };
-    match edge.intake().receive(&platform, &bot, raw).await {
+    // Boxed, because this future is large and the one around it is moved several times.
+    match Box::pin(edge.intake().receive(&platform, &bot, raw)).await {
         Ok(DeliveryResult::Taken { entries, reply }) => {
             let mut response = Response::new(Body::from(reply.body));
             *response.status_mut() = reply.status;

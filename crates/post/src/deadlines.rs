@@ -122,7 +122,7 @@ impl Deadlines {
         let Some(instance) = &exchange.instance else { return Ok(()) };
         for receipt in self.receipts.receipts_of(Some(tenant), None, &exchange.dispatch).await? {
             if let Some(entry) = &receipt.entry {
-                self.relay.recall(instance, entry).await?;
+                self.relay.inboxes().recall(instance, entry).await?;
             }
         }
         Ok(())

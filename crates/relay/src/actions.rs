@@ -1,29 +1,30 @@
 //! Actions of agents: permission check, order per chat, execution, and exactly one result each.
 
-use std::collections::{HashMap, VecDeque};
+mod lanes;
+mod permission;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use identity::GatewayOwner;
-use ledger::{BeginOutcome, BotRef, Request};
-use parking_lot::Mutex;
+use ledger::{BeginOutcome, BotRef, Outbox, Request, Roster};
 use posthouse_time::{Instant, Moment};
 use posthouse_wire::frame::Outbound;
-use posthouse_wire::session_key::UNKNOWN_PLATFORM;
-use posthouse_wire::{Action, ActionId, ChatId, Outcome, Platform, SessionKey, ToGateway};
+use posthouse_wire::{Action, ActionId, Outcome, ToGateway};
 
 use crate::agent_connections::AgentConnections;
+use crate::background::RelayTasks;
 use crate::egress::{Carried, Egress, Order};
 use crate::generation::Proof;
 use crate::metrics::Done;
+use crate::stream_cursor::cursor_of;
 use crate::turns::ends_turn;
-use crate::{Fault, Relay};
-
-/// Maximum number of waiting requests per chat.
-const WAITING: usize = 256;
+use crate::{Fault, Metrics};
+pub(crate) use lanes::Lanes;
+use lanes::{QueuedAction, Towards};
+use permission::Permissions;
 
 /// Maximum number of running requests per agent, and their total size in bytes. The size needs its own limit, because
 /// each request may be as long as the longest line.
@@ -38,31 +39,6 @@ const LONGEST_ID: usize = 256;
 const NOTED_WITHIN: Duration = Duration::from_secs(3);
 /// Pause between two attempts to record an outcome while the ledger fails.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// One lane per chat: requests for one chat run in order, different chats run in parallel. The chat id alone is the
-/// key, because a request need not name its bot; chats with the same id on different bots share a lane.
-#[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<Towards, VecDeque<QueuedAction>>>);
-
-type QueuedAction = BoxFuture<'static, ()>;
-
-/// The key of a lane: the target of an action.
-#[derive(PartialEq, Eq, Hash, Clone)]
-enum Towards {
-    Chat(ChatId),
-    Session(SessionKey),
-    Nobody,
-}
-
-impl Towards {
-    fn of(action: &Action) -> Self {
-        match (action, action.chat_id()) {
-            (_, Some(chat)) => Towards::Chat(chat.clone()),
-            (Action::FollowUp { session_key, .. }, None) => Towards::Session(session_key.clone()),
-            (_, None) => Towards::Nobody,
-        }
-    }
-}
 
 /// The socket that sent a request.
 pub(crate) struct Asking<'a> {
@@ -92,21 +68,43 @@ struct ActionRequest {
 }
 
 /// Reason why an action is not carried out.
-enum Stop {
+enum NotBegun {
     Refused(Outcome),
     Fault(Fault),
 }
 
-impl<F: Into<Fault>> From<F> for Stop {
+impl<F: Into<Fault>> From<F> for NotBegun {
     fn from(fault: F) -> Self {
-        Stop::Fault(fault.into())
+        NotBegun::Fault(fault.into())
     }
 }
 
-impl Relay {
+/// Carries out what agents ask for.
+pub(crate) struct Actions {
+    outbox: Arc<dyn Outbox>,
+    roster: Arc<dyn Roster>,
+    permissions: Permissions,
+    /// Time within which every request is answered, finished or not.
+    answer_within: Duration,
+    metrics: Arc<Metrics>,
+    background: RelayTasks,
+}
+
+impl Actions {
+    pub fn new(
+        outbox: Arc<dyn Outbox>,
+        roster: Arc<dyn Roster>,
+        answer_within: Duration,
+        metrics: Arc<Metrics>,
+        background: RelayTasks,
+    ) -> Self {
+        let permissions = Permissions { roster: Arc::clone(&roster) };
+        Self { outbox, roster, permissions, answer_within, metrics, background }
+    }
+
     /// Accepts a request. Its result is sent to the agent later, even if this socket closes. A result that needs no
     /// work is returned, and the caller sends it.
-    pub(crate) fn act(&self, asking: Asking<'_>, outbound: Outbound) -> Option<Outcome> {
+    pub fn accept(self: &Arc<Self>, asking: Asking<'_>, outbound: Outbound) -> Option<Outcome> {
         let Asking { socket, connections, holder, advertised, proof, egress, weight } = asking;
         let refusal = match &outbound.action {
             _ if outbound.request_id.as_str().len() > LONGEST_ID => Some(Outcome::failed(format!(
@@ -139,7 +137,7 @@ impl Relay {
         let running = (holder.gateway.clone(), outbound.request_id.clone());
         {
             let mut state = connections.state.lock();
-            let now = self.0.timepiece.instant();
+            let now = self.background.timepiece.instant();
             // Without a hello no new action begins. Only a request that began on another socket is answered.
             if !advertised.is_empty() {
                 state.turns.asked(&outbound.action, socket, proof == Proof::Client, now);
@@ -161,15 +159,15 @@ impl Relay {
             holder: holder.clone(),
             advertised: advertised.to_vec(),
             egress: Arc::clone(egress),
-            received: self.0.timepiece.now(),
-            deadline: self.0.timepiece.instant() + self.0.config.answer_within.0,
+            received: self.background.timepiece.now(),
+            deadline: self.background.timepiece.instant() + self.answer_within,
             weight,
             ends_turn: ends_turn(&outbound.action, proof == Proof::Client),
             outbound,
         };
-        let (relay, at) = (self.clone(), Arc::clone(connections));
-        let job: QueuedAction = Box::pin(async move { relay.answer(&at, asked).await });
-        if connections.lanes.enter(self, connections, lane, job).is_err() {
+        let (this, at) = (Arc::clone(self), Arc::clone(connections));
+        let job: QueuedAction = Box::pin(async move { this.answer(&at, asked).await });
+        if connections.lanes.enter(&self.background.tasks, connections, lane, job).is_err() {
             let mut state = connections.state.lock();
             state.running.remove(&running);
             state.running_bytes -= weight;
@@ -186,38 +184,38 @@ impl Relay {
         let asked_by = state.running.remove(&(gateway.clone(), request_id.clone())).unwrap_or_default();
         state.running_bytes -= asked.weight;
         let line = ToGateway::OutboundResult { request_id, result: outcome }.line();
-        state.answer(asked_by, &gateway, line, self.0.timepiece.instant());
+        state.answer(asked_by, &gateway, line, self.background.timepiece.instant());
     }
 
     fn count(&self, action: &Action, outcome: &Outcome) {
         let op = Action::OPS.iter().find(|op| **op == action.op()).copied().unwrap_or("other");
         let success = if outcome.success { "true" } else { "false" };
-        self.0.metrics.actions.get_or_create(&Done { op, success }).inc();
+        self.metrics.actions.get_or_create(&Done { op, success }).inc();
     }
 
     /// Checks, records and carries out a request, and records its outcome. A known request gets its stored outcome.
     async fn do_once(&self, asked: &ActionRequest) -> Outcome {
         let op = asked.outbound.action.op();
-        let left = || asked.deadline.since(self.0.timepiece.instant());
+        let left = || asked.deadline.since(self.background.timepiece.instant());
         // The outcome is unknown. `timed out` makes a stock agent give up rather than send the request again.
         let unknown = || Outcome::failed(format!("{op} timed out"));
         // It waited too long behind others. An action that begins now would end after its result was sent.
         if left().is_zero() {
             return unknown();
         }
-        let order = match self.0.timepiece.within(left(), self.begin(asked)).await {
+        let order = match self.background.timepiece.within(left(), self.begin(asked)).await {
             Ok(Ok(order)) => order,
-            Ok(Err(Stop::Refused(outcome))) => return outcome,
-            Ok(Err(Stop::Fault(fault))) => {
+            Ok(Err(NotBegun::Refused(outcome))) => return outcome,
+            Ok(Err(NotBegun::Fault(fault))) => {
                 tracing::error!(%fault, "could not record the start of an action");
                 // The action certainly did not happen. `network` tells the agent that it may try again.
                 return Outcome::failed("network: the server could not record this request and did nothing");
             }
             Err(_) => return unknown(),
         };
-        let (id, started) = (order.id.clone(), self.0.timepiece.now());
+        let (id, started) = (order.id.clone(), self.background.timepiece.now());
         let carrying = AssertUnwindSafe(asked.egress.carry(order)).catch_unwind();
-        let carried = match self.0.timepiece.within(left(), carrying).await {
+        let carried = match self.background.timepiece.within(left(), carrying).await {
             Ok(Ok(carried)) => carried,
             Ok(Err(_)) => {
                 tracing::error!(action.id = %id, "carrying out an action panicked");
@@ -230,17 +228,16 @@ impl Relay {
     }
 
     /// Checks that the action is permitted and new, and records its start.
-    async fn begin(&self, asked: &ActionRequest) -> Result<Order, Stop> {
+    async fn begin(&self, asked: &ActionRequest) -> Result<Order, NotBegun> {
         let action = &asked.outbound.action;
-        let on = match self.permit(asked).await {
+        let on = match self.permissions.permit(asked).await {
             // An action that began while it was permitted gets its recorded outcome, because it may have happened.
-            Err(Stop::Refused(refusal)) => {
-                return Err(Stop::Refused(self.begun_before(asked).await?.unwrap_or(refusal)));
+            Err(NotBegun::Refused(refusal)) => {
+                return Err(NotBegun::Refused(self.begun_before(asked).await?.unwrap_or(refusal)));
             }
             permitted => permitted?,
         };
         let begun = self
-            .0
             .outbox
             .begin(Request {
                 gateway: asked.holder.gateway.clone(),
@@ -259,9 +256,9 @@ impl Relay {
             .await?;
         let id = match begun {
             BeginOutcome::Fresh { action, .. } => action,
-            BeginOutcome::Finished { outcome, .. } => return Err(Stop::Refused(outcome)),
+            BeginOutcome::Finished { outcome, .. } => return Err(NotBegun::Refused(outcome)),
             BeginOutcome::Unfinished { action } if asked.egress.may_repeat(&on) => action,
-            BeginOutcome::Unfinished { .. } => return Err(Stop::Refused(end_unknown(action))),
+            BeginOutcome::Unfinished { .. } => return Err(NotBegun::Refused(end_unknown(action))),
         };
         Ok(Order {
             id,
@@ -270,14 +267,14 @@ impl Relay {
             on,
             action: action.clone(),
             ends_turn: asked.ends_turn,
-            stream_cursor: self.stream_cursor(&asked.holder.instance, action).await?,
+            stream_cursor: cursor_of(&*self.roster, &asked.holder.instance, action).await?,
             deadline: asked.deadline,
         })
     }
 
     /// The outcome of a request that began before, if it did.
-    async fn begun_before(&self, asked: &ActionRequest) -> Result<Option<Outcome>, Stop> {
-        let begun = self.0.outbox.begun_before(&asked.holder.gateway, &asked.outbound.request_id).await?;
+    async fn begun_before(&self, asked: &ActionRequest) -> Result<Option<Outcome>, NotBegun> {
+        let begun = self.outbox.begun_before(&asked.holder.gateway, &asked.outbound.request_id).await?;
         Ok(begun.and_then(|begun| match begun {
             BeginOutcome::Fresh { .. } => None,
             BeginOutcome::Finished { outcome, .. } => Some(outcome),
@@ -288,90 +285,23 @@ impl Relay {
     /// Records the outcome of an action, even after its deadline: the result sent must match the record. If the ledger
     /// fails, the agent still gets the true outcome, and recording is retried.
     async fn finish(&self, id: ActionId, carried: Carried) {
-        let noting = self.0.outbox.finish(&id, &carried.outcome, carried.posted);
-        match self.0.timepiece.within(NOTED_WITHIN, noting).await {
+        let noting = self.outbox.finish(&id, &carried.outcome, carried.posted);
+        match self.background.timepiece.within(NOTED_WITHIN, noting).await {
             Ok(Ok(())) | Ok(Err(ledger::Fault::Closed)) => return,
             Ok(Err(fault)) => {
                 tracing::error!(%fault, action.id = %id, "could not record the outcome of an action");
             }
             Err(_) => tracing::error!(action.id = %id, "recording the outcome of an action takes long"),
         }
-        let relay = self.clone();
-        self.0.tasks.spawn(async move {
-            while !relay.0.closing.is_cancelled() {
-                match relay.0.outbox.finish(&id, &carried.outcome, carried.posted).await {
+        let (outbox, background) = (Arc::clone(&self.outbox), self.background.clone());
+        self.background.tasks.spawn(async move {
+            while !background.is_closing() {
+                match outbox.finish(&id, &carried.outcome, carried.posted).await {
                     Ok(()) | Err(ledger::Fault::Closed) => return,
-                    Err(_) => relay.0.timepiece.after(AGAIN).await,
+                    Err(_) => background.timepiece.after(AGAIN).await,
                 }
             }
         });
-    }
-
-    /// Returns the identity for an action, if the action is permitted.
-    async fn permit(&self, asked: &ActionRequest) -> Result<BotRef, Stop> {
-        let on = self.identity_for(asked).await?;
-        self.guard(asked, &on).await?;
-        Ok(on)
-    }
-
-    /// Chooses the identity for an action (contract section 11.1).
-    async fn identity_for(&self, asked: &ActionRequest) -> Result<BotRef, Stop> {
-        let Outbound { action, platform, bot_id, .. } = &asked.outbound;
-        if asked.advertised.is_empty() {
-            let platform = platform.as_ref().map_or("relay", Platform::as_str);
-            return Err(Stop::Refused(Outcome::egress_declined(platform)));
-        }
-        // In scheduled sends, later stock agents use the placeholder `relay` for a platform that they have no name for.
-        // It means the same as no platform.
-        match platform.as_ref().filter(|platform| **platform != UNKNOWN_PLATFORM) {
-            Some(platform) => {
-                let advertised = asked.advertised.iter().find(|identity| {
-                    identity.platform == *platform && bot_id.as_ref().is_none_or(|bot| identity.bot == *bot)
-                });
-                // Only credentials of an identity that this socket sent a hello for may be used.
-                advertised.cloned().ok_or_else(|| Stop::Refused(Outcome::egress_declined(platform.as_str())))
-            }
-            None => {
-                let last = match action {
-                    Action::FollowUp { session_key, .. } => self
-                        .0
-                        .roster
-                        .chat_of_session(&asked.holder.instance, session_key)
-                        .await?
-                        .map(|(on, _)| on),
-                    _ => match action.chat_id() {
-                        Some(chat) => self.0.roster.last_identity(&asked.holder.instance, chat).await?,
-                        None => None,
-                    },
-                };
-                last.or_else(|| asked.advertised.first().cloned())
-                    .ok_or_else(|| Stop::Refused(Outcome::egress_declined("relay")))
-            }
-        }
-    }
-
-    /// Checks that the agent may act in this chat as this bot. The server's own records decide: there must be a
-    /// current route, and the chat must have been delivered or routed to the agent (contract section 11.3).
-    async fn guard(&self, asked: &ActionRequest, on: &BotRef) -> Result<(), Stop> {
-        let (roster, instance) = (&self.0.roster, &asked.holder.instance);
-        let needs_no_route = asked.egress.everyones().is_some_and(|everyones| everyones == *on);
-        let may = match &asked.outbound.action {
-            // A follow-up also needs a capability that is bound to its session, which the egress checks.
-            Action::FollowUp { session_key, .. } => {
-                match roster.chat_of_session(instance, session_key).await? {
-                    Some((was_on, _)) if was_on != *on => false,
-                    _ if needs_no_route => true,
-                    Some((_, chat)) => roster.may_reach(instance, on, &chat).await?,
-                    None => roster.has_route(instance, on).await?,
-                }
-            }
-            action => match action.chat_id() {
-                Some(chat) if needs_no_route => roster.knows_chat(instance, on, chat).await?,
-                Some(chat) => roster.may_reach(instance, on, chat).await?,
-                None => needs_no_route || roster.has_route(instance, on).await?,
-            },
-        };
-        if may { Ok(()) } else { Err(Stop::Refused(Outcome::egress_declined(on.platform.as_str()))) }
     }
 }
 
@@ -380,46 +310,4 @@ fn end_unknown(action: &Action) -> Outcome {
         "{} timed out: an earlier attempt was started and its outcome is unknown",
         action.op()
     ))
-}
-
-/// The lane's queue is full.
-struct Full;
-
-impl Lanes {
-    fn enter(
-        &self,
-        relay: &Relay,
-        connections: &Arc<AgentConnections>,
-        lane: Towards,
-        job: QueuedAction,
-    ) -> Result<(), Full> {
-        let mut lanes = self.0.lock();
-        if let Some(waiting) = lanes.get_mut(&lane) {
-            if waiting.len() >= WAITING {
-                return Err(Full);
-            }
-            waiting.push_back(job);
-            return Ok(());
-        }
-        lanes.insert(lane.clone(), VecDeque::new());
-        drop(lanes);
-        let connections = Arc::clone(connections);
-        relay.0.tasks.spawn(async move {
-            let mut next = Some(job);
-            while let Some(job) = next {
-                job.await;
-                next = connections.lanes.next(&lane);
-            }
-        });
-        Ok(())
-    }
-
-    fn next(&self, lane: &Towards) -> Option<QueuedAction> {
-        let mut lanes = self.0.lock();
-        let job = lanes.get_mut(lane).and_then(VecDeque::pop_front);
-        if job.is_none() {
-            lanes.remove(lane);
-        }
-        job
-    }
 }

@@ -1,17 +1,17 @@
 //! Cron fires over relay connections, and notification of connecting agents. Used by the clock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{BusEvent, Listener, Word};
+use bus::{Bus, BusEvent, Listener, Word};
 use dashmap::DashMap;
+use posthouse_time::Timepiece;
 use posthouse_wire::cron::{FireBody, Fired};
 use posthouse_wire::{InstanceId, RequestId, ToGateway};
 use tokio::sync::oneshot;
 
-use crate::Relay;
-
-/// Fires that wait for an answer.
-pub(crate) type Fires = DashMap<RequestId, (InstanceId, oneshot::Sender<Said>)>;
+use crate::agent_connections::Role;
+use crate::connections::Connections;
 
 /// An agent's answer to a fire over its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,39 +42,45 @@ impl Arrivals {
     }
 }
 
-impl Relay {
+/// Fires over sockets, and those that wait for an answer.
+pub struct Fires {
+    waiting: DashMap<RequestId, (InstanceId, oneshot::Sender<Said>)>,
+    connections: Arc<Connections>,
+    bus: Bus,
+    timepiece: Timepiece,
+}
+
+impl Fires {
+    pub(crate) fn new(connections: Arc<Connections>, bus: Bus, timepiece: Timepiece) -> Self {
+        Self { waiting: DashMap::new(), connections, bus, timepiece }
+    }
+
     pub fn arrivals(&self) -> Arrivals {
-        Arrivals(self.0.bus.listen())
+        Arrivals(self.bus.listen())
     }
 
     /// Sends a fire to the agent's live socket, if it accepts fires, and waits for the answer. The fire is never
     /// stored: the caller decides when to try again.
-    pub async fn fire(&self, instance: &InstanceId, fire: FireBody, within: Duration) -> Said {
-        let request_id = RequestId::mint(self.0.timepiece.now().millis());
+    pub async fn send(&self, instance: &InstanceId, fire: FireBody, within: Duration) -> Said {
+        let request_id = RequestId::mint(self.timepiece.now().millis());
         let (answer, said) = oneshot::channel();
-        self.0.fires.insert(request_id.clone(), (instance.clone(), answer));
+        self.waiting.insert(request_id.clone(), (instance.clone(), answer));
         let line = ToGateway::CronFire { request_id: request_id.clone(), fire }.line();
-        let said = match self.offer_fire(instance, line) {
-            true => match self.0.timepiece.within(within, said).await {
+        let said = match self.offer(instance, line) {
+            true => match self.timepiece.within(within, said).await {
                 Ok(Ok(said)) => said,
                 _ => Said::Nothing,
             },
             false => Said::Nobody,
         };
-        self.0.fires.remove(&request_id);
+        self.waiting.remove(&request_id);
         said
     }
 
-    fn offer_fire(&self, instance: &InstanceId, line: String) -> bool {
-        let Some(connections) = self.0.connections.get(instance).map(|connections| connections.clone())
-        else {
-            return false;
-        };
+    fn offer(&self, instance: &InstanceId, line: String) -> bool {
+        let Some(connections) = self.connections.find(instance) else { return false };
         let mut state = connections.state.lock();
-        let live = state
-            .seats
-            .iter_mut()
-            .find(|seat| seat.role == crate::agent_connections::Role::Live && !seat.idle);
+        let live = state.seats.iter_mut().find(|seat| seat.role == Role::Live && !seat.idle);
         match live.filter(|seat| seat.takes_fires) {
             Some(seat) => seat.send_now(line),
             None => false,
@@ -82,8 +88,8 @@ impl Relay {
     }
 
     /// An answer counts only from the agent that was asked.
-    pub(crate) fn fired(&self, by: &InstanceId, request_id: &RequestId, said: Said) {
-        if let Some((_, (_, answer))) = self.0.fires.remove_if(request_id, |_, (asked, _)| asked == by) {
+    pub(crate) fn answered(&self, by: &InstanceId, request_id: &RequestId, said: Said) {
+        if let Some((_, (_, answer))) = self.waiting.remove_if(request_id, |_, (asked, _)| asked == by) {
             let _ = answer.send(said);
         }
     }

@@ -1,31 +1,100 @@
-//! Inbox: storing events until the agent acknowledges them, dead letters, recall.
+//! Inboxes: storing events until the agent acknowledges them, dead letters, recall.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use identity::Admitted;
-use ledger::{Acknowledgement, Append, Appended, BotRef, Entry, InboxLimits, Sighting};
+use identity::{Admitted, RosterView};
+use ledger::{Append, Appended, BotRef, Entry, Inbox, InboxLimits, Sighting};
+use moka::sync::Cache;
+use posthouse_time::Timepiece;
 use posthouse_wire::{ChatId, EntryId, Event, InstanceId, session_key};
 
 use crate::admission::{Admission, Entrant};
-use crate::agent_connections::AgentConnections;
-use crate::{Fault, Relay};
+use crate::connections::Connections;
+use crate::full_inboxes::FullInboxes;
+use crate::stop_command::Stops;
+use crate::wake_calls::WakeCalls;
+use crate::{Fault, Metrics};
 
-impl Relay {
+/// The stored messages of all agents.
+pub struct Inboxes {
+    records: Arc<dyn Inbox>,
+    roster: RosterView,
+    connections: Arc<Connections>,
+    wake_calls: Arc<WakeCalls>,
+    stops: Arc<Stops>,
+    limits: InboxLimits,
+    /// Conversations recorded recently, with a fingerprint of the identity they were last seen under.
+    sighted: Cache<(InstanceId, ChatId), u64>,
+    full_inboxes: FullInboxes,
+    metrics: Arc<Metrics>,
+    timepiece: Timepiece,
+}
+
+/// Dependencies of the inboxes.
+pub(crate) struct InboxParts {
+    pub records: Arc<dyn Inbox>,
+    pub roster: RosterView,
+    pub connections: Arc<Connections>,
+    pub wake_calls: Arc<WakeCalls>,
+    pub stops: Arc<Stops>,
+    pub limits: InboxLimits,
+    pub metrics: Arc<Metrics>,
+    pub timepiece: Timepiece,
+}
+
+impl Inboxes {
+    pub(crate) fn new(parts: InboxParts) -> Self {
+        let InboxParts { records, roster, connections, wake_calls, stops, limits, metrics, timepiece } =
+            parts;
+        Self {
+            sighted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(60)).build(),
+            full_inboxes: FullInboxes::default(),
+            records,
+            roster,
+            connections,
+            wake_calls,
+            stops,
+            limits,
+            metrics,
+            timepiece,
+        }
+    }
+
+    /// The verbs of the ledger.
+    pub fn records(&self) -> &Arc<dyn Inbox> {
+        &self.records
+    }
+
+    /// Follows the commits of entries: each is queued for the agent's live socket, or the agent is woken.
+    pub(crate) fn follow_commits(&self) {
+        let (connections, wake_calls) = (Arc::downgrade(&self.connections), Arc::downgrade(&self.wake_calls));
+        // The ledger calls this from its writer thread in commit order, which is the order of the inbox.
+        self.records.follow(Arc::new(move |entry: &Entry| {
+            if let (Some(connections), Some(wake_calls)) = (connections.upgrade(), wake_calls.upgrade())
+                && !connections.appended(entry)
+            {
+                wake_calls.note(&entry.instance);
+            }
+        }));
+    }
+
     /// Stores an event that the gate has admitted. When this resolves, the entry survives a power loss.
     pub async fn admit(&self, admitted: &Admitted, entrant: Entrant) -> Result<Admission, Fault> {
         if entrant.event.deliverable().is_err() {
             return Ok(Admission::Undeliverable);
         }
         let (to, on) = (admitted.to(), admitted.on());
-        let stopping = self.as_stop(to, on, &entrant);
+        let stopping = self.stops.recognize(to, on, &entrant);
         let sender = entrant.sender();
         let Entrant { event, id, dedup, references, accepted, receipt, .. } = entrant;
         let chat = event.source.chat_id.clone().unwrap_or_else(|| ChatId::new(""));
         let sighted = (to.instance.clone(), chat.clone());
-        let print = fingerprint(self.0.identity.roster.bot_version(on), on, &event);
-        let fresh = self.0.sighted.get(&sighted) != Some(print);
+        let print = fingerprint(self.roster.bot_version(on), on, &event);
+        let fresh = self.sighted.get(&sighted) != Some(print);
         let appended = self
-            .0
-            .inbox
+            .records
             .append(Append {
                 id: stopping.as_ref().map(|stopping| stopping.entry.clone()).or(id),
                 to: to.instance.clone(),
@@ -45,86 +114,56 @@ impl Relay {
                 }),
                 receipt,
                 sender,
-                limits: InboxLimits {
-                    entries: self.0.config.inbox_entries,
-                    bytes: self.0.config.inbox_bytes,
-                },
+                limits: self.limits,
             })
             .await?;
         Ok(match appended {
             Appended::Kept(entry) => {
                 // A repeated event writes no sighting, so the cache is updated only for a new entry.
                 if fresh {
-                    self.0.sighted.insert(sighted, print);
+                    self.sighted.insert(sighted, print);
                 }
                 if let Some(stopping) = stopping {
-                    self.interrupt_turn(stopping);
+                    self.stops.interrupt_turn(stopping);
                 }
-                self.0.metrics.entries_kept.inc();
+                self.metrics.entries_kept.inc();
                 Admission::Kept(entry)
             }
             Appended::Known(entry) => Admission::Known(entry),
             Appended::Refused(full) => {
                 if let Some(stopping) = stopping {
-                    self.interrupt_unkept(stopping);
+                    self.stops.interrupt_unkept(stopping);
                 }
-                self.0.metrics.entries_refused(full);
-                self.0.full_inboxes.refused(&to.instance, self.0.timepiece.instant());
+                self.metrics.entries_refused(full);
+                self.full_inboxes.refused(&to.instance, self.timepiece.instant());
                 Admission::Full(full)
             }
         })
     }
 
-    /// Called for every committed entry, on the ledger's writer thread.
-    pub(crate) fn appended(&self, entry: &Entry) {
-        let connections = self.connections(&entry.instance);
-        let taken = connections.state.lock().appended(entry);
-        if !taken {
-            self.0.wake_calls.note(&entry.instance);
-        }
-    }
-
-    /// Commits acknowledgements of the agent. The server's responsibility for the entries ends with the commit.
-    pub(crate) async fn acknowledge(
-        &self,
-        connections: &AgentConnections,
-        taken: Vec<Acknowledgement>,
-    ) -> Result<(), Fault> {
-        let entries: Vec<EntryId> = taken.iter().map(|taken| taken.entry.clone()).collect();
-        let gone = self.0.inbox.acknowledge(&connections.instance, taken).await?;
-        self.0.ack_waiters.tell(&entries);
-        self.0.metrics.entries_acknowledged.inc_by(gone.entries.unsigned_abs());
-        Ok(())
-    }
-
     /// Puts a dead letter back into the queue and delivers it if its agent is connected.
     pub async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {
-        let instance = self.0.inbox.redrive(entry).await?;
+        let instance = self.records.redrive(entry).await?;
         if let Some(instance) = &instance {
             self.rewind(instance);
         }
         Ok(instance)
     }
 
-    /// Makes the live socket start again from the first unread entry.
+    /// Delivers entries that were put back into the queue, or wakes the agent for them.
     pub(crate) fn rewind(&self, instance: &InstanceId) {
-        let connections = self.connections(instance);
-        let mut state = connections.state.lock();
-        state.behind = true;
-        state.rewound = true;
-        match state.live().filter(|_| !state.idle) {
-            Some(live) => live.look(),
-            None => self.0.wake_calls.note(instance),
+        if !self.connections.rewind(instance) {
+            self.wake_calls.note(instance);
         }
     }
 
     /// Removes an entry that nobody needs any more from the inbox of a disconnected agent. A connected agent may have
     /// got it already, so nothing is removed then.
     pub async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<bool, Fault> {
-        if self.presence(of).connected {
+        if self.connections.presence(of).connected {
             return Ok(false);
         }
-        let gone = self.0.inbox.recall(of, entry).await?;
+        let gone = self.records.recall(of, entry).await?;
         Ok(gone.entries > 0)
     }
 }

@@ -1,16 +1,27 @@
 //! Interrupts: stopping exactly one turn of an agent.
 
-use bus::Word;
+use std::sync::Arc;
+
+use bus::{Bus, Word};
 use identity::GatewayOwner;
+use ledger::Roster;
 use posthouse_wire::{ChatId, InstanceId, SessionKey, Source, ToGateway, session_key};
 
-use crate::{Fault, Relay};
+use crate::Fault;
+use crate::connections::Connections;
 
-impl Relay {
+/// Stops turns, on whichever node the agent is connected.
+pub struct Interrupts {
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) roster: Arc<dyn Roster>,
+    pub(crate) bus: Bus,
+}
+
+impl Interrupts {
     /// Handles a stop requested by a gateway. The key is looked up among the sessions of its own instance. An unknown
     /// key is ignored, even if another instance has it.
     pub(crate) async fn interrupt_from(&self, holder: &GatewayOwner, key: SessionKey) -> Result<(), Fault> {
-        if let Some((_, chat)) = self.0.roster.chat_of_session(&holder.instance, &key).await? {
+        if let Some((_, chat)) = self.roster.chat_of_session(&holder.instance, &key).await? {
             self.tell_stop(&holder.instance, &key, &chat);
         }
         Ok(())
@@ -26,7 +37,7 @@ impl Relay {
     }
 
     fn tell_stop(&self, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
-        self.0.bus.tell(Word::Interrupt {
+        self.bus.tell(Word::Interrupt {
             instance: instance.to_string(),
             session_key: key.to_string(),
             chat: chat.to_string(),
@@ -37,10 +48,7 @@ impl Relay {
     /// session of its chat it means, but an agent ignores unknown keys. The stop is never stored: a late stop would end
     /// the wrong turn.
     pub(crate) fn stop_turn(&self, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
-        let Some(connections) = self.0.connections.get(instance).map(|connections| connections.clone())
-        else {
-            return;
-        };
+        let Some(connections) = self.connections.find(instance) else { return };
         let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };
         let mut state = connections.state.lock();
         let mut sockets = state.turns.sockets(chat);

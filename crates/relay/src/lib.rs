@@ -7,11 +7,13 @@
 //! Invariants: tenant and instance come from the stored record of the credential, never from a frame; every lookup by
 //! session key also names the instance; nothing is acknowledged before its commit.
 
-mod ack_waiters;
+mod acknowledgements;
 mod actions;
 mod admission;
 mod agent_connections;
+mod background;
 mod config;
+mod connections;
 mod egress;
 mod fair_queue;
 mod fault;
@@ -30,22 +32,28 @@ mod route_removal;
 mod routes;
 mod seats;
 mod socket;
-mod stop;
+mod stop_command;
 mod stream_cursor;
 mod turns;
 mod wake_calls;
 
+pub use acknowledgements::Acknowledgements;
 pub use admission::{Admission, Entrant, StopRule};
 pub use config::Config;
+pub use connections::{Connection, Connections, Presence};
 pub use egress::{Carried, Egress, Order};
 pub use fault::Fault;
 pub use final_reply::{FinalReply, FinalReplyStream};
-pub use fires::{Arrivals, Said};
+pub use fires::{Arrivals, Fires, Said};
 pub use generation::Proof;
+pub use inbox::Inboxes;
+pub use interrupt::Interrupts;
 pub use message_meter::MessageMeter;
 pub use metrics::Metrics;
 pub use relay::{Parts, Relay};
+pub use route_removal::RouteRemovals;
 pub use routes::{OPENAPI, OPERATIONS, routes};
-pub use seats::{Connection, Presence};
-pub use stop::STOP;
+pub use seats::Seats;
+pub use stop_command::STOP;
 pub use stream_cursor::STOCK_CURSOR;
+pub use wake_calls::WakeCalls;

@@ -1,31 +1,28 @@
 //! `Relay`, the handle of this plane: construction, main loop, shutdown.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use bus::{Bus, BusEvent, Word};
-use dashmap::DashMap;
 use errand::Errand;
 use identity::Identity;
-use ledger::{Inbox, Outbox, Roster};
-use moka::sync::Cache;
+use ledger::{Inbox, InboxLimits, Outbox, Roster};
 use posthouse_time::Timepiece;
-use posthouse_wire::{ChatId, GatewayId, InstanceId};
-use tokio_util::sync::CancellationToken;
+use posthouse_wire::{GatewayId, InstanceId};
 use tokio_util::task::TaskTracker;
 
-use crate::ack_waiters::AckWaiters;
-use crate::agent_connections::AgentConnections;
+use crate::acknowledgements::Acknowledgements;
+use crate::actions::Actions;
+use crate::background::RelayTasks;
+use crate::connections::Connections;
 use crate::fires::Fires;
-use crate::full_inboxes::FullInboxes;
+use crate::inbox::{InboxParts, Inboxes};
+use crate::interrupt::Interrupts;
 use crate::long_lines::LongLines;
 use crate::route_removal::RouteRemovals;
-use crate::wake_calls::WakeCalls;
+use crate::seats::Seats;
+use crate::stop_command::Stops;
+use crate::wake_calls::{WakeCallParts, WakeCalls};
 use crate::{Config, Fault, Metrics};
-
-/// Time limit at shutdown for closing handshakes of sockets and for running actions.
-const CLOSED_WITHIN: Duration = Duration::from_secs(7);
 
 /// Dependencies of the relay.
 pub struct Parts {
@@ -38,93 +35,128 @@ pub struct Parts {
     pub timepiece: Timepiece,
 }
 
-/// The agents' connections and inboxes. A cloneable handle.
+/// The agents' connections and inboxes. A cloneable handle of its components.
 #[derive(Clone)]
-pub struct Relay(pub(crate) Arc<Inner>);
+pub struct Relay(pub(crate) Arc<Components>);
 
-pub(crate) struct Inner {
+/// The components. Each owns its state, and holds only the components that it calls.
+pub(crate) struct Components {
     pub config: Config,
-    pub inbox: Arc<dyn Inbox>,
-    pub outbox: Arc<dyn Outbox>,
-    pub roster: Arc<dyn Roster>,
     pub identity: Identity,
-    pub bus: Bus,
-    pub timepiece: Timepiece,
+    pub roster: Arc<dyn Roster>,
     pub metrics: Arc<Metrics>,
-    pub connections: DashMap<InstanceId, Arc<AgentConnections>>,
-    /// Conversations recorded recently, with a fingerprint of the identity they were last seen under.
-    pub sighted: Cache<(InstanceId, ChatId), u64>,
-    pub wake_calls: WakeCalls,
+    pub timepiece: Timepiece,
+    pub background: RelayTasks,
+    pub connections: Arc<Connections>,
+    pub seats: Seats,
+    pub inboxes: Inboxes,
+    pub acknowledgements: Arc<Acknowledgements>,
+    pub actions: Arc<Actions>,
+    pub interrupts: Interrupts,
+    pub wake_calls: Arc<WakeCalls>,
     pub fires: Fires,
-    pub ack_waiters: AckWaiters,
-    pub full_inboxes: FullInboxes,
     pub route_removals: RouteRemovals,
-    pub sockets: AtomicU64,
     pub long_lines: LongLines,
-    pub tasks: TaskTracker,
-    /// Cancelled at shutdown: sockets close with 1012.
-    pub closing: CancellationToken,
+    bus: Bus,
 }
 
 impl Relay {
+    /// Builds the components, the ones that others call first.
     pub fn new(parts: Parts) -> Self {
-        let inner = Arc::new(Inner {
-            wake_calls: WakeCalls::new(parts.errand),
-            config: parts.config.clone(),
-            inbox: parts.inbox,
-            outbox: parts.outbox,
-            roster: Arc::clone(parts.identity.roster.records()),
-            identity: parts.identity,
-            bus: parts.bus,
-            timepiece: parts.timepiece,
-            metrics: Arc::default(),
-            connections: DashMap::new(),
-            sighted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(60)).build(),
-            fires: Fires::default(),
-            ack_waiters: AckWaiters::default(),
-            full_inboxes: FullInboxes::default(),
-            route_removals: RouteRemovals::default(),
-            sockets: AtomicU64::new(1),
-            long_lines: LongLines::default(),
-            tasks: TaskTracker::new(),
-            closing: CancellationToken::new(),
-        });
-        // The ledger calls this from its writer thread in commit order, which is the order of the inbox.
-        let weak = Arc::downgrade(&inner);
-        inner.inbox.follow(Arc::new(move |entry| {
-            if let Some(inner) = weak.upgrade() {
-                Relay(inner).appended(entry);
-            }
+        let Parts { config, inbox, outbox, identity, bus, errand, timepiece } = parts;
+        let roster = Arc::clone(identity.roster.records());
+        let metrics = Arc::<Metrics>::default();
+        let background = RelayTasks::new(timepiece.clone());
+        let connections = Arc::new(Connections::new(timepiece.clone()));
+        let acknowledgements =
+            Arc::new(Acknowledgements::new(Arc::clone(&inbox), Arc::clone(&metrics), timepiece.clone()));
+        let wake_calls = Arc::new(WakeCalls::new(WakeCallParts {
+            errand,
+            inbox: Arc::clone(&inbox),
+            roster: Arc::clone(&roster),
+            connections: Arc::clone(&connections),
+            pauses: (config.wake_cooldown.0, config.wake_at_most.0),
+            metrics: Arc::clone(&metrics),
+            background: background.clone(),
         }));
-        Self(inner)
+        let inboxes = Inboxes::new(InboxParts {
+            records: inbox,
+            roster: identity.roster.clone(),
+            connections: Arc::clone(&connections),
+            wake_calls: Arc::clone(&wake_calls),
+            stops: Arc::new(Stops {
+                connections: Arc::clone(&connections),
+                acknowledgements: Arc::clone(&acknowledgements),
+                answer_within: config.answer_within.0,
+                background: background.clone(),
+            }),
+            limits: InboxLimits { entries: config.inbox_entries, bytes: config.inbox_bytes },
+            metrics: Arc::clone(&metrics),
+            timepiece: timepiece.clone(),
+        });
+        inboxes.follow_commits();
+        Self(Arc::new(Components {
+            seats: Seats {
+                connections: Arc::clone(&connections),
+                wake_calls: Arc::clone(&wake_calls),
+                accounts: identity.accounts.clone(),
+                roster: Arc::clone(&roster),
+                bus: bus.clone(),
+                timepiece: timepiece.clone(),
+            },
+            inboxes,
+            acknowledgements,
+            actions: Arc::new(Actions::new(
+                outbox,
+                Arc::clone(&roster),
+                config.answer_within.0,
+                Arc::clone(&metrics),
+                background.clone(),
+            )),
+            interrupts: Interrupts {
+                connections: Arc::clone(&connections),
+                roster: Arc::clone(&roster),
+                bus: bus.clone(),
+            },
+            wake_calls,
+            fires: Fires::new(Arc::clone(&connections), bus.clone(), timepiece.clone()),
+            route_removals: RouteRemovals::new(identity.roster.clone(), Arc::clone(&connections)),
+            long_lines: LongLines::default(),
+            connections,
+            config,
+            identity,
+            roster,
+            metrics,
+            timepiece,
+            background,
+            bus,
+        }))
     }
 
     /// Runs the loops of this plane until shutdown.
     pub async fn run(&self) -> Result<(), Fault> {
         let mut words = self.0.bus.listen();
-        let rousing = self.0.tasks.spawn({
-            let relay = self.clone();
-            async move { relay.keep_waking().await }
-        });
+        let wake_calls = Arc::clone(&self.0.wake_calls);
+        let waking = self.0.background.tasks.spawn(async move { wake_calls.keep_waking().await });
         loop {
             tokio::select! {
-                () = self.0.closing.cancelled() => break,
+                () = self.0.background.closing.cancelled() => break,
                 heard = words.hear() => match heard {
                     BusEvent::Word(word) => self.heard(word),
-                    BusEvent::Missed => self.check_seats_again(),
+                    BusEvent::Missed => self.check_credentials(),
                     BusEvent::Silence => break,
                 },
             }
         }
-        let _ = rousing.await;
+        let _ = waking.await;
         Ok(())
     }
 
     /// A revocation may have been missed, so the credentials of all connected agents are checked.
-    fn check_seats_again(&self) {
+    fn check_credentials(&self) {
         let relay = self.clone();
-        self.0.tasks.spawn(async move {
-            if let Err(fault) = relay.look_over_seats().await {
+        self.0.background.tasks.spawn(async move {
+            if let Err(fault) = relay.0.seats.check_credentials().await {
                 tracing::error!(%fault, "could not check the credentials of the connected agents");
             }
         });
@@ -132,12 +164,12 @@ impl Relay {
 
     fn heard(&self, word: Word) {
         match word {
-            Word::Revoked { gateway } => self.close_gateway(&GatewayId::from(gateway)),
-            Word::Removed { instance } => self.close_instance(&InstanceId::from(instance)),
+            Word::Revoked { gateway } => self.0.connections.close_gateway(&GatewayId::from(gateway)),
+            Word::Removed { instance } => self.0.connections.close_instance(&InstanceId::from(instance)),
             Word::Interrupt { instance, session_key, chat } => {
-                self.stop_turn(&instance.into(), &session_key.into(), &chat.into());
+                self.0.interrupts.stop_turn(&instance.into(), &session_key.into(), &chat.into());
             }
-            Word::Redriven { instance } => self.rewind(&InstanceId::from(instance)),
+            Word::Redriven { instance } => self.0.inboxes.rewind(&InstanceId::from(instance)),
             // These are for listeners of `arrivals`, and for the view of the roster.
             Word::Arrived { .. }
             | Word::BotChanged { .. }
@@ -151,36 +183,55 @@ impl Relay {
 
     /// Stops delivering, waits for acknowledgements and results in flight, then closes every socket.
     pub async fn close(&self) {
-        self.0.closing.cancel();
-        self.0.tasks.close();
-        // A hanging action is not waited for. Its record says that its outcome is unknown.
-        if self.0.timepiece.within(CLOSED_WITHIN, self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("the relay closed while actions were still running");
-        }
+        self.0.background.close().await;
     }
 
     /// Tasks that shutdown waits for.
     pub fn tasks(&self) -> &TaskTracker {
-        &self.0.tasks
+        &self.0.background.tasks
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
     }
 
-    pub fn inbox(&self) -> &Arc<dyn Inbox> {
-        &self.0.inbox
+    /// The sockets of all agents.
+    pub fn connections(&self) -> &Arc<Connections> {
+        &self.0.connections
     }
 
-    pub(crate) fn connections(&self, instance: &InstanceId) -> Arc<AgentConnections> {
-        if let Some(connections) = self.0.connections.get(instance) {
-            return Arc::clone(&connections);
-        }
-        let made = self
-            .0
-            .connections
-            .entry(instance.clone())
-            .or_insert_with(|| Arc::new(AgentConnections::new(instance.clone())));
-        Arc::clone(&made)
+    /// The roles of sockets.
+    pub fn seats(&self) -> &Seats {
+        &self.0.seats
+    }
+
+    /// The stored messages of all agents.
+    pub fn inboxes(&self) -> &Inboxes {
+        &self.0.inboxes
+    }
+
+    /// Acknowledgements of stored messages.
+    pub fn acknowledgements(&self) -> &Arc<Acknowledgements> {
+        &self.0.acknowledgements
+    }
+
+    /// Stops of turns.
+    pub fn interrupts(&self) -> &Interrupts {
+        &self.0.interrupts
+    }
+
+    /// Calls of wake URLs.
+    pub fn wake_calls(&self) -> &Arc<WakeCalls> {
+        &self.0.wake_calls
+    }
+
+    /// Cron fires over sockets.
+    pub fn fires(&self) -> &Fires {
+        &self.0.fires
+    }
+
+    /// Removal of routes and bots.
+    pub fn route_removals(&self) -> &RouteRemovals {
+        &self.0.route_removals
     }
 }

@@ -12,9 +12,9 @@ use identity::{Authentication, CredentialRefusal};
 use posthouse_time::Timepiece;
 use posthouse_wire::TenantId;
 
+use crate::connections::UNAUTHORIZED;
 use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
-use crate::seats::UNAUTHORIZED;
 use crate::{Egress, FinalReply, MessageMeter, Relay, socket};
 
 /// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line

@@ -6,7 +6,6 @@ mod reading;
 mod writing;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
@@ -91,12 +90,12 @@ pub(crate) fn serve(
     meter: MessageMeter,
 ) -> impl Future<Output = ()> + Send {
     let now = relay.0.timepiece.instant();
-    let id = relay.0.sockets.fetch_add(1, Ordering::Relaxed);
+    let id = relay.0.connections.next_socket_id();
     relay.0.metrics.sockets.inc();
     // Tracked, so that shutdown waits for the closing handshake.
-    let tracked = relay.0.tasks.token();
+    let tracked = relay.0.background.tasks.token();
     let orders_ready = Arc::new(Notify::new());
-    let connections = relay.arrive(&holder, id, Arc::clone(&egress), Arc::clone(&orders_ready));
+    let connections = relay.0.seats.arrive(&holder, id, Arc::clone(&egress), Arc::clone(&orders_ready));
     meter.joins(&connections.meter);
     let mut socket = Socket {
         id,
@@ -126,7 +125,7 @@ pub(crate) fn serve(
 
 impl Socket {
     async fn run(&mut self) -> Ending {
-        let closing = self.relay.0.closing.clone();
+        let closing = self.relay.0.background.closing.clone();
         let timepiece = self.relay.0.timepiece.clone();
         let orders_ready = Arc::clone(&self.orders_ready);
         let mut farewell: Option<Instant> = None;
@@ -193,7 +192,7 @@ impl Socket {
                 };
                 let request_id = outbound.request_id.clone();
                 let types = matches!(outbound.action, Action::Typing { .. });
-                match self.relay.act(asking, outbound) {
+                match self.relay.0.actions.accept(asking, outbound) {
                     // Sent by this task itself, so that a peer that asks faster than it reads delays only itself.
                     Some(result) => self.send(&ToGateway::OutboundResult { request_id, result }.line()).await,
                     None => {
@@ -203,14 +202,18 @@ impl Socket {
                 }
             }
             FromGateway::Interrupt { session_key, .. } => {
-                if let Err(fault) = self.relay.interrupt_from(&self.holder, session_key).await {
+                if let Err(fault) = self.relay.0.interrupts.interrupt_from(&self.holder, session_key).await {
                     tracing::error!(%fault, "could not look up the session to stop");
                 }
                 Ok(())
             }
             FromGateway::GoingIdle => self.go_idle().await,
             FromGateway::CronFired { request_id, status, fired } => {
-                self.relay.fired(&self.holder.instance, &request_id, Said::Answer { status, fired });
+                self.relay.0.fires.answered(
+                    &self.holder.instance,
+                    &request_id,
+                    Said::Answer { status, fired },
+                );
                 Ok(())
             }
         }
@@ -222,7 +225,7 @@ impl Socket {
         if let Some(seated) = &mut self.seated {
             seated.delivery.idle = true;
         }
-        if self.relay.go_idle(&self.connections, self.id) {
+        if self.relay.0.seats.go_idle(&self.connections, self.id) {
             let (roster, instance) = (&self.relay.0.roster, &self.holder.instance);
             let mut noted = roster.set_idle(instance, true).await;
             // The agent may have come back on another socket during the write.
@@ -325,7 +328,7 @@ impl Socket {
     async fn leave(&mut self, ending: Ending) {
         if let Some(seated) = self.seated.take() {
             // A shutdown of the server never counts against an entry.
-            let counts = ending == Gone && !self.relay.0.closing.is_cancelled();
+            let counts = ending == Gone && !self.relay.0.background.closing.is_cancelled();
             let lost = if counts { seated.delivery.unanswered() } else { None };
             self.finish_acknowledging(seated.delivery).await;
             // The setback is recorded before another socket can get the entry.
@@ -342,7 +345,7 @@ impl Socket {
                 }
             }
         }
-        self.relay.stand(&self.connections, self.id);
+        self.relay.0.seats.stand(&self.connections, self.id);
         let timepiece = self.relay.0.timepiece.clone();
         match ending {
             Close { code, reason } => say_goodbye(&mut self.stream, &timepiece, code, reason).await,

@@ -1,20 +1,21 @@
 //! Stream cursor: the mark at the end of a text that the agent is still writing.
 
+use ledger::Roster;
 use posthouse_wire::{Action, InstanceId};
-
-use crate::{Fault, Relay};
 
 /// Default cursor of stock agents (`streaming.cursor` in their configuration).
 pub const STOCK_CURSOR: &str = " ▉";
 
-impl Relay {
-    /// The cursor of this agent. Empty for an action without a text.
-    pub(crate) async fn stream_cursor(&self, of: &InstanceId, action: &Action) -> Result<String, Fault> {
-        if !matches!(action, Action::Send { .. } | Action::Edit { .. }) {
-            return Ok(String::new());
-        }
-        Ok(self.0.roster.stream_cursor(of).await?.unwrap_or_else(|| STOCK_CURSOR.to_owned()))
+/// The cursor of this agent. Empty for an action without a text.
+pub(crate) async fn cursor_of(
+    roster: &dyn Roster,
+    of: &InstanceId,
+    action: &Action,
+) -> Result<String, ledger::Fault> {
+    if !matches!(action, Action::Send { .. } | Action::Edit { .. }) {
+        return Ok(String::new());
     }
+    Ok(roster.stream_cursor(of).await?.unwrap_or_else(|| STOCK_CURSOR.to_owned()))
 }
 
 /// A text without the cursor at its end. `None` when it has no cursor.

@@ -29,7 +29,7 @@ async fn an_operator_sees_what_waits_and_for_whom() {
 async fn a_dead_letter_is_listed_and_can_be_put_back_in_line() {
     let (server, heron) = TestServer::settled().await;
     let entry = server.keeps(&heron, "5", "1").await;
-    while !server.relay.inbox().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap() {}
+    while !server.relay.inboxes().records().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap() {}
     let dead = server.gets("/admin/dead-letters?tenant=acme").await;
     assert_eq!((&dead["items"][0]["entry"], &dead["items"][0]["agent"]), (&json!(entry), &json!("heron")));
     assert_eq!(server.gets("/admin/agents/heron").await["unread"], 0);

@@ -187,7 +187,8 @@ impl TestServer {
         let event = serde_json::to_vec(&Event::default()).unwrap();
         let appended = self
             .relay
-            .inbox()
+            .inboxes()
+            .records()
             .append(Append {
                 to: InstanceId::from(to["instance_id"].as_str().unwrap()),
                 platform: "pigeon".into(),

@@ -119,7 +119,7 @@ async fn agents(State(chat): State<ChatPage>, Extension(Visitor(invited)): Exten
         .map(|agent| {
             json!({
                 "instance_id": agent.id, "name": agent.name,
-                "connected": chat.relay.presence(&agent.id).connected, "idle": agent.idle,
+                "connected": chat.relay.connections().presence(&agent.id).connected, "idle": agent.idle,
             })
         })
         .collect();
@@ -320,9 +320,9 @@ async fn stop(
 ) -> PageResult {
     let StopRequest { room } = read(body)?;
     let room = open(&chat, &visitor, &room).await?;
-    chat.relay.interrupt(&room.instance, &source(&room));
+    chat.relay.interrupts().interrupt(&room.instance, &source(&room));
     chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());
-    Ok(Json(json!({ "connected": chat.relay.presence(&room.instance).connected })))
+    Ok(Json(json!({ "connected": chat.relay.connections().presence(&room.instance).connected })))
 }
 
 /// The room, if it belongs to this visitor's invitation. Any other room looks as if it did not exist.

@@ -47,14 +47,14 @@ impl RelayConnector {
 
     /// Whether the agent is connected and accepts messages now.
     fn is_attached(&self, instance: &InstanceId) -> bool {
-        let presence = self.relay.presence(instance);
+        let presence = self.relay.connections().presence(instance);
         presence.connected && !presence.idle
     }
 
     /// Why the agent did not accept a wake, as far as known.
     async fn why_not_woken(&self, instance: &Instance, wait: Duration) -> Result<Vec<String>, Fault> {
         if !self.is_attached(&instance.id) {
-            let next = self.relay.calls_again(&instance.id);
+            let next = self.relay.wake_calls().calls_again(&instance.id);
             return Ok(vec![match (&instance.wake_url, next) {
                 (Some(_), None) => "the agent is not connected: its wake URL is being called".to_owned(),
                 // The wake URL is not called for every wake, so that a slow agent is not flooded.
@@ -69,11 +69,11 @@ impl RelayConnector {
             }]);
         }
         let mut warnings = Vec::new();
-        let ahead = self.relay.inbox().size(&instance.id).await?.entries - 1;
+        let ahead = self.relay.inboxes().records().size(&instance.id).await?.entries - 1;
         if ahead > 0 {
             warnings.push(format!("queued behind {ahead}"));
         }
-        warnings.push(match self.relay.is_settling(&instance.id) {
+        warnings.push(match self.relay.connections().is_settling(&instance.id) {
             true => "the agent has just connected and is given time to settle".to_owned(),
             false => format!("the agent is connected and did not take it within {} ms", wait.as_millis()),
         });
@@ -107,7 +107,7 @@ impl MessageStorage for RelayConnector {
         };
         let admitted = Gate::admit_program(&self.tenant, to, names::bot_ref()).ok_or(Refused::Absent)?;
         // The relay calls the wake URL of an agent that is not connected.
-        let (entry, known) = match self.relay.admit(&admitted, entrant).await? {
+        let (entry, known) = match self.relay.inboxes().admit(&admitted, entrant).await? {
             Admission::Kept(entry) => (entry, false),
             Admission::Known(entry) => (entry, true),
             Admission::Full(full) => return Err(Refused::InboxFull(full)),
@@ -133,7 +133,7 @@ impl MessageStorage for RelayConnector {
         stored: &StoredDispatch,
         wait: Duration,
     ) -> Result<WakeReceipt, Fault> {
-        let woken = self.relay.acknowledged_within(&stored.entry, wait).await?;
+        let woken = self.relay.acknowledgements().of(&stored.entry, wait).await?.is_some();
         let warnings = if woken { Vec::new() } else { self.why_not_woken(to, wait).await? };
         Ok(WakeReceipt {
             woken_at: self.timepiece.now().millis(),

@@ -319,7 +319,10 @@ impl Enrolled {
         line.set_inbound_handler(Arc::new(Ears { tell, takes: takes.subscribe() }));
         line.connect().await.unwrap();
         // The descriptor is sent before the server counts the agent as connected.
-        eventually("it is present", async || self.town.relay.presence(&self.instance).connected).await;
+        eventually("it is present", async || {
+            self.town.relay.connections().presence(&self.instance).connected
+        })
+        .await;
         Seated { line, heard: Mutex::new(heard), takes }
     }
 

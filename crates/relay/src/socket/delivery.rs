@@ -446,7 +446,7 @@ impl Socket {
     }
 
     pub(super) async fn set_back(&mut self, entry: &EntryId, how: Setback) {
-        match self.relay.0.inbox.set_back(&self.holder.instance, entry, how).await {
+        match self.relay.0.inboxes.records().set_back(&self.holder.instance, entry, how).await {
             Ok(true) => {
                 self.relay.0.metrics.entries_dead.inc();
                 tracing::warn!(instance.id = %self.holder.instance, entry.id = %entry, "an entry became a dead letter");
@@ -481,13 +481,13 @@ fn unread(
     of: posthouse_wire::InstanceId,
     after: Seq,
 ) -> BoxFuture<'static, Result<Vec<Entry>, ledger::Fault>> {
-    Box::pin(async move { relay.0.inbox.unread(&of, after, BATCH).await })
+    Box::pin(async move { relay.0.inboxes.records().unread(&of, after, BATCH).await })
 }
 
 /// Commits acknowledgements, and retries until the ledger succeeds: an acknowledged entry must not be delivered again.
 async fn commit(relay: Relay, connections: Arc<AgentConnections>, taken: Vec<Acknowledgement>) {
     loop {
-        match relay.acknowledge(&connections, taken.clone()).await {
+        match relay.0.acknowledgements.commit(&connections.instance, taken.clone()).await {
             Ok(()) => return,
             Err(Fault::Ledger(ledger::Fault::Closed)) => return,
             Err(fault) => {

@@ -8,8 +8,8 @@ use super::delivery::Delivery;
 use super::{Ending, Seated, Socket};
 use crate::Fault;
 use crate::agent_connections::Role;
+use crate::connections::UNAUTHORIZED;
 use crate::generation::Proof;
-use crate::seats::UNAUTHORIZED;
 
 /// Platform name in the hello of a gateway without a configured platform.
 const UNNAMED: &str = "relay";
@@ -48,7 +48,7 @@ impl Socket {
     async fn sit_down(&mut self, hello: Hello, default: BotRef) -> Result<(), Ending> {
         let is_ours = hello.client.is_some();
         let window = if is_ours { hello.window.unwrap_or(1).clamp(1, WIDEST) } else { 1 };
-        let turn = self.relay.sit(&self.connections, &self.holder, self.id);
+        let turn = self.relay.0.seats.sit(&self.connections, &self.holder, self.id);
         let now = self.now();
         self.seated = Some(Box::new(Seated {
             role: Role::Live,

@@ -124,7 +124,7 @@ async fn exactly_the_unacknowledged_tail_is_sent_again() {
     }
     heron.has_unread(4).await;
     gateway.dies();
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     let mut again = heron.sits_with_window(4).await;
     for number in 2..6 {
         again.takes(&number.to_string()).await;
@@ -168,7 +168,7 @@ async fn the_same_event_again_is_kept_once() {
             id: None,
             stop: relay::StopRule::Text,
         };
-        let admission = house.relay.admit(&admitted, entrant).await.unwrap();
+        let admission = house.relay.inboxes().admit(&admitted, entrant).await.unwrap();
         kept.push(admission.entry().cloned().expect("it is kept or known"));
     }
     assert_eq!(kept[0], kept[1]);
@@ -197,7 +197,7 @@ async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
             id: None,
             stop: relay::StopRule::Text,
         };
-        house.relay.admit(&admitted, entrant).await.unwrap();
+        house.relay.inboxes().admit(&admitted, entrant).await.unwrap();
     };
     admit("u1", "first").await;
     // The same event again, read as somebody else's: nothing of it is written.
@@ -228,7 +228,7 @@ async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
             id: None,
             stop: relay::StopRule::Text,
         };
-        house.relay.admit(&admitted, entrant).await.unwrap();
+        house.relay.inboxes().admit(&admitted, entrant).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();
         assert_eq!(kept[0].references, ["telegram:file:canary"]);
         if seated.is_none() {

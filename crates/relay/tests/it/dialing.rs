@@ -122,7 +122,7 @@ async fn revoked_while_connected_is_closed_4401_at_once_and_refused_later() {
     let heron = house.heron().await;
     let second = heron.with_another_gateway("gw-second").await;
     let (mut live, mut other, mut silent) = (heron.sits().await, second.sits().await, heron.dials().await);
-    eventually(|| house.relay.presence(&heron.instance).sockets == 3).await;
+    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 3).await;
     let which = WhichCredentials::Gateway(heron.gateway.clone());
     let ended = house.identity.accounts.revoke(&heron.instance, which).await.unwrap();
     assert!(ended.gateways.len() == 1 && ended.gateways[0] == heron.gateway);

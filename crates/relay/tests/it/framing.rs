@@ -186,7 +186,7 @@ async fn a_client_that_left_is_noticed_before_its_last_messages_are_worked_off()
         gateway.say_raw(Message::text("{}\n".repeat(1_000))).await;
     }
     gateway.say_raw(Message::Close(None)).await;
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     assert!(house.egress.texts("c1").is_empty());
 }
 

@@ -71,7 +71,7 @@ async fn a_repeated_hello_gets_its_descriptor_again_and_nothing_else_changes() {
     let (_, entry) = gateway.hears_inbound().await;
     gateway.says_hello(&heron.bots[0]).await;
     gateway.hears_nothing().await;
-    assert_eq!(house.relay.presence(&heron.instance).sockets, 1);
+    assert_eq!(house.relay.connections().presence(&heron.instance).sockets, 1);
     gateway.acknowledges(&entry).await;
     heron.has_unread(0).await;
 }
@@ -146,7 +146,7 @@ async fn tells_commands(gateway: &mut Gateway, on: &BotRef) {
 
 /// What the only socket of an agent proved.
 fn proof(agent: &Agent) -> Proof {
-    agent.house.relay.presence(&agent.instance).connections[0].proof
+    agent.house.relay.connections().presence(&agent.instance).connections[0].proof
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn a_generation_belongs_to_a_socket_and_is_never_latched() {
     let mut newer = heron.dials().await;
     tells_commands(&mut newer, &heron.bots[0]).await;
     newer.says_goodbye().await;
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     heron.hears_from("one").await;
     // The same credential, restarted as an older version.
     let mut older = heron.sits().await;
@@ -208,7 +208,7 @@ async fn what_a_socket_asks_for_proves_nothing_about_its_generation() {
     first.hears_result("r2").await;
     assert_eq!(proof(&heron), Proof::Unproven);
     first.says_goodbye().await;
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     for text in ["two", "three"] {
         heron.hears_from(text).await;
     }
@@ -290,11 +290,11 @@ async fn a_peer_of_another_contract_version_is_served_by_ours() {
 async fn who_said_hello_is_present() {
     let house = House::open().await;
     let heron = house.heron().await;
-    assert!(!house.relay.presence(&heron.instance).connected);
+    assert!(!house.relay.connections().presence(&heron.instance).connected);
     let gateway = heron.sits().await;
-    assert_eq!(house.relay.presence(&heron.instance).since, Some(house.clock.now()));
+    assert_eq!(house.relay.connections().presence(&heron.instance).since, Some(house.clock.now()));
     gateway.says_goodbye().await;
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
 }
 
 #[tokio::test]

@@ -91,10 +91,10 @@ async fn the_operator_may_hold_everything_or_nothing() {
     let (heron, mut gateway) = with_backlog(&house, &[("c1", "one"), ("c1", "two"), ("c1", "three")]).await;
     gateway.takes("one").await;
     gateway.hears_nothing().await;
-    house.relay.set_hold_back(&heron.instance, HoldBack::Off).await.unwrap();
+    house.relay.seats().set_hold_back(&heron.instance, HoldBack::Off).await.unwrap();
     gateway.takes("two").await;
     gateway.takes("three").await;
-    house.relay.set_hold_back(&heron.instance, HoldBack::On).await.unwrap();
+    house.relay.seats().set_hold_back(&heron.instance, HoldBack::On).await.unwrap();
     types(&mut gateway, "c1").await;
     heron.hears_from("live").await;
     gateway.hears_nothing().await;
@@ -106,7 +106,7 @@ async fn the_operator_may_hold_everything_or_nothing() {
 async fn nothing_is_held_on_a_socket_that_never_typed_nor_for_agents_of_our_sdk() {
     let house = House::open().await;
     let heron = house.heron().await;
-    house.relay.set_hold_back(&heron.instance, HoldBack::On).await.unwrap();
+    house.relay.seats().set_hold_back(&heron.instance, HoldBack::On).await.unwrap();
     let texts = ["one", "two", "three"];
     for text in texts {
         heron.hears_from(text).await;
@@ -144,7 +144,7 @@ async fn what_a_lost_socket_had_held_goes_to_the_next_in_order() {
 async fn a_stop_is_never_held_back() {
     let house = House::open().await;
     let (heron, mut gateway) = with_backlog(&house, &[("c1", "one")]).await;
-    house.relay.set_hold_back(&heron.instance, HoldBack::On).await.unwrap();
+    house.relay.seats().set_hold_back(&heron.instance, HoldBack::On).await.unwrap();
     gateway.takes("one").await;
     types(&mut gateway, "c1").await;
     heron.hears_from("more").await;

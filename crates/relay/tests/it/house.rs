@@ -270,7 +270,7 @@ impl House {
                 _ => StopRule::InterruptIfTyping,
             },
         };
-        self.relay.admit(&admitted, entrant).await.unwrap().entry().cloned()
+        self.relay.inboxes().admit(&admitted, entrant).await.unwrap().entry().cloned()
     }
 
     /// Somebody says something to a bot in a direct conversation.

@@ -14,7 +14,7 @@ async fn after_going_idle_nothing_follows_and_the_next_socket_drains() {
     gateway.say(json!({"type": "going_idle"})).await;
     assert_eq!(gateway.hears().await, json!({"type": "going_idle_ack"}));
     assert!(house.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
-    assert!(house.relay.presence(&heron.instance).idle);
+    assert!(house.relay.connections().presence(&heron.instance).idle);
     heron.hears_from("two").await;
     heron.hears_from("three").await;
     gateway.hears_nothing().await;
@@ -52,12 +52,12 @@ async fn a_superseded_process_that_goes_idle_does_not_silence_its_successor() {
     old.hears_nothing().await;
     old.say(json!({"type": "going_idle"})).await;
     assert_eq!(old.hears().await["type"], "going_idle_ack");
-    assert!(!house.relay.presence(&heron.instance).idle);
+    assert!(!house.relay.connections().presence(&heron.instance).idle);
     heron.hears_from("one").await;
     new.takes("one").await;
     // Nor is it ever delivered to again.
     new.dies();
-    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 1).await;
     heron.hears_from("two").await;
     old.hears_nothing().await;
     assert_eq!(heron.unread().await, 1);
@@ -76,7 +76,7 @@ async fn a_gateway_that_goes_idle_flips_only_itself() {
     first.answers_a_ping().await;
     first.takes("one").await;
     second.hears_nothing().await;
-    assert!(!house.relay.presence(&heron.instance).idle);
+    assert!(!house.relay.connections().presence(&heron.instance).idle);
 }
 
 #[tokio::test]

@@ -68,11 +68,11 @@ async fn an_interrupt_is_never_kept() {
     let heron = house.heron().await;
     let on = &heron.bots[0];
     house.says(on, "c1", "hi").await;
-    house.relay.interrupt(&heron.instance, &message(on, "c1", "").source);
+    house.relay.interrupts().interrupt(&heron.instance, &message(on, "c1", "").source);
     house.ledger_is_quiet().await;
     let mut gateway = heron.sits().await;
     gateway.hears_nothing().await;
-    house.relay.interrupt(&heron.instance, &message(on, "c1", "").source);
+    house.relay.interrupts().interrupt(&heron.instance, &message(on, "c1", "").source);
     let frame = gateway.hears().await;
     assert_eq!((&frame["type"], &frame["chat_id"]), (&json!("interrupt_inbound"), &json!("c1")));
     house.winds(seconds(4));

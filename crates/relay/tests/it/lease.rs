@@ -26,7 +26,7 @@ async fn sits_on_it(agent: &Agent, mut gateway: Gateway) {
     gateway.hears_nothing().await;
     agent.house.winds(lease() - asked_after());
     assert_eq!(gateway.ends().await, not_acknowledged());
-    eventually(|| !agent.house.relay.presence(&agent.instance).connected).await;
+    eventually(|| !agent.house.relay.connections().presence(&agent.instance).connected).await;
 }
 
 /// Is handed an entry and is frozen from then on.
@@ -36,7 +36,7 @@ async fn freezes(agent: &Agent) {
     agent.house.winds(asked_after());
     gateway.leaves_a_ping_unanswered().await;
     agent.house.winds(lease() - asked_after());
-    eventually(|| !agent.house.relay.presence(&agent.instance).connected).await;
+    eventually(|| !agent.house.relay.connections().presence(&agent.instance).connected).await;
     agent.house.winds(seconds(2));
     gateway.dies();
 }
@@ -88,7 +88,7 @@ async fn a_stalled_stock_reader_is_not_poison() {
         gateway.hears_nothing().await;
         house.winds(lease() - asked_after());
         assert_eq!(gateway.ends().await, not_acknowledged());
-        eventually(|| !house.relay.presence(&heron.instance).connected).await;
+        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     }
     assert!(heron.dead_letters().await.is_empty());
     // Most of the time it is deaf for half a minute, acknowledges, and goes on.
@@ -128,7 +128,7 @@ async fn an_agent_that_said_something_and_then_froze_does_not_count_either() {
         house.winds(asked_after() - seconds(10));
         gateway.leaves_a_ping_unanswered().await;
         house.winds(lease() - asked_after());
-        eventually(|| !house.relay.presence(&heron.instance).connected).await;
+        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
         gateway.dies();
     }
     assert!(heron.dead_letters().await.is_empty());
@@ -145,7 +145,7 @@ async fn a_socket_that_merely_dies_counts_from_the_tenth_time() {
         let mut gateway = heron.sits_settled().await;
         gateway.hears_inbound().await;
         gateway.dies();
-        eventually(|| !house.relay.presence(&heron.instance).connected).await;
+        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     }
     assert_eq!(heron.dead_letters().await, [entry]);
 }
@@ -256,13 +256,13 @@ async fn a_dead_letter_sent_again_comes_at_its_old_place() {
     let (text, second) = gateway.hears_inbound().await;
     assert_eq!(text, "second");
     // Given back while its agent is at another: it comes next, and nothing is heard twice.
-    assert_eq!(house.relay.redrive(&first).await.unwrap(), Some(heron.instance.clone()));
+    assert_eq!(house.relay.inboxes().redrive(&first).await.unwrap(), Some(heron.instance.clone()));
     gateway.acknowledges(&second).await;
     gateway.takes("first").await;
     gateway.takes("third").await;
     heron.has_unread(0).await;
     gateway.hears_nothing().await;
-    assert_eq!(house.relay.redrive(&first).await.unwrap(), None);
+    assert_eq!(house.relay.inboxes().redrive(&first).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn a_dead_letter_sent_again_reaches_an_agent_with_a_window_in_order() {
     }
     let (_, one) = gateway.hears_inbound().await;
     let (_, two) = gateway.hears_inbound().await;
-    house.relay.redrive(&dead).await.unwrap();
+    house.relay.inboxes().redrive(&dead).await.unwrap();
     heron.hears_from("three").await;
     gateway.hears_nothing().await;
     gateway.acknowledges(&one).await;

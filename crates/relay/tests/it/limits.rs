@@ -21,7 +21,7 @@ async fn brings(house: &House, heron: &Agent, chat: &str, text: &str) -> Admissi
         receipt: None,
         stop: StopRule::Text,
     };
-    house.relay.admit(&admitted, entrant).await.unwrap()
+    house.relay.inboxes().admit(&admitted, entrant).await.unwrap()
 }
 
 #[tokio::test]

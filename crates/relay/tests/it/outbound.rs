@@ -235,7 +235,7 @@ async fn a_result_finds_the_gateways_next_socket_when_the_first_dropped() {
     gateway.sends("r1", "c1", "slow").await;
     house.egress.has_begun(1).await;
     gateway.dies();
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     // Done while nobody is there.
     house.winds(seconds(5));
     is_noted(&heron).await;
@@ -253,7 +253,7 @@ async fn a_result_that_comes_after_the_redial_is_sent_on_the_new_socket() {
     gateway.sends("r1", "c1", "slow").await;
     house.egress.has_begun(1).await;
     gateway.dies();
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     let mut back = heron.sits_with_window(1).await;
     back.hears_nothing().await;
     house.winds(seconds(5));

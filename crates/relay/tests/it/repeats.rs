@@ -100,7 +100,7 @@ fn what_a_restart_cut_off_is_answered_as_timed_out_and_never_carried_twice() {
         assert!(result["error"].as_str().unwrap().starts_with("send timed out"), "{result}");
         assert!(house.egress.orders().is_empty());
         socket.says_goodbye().await;
-        eventually(|| !house.relay.presence(&heron.instance).connected).await;
+        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     });
 }
 

@@ -141,7 +141,7 @@ async fn sockets_that_replace_one_another_under_load_lose_nothing() {
     for task in writing {
         kept.extend(task.await.unwrap());
     }
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     let mut last = heron.sits_with_window(16).await;
     let draining = async {
         while heron.unread().await > 0 {
@@ -180,6 +180,6 @@ async fn what_came_before_during_and_after_a_pause_of_the_agent_stays_in_order()
         }
         heron.has_unread(0).await;
         gateway.says_goodbye().await;
-        eventually(|| !house.relay.presence(&heron.instance).connected).await;
+        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     }
 }

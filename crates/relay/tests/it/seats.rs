@@ -57,7 +57,7 @@ async fn a_superseded_socket_stays_standby_while_it_answers_pings() {
     new.answers_a_ping().await;
     new.hears_nothing().await;
     house.winds(seconds(60));
-    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 1).await;
 }
 
 #[tokio::test]
@@ -76,8 +76,14 @@ async fn two_processes_with_one_credential_do_not_evict_each_other_in_a_loop() {
         two.takes(&text).await;
         one.hears_nothing().await;
     }
-    let roles: Vec<_> =
-        house.relay.presence(&heron.instance).connections.iter().map(|socket| socket.role).collect();
+    let roles: Vec<_> = house
+        .relay
+        .connections()
+        .presence(&heron.instance)
+        .connections
+        .iter()
+        .map(|socket| socket.role)
+        .collect();
     assert_eq!(roles, ["standby", "live"]);
 }
 
@@ -138,9 +144,9 @@ async fn a_standby_that_does_not_answer_is_not_handed_anything() {
     heron.hears_from("one").await;
     frozen.hears_nothing().await;
     new.dies();
-    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 1).await;
     house.winds(seconds(5));
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     assert_eq!(frozen.ends().await, End::Closed(1011, "a ping was not answered".to_owned()));
     assert_eq!(heron.unread().await, 1);
 }
@@ -164,7 +170,7 @@ async fn of_several_gateways_the_most_recently_live_one_is_delivered_to() {
     house.winds(seconds(29));
     first.hears_nothing().await;
     second.says_goodbye().await;
-    eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 1).await;
     heron.hears_from("two").await;
     first.takes("two").await;
 }
@@ -191,7 +197,7 @@ async fn a_backlog_is_not_missed_by_a_socket_that_takes_over_while_the_old_one_i
         }
         old.dies();
         old = new;
-        eventually(|| house.relay.presence(&heron.instance).sockets == 1).await;
+        eventually(|| house.relay.connections().presence(&heron.instance).sockets == 1).await;
     }
     assert!(heron.dead_letters().await.is_empty());
 }

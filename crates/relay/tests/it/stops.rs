@@ -205,7 +205,10 @@ async fn a_stop_to_a_chat_whose_turn_was_interrupted_before_is_delivered() {
     let mut agent = heron.sits_with_window(8).await;
     heron.hears_from("work").await;
     agent.takes("work").await;
-    house.relay.interrupt(&heron.instance, &crate::house::message(&heron.bots[0], "c1", "").source);
+    house
+        .relay
+        .interrupts()
+        .interrupt(&heron.instance, &crate::house::message(&heron.bots[0], "c1", "").source);
     assert_eq!(agent.hears().await, interrupt("c1"));
     heron.hears_from("/stop").await;
     agent.takes("/stop").await;
@@ -219,7 +222,7 @@ async fn a_stop_is_not_confirmed_when_its_socket_died_and_the_text_goes_to_the_n
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
     gateway.dies();
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
     house.winds(seconds(5));
     let mut next = heron.sits_settled().await;
     next.takes("/stop").await;
@@ -391,7 +394,10 @@ async fn a_stop_goes_to_the_socket_that_took_the_sessions_last_entry_whatever_it
     assert_eq!(told(&mut reserve).await, [interrupt("c2")]);
     live.hears_nothing().await;
     // So does one that an agent or the page asks for.
-    house.relay.interrupt(&heron.instance, &crate::house::message(&heron.bots[0], "c1", "").source);
+    house
+        .relay
+        .interrupts()
+        .interrupt(&heron.instance, &crate::house::message(&heron.bots[0], "c1", "").source);
     assert_eq!(old.hears().await, interrupt("c1"));
     live.hears_nothing().await;
 }

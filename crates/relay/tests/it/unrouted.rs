@@ -74,7 +74,7 @@ async fn after_route_remove_the_agent_no_longer_sends_edits_or_reads_chat_info_a
     let (heron, stays, leaves) = heron_of_two(&house).await;
     let mut gateway = says_hello_for(&heron, &[&stays, &leaves]).await;
     assert_eq!(asks_for_everything(&mut gateway, "before", "c2", &leaves).await, [true; 8]);
-    house.relay.remove_route(&leaves, &Discriminator::Any).await.unwrap();
+    house.relay.route_removals().remove_route(&leaves, &Discriminator::Any).await.unwrap();
     assert_eq!(asks_for_everything(&mut gateway, "after", "c2", &leaves).await, [false; 8]);
     assert_eq!(asks_for_everything(&mut gateway, "other", "c1", &stays).await, [true; 8]);
     drop(gateway);
@@ -97,7 +97,7 @@ async fn a_follow_up_needs_a_current_route_too() {
     let follow_up = json!({"op": "follow_up", "session_key": keys[0].as_str(), "kind": "k", "content": "hi"});
     gateway.asks("r1", follow_up.clone()).await;
     assert_eq!(gateway.hears_result("r1").await["success"], true);
-    house.relay.remove_route(&leaves, &Discriminator::Any).await.unwrap();
+    house.relay.route_removals().remove_route(&leaves, &Discriminator::Any).await.unwrap();
     gateway.asks("r2", follow_up.clone()).await;
     assert_eq!(gateway.hears_result("r2").await["code"], "egress_declined");
     // Nor under the name of the bot that stays: what is bound to the session came by the other.
@@ -118,7 +118,7 @@ async fn an_action_begun_before_the_removal_finishes_and_a_later_one_is_declined
     gateway.sends("begun", "c1", "one").await;
     gateway.sends("waiting", "c1", "two").await;
     house.egress.has_begun(1).await;
-    house.relay.remove_route(&heron.bots[0], &Discriminator::Any).await.unwrap();
+    house.relay.route_removals().remove_route(&heron.bots[0], &Discriminator::Any).await.unwrap();
     house.winds(std::time::Duration::from_secs(5));
     assert_eq!(gateway.hears_result("begun").await["success"], true);
     assert_eq!(gateway.hears_result("waiting").await["code"], "egress_declined");
@@ -134,7 +134,7 @@ async fn a_repeat_of_what_was_done_before_the_removal_is_answered_from_memory() 
     gateway.sends("done", "c1", "one").await;
     let done = gateway.hears_result("done").await;
     assert_eq!(done["message_id"], "m1");
-    house.relay.remove_route(&heron.bots[0], &Discriminator::Any).await.unwrap();
+    house.relay.route_removals().remove_route(&heron.bots[0], &Discriminator::Any).await.unwrap();
     gateway.sends("done", "c1", "one").await;
     assert_eq!(gateway.hears_result("done").await, done);
     drop(gateway);
@@ -163,7 +163,7 @@ async fn a_chat_that_was_forgotten_with_its_route_is_known_again_with_the_next_m
         let mut gateway = heron.sits().await;
         gateway.sends(round, "c1", "hi").await;
         assert_eq!(gateway.hears_result(round).await["success"], true, "{round}");
-        house.relay.remove_route(&shared, &scope).await.unwrap();
+        house.relay.route_removals().remove_route(&shared, &scope).await.unwrap();
     }
 }
 
@@ -184,7 +184,7 @@ async fn entries_still_waiting_for_a_removed_route_end_with_a_trace() {
     assert_eq!(first, "on the one");
     let fresh = house.says(&leaves, "c2", "fresh").await;
     house.says(&stays, "c1", "marker").await;
-    house.relay.remove_route(&leaves, &Discriminator::Any).await.unwrap();
+    house.relay.route_removals().remove_route(&leaves, &Discriminator::Any).await.unwrap();
     gateway.acknowledges(&in_hand).await;
     gateway.takes("marker").await;
     heron.has_unread(0).await;

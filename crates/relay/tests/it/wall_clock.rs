@@ -27,7 +27,7 @@ async fn a_step_of_two_minutes_closes_no_healthy_socket() {
     silent.hears_nothing().await;
     live.acknowledges(&entry).await;
     heron.has_unread(0).await;
-    assert!(house.relay.presence(&heron.instance).connected);
+    assert!(house.relay.connections().presence(&heron.instance).connected);
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn a_frozen_agent_is_noticed_although_the_clock_went_back_an_hour() {
     house.winds(lease - lease / 6);
     gateway.leaves_a_ping_unanswered().await;
     house.winds(lease / 6);
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_silent_peer_is_dropped_although_the_clock_went_back_an_hour() {
     house.winds(seconds(30));
     gateway.leaves_a_ping_unanswered().await;
     house.winds(seconds(60));
-    eventually(|| !house.relay.presence(&heron.instance).connected).await;
+    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn an_owed_result_survives_a_step_of_an_hour() {
     gateway.sends("r1", "c1", "one").await;
     house.egress.has_begun(1).await;
     gateway.dies();
-    eventually(|| house.relay.presence(&heron.instance).sockets == 0).await;
+    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 0).await;
     house.clock.set(house.clock.now() + HOUR);
     is_noted(&heron).await;
     house.clock.set(house.clock.now() + HOUR);

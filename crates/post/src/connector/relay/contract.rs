@@ -49,7 +49,9 @@ impl RelayConnector {
             return Ok(AgentStatus::Unknown);
         };
         Ok(match (self.is_attached(&instance.id), &instance.wake_url) {
-            (true, _) if self.relay.inbox().size(&instance.id).await?.entries > 0 => AgentStatus::Active,
+            (true, _) if self.relay.inboxes().records().size(&instance.id).await?.entries > 0 => {
+                AgentStatus::Active
+            }
             (true, _) => AgentStatus::Idle,
             (false, Some(_)) => AgentStatus::Asleep,
             (false, None) => AgentStatus::Unknown,

@@ -12,7 +12,7 @@ use posthouse_wire::ChatId;
 use super::{Delivery, Origin};
 use crate::agent_connections::State;
 use crate::generation::Proof;
-use crate::stop::is_stop;
+use crate::stop_command::is_stop;
 
 /// Longest time for which an entry is held back because its chat is busy.
 const LONGEST_HOLD: Duration = Duration::from_secs(120);

@@ -14,9 +14,11 @@ use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_key};
 use serde::Deserialize;
 
-use crate::Relay;
+use crate::acknowledgements::Acknowledgements;
 use crate::admission::{Entrant, StopRule};
 use crate::agent_connections::{AgentConnections, State};
+use crate::background::RelayTasks;
+use crate::connections::Connections;
 use crate::egress::{Egress, Order};
 use crate::generation::Proof;
 use crate::turns::session_of;
@@ -67,15 +69,24 @@ impl Drop for Stopping {
     }
 }
 
-impl Relay {
+/// Tries stops as interrupts.
+pub(crate) struct Stops {
+    pub connections: Arc<Connections>,
+    pub acknowledgements: Arc<Acknowledgements>,
+    /// Time within which every action is answered, also the confirmation of a stop.
+    pub answer_within: Duration,
+    pub background: RelayTasks,
+}
+
+impl Stops {
     /// Decides whether an event becomes an interrupt, before it is stored.
-    pub(crate) fn as_stop(&self, to: &RouteTo, on: &BotRef, entrant: &Entrant) -> Option<Stopping> {
+    pub fn recognize(&self, to: &RouteTo, on: &BotRef, entrant: &Entrant) -> Option<Stopping> {
         let source = &entrant.event.source;
         let is_stop =
             entrant.stop != StopRule::Text && entrant.event.text == STOP && entrant.receipt.is_none();
         let chat = source.chat_id.as_ref().filter(|_| is_stop)?;
-        let connections = self.0.connections.get(&to.instance).map(|connections| Arc::clone(&connections))?;
-        let (now, moment) = (self.0.timepiece.instant(), self.0.timepiece.now());
+        let connections = self.connections.find(&to.instance)?;
+        let (now, moment) = (self.background.timepiece.instant(), self.background.timepiece.now());
         let mut state = connections.state.lock();
         // A repeated stop waits behind the first one as text, and will find nothing to stop.
         if state.stopping.len() >= PENDING || state.stopping.iter().any(|(_, stopped)| stopped == chat) {
@@ -118,7 +129,7 @@ impl Relay {
                     reply_to: entrant.event.message_id.clone(),
                     metadata,
                 },
-                deadline: now + HONOURED_WITHIN + self.0.config.answer_within.0,
+                deadline: now + HONOURED_WITHIN + self.answer_within,
             },
             connections,
         })
@@ -126,13 +137,13 @@ impl Relay {
 
     /// Sends the interrupt of a stop whose entry did not fit into the inbox: a full inbox must not keep people from
     /// stopping the agent.
-    pub(crate) fn interrupt_unkept(&self, mut stopping: Stopping) {
+    pub fn interrupt_unkept(self: &Arc<Self>, mut stopping: Stopping) {
         stopping.is_kept = false;
         self.interrupt_turn(stopping);
     }
 
     /// Sends the interrupt, after its entry was stored, and starts a task that checks its effect.
-    pub(crate) fn interrupt_turn(&self, mut stopping: Stopping) {
+    pub fn interrupt_turn(self: &Arc<Self>, mut stopping: Stopping) {
         let Some(chat_id) = stopping.confirmation.action.chat_id().cloned() else { return };
         {
             let mut state = stopping.connections.state.lock();
@@ -145,12 +156,12 @@ impl Relay {
                 }
             }
         }
-        let (relay, until) = (self.clone(), self.0.timepiece.instant() + HONOURED_WITHIN);
-        self.0.tasks.spawn(async move {
+        let (this, until) = (Arc::clone(self), self.background.timepiece.instant() + HONOURED_WITHIN);
+        self.background.tasks.spawn(async move {
             tokio::select! {
                 // The entry stays in the inbox and is delivered as text after the restart.
-                () = relay.0.closing.cancelled() => stopping.abandon(),
-                () = relay.0.timepiece.sleep_until(until) => relay.conclude(stopping).await,
+                () = this.background.closing.cancelled() => stopping.abandon(),
+                () = this.background.timepiece.sleep_until(until) => this.conclude(stopping).await,
             }
         });
     }
@@ -163,7 +174,9 @@ impl Relay {
             let mut state = connections.state.lock();
             // Without a working connection there is no typing, although the turn may go on.
             let arrived = state.seat(stopping.socket).and_then(|seat| seat.stops_arrived);
-            if arrived < Some(stopping.asked) || state.turns.goes_on(chat, self.0.timepiece.instant()) {
+            if arrived < Some(stopping.asked)
+                || state.turns.goes_on(chat, self.background.timepiece.instant())
+            {
                 return;
             }
             state.turns.interrupted(chat);
@@ -173,9 +186,10 @@ impl Relay {
             // A turn that ended with its answer meanwhile was not stopped.
             stopping.was_typing && !state.turns.answered_since(chat, stopping.asked)
         };
-        let taken = Acknowledgement { entry: entry.clone(), handed: self.0.timepiece.now(), place: None };
+        let taken =
+            Acknowledgement { entry: entry.clone(), handed: self.background.timepiece.now(), place: None };
         if stopping.is_kept
-            && let Err(fault) = self.acknowledge(connections, vec![taken]).await
+            && let Err(fault) = self.acknowledgements.commit(&connections.instance, vec![taken]).await
         {
             tracing::error!(%fault, entry.id = %entry, "could not record that a stop was honoured");
             connections.state.lock().has_served(entry);
