@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
-use identity::{Enrolment, NotEnrolled};
+use identity::{AgentSettings, Enrolment, NotEnrolled};
 use ledger::{BotRef, Generation, HoldBack, Instance, Tenant, Unread};
 use posthouse_wire::{BotId, GatewayId, InstanceId, Platform, TenantId};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -339,19 +339,14 @@ pub(crate) async fn change(
             instance.generation = generation;
         }
     }
-    if let Some(wake_url) = change.wake_url {
-        console.identity.roster.records().set_wake_url(&instance.id, wake_url.as_deref()).await?;
-        console.identity.roster.agent_changed(&instance.id);
-        instance.wake_url = wake_url;
-    }
-    if let Some(callback_url) = change.callback_url {
-        console.identity.roster.records().set_callback_url(&instance.id, callback_url.as_deref()).await?;
-        console.identity.roster.agent_changed(&instance.id);
-        instance.callback_url = callback_url;
-    }
-    if let Some(cursor) = change.stream_cursor {
-        console.identity.roster.records().set_stream_cursor(&instance.id, cursor.as_deref()).await?;
-    }
+    let settings = AgentSettings {
+        wake_url: change.wake_url,
+        callback_url: change.callback_url,
+        stream_cursor: change.stream_cursor,
+    };
+    console.identity.accounts.change_agent(&instance.id, settings.clone()).await?;
+    instance.wake_url = settings.wake_url.unwrap_or(instance.wake_url);
+    instance.callback_url = settings.callback_url.unwrap_or(instance.callback_url);
     let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }

@@ -108,10 +108,8 @@ pub(crate) async fn create(
         instance: instance.id,
         created: console.timepiece.now(),
     };
-    match console.identity.roster.records().create_route(route.clone()).await? {
+    match console.identity.accounts.create_route(route.clone()).await? {
         Created::Made => {
-            let on = BotRef { platform: route.platform.clone(), bot: route.bot.clone() };
-            console.identity.roster.bot_changed(&on);
             let about = format!("{}:{} to {}/{}", route.platform, route.bot, tenant.name, instance.name);
             Ok(made(about, shown(route, Some(instance.name), Some(tenant.name))))
         }

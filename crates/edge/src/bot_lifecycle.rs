@@ -84,10 +84,9 @@ impl Edge {
             created: self.0.timepiece.now(),
         };
         let secrets = self.0.vault.seal_credentials(&bot.platform, &bot.id, &bot.credentials)?;
-        if self.0.roster.create_bot_with_secrets(record, secrets).await? != Created::Made {
+        if self.0.identity.accounts.create_bot(record, secrets).await? != Created::Made {
             return Ok(Err(NotKept::Taken(bot.platform.to_string(), bot.id.to_string())));
         }
-        self.0.identity.roster.bot_changed(&bot.bot_ref());
         Ok(Ok(bot))
     }
 

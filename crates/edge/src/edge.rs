@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{Identity, RosterChange};
-use ledger::{BotRef, Roster};
+use ledger::BotRef;
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use relay::Relay;
@@ -42,7 +42,6 @@ pub(crate) struct Inner {
     pub platforms: HashMap<&'static str, Arc<dyn Platform>>,
     pub bots: Bots,
     pub identity: Identity,
-    pub roster: Arc<dyn Roster>,
     pub vault: Vault,
     pub relay: Relay,
     pub intake: Intake,
@@ -61,7 +60,7 @@ impl Edge {
         let roster = Arc::clone(parts.identity.roster.records());
         Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
-            bots: Bots::new(Arc::clone(&roster), parts.vault.clone()),
+            bots: Bots::new(roster, parts.vault.clone()),
             intake: Intake::new(
                 parts.vault.clone(),
                 parts.relay.clone(),
@@ -69,7 +68,6 @@ impl Edge {
                 notices,
                 Arc::clone(&metrics),
             ),
-            roster,
             identity: parts.identity,
             vault: parts.vault,
             relay: parts.relay,

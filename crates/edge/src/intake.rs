@@ -115,9 +115,7 @@ impl Intake {
         }
         let on = bot.bot_ref();
         for Moved { from, to } in &reading.moved {
-            self.identity.roster.records().move_chat(&on, from, to).await?;
-            // Announced whatever was found: an earlier delivery of this event may have ended before it announced it.
-            self.identity.roster.bot_changed(&on);
+            self.identity.accounts.move_chat(&on, from, to).await?;
         }
         // Read before any route is looked up, so that a removal in between is noticed.
         let removals = self.relay.route_removals().ended();

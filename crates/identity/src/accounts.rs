@@ -1,5 +1,7 @@
 //! Accounts: creating and removing tenants and agents.
 
+use std::sync::Arc;
+
 use bus::{Bus, Word};
 use errand::Errand;
 use ledger::{AgentCreated, AgentToCreate, BotRef, Created, Generation, Instance, Removed, Tenant};
@@ -8,6 +10,7 @@ use posthouse_wire::id::is_name;
 use posthouse_wire::{GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::Keyring;
 
+use crate::revocations::{Revocation, RevocationListeners};
 use crate::{Fault, HttpSecrets, RosterView};
 
 /// Creates and ends tenants, agents and their credentials. Every change takes effect before its method returns.
@@ -16,6 +19,7 @@ pub struct Accounts {
     pub(crate) keyring: Keyring,
     pub(crate) roster: RosterView,
     pub(crate) bus: Bus,
+    pub(crate) revocations: RevocationListeners,
     pub(crate) errand: Errand,
     pub(crate) timepiece: Timepiece,
 }
@@ -68,6 +72,11 @@ pub enum NotEnrolled {
 }
 
 impl Accounts {
+    /// Calls this function for every revocation on this node, before the command that revoked answers.
+    pub fn follow_revocations(&self, listener: Arc<dyn Fn(Revocation<'_>) + Send + Sync>) {
+        self.revocations.add(listener);
+    }
+
     /// Creates a tenant. Returns `None` when the name is taken.
     pub async fn create_tenant(&self, name: &str) -> Result<Result<Option<Tenant>, NotEnrolled>, Fault> {
         // A tenant is looked up by name or id, so no name may look like another tenant's id.
@@ -156,15 +165,15 @@ impl Accounts {
         let removed = self.roster.records().remove_instance(instance).await?;
         bots.iter().for_each(|bot| self.roster.bot_changed(bot));
         self.roster.agent_changed(instance);
-        match &tenant {
-            Some(tenant) => self.roster.tenant_changed(tenant),
-            // It was removed before, by somebody whose announcement may not have come yet.
-            None => self.roster.anything_changed(),
+        if let Some(tenant) = &tenant {
+            self.roster.tenant_changed(tenant);
         }
+        self.revocations.tell(Revocation::Agent(instance));
         self.bus.tell(Word::Removed { instance: instance.to_string() });
         tracing::info!(instance.id = %instance, "an agent was removed");
         Ok(removed)
     }
+
     /// Removes a tenant without agents, with its clients and tokens.
     pub async fn remove_tenant(&self, tenant: &TenantId) -> Result<Removed, Fault> {
         let removed = self.roster.records().remove_tenant(tenant).await?;

@@ -6,6 +6,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 use vault::{AccessGrant, EndedCredentials, HttpDraft, Login, WhichCredentials};
 
+use crate::revocations::Revocation;
 use crate::{Accounts, Fault};
 
 /// An agent's credentials for the HTTP APIs. The secrets cannot be shown again.
@@ -46,14 +47,11 @@ impl Accounts {
     /// Revokes these credentials of an agent in one commit and returns what was revoked. Sockets close with 4401 and
     /// new connections are refused; every HTTP API refuses the tokens and secrets.
     pub async fn revoke(&self, of: &InstanceId, which: WhichCredentials) -> Result<EndedCredentials, Fault> {
-        let agent = self.roster.records().instance(of).await?;
         let ended = self.keyring.end_credentials(of, which).await?;
         // Announced whatever was found: another call may have ended it a moment ago and not announced it yet.
-        match agent {
-            Some(agent) => self.roster.tenant_changed(&agent.tenant),
-            None => self.roster.anything_changed(),
-        }
+        self.roster.agent_changed(of);
         for gateway in &ended.gateways {
+            self.revocations.tell(Revocation::Gateway(gateway));
             self.bus.tell(Word::Revoked { gateway: gateway.to_string() });
         }
         if !ended.is_empty() {
@@ -71,8 +69,7 @@ impl Accounts {
         of: &Instance,
     ) -> Result<Option<(Secret, HttpSecrets)>, Fault> {
         let renewed = self.keyring.renew_credentials(&of.id, gateway).await?;
-        // The id of the earlier login, which has ended, is not known here.
-        self.roster.tenant_changed(&of.tenant);
+        self.roster.agent_changed(&of.id);
         if renewed.is_some() {
             tracing::info!(instance.id = %of.id, gateway.id = %gateway, "an agent got new credentials");
         }
@@ -103,8 +100,7 @@ impl Accounts {
     pub async fn log_in(&self, instance: &InstanceId) -> Result<Option<Login>, Fault> {
         let made = self.keyring.log_in(instance).await?;
         if let Some(login) = &made {
-            // The id of the earlier login, which has ended, is not known here.
-            self.roster.tenant_changed(&login.tenant);
+            self.roster.agent_changed(instance);
             tracing::info!(instance.id = %instance, login.id = %login.login, "an agent got a new login");
         }
         Ok(made)

@@ -4,8 +4,8 @@
 //! its sender is known to the bot ([`SenderAccess`]). A person on the chat page is admitted by their invitation, a
 //! program by belonging to the agent's tenant.
 
-mod access;
 mod pairing;
+mod sender_access;
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use ledger::{BotRef, Instance, RouteTo};
 use posthouse_time::Timepiece;
 use posthouse_wire::{Source, TenantId};
 
-pub use access::SenderAccess;
-use access::SenderVerdict;
 pub use pairing::{PairingCode, Stranger};
+pub use sender_access::SenderAccess;
+use sender_access::SenderVerdict;
 
 use crate::{Bearings, Fault, Principal, RosterView};
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
 use crate::oauth::{self, TokenEndpoints};
+use crate::revocations::RevocationListeners;
 use crate::{Accounts, AdminToken, Authenticator, Fault, Gate, Metrics, RosterView, Throttle};
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -85,7 +86,14 @@ impl Identity {
             authenticator,
             gate: Gate::new(access, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
-            accounts: Accounts { keyring, roster: roster.clone(), bus: bus.clone(), errand, timepiece },
+            accounts: Accounts {
+                keyring,
+                roster: roster.clone(),
+                bus: bus.clone(),
+                revocations: RevocationListeners::default(),
+                errand,
+                timepiece,
+            },
             roster,
             metrics,
             bus,

@@ -1,7 +1,7 @@
 //! Identity: who is calling, and what they may do.
 //!
 //! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
-//! tenants, agents and their credentials. [`RosterView`] is the only cache of agents, access tokens and routes.
+//! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and routes.
 //! [`Gate`] decides who may write to an agent. The OAuth token endpoints are here too.
 //!
 //! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
@@ -11,6 +11,7 @@ mod accounts;
 mod admin_token;
 mod authenticator;
 mod authorization;
+mod bots;
 mod credentials;
 mod fault;
 mod gate;
@@ -20,6 +21,7 @@ mod oauth;
 mod principal;
 mod record_cache;
 mod refresh_log;
+mod revocations;
 mod roster_versions;
 mod roster_view;
 mod route;
@@ -28,6 +30,7 @@ mod throttle;
 pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
 pub use admin_token::AdminToken;
 pub use authenticator::{Authentication, Authenticator, CredentialRefusal};
+pub use bots::AgentSettings;
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger};
@@ -35,6 +38,7 @@ pub use identity::{Identity, Parts};
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
+pub use revocations::Revocation;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
 pub use route::{Bearings, Routed};

@@ -20,7 +20,7 @@ const WAITING: usize = 1024;
 pub enum RosterChange {
     /// A tenant: which agents, connectors and aliases it has, its permissions, or any of its access tokens.
     Tenant(TenantId),
-    /// An agent: its settings, or that it was removed.
+    /// An agent: its settings or credentials, or that it was removed.
     Agent(InstanceId),
     /// A bot, its routes, or the list of people who may write to it.
     Bot(BotRef),

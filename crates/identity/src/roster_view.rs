@@ -110,6 +110,8 @@ impl RosterView {
         let mut depends_on =
             vec![RosterChange::Tenant(record.tenant.clone()), RosterChange::Client(record.client.clone())];
         depends_on.extend(record.login.clone().map(RosterChange::Login));
+        let agent = record.agent.clone().or_else(|| agent_of_client(&record.client));
+        depends_on.extend(agent.map(RosterChange::Agent));
         self.0.access_tokens.insert(hash, Arc::clone(&record), depends_on, read);
         Ok(Some(record))
     }
@@ -120,7 +122,7 @@ impl RosterView {
         self.0.bus.tell(Word::TenantChanged { tenant: tenant.to_string() });
     }
 
-    /// Announces that the settings of an agent were changed, or that it was removed.
+    /// Announces that the settings or credentials of an agent were changed, or that it was removed.
     pub fn agent_changed(&self, agent: &InstanceId) {
         self.0.versions.note(RosterChange::Agent(agent.clone()));
         self.0.bus.tell(Word::AgentChanged { instance: agent.to_string() });
@@ -144,8 +146,8 @@ impl RosterView {
         self.0.bus.tell(Word::LoginEnded { login: login.to_string() });
     }
 
-    /// Announces that anything may have changed. This empties the caches of every tenant, so a caller that knows what
-    /// changed uses one of the other methods.
+    /// Announces that anything may have changed. This empties the caches of every tenant. Nothing in the server does
+    /// it: every change knows its subject.
     pub fn anything_changed(&self) {
         self.0.versions.note(RosterChange::Anything);
         self.0.bus.tell(Word::RosterChanged);

@@ -66,6 +66,8 @@ pub struct AccessRecord {
     pub client: ClientId,
     pub tenant: TenantId,
     pub login: Option<LoginId>,
+    /// The agent of the login.
+    pub agent: Option<InstanceId>,
     /// Ends by wall time or ledger time, whichever comes first.
     pub expires: Moment,
 }

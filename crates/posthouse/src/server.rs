@@ -16,7 +16,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use posthouse_time::Timepiece;
-use relay::{FinalReply, FinalReplyStream, MessageMeter};
+use relay::{EarlyClose, EarlyCloseStream, MessageMeter};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -197,16 +197,16 @@ impl Guest {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let Guest { peer, place, connection, settings, stop } = self;
-        let final_reply = FinalReply::default();
+        let early_close = EarlyClose::default();
         let meter = MessageMeter::default();
         let stream =
             PeerStream::new(stream, settings.timepiece.clone(), settings.write_timeout, meter.clone());
         // A WebSocket outlives the request that opened it, and keeps its place until it closes.
-        let stream = FinalReplyStream::new(stream, final_reply.clone(), (place, Arc::clone(&connection)));
+        let stream = EarlyCloseStream::new(stream, early_close.clone(), (place, Arc::clone(&connection)));
         let service = service_fn(move |mut request| {
             let address = caller(peer.ip(), request.headers(), &settings.trusted_proxies);
             request.extensions_mut().insert(ClientAddress(address));
-            request.extensions_mut().insert(final_reply.clone());
+            request.extensions_mut().insert(early_close.clone());
             if request.headers().contains_key(UPGRADE) {
                 request.extensions_mut().insert(meter.clone());
             }

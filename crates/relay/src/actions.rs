@@ -137,6 +137,10 @@ impl Actions {
         let running = (holder.gateway.clone(), outbound.request_id.clone());
         {
             let mut state = connections.state.lock();
+            // A request that is read after its credential was revoked is not carried out. The socket is about to close.
+            if state.seat(socket).is_none_or(|seat| seat.ordered_to_close().is_some()) {
+                return None;
+            }
             let now = self.background.timepiece.instant();
             // Without a hello no new action begins. Only a request that began on another socket is answered.
             if !advertised.is_empty() {

@@ -207,7 +207,7 @@ impl State {
 
     /// Whether this is the socket that gets entries.
     pub fn is_live(&self, socket: u64) -> bool {
-        self.live().is_some_and(|live| live.socket == socket)
+        self.live().is_some_and(|live| live.socket == socket && live.close.is_none())
     }
 
     pub fn orders(&mut self, socket: u64) -> Option<Orders> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use identity::{Accounts, Revocation};
 use ledger::{Entry, Generation, HoldBack};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{GatewayId, InstanceId};
@@ -51,6 +52,18 @@ pub struct Connections {
 impl Connections {
     pub(crate) fn new(timepiece: Timepiece) -> Self {
         Self { agents: DashMap::new(), sockets: AtomicU64::new(1), timepiece }
+    }
+
+    /// Closes the sockets of what is revoked on this node, before the command that revokes answers.
+    pub(crate) fn follow_revocations(self: &Arc<Self>, accounts: &Accounts) {
+        let connections = Arc::downgrade(self);
+        accounts.follow_revocations(Arc::new(move |revocation| {
+            let Some(connections) = connections.upgrade() else { return };
+            match revocation {
+                Revocation::Gateway(gateway) => connections.close_gateway(gateway),
+                Revocation::Agent(instance) => connections.close_instance(instance),
+            }
+        }));
     }
 
     /// The state of an agent. It is made if there is none.
@@ -144,10 +157,11 @@ impl Connections {
     pub fn presence(&self, of: &InstanceId) -> Presence {
         let Some(connections) = self.find(of) else { return Presence::default() };
         let state = connections.state.lock();
+        let live = state.live().filter(|seat| seat.ordered_to_close().is_none());
         Presence {
-            connected: state.live().is_some(),
+            connected: live.is_some(),
             idle: state.idle,
-            since: state.live().map(|seat| seat.since),
+            since: live.map(|seat| seat.since),
             sockets: state.seats.len(),
             connections: state.seats.iter().filter_map(connection).collect(),
         }

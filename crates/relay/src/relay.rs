@@ -95,6 +95,7 @@ impl Relay {
             timepiece: timepiece.clone(),
         });
         inboxes.follow_commits();
+        connections.follow_revocations(&identity.accounts);
         Self(Arc::new(Components {
             seats: Seats {
                 connections: Arc::clone(&connections),
@@ -120,7 +121,11 @@ impl Relay {
             },
             wake_calls,
             fires: Fires::new(Arc::clone(&connections), bus.clone(), timepiece.clone()),
-            route_removals: RouteRemovals::new(identity.roster.clone(), Arc::clone(&connections)),
+            route_removals: RouteRemovals::new(
+                identity.accounts.clone(),
+                Arc::clone(&roster),
+                Arc::clone(&connections),
+            ),
             long_lines: LongLines::default(),
             connections,
             config,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use identity::RosterView;
-use ledger::{BotRef, Discriminator, Removed};
+use identity::Accounts;
+use ledger::{BotRef, Discriminator, Removed, Roster};
 use posthouse_wire::InstanceId;
 
 use crate::Fault;
@@ -15,7 +15,8 @@ use crate::connections::Connections;
 pub struct RouteRemovals {
     begun: AtomicU64,
     ended: AtomicU64,
-    roster: RosterView,
+    accounts: Accounts,
+    roster: Arc<dyn Roster>,
     connections: Arc<Connections>,
 }
 
@@ -23,8 +24,8 @@ pub struct RouteRemovals {
 struct Removing<'a>(&'a RouteRemovals);
 
 impl RouteRemovals {
-    pub(crate) fn new(roster: RosterView, connections: Arc<Connections>) -> Self {
-        Self { begun: AtomicU64::new(0), ended: AtomicU64::new(0), roster, connections }
+    pub(crate) fn new(accounts: Accounts, roster: Arc<dyn Roster>, connections: Arc<Connections>) -> Self {
+        Self { begun: AtomicU64::new(0), ended: AtomicU64::new(0), accounts, roster, connections }
     }
 
     fn begin(&self) -> Removing<'_> {
@@ -49,7 +50,7 @@ impl RouteRemovals {
         if self.begun.load(Ordering::SeqCst) == removals_before {
             return Ok(());
         }
-        if self.roster.records().end_unrouted(on, to).await? {
+        if self.roster.end_unrouted(on, to).await? {
             self.connections.read_inbox_again(to);
         }
         Ok(())
@@ -60,9 +61,8 @@ impl RouteRemovals {
     /// that have begun go on.
     pub async fn remove_route(&self, on: &BotRef, which: &Discriminator) -> Result<Removed, Fault> {
         let _removing = self.begin();
-        let owner = self.roster.records().route(on, std::slice::from_ref(which)).await?;
-        let removed = self.roster.records().remove_route(&on.platform, &on.bot, which).await?;
-        self.roster.bot_changed(on);
+        let owner = self.roster.route(on, std::slice::from_ref(which)).await?;
+        let removed = self.accounts.remove_route(on, which).await?;
         if let Some(owner) = owner {
             self.connections.read_inbox_again(&owner.instance);
         }
@@ -72,9 +72,8 @@ impl RouteRemovals {
     /// Removes a bot with its secrets and routes. The effect is that of [`RouteRemovals::remove_route`] for every agent of it.
     pub async fn remove_bot(&self, on: &BotRef) -> Result<Removed, Fault> {
         let _removing = self.begin();
-        let routes = self.roster.records().routes().await?;
-        let removed = self.roster.records().remove_bot(&on.platform, &on.bot).await?;
-        self.roster.bot_changed(on);
+        let routes = self.roster.routes().await?;
+        let removed = self.accounts.remove_bot(on).await?;
         for route in routes.iter().filter(|route| route.platform == on.platform && route.bot == on.bot) {
             self.connections.read_inbox_again(&route.instance);
         }

@@ -15,7 +15,7 @@ use posthouse_wire::TenantId;
 use crate::connections::UNAUTHORIZED;
 use crate::message_meter::READ_AT_ONCE;
 use crate::metrics::Why;
-use crate::{Egress, FinalReply, MessageMeter, Relay, socket};
+use crate::{EarlyClose, Egress, MessageMeter, Relay, socket};
 
 /// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
 /// that is merely too long is still read, and gets an error result (contract section 4).
@@ -46,16 +46,16 @@ pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
 async fn dial(
     State(door): State<RelayDoor>,
     address: Option<Extension<ClientAddress>>,
-    final_reply: Option<Extension<FinalReply>>,
+    early_close: Option<Extension<EarlyClose>>,
     control: Option<Extension<RequestControl>>,
     meter: Option<Extension<MessageMeter>>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let control = control.map(|Extension(control)| control);
-    let final_reply = final_reply.map(|Extension(final_reply)| final_reply);
+    let early_close = early_close.map(|Extension(early_close)| early_close);
     if control.as_ref().is_some_and(|control| !control.has_room()) {
-        return no_room(&door, final_reply, upgrade);
+        return no_room(&door, early_close, upgrade);
     }
     let address = address.map(|Extension(ClientAddress(address))| address);
     let authenticator = &door.relay.0.identity.authenticator;
@@ -81,7 +81,7 @@ async fn dial(
                 control.allows(&principal.limit_key(), principal.tenant().map(TenantId::as_str)).is_ok()
             });
             let Some(holder) = principal.gateway().filter(|_| allowed) else {
-                return no_room(&door, final_reply, upgrade);
+                return no_room(&door, early_close, upgrade);
             };
             let RelayDoor { relay, egress } = door;
             let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
@@ -96,7 +96,7 @@ async fn dial(
             // 101 and 4401 in one write: the only refusal that a stock agent understands (contract section 3.2). The
             // delay for wrong credentials came before it, since a stock agent waits ten seconds for the response.
             // Between response and close, the agent would already send its hello.
-            closed(door.relay.0.timepiece.clone(), final_reply, upgrade, UNAUTHORIZED.0, reason)
+            closed(door.relay.0.timepiece.clone(), early_close, upgrade, UNAUTHORIZED.0, reason)
         }
         Authentication::Barred => {
             refused("barred");
@@ -106,20 +106,20 @@ async fn dial(
 }
 
 /// Refuses a connection because the server has no room. The agent connects again later.
-fn no_room(door: &RelayDoor, final_reply: Option<FinalReply>, upgrade: WebSocketUpgrade) -> Response {
+fn no_room(door: &RelayDoor, early_close: Option<EarlyClose>, upgrade: WebSocketUpgrade) -> Response {
     door.relay.0.metrics.dials_refused.get_or_create(&Why { why: "no_room" }).inc();
-    closed(door.relay.0.timepiece.clone(), final_reply, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1)
+    closed(door.relay.0.timepiece.clone(), early_close, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1)
 }
 
 /// Accepts the upgrade and closes, in one write if possible.
 fn closed(
     timepiece: Timepiece,
-    final_reply: Option<FinalReply>,
+    early_close: Option<EarlyClose>,
     upgrade: WebSocketUpgrade,
     code: u16,
     reason: &'static str,
 ) -> Response {
-    let said = final_reply.map(|final_reply| final_reply.close(code, reason)).is_some();
+    let said = early_close.map(|early_close| early_close.close(code, reason)).is_some();
     upgrade.on_upgrade(move |mut stream| async move {
         if said {
             socket::await_goodbye(&mut stream, &timepiece).await;

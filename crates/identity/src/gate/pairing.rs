@@ -8,7 +8,7 @@ use moka::sync::Cache;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::{Source, UserId};
 
-use super::access::is_direct;
+use super::sender_access::is_direct;
 use crate::Fault;
 
 /// How long a pairing code is valid.

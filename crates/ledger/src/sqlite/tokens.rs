@@ -185,7 +185,8 @@ impl Tokens for Sqlite {
     async fn bearer(&self, access: TokenHash, now: Moment) -> Result<Option<AccessRecord>, Fault> {
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT client, tenant, login, min(expires, wall_time_at(ends)) FROM access_tokens
+                "SELECT token.client, tenant, login, instance, min(expires, wall_time_at(ends))
+                 FROM access_tokens token LEFT JOIN logins ON logins.id = login
                  WHERE hash = ?1 AND expires > ?2 AND ends > ledger_time()",
             )?
             .query_row(params![access.0, now.millis()], |row| {
@@ -193,7 +194,8 @@ impl Tokens for Sqlite {
                     client: row.get::<_, String>(0)?.into(),
                     tenant: row.get::<_, String>(1)?.into(),
                     login: row.get::<_, Option<String>>(2)?.map(LoginId::from),
-                    expires: Moment::from_millis(row.get(3)?),
+                    agent: row.get::<_, Option<String>>(3)?.map(InstanceId::from),
+                    expires: Moment::from_millis(row.get(4)?),
                 })
             })
             .optional()

@@ -117,6 +117,21 @@ async fn whoever_knows_a_gateways_name_cannot_lock_it_out() {
 }
 
 #[tokio::test]
+async fn a_revocation_or_removal_ends_connections_before_its_command_answers() {
+    let house = House::open().await;
+    let heron = house.heron().await;
+    let egret = house.enrol("globex", "egret", &[crate::house::bot("telegram", "7002")]).await;
+    let (_heron_socket, _egret_socket) = (heron.sits().await, egret.sits().await);
+    let is_connected = |instance| house.relay.connections().presence(instance).connected;
+    let which = WhichCredentials::Gateway(heron.gateway.clone());
+    house.identity.accounts.revoke(&heron.instance, which).await.unwrap();
+    assert!(!is_connected(&heron.instance));
+    assert!(is_connected(&egret.instance));
+    house.identity.accounts.remove_agent(&egret.instance).await.unwrap();
+    assert!(!is_connected(&egret.instance));
+}
+
+#[tokio::test]
 async fn revoked_while_connected_is_closed_4401_at_once_and_refused_later() {
     let house = House::open().await;
     let heron = house.heron().await;

@@ -69,8 +69,13 @@ async fn a_client_stands_for_its_owner_and_its_token_for_the_client() {
     assert_eq!(found, expected);
     let grant = access(&keyring, &id).await;
     assert_eq!(grant.expires_in, hours(1));
-    let expected =
-        AccessRecord { client: id, tenant: "ten_acme".into(), login: None, expires: grant.expires };
+    let expected = AccessRecord {
+        client: id,
+        tenant: "ten_acme".into(),
+        login: None,
+        agent: None,
+        expires: grant.expires,
+    };
     assert_eq!(bearer(&keyring, &grant.access_token).await, Some(expected));
 
     let (own, secret) = client(&keyring, &Owner::Tenant("ten_acme".into())).await;
@@ -206,8 +211,13 @@ async fn the_operator_acts_for_a_tenant_for_a_quarter_of_an_hour() {
     let grant = keyring.operator_access(&acme).await.unwrap().unwrap();
     assert_eq!((grant.expires_in, grant.expires), (minutes(15), safe.clock.now() + minutes(15)));
     let operator = ClientId::from("operator:ten_acme");
-    let expected =
-        AccessRecord { client: operator.clone(), tenant: acme, login: None, expires: grant.expires };
+    let expected = AccessRecord {
+        client: operator.clone(),
+        tenant: acme,
+        login: None,
+        agent: None,
+        expires: grant.expires,
+    };
     assert_eq!(bearer(&keyring, &grant.access_token).await, Some(expected));
 
     assert!(keyring.client(operator.as_str(), grant.access_token.expose()).await.unwrap().is_none());

@@ -15,9 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes to send directly after the next response of one connection. The server adds one to every request.
 #[derive(Clone, Default)]
-pub struct FinalReply(Arc<OnceLock<Bytes>>);
+pub struct EarlyClose(Arc<OnceLock<Bytes>>);
 
-impl FinalReply {
+impl EarlyClose {
     /// Deposits the close frame for a WebSocket upgrade that is about to be accepted.
     pub(crate) fn close(&self, code: u16, reason: &'static str) {
         let length = u8::try_from(2 + reason.len()).expect("close reasons are short constants of this crate");
@@ -29,18 +29,18 @@ impl FinalReply {
 }
 
 /// A connection that appends the deposited bytes to its next write.
-pub struct FinalReplyStream<S> {
+pub struct EarlyCloseStream<S> {
     stream: S,
-    word: FinalReply,
+    word: EarlyClose,
     said: bool,
     /// The response and the appended bytes, until they are written.
     unsent: BytesMut,
     _held: Box<dyn Send + Sync>,
 }
 
-impl<S: AsyncWrite + Unpin> FinalReplyStream<S> {
+impl<S: AsyncWrite + Unpin> EarlyCloseStream<S> {
     /// `held` is dropped with the connection, upgraded or not.
-    pub fn new(stream: S, word: FinalReply, held: impl Send + Sync + 'static) -> Self {
+    pub fn new(stream: S, word: EarlyClose, held: impl Send + Sync + 'static) -> Self {
         Self { stream, word, said: false, unsent: BytesMut::new(), _held: Box::new(held) }
     }
 
@@ -84,7 +84,7 @@ impl<S: AsyncWrite + Unpin> FinalReplyStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for FinalReplyStream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for EarlyCloseStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -116,7 +116,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FinalReplyStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for FinalReplyStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for EarlyCloseStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -157,8 +157,8 @@ mod tests {
     }
 
     async fn written(at_most: usize) -> Vec<Vec<u8>> {
-        let word = FinalReply::default();
-        let mut stream = FinalReplyStream::new(Wire { writes: Vec::new(), at_most }, word.clone(), ());
+        let word = EarlyClose::default();
+        let mut stream = EarlyCloseStream::new(Wire { writes: Vec::new(), at_most }, word.clone(), ());
         stream.write_all(b"before ").await.unwrap();
         word.close(4401, "expired");
         stream.write_all(b"answer ").await.unwrap();
@@ -179,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_without_a_last_word_is_left_alone() {
         let (near, mut far) = tokio::io::duplex(64);
-        let mut stream = FinalReplyStream::new(near, FinalReply::default(), ());
+        let mut stream = EarlyCloseStream::new(near, EarlyClose::default(), ());
         stream.write_all(b"answer").await.unwrap();
         drop(stream);
         let mut heard = Vec::new();
