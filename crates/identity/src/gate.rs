@@ -2,7 +2,7 @@
 //!
 //! A message from a platform is admitted when a route leads from its bot to an agent, it is addressed to the bot, and
 //! its sender is known to the bot ([`SenderAccess`]). A person on the chat page is admitted by their invitation, a
-//! program by belonging to the agent's tenant.
+//! program by belonging to the agent's tenant, another agent also by its tenant's permission ([`may_write_to_peer`]).
 
 mod pairing;
 mod sender_access;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ledger::{BotRef, Instance, RouteTo};
 use posthouse_time::Timepiece;
-use posthouse_wire::{Source, TenantId};
+use posthouse_wire::{InstanceId, Source, TenantId};
 
 pub use pairing::{PairingCode, Stranger};
 pub use sender_access::SenderAccess;
@@ -123,6 +123,12 @@ impl Gate {
     }
 }
 
+/// Whether a caller of a tenant may write to one of its agents. A program may write to all of them. An agent may always
+/// write to itself, and to others only if its tenant allows that.
+pub fn may_write_to_peer(by: Option<&InstanceId>, to: Option<&InstanceId>, peers_may_write: bool) -> bool {
+    by.is_none_or(|own| peers_may_write || to == Some(own))
+}
+
 /// Whether several people may be in the chat. There, a message is for the bot only when it is addressed to it.
 fn is_crowd(source: &Source) -> bool {
     matches!(source.chat_type.as_str(), "group" | "thread" | "forum" | "room")
@@ -131,6 +137,16 @@ fn is_crowd(source: &Source) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_writes_to_its_peers_only_where_its_tenant_allows_it() {
+        let (heron, egret) = (InstanceId::from("inst_heron"), InstanceId::from("inst_egret"));
+        assert!(may_write_to_peer(None, Some(&heron), false), "a program of the tenant");
+        assert!(may_write_to_peer(Some(&heron), Some(&heron), false), "itself");
+        assert!(!may_write_to_peer(Some(&heron), Some(&egret), false));
+        assert!(!may_write_to_peer(Some(&heron), None, false), "somebody behind a connector");
+        assert!(may_write_to_peer(Some(&heron), Some(&egret), true));
+    }
 
     #[test]
     fn groups_threads_forums_and_rooms_have_several_people_and_a_channel_or_a_direct_chat_has_not() {

@@ -33,7 +33,9 @@ pub use authenticator::{Authentication, Authenticator, CredentialRefusal};
 pub use bots::AgentSettings;
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
-pub use gate::{Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger};
+pub use gate::{
+    Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger, may_write_to_peer,
+};
 pub use identity::{Identity, Parts};
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};

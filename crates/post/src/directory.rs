@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use identity::RosterView;
+use identity::{RosterView, may_write_to_peer};
 use ledger::{Connectors, Exchange, Instance, Receipt};
 use moka::sync::Cache;
+use posthouse_wire::TenantId;
 use posthouse_wire::delivery::{AgentDescriptor, DeliveryFailed};
-use posthouse_wire::{InstanceId, TenantId};
 
 use crate::address::Address;
 use crate::connector::relay::RELAY;
@@ -84,7 +84,7 @@ impl Directory {
         let tenant = self.tenant(&by.tenant).await?;
         let mut paths = self.paths(&tenant, by, written, wakes).await?;
         let whom = paths.iter().find_map(|path| path.instance.as_ref());
-        if !may_write_to(by, whom.map(|whom| &whom.id), tenant.peers_may_write) {
+        if !may_write_to_peer(by.instance(), whom.map(|whom| &whom.id), tenant.peers_may_write) {
             return Ok(Vec::new());
         }
         if let Some(named) = connectors {
@@ -268,14 +268,6 @@ impl NamedConnector {
             session: session.map(str::to_owned),
             instance: None,
         }
-    }
-}
-
-/// An agent may always write to itself, and to others unless its tenant forbids it.
-fn may_write_to(by: &Caller, whom: Option<&InstanceId>, peers_may_write: bool) -> bool {
-    match by.instance() {
-        Some(own) => peers_may_write || whom == Some(own),
-        None => true,
     }
 }
 

@@ -183,3 +183,51 @@ fn connection(seat: &Seat) -> Option<Connection> {
         pinned: seat.pinned,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use ledger::Seq;
+    use posthouse_time::Instant;
+    use posthouse_wire::EntryId;
+
+    use crate::tests::{connections, heron};
+
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry {
+            id: EntryId::mint(0),
+            seq: Seq(1),
+            instance: heron(),
+            chat: "c1".into(),
+            event: Bytes::from_static(b"{}"),
+            references: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_a_live_socket_takes_a_committed_entry() {
+        let connections = connections();
+        assert!(!connections.appended(&entry()));
+        assert!(!connections.rewind(&heron()));
+        let socket = connections.with_live_socket(&heron(), |_| {});
+        assert!(connections.appended(&entry()));
+        assert!(connections.rewind(&heron()));
+        connections.of(&heron()).state.lock().remove(socket, Instant::default());
+        assert!(!connections.appended(&entry()));
+    }
+
+    #[test]
+    fn a_revoked_credential_closes_its_sockets_and_no_others() {
+        let connections = connections();
+        let ended = connections.with_live_socket(&heron(), |_| {});
+        let other = connections.with_live_socket(&"inst_egret".into(), |seat| seat.gateway = "gw-2".into());
+        connections.close_gateway(&"gw-1".into());
+        assert_eq!(connections.orders_of(&heron(), ended).1, Some(UNAUTHORIZED.0));
+        assert_eq!(connections.orders_of(&"inst_egret".into(), other).1, None);
+        assert!(!connections.presence(&heron()).connected);
+        assert!(!connections.of(&heron()).state.lock().is_live(ended), "it gets no more entries");
+        assert!(connections.presence(&"inst_egret".into()).connected);
+    }
+}

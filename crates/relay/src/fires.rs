@@ -94,3 +94,50 @@ impl Fires {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use posthouse_time::Moment;
+    use posthouse_wire::cron::Overlap;
+
+    use crate::tests::{connections, heron};
+
+    use super::*;
+
+    fn fires(connections: &Arc<Connections>) -> Fires {
+        Fires::new(Arc::clone(connections), Bus::local(), Timepiece::wound(Moment::default()))
+    }
+
+    fn fire() -> FireBody {
+        FireBody { job_id: "ab12".into(), fire_at: None, overlap: Overlap::default() }
+    }
+
+    #[tokio::test]
+    async fn a_fire_needs_a_socket_that_accepts_fires() {
+        let connections = connections();
+        let fires = fires(&connections);
+        let second = Duration::from_secs(1);
+        assert_eq!(fires.send(&heron(), fire(), second).await, Said::Nobody);
+        let stock = connections.with_live_socket(&heron(), |_| {});
+        assert_eq!(fires.send(&heron(), fire(), second).await, Said::Nobody);
+        assert!(connections.orders_of(&heron(), stock).0.is_empty());
+        assert!(fires.waiting.is_empty(), "nothing is kept of a fire that nobody got");
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_only_from_the_agent_that_was_asked() {
+        let connections = connections();
+        let fires = fires(&connections);
+        connections.with_live_socket(&heron(), |seat| seat.takes_fires = true);
+        let answer = Said::Answer { status: 202, fired: Fired::Accepted };
+        let answers = async {
+            let request = fires.waiting.iter().next().map(|waiting| waiting.key().clone()).unwrap();
+            fires.answered(&"inst_egret".into(), &request, Said::Nothing);
+            fires.answered(&heron(), &request, answer);
+        };
+        let instance = heron();
+        let sending = fires.send(&instance, fire(), Duration::from_secs(1));
+        let (said, ()) = tokio::join!(sending, answers);
+        assert_eq!(said, answer);
+    }
+}

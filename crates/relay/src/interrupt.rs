@@ -10,9 +10,8 @@ use posthouse_wire::{ChatId, InstanceId, SessionKey, Source, ToGateway, session_
 use crate::Fault;
 use crate::connections::Connections;
 
-/// Stops turns, on whichever node the agent is connected.
+/// Requests to stop turns, on whichever node the agent is connected.
 pub struct Interrupts {
-    pub(crate) connections: Arc<Connections>,
     pub(crate) roster: Arc<dyn Roster>,
     pub(crate) bus: Bus,
 }
@@ -43,25 +42,44 @@ impl Interrupts {
             chat: chat.to_string(),
         });
     }
+}
 
-    /// Sends the stop to the sockets that got the chat's last entries, whatever their roles. A key does not tell which
-    /// session of its chat it means, but an agent ignores unknown keys. The stop is never stored: a late stop would end
-    /// the wrong turn.
-    pub(crate) fn stop_turn(&self, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
-        let Some(connections) = self.connections.find(instance) else { return };
-        let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };
-        let mut state = connections.state.lock();
-        let mut sockets = state.turns.sockets(chat);
-        sockets.retain(|socket| state.seats.iter().any(|seat| seat.socket == *socket));
-        if sockets.is_empty() {
-            sockets.extend(state.live().map(|live| live.socket));
+/// Carries out a stop that was requested on this node or another. It goes to the sockets that got the chat's last entries, whatever their roles. A key does not tell which
+/// session of its chat it means, but an agent ignores unknown keys. The stop is never stored: a late stop would end
+/// the wrong turn.
+pub(crate) fn stop_turn(connections: &Connections, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
+    let Some(connections) = connections.find(instance) else { return };
+    let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };
+    let mut state = connections.state.lock();
+    let mut sockets = state.turns.sockets(chat);
+    sockets.retain(|socket| state.seats.iter().any(|seat| seat.socket == *socket));
+    if sockets.is_empty() {
+        sockets.extend(state.live().map(|live| live.socket));
+    }
+    for socket in sockets {
+        if let Some(seat) = state.seat(socket)
+            && seat.send_now(frame.line())
+        {
+            state.turns.interrupted(chat);
         }
-        for socket in sockets {
-            if let Some(seat) = state.seat(socket)
-                && seat.send_now(frame.line())
-            {
-                state.turns.interrupted(chat);
-            }
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{connections, heron};
+
+    use super::*;
+
+    #[test]
+    fn a_stop_goes_to_the_live_socket_when_nobody_knows_who_has_the_turn() {
+        let connections = connections();
+        let socket = connections.with_live_socket(&heron(), |_| {});
+        let other = connections.with_live_socket(&"inst_egret".into(), |_| {});
+        stop_turn(&connections, &heron(), &"key".into(), &"c1".into());
+        let (lines, _) = connections.orders_of(&heron(), socket);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("interrupt_inbound"), "{lines:?}");
+        assert!(connections.orders_of(&"inst_egret".into(), other).0.is_empty());
     }
 }

@@ -34,6 +34,8 @@ mod seats;
 mod socket;
 mod stop_command;
 mod stream_cursor;
+#[cfg(test)]
+mod tests;
 mod turns;
 mod wake_calls;
 

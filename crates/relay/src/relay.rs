@@ -16,7 +16,7 @@ use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::fires::Fires;
 use crate::inbox::{InboxParts, Inboxes};
-use crate::interrupt::Interrupts;
+use crate::interrupt::{self, Interrupts};
 use crate::long_lines::LongLines;
 use crate::route_removal::RouteRemovals;
 use crate::seats::Seats;
@@ -114,11 +114,7 @@ impl Relay {
                 Arc::clone(&metrics),
                 background.clone(),
             )),
-            interrupts: Interrupts {
-                connections: Arc::clone(&connections),
-                roster: Arc::clone(&roster),
-                bus: bus.clone(),
-            },
+            interrupts: Interrupts { roster: Arc::clone(&roster), bus: bus.clone() },
             wake_calls,
             fires: Fires::new(Arc::clone(&connections), bus.clone(), timepiece.clone()),
             route_removals: RouteRemovals::new(
@@ -172,7 +168,12 @@ impl Relay {
             Word::Revoked { gateway } => self.0.connections.close_gateway(&GatewayId::from(gateway)),
             Word::Removed { instance } => self.0.connections.close_instance(&InstanceId::from(instance)),
             Word::Interrupt { instance, session_key, chat } => {
-                self.0.interrupts.stop_turn(&instance.into(), &session_key.into(), &chat.into());
+                interrupt::stop_turn(
+                    &self.0.connections,
+                    &instance.into(),
+                    &session_key.into(),
+                    &chat.into(),
+                );
             }
             Word::Redriven { instance } => self.0.inboxes.rewind(&InstanceId::from(instance)),
             // These are for listeners of `arrivals`, and for the view of the roster.
