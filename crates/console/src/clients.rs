@@ -1,16 +1,15 @@
 //! Admin API: client credentials and logins. A secret appears only in the answer that issues it.
 
-use std::collections::HashMap;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use http_kit::Page;
-use ledger::{Instance, Owner, Tenant};
+use ledger::{Instance, Owner};
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::account_names::AccountNames;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -89,7 +88,7 @@ pub(crate) async fn list(
         Some(name) => Some(console.tenant(name).await?.id),
         None => None,
     };
-    let names = ClientNames::read(&console, only.as_ref()).await?;
+    let names = AccountNames::read(&console, only.as_ref()).await?;
     let clients = console.identity.accounts.clients(only.as_ref()).await?;
     let logins = console.identity.accounts.logins(only.as_ref()).await?;
     let told = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
@@ -185,31 +184,5 @@ impl Parts {
             refresh_token: login.refresh_token.expose().to_owned(),
             login_id: login.login,
         })
-    }
-}
-
-/// ClientNames of tenants and agents.
-struct ClientNames {
-    tenants: HashMap<TenantId, String>,
-    agents: HashMap<InstanceId, String>,
-}
-
-impl ClientNames {
-    async fn read(console: &Parts, only: Option<&TenantId>) -> Result<Self, AdminProblem> {
-        let roster = console.identity.roster.records();
-        let tenants = roster.tenants().await?;
-        let instances = roster.instances(only).await?;
-        Ok(Self {
-            tenants: tenants.into_iter().map(|Tenant { id, name, .. }| (id, name)).collect(),
-            agents: instances.into_iter().map(|instance| (instance.id, instance.name)).collect(),
-        })
-    }
-
-    fn tenant(&self, id: &TenantId) -> String {
-        self.tenants.get(id).cloned().unwrap_or_default()
-    }
-
-    fn agent(&self, id: &InstanceId) -> String {
-        self.agents.get(id).cloned().unwrap_or_default()
     }
 }

@@ -8,6 +8,7 @@
 //! - A request body with an unknown field is refused.
 
 mod access;
+mod account_names;
 mod agents;
 mod aliases;
 mod audit;
@@ -16,6 +17,7 @@ mod backup;
 mod bots;
 mod clients;
 mod connectors;
+mod enroll_tokens;
 mod env;
 mod extract;
 mod inbox;

@@ -20,8 +20,8 @@ use relay::Relay;
 
 use crate::problem::AdminProblem;
 use crate::{
-    AdminDoor, access, agents, aliases, audit, auth, backup, bots, clients, connectors, inbox, invites, jobs,
-    keys, messages, receipts, routing, tenants,
+    AdminDoor, access, agents, aliases, audit, auth, backup, bots, clients, connectors, enroll_tokens, inbox,
+    invites, jobs, keys, messages, receipts, routing, tenants,
 };
 
 /// Writes a consistent copy of the ledger to a new file; the error is a text for the operator.
@@ -85,6 +85,9 @@ const ENDPOINTS: &[Endpoint<Console>] = &[
     Endpoint::closed("GET", "/admin/clients", || get(clients::list)),
     Endpoint::closed("POST", "/admin/clients", || post(clients::create)),
     Endpoint::closed("DELETE", "/admin/clients/{client}", || delete(clients::remove)),
+    Endpoint::closed("GET", "/admin/enroll-tokens", || get(enroll_tokens::list)),
+    Endpoint::closed("POST", "/admin/enroll-tokens", || post(enroll_tokens::create)),
+    Endpoint::closed("DELETE", "/admin/enroll-tokens/{token}", || delete(enroll_tokens::revoke)),
     Endpoint::closed("GET", "/admin/bots", || get(bots::list)),
     Endpoint::closed("POST", "/admin/bots", || post(bots::create)),
     Endpoint::closed("GET", "/admin/bots/{platform}/{bot}", || get(bots::show)),

@@ -85,13 +85,31 @@ impl Authenticator {
             // A request without a credential is not a guess, so it is not counted.
             None => return Ok(Authentication::Refused(CredentialRefusal::Missing)),
         };
-        Ok(match checked {
+        Ok(self.counted(checked, address).await)
+    }
+
+    /// A caller that enrols a gateway, by its access token. HTTP Basic is not accepted here.
+    pub async fn enroller(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Authentication, Fault> {
+        let Some(token) = bearer(headers) else {
+            return Ok(Authentication::Refused(CredentialRefusal::Missing));
+        };
+        let checked = self.access_token(&Secret::new(token)).await?;
+        Ok(self.counted(checked, address).await)
+    }
+
+    /// Counts a refusal against its address. Further ones get slower answers and then none.
+    async fn counted(&self, checked: Checked, address: Option<IpAddr>) -> Authentication {
+        match checked {
             Ok(principal) => Authentication::Known(principal),
             Err(refusal) if self.throttle.slow_down(address, "program_refused").await => {
                 Authentication::Refused(refusal)
             }
             Err(_) => Authentication::Barred,
-        })
+        }
     }
 
     /// An agent that calls the cron API, by its access token. Refusals are not counted here: every agent presents an

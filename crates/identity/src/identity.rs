@@ -6,20 +6,23 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{Invitations, Ledger, Roster};
+use ledger::{EnrollTokens, Invitations, Ledger, Roster};
 use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocations::RevocationListeners;
-use crate::{Accounts, AdminToken, Authenticator, Fault, Gate, Metrics, RosterView, Throttle};
+use crate::{
+    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, Throttle,
+};
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
 pub struct Parts {
     pub roster: Arc<dyn Roster>,
     pub access: Arc<dyn ledger::Access>,
     pub invitations: Arc<dyn Invitations>,
+    pub enroll_tokens: Arc<dyn EnrollTokens>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     pub bus: Bus,
@@ -39,6 +42,7 @@ impl Parts {
             roster: ledger.roster(),
             access: ledger.access(),
             invitations: ledger.invitations(),
+            enroll_tokens: ledger.enroll_tokens(),
             keyring,
             admin: AdminToken::default(),
             bus,
@@ -61,6 +65,8 @@ pub struct Identity {
     pub roster: RosterView,
     /// Who may write to an agent.
     pub gate: Gate,
+    /// Gateways that get their credential for a single-use token.
+    pub gateway_enrolment: GatewayEnrolment,
     tokens: TokenEndpoints,
     metrics: Arc<Metrics>,
     bus: Bus,
@@ -82,8 +88,14 @@ impl Identity {
             admin,
             token_leeway: parts.token_leeway,
         };
+        let gateway_enrolment = GatewayEnrolment {
+            keyring: keyring.clone(),
+            records: parts.enroll_tokens,
+            timepiece: timepiece.clone(),
+        };
         Self {
             authenticator,
+            gateway_enrolment,
             gate: Gate::new(access, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {

@@ -15,6 +15,7 @@ mod bots;
 mod credentials;
 mod fault;
 mod gate;
+mod gateway_enrolment;
 mod identity;
 mod metrics;
 mod oauth;
@@ -36,6 +37,7 @@ pub use fault::Fault;
 pub use gate::{
     Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger, may_write_to_peer,
 };
+pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use identity::{Identity, Parts};
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};

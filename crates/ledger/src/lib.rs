@@ -8,6 +8,7 @@ mod access;
 mod arms;
 mod audit;
 mod connectors;
+mod enroll_tokens;
 mod exchanges;
 mod fault;
 mod inbox;
@@ -32,6 +33,7 @@ pub use arms::{
 };
 pub use audit::{Audit, Deed};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
+pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
 pub use inbox::{

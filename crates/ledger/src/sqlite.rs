@@ -5,6 +5,7 @@ mod arms;
 mod audit;
 mod checkpoint;
 mod connectors;
+mod enroll_tokens;
 mod exchanges;
 mod inbox;
 mod invitations;
@@ -34,8 +35,8 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, Entry, Exchanges, Fault, Inbox, Invitations, Outbox, Receipts, Rooms,
-    Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
+    Receipts, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -100,6 +101,10 @@ impl Ledger {
     }
 
     pub fn rooms(&self) -> Arc<dyn Rooms> {
+        self.0.clone()
+    }
+
+    pub fn enroll_tokens(&self) -> Arc<dyn EnrollTokens> {
         self.0.clone()
     }
 

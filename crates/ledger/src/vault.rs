@@ -94,6 +94,15 @@ pub trait VaultRecords: ServerKeys {
     ) -> Result<(), Fault>;
     async fn connector_secrets(&self, connector: &ConnectorId) -> Result<Vec<(String, Sealed)>, Fault>;
 
+    /// A secret of a tenant. It is stored by the first call; later calls return the stored one. `None` when there is no
+    /// such tenant.
+    async fn tenant_secret(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        if_absent: Sealed,
+    ) -> Result<Option<Sealed>, Fault>;
+
     /// Binds the capability under every session key. The newest of a kind wins.
     async fn bind(&self, capability: CapabilityRecord) -> Result<(), Fault>;
     /// Uses the capability that is bound to this session of the instance once. None if there is none that is

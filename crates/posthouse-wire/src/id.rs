@@ -136,6 +136,8 @@ ids! {
     CorrelationId;
     /// One configured connector to agents that do not connect by themselves: `con_…`.
     ConnectorId;
+    /// A single-use enrolment token, by the id under which it is listed: `enr_…`.
+    EnrollTokenId;
     /// One person's invitation to the web chat page: `inv_…`.
     InvitationId;
 }
@@ -162,6 +164,12 @@ impl InstanceId {
 impl GatewayId {
     pub fn mint(now_ms: i64) -> Self {
         minted("gw", now_ms).into()
+    }
+}
+
+impl EnrollTokenId {
+    pub fn mint(now_ms: i64) -> Self {
+        minted("enr", now_ms).into()
     }
 }
 

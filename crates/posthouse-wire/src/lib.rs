@@ -8,6 +8,7 @@ pub mod address;
 pub mod cron;
 pub mod delivery;
 pub mod descriptor;
+pub mod enrolment;
 pub mod event;
 pub mod frame;
 pub mod id;
@@ -23,7 +24,7 @@ pub use event::{Event, MessageType, Source};
 pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
-    EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform, RequestId, ScheduleId,
-    ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform,
+    RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
 pub use secret::Secret;

@@ -1,28 +1,16 @@
-//! HTTP route of the relay: `/relay` for agents' WebSockets.
+//! HTTP routes of the relay: `/relay` for agents' WebSockets, and enrolment of gateways.
+
+mod contract_error;
+mod enroll;
+mod socket;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Extension, State, WebSocketUpgrade};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use http::{HeaderMap, StatusCode};
-use http_kit::{ClientAddress, Endpoint, Operation, RequestControl, operations, router};
-use identity::{Authentication, CredentialRefusal};
-use posthouse_time::Timepiece;
-use posthouse_wire::TenantId;
+use axum::routing::{get, post};
+use http_kit::{Endpoint, Operation, operations, router};
 
-use crate::connections::UNAUTHORIZED;
-use crate::message_meter::READ_AT_ONCE;
-use crate::metrics::Why;
-use crate::{EarlyClose, Egress, MessageMeter, Relay, socket};
-
-/// Largest accepted message. A stock agent sends each line as one message, so this exceeds the longest line: a line
-/// that is merely too long is still read, and gets an error result (contract section 4).
-const LARGEST: usize = 8 * 1024 * 1024;
-
-/// Close code and reason when the server has no room for the connection.
-const TRY_AGAIN_LATER: (u16, &str) = (1013, "try again later");
+use crate::{Egress, Relay};
 
 #[derive(Clone)]
 struct RelayDoor {
@@ -30,7 +18,10 @@ struct RelayDoor {
     egress: Arc<dyn Egress>,
 }
 
-const ENDPOINTS: &[Endpoint<RelayDoor>] = &[Endpoint::closed("GET", "/relay", || get(dial))];
+const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
+    Endpoint::closed("GET", "/relay", || get(socket::dial)),
+    Endpoint::closed("POST", "/relay/enroll", || post(enroll::enroll)),
+];
 
 /// The operations of the relay.
 pub const OPERATIONS: &[Operation] = &operations::<RelayDoor, { ENDPOINTS.len() }>(ENDPOINTS);
@@ -41,92 +32,6 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 /// Builds the routes, from the relay and the egress that carries out its actions.
 pub fn routes(relay: &Relay, egress: Arc<dyn Egress>) -> Router {
     router("", ENDPOINTS).with_state(RelayDoor { relay: relay.clone(), egress })
-}
-
-async fn dial(
-    State(door): State<RelayDoor>,
-    address: Option<Extension<ClientAddress>>,
-    early_close: Option<Extension<EarlyClose>>,
-    control: Option<Extension<RequestControl>>,
-    meter: Option<Extension<MessageMeter>>,
-    headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    let control = control.map(|Extension(control)| control);
-    let early_close = early_close.map(|Extension(early_close)| early_close);
-    if control.as_ref().is_some_and(|control| !control.has_room()) {
-        return no_room(&door, early_close, upgrade);
-    }
-    let address = address.map(|Extension(ClientAddress(address))| address);
-    let authenticator = &door.relay.0.identity.authenticator;
-    let authentication = match authenticator.connecting_agent(&headers, address).await {
-        Ok(authentication) => authentication,
-        Err(fault) => {
-            tracing::error!(%fault, "could not authenticate a connecting agent");
-            return StatusCode::SERVICE_UNAVAILABLE.into_response();
-        }
-    };
-    // The buffers determine the memory of an idle socket. The codec's default is 128 KiB per socket.
-    let upgrade = upgrade
-        .read_buffer_size(READ_AT_ONCE)
-        // This is only a threshold: frames fed together are sent in one write, and an idle socket buffers nothing.
-        .write_buffer_size(32 * 1024)
-        .max_write_buffer_size(8 * 1024 * 1024)
-        .max_message_size(LARGEST)
-        .max_frame_size(LARGEST);
-    let refused = |why| door.relay.0.metrics.dials_refused.get_or_create(&Why { why }).inc();
-    match authentication {
-        Authentication::Known(principal) => {
-            let allowed = control.is_none_or(|control| {
-                control.allows(&principal.limit_key(), principal.tenant().map(TenantId::as_str)).is_ok()
-            });
-            let Some(holder) = principal.gateway().filter(|_| allowed) else {
-                return no_room(&door, early_close, upgrade);
-            };
-            let RelayDoor { relay, egress } = door;
-            let meter = meter.map(|Extension(meter)| meter).unwrap_or_default();
-            upgrade.on_upgrade(move |stream| socket::serve(relay, egress, holder, stream, meter))
-        }
-        Authentication::Refused(refusal) => {
-            let reason = match refusal {
-                CredentialRefusal::Expired => "expired",
-                _ => "unauthorized",
-            };
-            refused(reason);
-            // 101 and 4401 in one write: the only refusal that a stock agent understands (contract section 3.2). The
-            // delay for wrong credentials came before it, since a stock agent waits ten seconds for the response.
-            // Between response and close, the agent would already send its hello.
-            closed(door.relay.0.timepiece.clone(), early_close, upgrade, UNAUTHORIZED.0, reason)
-        }
-        Authentication::Barred => {
-            refused("barred");
-            StatusCode::TOO_MANY_REQUESTS.into_response()
-        }
-    }
-}
-
-/// Refuses a connection because the server has no room. The agent connects again later.
-fn no_room(door: &RelayDoor, early_close: Option<EarlyClose>, upgrade: WebSocketUpgrade) -> Response {
-    door.relay.0.metrics.dials_refused.get_or_create(&Why { why: "no_room" }).inc();
-    closed(door.relay.0.timepiece.clone(), early_close, upgrade, TRY_AGAIN_LATER.0, TRY_AGAIN_LATER.1)
-}
-
-/// Accepts the upgrade and closes, in one write if possible.
-fn closed(
-    timepiece: Timepiece,
-    early_close: Option<EarlyClose>,
-    upgrade: WebSocketUpgrade,
-    code: u16,
-    reason: &'static str,
-) -> Response {
-    let said = early_close.map(|early_close| early_close.close(code, reason)).is_some();
-    upgrade.on_upgrade(move |mut stream| async move {
-        if said {
-            socket::await_goodbye(&mut stream, &timepiece).await;
-        } else {
-            socket::say_goodbye(&mut stream, &timepiece, code, reason).await;
-        }
-    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod capability;
 mod credential;
+mod enrolment;
 mod fault;
 mod keyring;
 mod seal;

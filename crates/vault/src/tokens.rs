@@ -254,7 +254,7 @@ fn login_of(record: LoginRecord, access: AccessGrant, refresh_token: Secret) -> 
 }
 
 /// 256 random bits after a prefix, by which people and scanners for leaked secrets tell the kinds apart.
-fn random(prefix: &str) -> Result<Secret, Fault> {
+pub(crate) fn random(prefix: &str) -> Result<Secret, Fault> {
     Ok(Secret::new(format!("{prefix}{}", random_hex(32)?.expose())))
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, trouble is a failure")]
 
 mod caches;
+mod enrolment;
 mod fixtures;
 mod gate;
 mod oauth;

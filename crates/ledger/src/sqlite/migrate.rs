@@ -25,6 +25,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0016_access.sql"),
     include_str!("migrations/0017_senders.sql"),
     include_str!("migrations/0018_tenant_usage.sql"),
+    include_str!("migrations/0019_enrolment.sql"),
 ];
 
 pub(super) fn run(db: &mut Connection) -> Result<(), Fault> {

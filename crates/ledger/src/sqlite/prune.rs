@@ -27,6 +27,9 @@ const HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Retention of receipts and replies.
 const RECEIPTS: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// Retention of enrolment tokens after their end.
+const ENROLL_TOKENS: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Retention of the audit log.
 const DEEDS: Duration = Duration::from_secs(90 * 24 * 3600);
 
@@ -74,6 +77,7 @@ pub(super) fn a_little(
         pass.forget(ENDLESS_CAPABILITIES, now - CONVERSATIONS)?,
         pass.forget(ENDED_SECRETS, now)?,
         pass.forget(ENDED_CLIENT_SECRETS, now)?,
+        pass.forget(ENDED_ENROLL_TOKENS, now - ENROLL_TOKENS)?,
         pass.forget(ENDED_ACCESS, now)?,
         pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
@@ -198,6 +202,9 @@ const ENDLESS_CAPABILITIES: &str = "DELETE FROM capabilities WHERE id IN
 
 const ENDED_SECRETS: &str = "DELETE FROM gateway_secrets WHERE id IN
     (SELECT id FROM gateway_secrets WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
+
+const ENDED_ENROLL_TOKENS: &str = "DELETE FROM enroll_tokens WHERE id IN
+    (SELECT id FROM enroll_tokens WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
 
 const ENDED_CLIENT_SECRETS: &str = "DELETE FROM client_secrets WHERE hash IN
     (SELECT hash FROM client_secrets WHERE ends < ?1 ORDER BY ends LIMIT ?2)";

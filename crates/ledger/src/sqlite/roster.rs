@@ -67,6 +67,7 @@ impl Roster for Sqlite {
                 return Ok(Removed::InUse);
             }
             tokens::end(db, &Owner::Tenant(id.clone()))?;
+            db.execute("DELETE FROM tenant_secrets WHERE tenant = ?1", [id.as_str()])?;
             receipts::fail_tenant(db, &id, now)?;
             for of_its_invitations in ["invitation_links", "page_sessions"] {
                 db.execute(
@@ -154,6 +155,8 @@ impl Roster for Sqlite {
                 .query_map([id.as_str()], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             for of_it in [
+                "DELETE FROM enroll_tokens WHERE instance = ?1",
+                "DELETE FROM gateway_names WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
                 "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
                 "DELETE FROM gateways WHERE instance = ?1",
                 "DELETE FROM routes WHERE instance = ?1",

@@ -185,6 +185,29 @@ impl VaultRecords for Sqlite {
         .await
     }
 
+    async fn tenant_secret(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        if_absent: Sealed,
+    ) -> Result<Option<Sealed>, Fault> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO tenant_secrets (tenant, name, key_id, blob)
+                 SELECT id, ?2, ?3, ?4 FROM tenants WHERE id = ?1 ON CONFLICT DO NOTHING",
+                params![tenant.as_str(), name, if_absent.key_id, if_absent.blob],
+            )?;
+            db.query_row(
+                "SELECT key_id, blob FROM tenant_secrets WHERE tenant = ?1 AND name = ?2",
+                [tenant.as_str(), &name],
+                |row| sealed(row, 0),
+            )
+            .optional()
+        })
+        .await
+    }
+
     async fn sealed_under_other_keys(
         &self,
         key_id: &str,
@@ -205,6 +228,9 @@ impl VaultRecords for Sqlite {
                  UNION ALL
                  SELECT 'connector/' || connector || '/' || name || '#' || id, key_id, blob
                    FROM connector_secrets WHERE key_id <> ?1
+                 UNION ALL
+                 SELECT 'tenant/' || tenant || '/' || name || '#' || id, key_id, blob
+                   FROM tenant_secrets WHERE key_id <> ?1
                  LIMIT ?2",
             )?
             .query_map(params![key_id, at_most], |row| Ok((row.get(0)?, sealed(row, 1)?)))?
@@ -221,6 +247,7 @@ impl VaultRecords for Sqlite {
                 Some("bot") => "credentials",
                 Some("house") => "house_keys",
                 Some("connector") => "connector_secrets",
+                Some("tenant") => "tenant_secrets",
                 _ => "capabilities",
             };
             let id: i64 = place.rsplit('#').next().and_then(|id| id.parse().ok()).unwrap_or(-1);

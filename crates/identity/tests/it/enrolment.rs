@@ -1,0 +1,188 @@
+//! Enrolment of gateways by single-use tokens.
+
+use identity::{AgentCredential, Principal, Revocation};
+use ledger::Owner;
+use posthouse_wire::{Secret, TenantId, token};
+
+use crate::fixtures::{TestAgent, TestServer, headers, here, seconds};
+
+const HOUR: u64 = 3600;
+
+impl TestAgent {
+    /// An enrolment token for this agent, valid for an hour.
+    async fn token(&self) -> Secret {
+        self.token_with_id().await.1
+    }
+
+    async fn token_with_id(&self) -> (ledger::EnrollToken, Secret) {
+        let enrolment = &self.server.identity.gateway_enrolment;
+        enrolment.create_token(&self.tenant, &self.instance, seconds(HOUR)).await.unwrap().unwrap()
+    }
+
+    fn program(&self) -> Principal {
+        let client = Owner::Tenant(self.tenant.clone()).client();
+        Principal::Tenant { tenant: self.tenant.clone(), client }
+    }
+
+    async fn itself(&self) -> Principal {
+        let client = Owner::Instance(self.instance.clone()).client();
+        Principal::Agent { agent: self.record().await, by: AgentCredential::Client(client) }
+    }
+}
+
+async fn enrols(server: &TestServer, by: &Principal, token: &Secret, name: &str) -> Option<(String, Secret)> {
+    let enrolled = server.identity.gateway_enrolment.enrol(by, token.expose(), name).await.unwrap();
+    enrolled.map(|enrolled| (enrolled.gateway.to_string(), enrolled.secret))
+}
+
+/// Whether a token signed with this secret opens the relay.
+async fn opens(server: &TestServer, gateway: &str, secret: &Secret) -> bool {
+    let token = token::mint(&gateway.into(), secret, 300, server.clock.now().seconds());
+    let headers = headers(&format!("Bearer {token}"));
+    let checked = server.identity.authenticator.connecting_agent(&headers, here()).await.unwrap();
+    matches!(checked, identity::Authentication::Known(_))
+}
+
+#[tokio::test]
+async fn a_token_gives_out_a_credential_of_its_agent_once() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let token = heron.token().await;
+    let (gateway, secret) = enrols(&server, &heron.program(), &token, "gw-laptop").await.unwrap();
+    assert!(opens(&server, &gateway, &secret).await);
+    assert!(enrols(&server, &heron.program(), &token, "gw-laptop").await.is_none(), "it is used up");
+    assert!(opens(&server, &gateway, &secret).await, "a second try takes nothing away");
+    let listed = server.identity.gateway_enrolment.tokens(Some(&heron.tenant)).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].gateway.clone(), listed[0].used.is_some()), (Some(gateway.as_str().into()), true));
+}
+
+#[tokio::test]
+async fn the_same_name_again_rotates_the_credential_and_the_old_secret_stays_valid_for_a_day() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let by = heron.program();
+    let (gateway, old) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    let (again, new) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    assert_eq!(again, gateway);
+    assert!(opens(&server, &gateway, &old).await && opens(&server, &gateway, &new).await);
+    server.winds(seconds(25 * HOUR));
+    assert!(!opens(&server, &gateway, &old).await && opens(&server, &gateway, &new).await);
+    let (other, _) = enrols(&server, &by, &heron.token().await, "gw-desk").await.unwrap();
+    assert_ne!(other, gateway, "another name is another credential");
+}
+
+#[tokio::test]
+async fn two_tenants_with_one_host_name_get_credentials_of_their_own() {
+    let server = TestServer::open().await;
+    let (heron, egret) = (server.heron().await, server.enrol("globex", "egret", &[]).await);
+    let (one, secret) =
+        enrols(&server, &heron.program(), &heron.token().await, "gw-raspberrypi").await.unwrap();
+    let (two, _) = enrols(&server, &egret.program(), &egret.token().await, "gw-raspberrypi").await.unwrap();
+    assert_ne!(one, two);
+    assert!(opens(&server, &one, &secret).await, "the neighbour rotated nothing away");
+}
+
+#[tokio::test]
+async fn two_agents_of_a_tenant_with_one_host_name_do_not_take_over_each_others_credential() {
+    let server = TestServer::open().await;
+    let (heron, egret) = (server.heron().await, server.enrol("acme", "egret", &[]).await);
+    let by = heron.program();
+    let (one, secret) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    let (two, _) = enrols(&server, &by, &egret.token().await, "gw-laptop").await.unwrap();
+    assert_ne!(one, two);
+    assert!(opens(&server, &one, &secret).await);
+}
+
+#[tokio::test]
+async fn a_revoked_credential_does_not_come_back_under_its_name() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let by = heron.program();
+    let (gateway, old) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    let which = identity::WhichCredentials::Gateway(gateway.as_str().into());
+    server.identity.accounts.revoke(&heron.instance, which).await.unwrap();
+    let (fresh, new) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    assert_ne!(fresh, gateway);
+    assert!(!opens(&server, &gateway, &old).await && opens(&server, &fresh, &new).await);
+}
+
+#[tokio::test]
+async fn a_token_is_refused_to_whoever_it_is_not_for_and_stays_usable() {
+    let server = TestServer::open().await;
+    let (heron, egret) = (server.heron().await, server.enrol("acme", "egret", &[]).await);
+    let wren = server.enrol("globex", "wren", &[]).await;
+    let token = heron.token().await;
+    let issued = Principal::Issued { tenant: TenantId::from("ten_unknown"), issuer: "elsewhere".to_owned() };
+    for stranger in [wren.program(), wren.itself().await, egret.itself().await, issued, Principal::Operator] {
+        assert!(enrols(&server, &stranger, &token, "gw-1").await.is_none(), "{stranger:?}");
+    }
+    assert!(enrols(&server, &heron.itself().await, &token, "gw-1").await.is_some());
+}
+
+#[tokio::test]
+async fn unknown_expired_and_revoked_tokens_and_those_of_a_removed_agent_are_refused() {
+    let server = TestServer::open().await;
+    let (heron, egret) = (server.heron().await, server.enrol("acme", "egret", &[]).await);
+    let (by, enrolment) = (heron.program(), &server.identity.gateway_enrolment);
+    assert!(enrols(&server, &by, &Secret::new("phe_0000"), "gw-1").await.is_none());
+    let (record, token) = heron.token_with_id().await;
+    assert!(enrolment.revoke_token(&record.id).await.unwrap());
+    assert!(enrols(&server, &by, &token, "gw-1").await.is_none());
+    let token = heron.token().await;
+    server.winds(seconds(HOUR));
+    assert!(enrols(&server, &by, &token, "gw-1").await.is_none());
+    let token = egret.token().await;
+    server.identity.accounts.remove_agent(&egret.instance).await.unwrap();
+    assert!(enrols(&server, &by, &token, "gw-1").await.is_none());
+    let (record, token) = heron.token_with_id().await;
+    assert!(enrols(&server, &by, &token, "gw-1").await.is_some());
+    assert!(!enrolment.revoke_token(&record.id).await.unwrap(), "a used token cannot be revoked any more");
+}
+
+#[tokio::test]
+async fn a_step_of_the_wall_clock_back_does_not_prolong_a_token() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let token = heron.token().await;
+    let start = server.clock.now();
+    server.winds(seconds(HOUR));
+    server.clock.set(start);
+    assert!(enrols(&server, &heron.program(), &token, "gw-1").await.is_none());
+}
+
+#[tokio::test]
+async fn the_delivery_key_belongs_to_the_tenant_and_stays() {
+    let server = TestServer::open().await;
+    let (heron, wren) = (server.heron().await, server.enrol("globex", "wren", &[]).await);
+    let enrolment = &server.identity.gateway_enrolment;
+    let mut keys = Vec::new();
+    for (agent, name) in [(&heron, "gw-1"), (&heron, "gw-2"), (&wren, "gw-1")] {
+        let token = agent.token().await;
+        let enrolled = enrolment.enrol(&agent.program(), token.expose(), name).await.unwrap().unwrap();
+        keys.push(enrolled.delivery_key.expose().to_owned());
+    }
+    assert_eq!(keys[0], keys[1]);
+    assert_ne!(keys[0], keys[2]);
+}
+
+#[tokio::test]
+async fn whoever_follows_revocations_hears_of_each_before_its_command_answers() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    server.identity.accounts.follow_revocations({
+        let heard = heard.clone();
+        std::sync::Arc::new(move |revocation| {
+            heard.lock().unwrap().push(match revocation {
+                Revocation::Gateway(gateway) => gateway.to_string(),
+                Revocation::Agent(instance) => instance.to_string(),
+            });
+        })
+    });
+    let (gateway, _) = enrols(&server, &heron.program(), &heron.token().await, "gw-1").await.unwrap();
+    let which = identity::WhichCredentials::Gateway(gateway.as_str().into());
+    server.identity.accounts.revoke(&heron.instance, which).await.unwrap();
+    server.identity.accounts.remove_agent(&heron.instance).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), [gateway, heron.instance.to_string()]);
+}

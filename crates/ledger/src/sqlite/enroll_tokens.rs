@@ -1,0 +1,140 @@
+//! SQL of enrolment tokens and of the names of gateways.
+
+use async_trait::async_trait;
+use posthouse_time::Moment;
+use posthouse_wire::{EnrollTokenId, GatewayId, TenantId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Sqlite, vault};
+use crate::enroll_tokens::{
+    CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer,
+};
+use crate::{Fault, TokenHash};
+
+const TOKEN: &str =
+    "SELECT id, tenant, instance, created, expires, used, gateway, revoked FROM enroll_tokens";
+
+#[async_trait]
+impl EnrollTokens for Sqlite {
+    async fn create_enroll_token(&self, new: EnrollToken, hash: TokenHash) -> Result<bool, Fault> {
+        self.write(move |db| {
+            db.execute(
+                "INSERT INTO enroll_tokens (id, hash, tenant, instance, created, expires, ends)
+                 SELECT ?1, ?2, tenant, id, ?5, ?6, ledger_time_at(?6) FROM instances
+                 WHERE id = ?4 AND tenant = ?3",
+                params![
+                    new.id.as_str(),
+                    hash.0,
+                    new.tenant.as_str(),
+                    new.instance.as_str(),
+                    new.created.millis(),
+                    new.expires.millis()
+                ],
+            )
+            .map(|rows| rows > 0)
+        })
+        .await
+    }
+
+    async fn enroll_tokens(&self, of: Option<&TenantId>) -> Result<Vec<EnrollToken>, Fault> {
+        let of = of.cloned();
+        self.read(move |db| {
+            db.prepare_cached(&format!("{TOKEN} WHERE ?1 IS NULL OR tenant = ?1 ORDER BY created, id"))?
+                .query_map([of.as_ref().map(TenantId::as_str)], token)?
+                .collect()
+        })
+        .await
+    }
+
+    async fn revoke_enroll_token(&self, id: &EnrollTokenId) -> Result<bool, Fault> {
+        let (id, now) = (id.clone(), self.timepiece.now());
+        self.write(move |db| {
+            db.execute(
+                "UPDATE enroll_tokens SET revoked = coalesce(revoked, ?2) WHERE id = ?1 AND used IS NULL",
+                params![id.as_str(), now.millis()],
+            )
+            .map(|rows| rows > 0)
+        })
+        .await
+    }
+
+    async fn redeemable(&self, by: Redeemer) -> Result<Option<Redeemable>, Fault> {
+        let now = self.timepiece.now();
+        self.read(move |db| redeemable(db, &by, now)).await
+    }
+
+    async fn redeem_enroll_token(
+        &self,
+        by: Redeemer,
+        credential: CredentialToEnroll,
+    ) -> Result<EnrollResult, Fault> {
+        let now = self.timepiece.now();
+        self.write(move |db| {
+            let Some(Redeemable { instance, gateway }) = redeemable(db, &by, now)? else {
+                return Ok(EnrollResult::Refused);
+            };
+            let CredentialToEnroll { gateway: given, secret, overlap_until } = &credential;
+            if gateway.is_some_and(|named| named != *given)
+                || !vault::issue(db, given, &instance, secret, now, *overlap_until)?
+            {
+                return Ok(EnrollResult::NameChanged);
+            }
+            db.execute(
+                "INSERT INTO gateway_names (tenant, name, gateway) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (tenant, name) DO UPDATE SET gateway = excluded.gateway",
+                [by.tenant.as_str(), &by.name, given.as_str()],
+            )?;
+            db.execute(
+                "UPDATE enroll_tokens SET used = ?2, gateway = ?3 WHERE hash = ?1",
+                params![by.token.0, now.millis(), given.as_str()],
+            )?;
+            Ok(EnrollResult::Enrolled)
+        })
+        .await
+    }
+}
+
+/// What the token is good for, if this caller may use it now.
+fn redeemable(db: &Connection, by: &Redeemer, now: Moment) -> rusqlite::Result<Option<Redeemable>> {
+    let instance: Option<String> = db
+        .prepare_cached(
+            "SELECT instance FROM enroll_tokens
+             WHERE hash = ?1 AND tenant = ?2 AND (?3 IS NULL OR instance = ?3)
+               AND used IS NULL AND revoked IS NULL AND expires > ?4 AND ends > ledger_time()",
+        )?
+        .query_row(
+            params![
+                by.token.0,
+                by.tenant.as_str(),
+                by.agent.as_ref().map(|agent| agent.as_str()),
+                now.millis()
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(instance) = instance else { return Ok(None) };
+    // A revoked credential, or one of another agent, does not keep its name.
+    let gateway = db
+        .prepare_cached(
+            "SELECT gateways.id FROM gateway_names JOIN gateways ON gateways.id = gateway
+             WHERE gateway_names.tenant = ?1 AND name = ?2 AND instance = ?3 AND revoked IS NULL",
+        )?
+        .query_row([by.tenant.as_str(), &by.name, &instance], |row| {
+            row.get::<_, String>(0).map(GatewayId::from)
+        })
+        .optional()?;
+    Ok(Some(Redeemable { instance: instance.into(), gateway }))
+}
+
+fn token(row: &Row<'_>) -> rusqlite::Result<EnrollToken> {
+    Ok(EnrollToken {
+        id: row.get::<_, String>(0)?.into(),
+        tenant: row.get::<_, String>(1)?.into(),
+        instance: row.get::<_, String>(2)?.into(),
+        created: Moment::from_millis(row.get(3)?),
+        expires: Moment::from_millis(row.get(4)?),
+        used: row.get::<_, Option<i64>>(5)?.map(Moment::from_millis),
+        gateway: row.get::<_, Option<String>>(6)?.map(GatewayId::from),
+        revoked: row.get::<_, Option<i64>>(7)?.map(Moment::from_millis),
+    })
+}

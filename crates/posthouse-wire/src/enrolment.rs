@@ -1,0 +1,51 @@
+//! Enrolment of gateways: bodies of `POST /relay/enroll` (relay contract section 17.1).
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{GatewayId, Secret, TenantId};
+
+/// What a gateway sends to get its credential.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrollRequest {
+    /// A single-use token that the operator made.
+    pub enrollment_token: String,
+    /// The name that the gateway proposes for itself, usually its host name. Only a proposal.
+    pub gateway_id: String,
+}
+
+/// The credential of a gateway. A stock gateway stores all of it.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrollResponse {
+    #[serde(serialize_with = "exposed")]
+    pub secret: Secret,
+    #[serde(serialize_with = "exposed")]
+    pub delivery_key: Secret,
+    pub tenant: TenantId,
+    pub gateway_id: GatewayId,
+}
+
+/// The one response that carries these secrets.
+fn exposed<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_response_has_the_names_that_a_stock_gateway_reads() {
+        let response = EnrollResponse {
+            secret: Secret::new("s"),
+            delivery_key: Secret::new("d"),
+            tenant: "ten_1".into(),
+            gateway_id: "gw_1".into(),
+        };
+        let expected = json!({ "secret": "s", "deliveryKey": "d", "tenant": "ten_1", "gatewayId": "gw_1" });
+        assert_eq!(serde_json::to_value(&response).unwrap(), expected);
+    }
+}

@@ -1,0 +1,67 @@
+//! Error responses of the relay contract: `{"error": "text"}`. A stock agent shows the text to its user.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http_kit::{OverLimit, UnreadBody};
+use identity::Authentication;
+use serde_json::json;
+
+use crate::Fault;
+
+/// An error response (contract section 17).
+#[derive(Debug)]
+pub(super) struct ContractError {
+    status: StatusCode,
+    text: &'static str,
+}
+
+impl ContractError {
+    pub const fn new(status: StatusCode, text: &'static str) -> Self {
+        Self { status, text }
+    }
+
+    pub const fn malformed(text: &'static str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// The answer to a caller whose credential was not accepted.
+    pub fn refused(authentication: &Authentication) -> Self {
+        match authentication {
+            Authentication::Barred => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too many wrong credentials came from this address")
+            }
+            Authentication::Refused(_) | Authentication::Known(_) => {
+                Self::new(StatusCode::UNAUTHORIZED, "the access token is missing, unknown or expired")
+            }
+        }
+    }
+}
+
+impl IntoResponse for ContractError {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({ "error": self.text }))).into_response()
+    }
+}
+
+impl From<Fault> for ContractError {
+    fn from(fault: Fault) -> Self {
+        tracing::error!(%fault, "could not answer a gateway");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server cannot answer now: try again later")
+    }
+}
+
+impl From<OverLimit> for ContractError {
+    fn from(_: OverLimit) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many connections: try again later")
+    }
+}
+
+impl From<UnreadBody> for ContractError {
+    fn from(unread: UnreadBody) -> Self {
+        match unread {
+            UnreadBody::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            UnreadBody::Incomplete => Self::malformed("the body did not arrive completely"),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `POST /relay/enroll`: a gateway gets its credential for a single-use token (contract section 17.1).
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::CACHE_CONTROL;
+use http_kit::{ClientAddress, ShuttingDown, completed, read_body};
+use identity::Authentication;
+use posthouse_wire::enrolment::{EnrollRequest, EnrollResponse};
+
+use super::RelayDoor;
+use super::contract_error::ContractError;
+use crate::Fault;
+
+/// Largest body. A token and a name are far smaller.
+const LARGEST: usize = 16 * 1024;
+/// The longest token and the longest proposed name, in bytes.
+const LONGEST: usize = 256;
+
+/// One text for every reason, so that the answer does not reveal what exists.
+const NOT_VALID: ContractError =
+    ContractError::new(StatusCode::FORBIDDEN, "the enrollment token is not valid");
+
+pub(super) async fn enroll(
+    State(door): State<RelayDoor>,
+    request: Request,
+) -> Result<Response, ContractError> {
+    let (head, body) = request.into_parts();
+    let identity = door.relay.0.identity.clone();
+    let address = head.extensions.get().map(|ClientAddress(address)| *address);
+    let caller = match identity.authenticator.enroller(&head.headers, address).await.map_err(Fault::from)? {
+        Authentication::Known(caller) => caller,
+        refused => return Err(ContractError::refused(&refused)),
+    };
+    caller.within_limits(&head.extensions)?;
+    let wanted = read(&read_body(body, LARGEST).await?)?;
+    // It is finished even if the gateway disconnects: a token must not be used up without a credential being stored.
+    let enrolling = door.relay.tasks().spawn(async move {
+        identity.gateway_enrolment.enrol(&caller, &wanted.enrollment_token, &wanted.gateway_id).await
+    });
+    let enrolled = match completed(enrolling).await {
+        Ok(enrolled) => enrolled.map_err(Fault::from)?.ok_or(NOT_VALID)?,
+        Err(ShuttingDown) => return Err(Fault::Ledger(ledger::Fault::Closed).into()),
+    };
+    let answer = EnrollResponse {
+        secret: enrolled.secret,
+        delivery_key: enrolled.delivery_key,
+        tenant: enrolled.tenant,
+        gateway_id: enrolled.gateway,
+    };
+    Ok(([(CACHE_CONTROL, "no-store")], Json(answer)).into_response())
+}
+
+fn read(body: &[u8]) -> Result<EnrollRequest, ContractError> {
+    let wanted: EnrollRequest = serde_json::from_slice(body)
+        .map_err(|_| ContractError::malformed("the body must be JSON with enrollmentToken and gatewayId"))?;
+    for text in [&wanted.enrollment_token, &wanted.gateway_id] {
+        if text.trim().is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
+            return Err(ContractError::malformed(
+                "enrollmentToken and gatewayId must be texts of 1 to 256 bytes without control characters",
+            ));
+        }
+    }
+    Ok(wanted)
+}
