@@ -207,7 +207,7 @@ async fn an_alarm_waits_for_its_target_to_be_registered() {
 }
 
 #[tokio::test]
-async fn alarms_outlive_the_house_and_ring_however_late_it_is() {
+async fn alarms_outlive_the_server_and_ring_however_late_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let time = Timepiece::wound(start());
     let ahead = {

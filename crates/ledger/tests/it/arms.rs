@@ -14,7 +14,7 @@ use posthouse_wire::{InstanceId, ScheduleId};
 
 use crate::book::{Book, START};
 
-const HOUSE: &str = "house-1";
+const SERVER: &str = "server-1";
 const QUOTA: u32 = 1000;
 
 /// That many seconds after the start of the test, in microseconds.
@@ -108,8 +108,8 @@ impl Book {
 
     /// Claimed and settled by the only server.
     async fn fires(&self, key: ArmKey, settled: Settled) -> Option<Due> {
-        assert_eq!(self.claims(&[key], HOUSE).await, [key]);
-        self.settles(key, HOUSE, settled).await
+        assert_eq!(self.claims(&[key], SERVER).await, [key]);
+        self.settles(key, SERVER, settled).await
     }
 
     async fn pending(&self, instance: &InstanceId) -> ledger::Arm {

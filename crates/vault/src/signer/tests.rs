@@ -15,7 +15,7 @@ use crate::{MasterKeys, Vault};
 #[tokio::test]
 async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let server_folder = folder.path().join("house");
+    let server_folder = folder.path().join("server");
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
     let ledger = Ledger::open(Location::Folder(server_folder.clone()), clock.clone()).await.unwrap();
     let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();

@@ -1,7 +1,7 @@
 use ledger::{ArmFate, ArmFilter, ArmKey, ArmState, Armed, FireAttempt, Settled};
 use posthouse_wire::cron::FireAt;
 
-use super::{Book, HOUSE, QUOTA, about, at, delivered, followed_by, postponed, refused, wish};
+use super::{Book, QUOTA, SERVER, about, at, delivered, followed_by, postponed, refused, wish};
 use crate::book::{days, minutes};
 
 async fn ending(book: &Book, instance: &posthouse_wire::InstanceId, schedule: &str) -> Option<String> {
@@ -83,7 +83,7 @@ stories! {
         let of_otter = book.arms(wish(&otter, 7)).await;
         let of_crane = book.arms(wish(&crane, 6)).await;
         book.fires(hourly, Settled::Dead { attempt: refused() }).await;
-        book.claims(&[of_crane], HOUSE).await;
+        book.claims(&[of_crane], SERVER).await;
         let all = ArmFilter::default;
         assert_eq!(found(&book, all()).await, [daily, hourly, of_otter, of_crane]);
         assert_eq!(found(&book, ArmFilter { after: Some(hourly), ..all() }).await, [of_otter, of_crane]);
@@ -145,11 +145,11 @@ stories! {
             let Armed::New { key, .. } = armed else { panic!("it should be new: {armed:?}") };
             keys.push(key);
         }
-        assert_eq!(book.claims(&keys, HOUSE).await.len(), 1100);
+        assert_eq!(book.claims(&keys, SERVER).await.len(), 1100);
         let mut settling = tokio::task::JoinSet::new();
         for key in keys {
             let arms = book.ledger.arms();
-            settling.spawn(async move { arms.settle(key, HOUSE, delivered(), now).await.unwrap() });
+            settling.spawn(async move { arms.settle(key, SERVER, delivered(), now).await.unwrap() });
         }
         settling.join_all().await;
         book.winds(days(1) + minutes(1));

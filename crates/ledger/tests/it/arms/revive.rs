@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ledger::{ArmState, Due, FireAttempt, Settled};
 
-use super::{Book, HOUSE, about, at, postponed, refused, wish};
+use super::{Book, SERVER, about, at, postponed, refused, wish};
 use crate::book::{hours, minutes};
 
 stories! {
@@ -19,7 +19,7 @@ stories! {
         for key in [waiting, held] {
             book.fires(key, postponed(7000)).await;
         }
-        book.claims(&[held], HOUSE).await;
+        book.claims(&[held], SERVER).await;
         book.winds(hours(1));
         let now_us = at(3600);
         let due = book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap();
@@ -64,7 +64,7 @@ stories! {
         let revived = arms.redrive(&heron, &daily, book.clock.now()).await.unwrap();
         assert_eq!(revived, Some(Due { next_us: at(120), key }));
         assert_eq!(book.words(&heron).await, ["revived", "dead", "revived", "attempt"]);
-        book.claims(&[key], HOUSE).await;
+        book.claims(&[key], SERVER).await;
         assert_eq!(arms.redrive(&heron, &daily, book.clock.now()).await.unwrap(), revived);
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
     }

@@ -2,7 +2,7 @@ use ledger::{ArmFate, ArmState, Armed, Due, Fault, NewArm};
 use posthouse_wire::cron::{FireAt, FireProof, Missed, Overlap, Policy};
 use posthouse_wire::{InstanceId, JobId};
 
-use super::{HOUSE, QUOTA, about, at, delivered, ended, followed_by, postponed, refused, wish};
+use super::{QUOTA, SERVER, about, at, delivered, ended, followed_by, postponed, refused, wish};
 use crate::book::{hours, minutes};
 
 stories! {
@@ -90,7 +90,7 @@ stories! {
     async fn a_repeat_while_it_is_under_way_leaves_it_under_way(book) {
         let heron = book.enrols("acme", "heron").await;
         let key = book.arms(wish(&heron, 60)).await;
-        book.claims(&[key], HOUSE).await;
+        book.claims(&[key], SERVER).await;
         let again = book.wishes(wish(&heron, 60)).await;
         assert!(matches!(again, Armed::Same { due, .. } if due == Due { next_us: at(60), key }));
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
@@ -133,7 +133,7 @@ stories! {
         let arm = book.pending(&heron).await;
         assert_eq!((arm.attempts, arm.failing_since, arm.last_status), (0, None, None));
         assert_eq!(book.words(&heron).await, ["superseded", "attempt", "superseded"]);
-        assert!(book.claims(&[first, second], HOUSE).await.is_empty());
+        assert!(book.claims(&[first, second], SERVER).await.is_empty());
     }
 
     async fn a_key_is_not_given_out_again_when_its_arm_is_gone(book) {
@@ -194,7 +194,7 @@ stories! {
         assert_eq!(book.cancels(&heron).await, None);
         assert!(book.due().await.is_empty());
         assert!(book.ledger.arms().listing(&heron, 10).await.unwrap().is_empty());
-        assert!(book.claims(&[key], HOUSE).await.is_empty());
+        assert!(book.claims(&[key], SERVER).await.is_empty());
         assert_eq!(book.words(&heron).await, ["cancelled", "attempt"]);
     }
 
@@ -259,7 +259,7 @@ stories! {
         let retried = book.arms(about(&heron, "retried", 5)).await;
         let taken = book.arms(about(&heron, "taken", 1)).await;
         let dead = book.arms(about(&heron, "dead", 2)).await;
-        book.claims(&[held], HOUSE).await;
+        book.claims(&[held], SERVER).await;
         book.fires(retried, postponed(30)).await;
         book.fires(taken, delivered()).await;
         book.fires(dead, ledger::Settled::Dead { attempt: refused() }).await;
@@ -276,11 +276,11 @@ stories! {
         let held = book.arms(about(&heron, "two", 0)).await;
         let other = book.arms(wish(&otter, 0)).await;
         book.fires(first, postponed(60)).await;
-        book.claims(&[held], HOUSE).await;
+        book.claims(&[held], SERVER).await;
         book.ledger.roster().remove_instance(&heron).await.unwrap();
         assert_eq!(book.due().await, [other]);
-        assert!(book.claims(&[first], HOUSE).await.is_empty());
-        assert_eq!(book.settles(held, HOUSE, delivered()).await, None);
+        assert!(book.claims(&[first], SERVER).await.is_empty());
+        assert_eq!(book.settles(held, SERVER, delivered()).await, None);
         assert_eq!(book.words(&heron).await, ["cancelled", "cancelled", "attempt"]);
         assert!(book.words(&otter).await.is_empty());
     }
