@@ -3,7 +3,7 @@ use std::time::Duration;
 use ledger::{ArmFate, ArmKey, ArmState, Armed, Due, FireAttempt, Settled};
 use posthouse_wire::cron::FireAt;
 
-use super::{Book, SERVER, about, at, delivered, ended, followed_by, postponed, refused, wish};
+use super::{Book, SERVER, about, arm_request, at, delivered, ended, followed_by, postponed, refused};
 use crate::book::{hours, minutes};
 
 const OTHER: &str = "server-2";
@@ -57,7 +57,7 @@ stories! {
 
     async fn a_taken_fire_ends_its_arm_with_a_line(book) {
         let heron = book.enrols("acme", "heron").await;
-        let new = wish(&heron, 0);
+        let new = arm_request(&heron, 0);
         let key = book.arms(new.clone()).await;
         book.winds(Duration::from_millis(7));
         assert_eq!(book.fires(key, delivered()).await, None);
@@ -74,7 +74,7 @@ stories! {
 
     async fn a_failed_attempt_waits_for_its_retry(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let failed = book.clock.now();
         assert_eq!(book.fires(key, postponed(1)).await, Some(Due { next_us: at(1), key }));
         book.winds(Duration::from_secs(1));
@@ -96,7 +96,7 @@ stories! {
 
     async fn an_arm_given_up_stays_dead_and_visible(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         assert_eq!(book.fires(key, Settled::Dead { attempt: refused() }).await, None);
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.failing_since), (ArmState::Dead, 1, Some(book.clock.now())));
@@ -108,7 +108,7 @@ stories! {
 
     async fn what_was_not_tried_is_put_back_as_it_was(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let put_back = Settled::PutBack { next_us: Some(at(2)) };
         assert_eq!(book.fires(key, put_back).await, Some(Due { next_us: at(2), key }));
         let arm = book.pending(&heron).await;
@@ -118,7 +118,7 @@ stories! {
 
     async fn the_next_known_time_is_armed_as_its_predecessor_ends(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = ledger::NewArm { callback: None, ..wish(&heron, 0) };
+        let first = ledger::NewArm { callback: None, ..arm_request(&heron, 0) };
         let key = book.arms(first).await;
         let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Delivered, 90) else { panic!() };
         let missed = vec![FireAt::from_micros(at(30)), FireAt::from_micros(at(60))];
@@ -142,7 +142,7 @@ stories! {
 
     async fn a_fire_given_up_for_a_later_time_ends_for_it(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let due = book.fires(key, followed_by(ArmFate::Dead, 90)).await.unwrap();
         assert_eq!(book.due().await, [due.key]);
         assert_eq!(book.words(&heron).await, ["dead"]);
@@ -150,13 +150,13 @@ stories! {
 
     async fn a_fire_taken_after_it_was_superseded_is_not_made_again(book) {
         let heron = book.enrols("acme", "heron").await;
-        let old = wish(&heron, 0);
+        let old = arm_request(&heron, 0);
         let first = book.arms(old.clone()).await;
         book.claims(&[first], SERVER).await;
-        let second = book.arms(wish(&heron, 60)).await;
+        let second = book.arms(arm_request(&heron, 60)).await;
         assert_eq!(book.settles(first, SERVER, followed_by(ArmFate::Delivered, 90)).await, None);
-        assert_eq!(book.due().await, [second], "the agent's newer wish stands");
-        let repeat = book.wishes(wish(&heron, 0)).await;
+        assert_eq!(book.due().await, [second], "the agent's newer request stands");
+        let repeat = book.requests(arm_request(&heron, 0)).await;
         assert_eq!(repeat, Armed::Delivered { schedule: old.schedule, at: book.clock.now() });
         assert_eq!(book.words(&heron).await, ["delivered", "superseded"]);
         book.settles(first, SERVER, delivered()).await;
@@ -165,48 +165,48 @@ stories! {
 
     async fn a_failure_after_it_was_superseded_means_nothing(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 0)).await;
+        let first = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[first], SERVER).await;
-        let second = book.arms(wish(&heron, 60)).await;
+        let second = book.arms(arm_request(&heron, 60)).await;
         for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(ArmFate::Missed), Settled::PutBack { next_us: Some(at(1)) }] {
             assert_eq!(book.settles(first, SERVER, settled).await, None);
         }
         assert_eq!(book.due().await, [second]);
         assert_eq!(book.words(&heron).await, ["superseded"]);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::New { .. }), "nobody took it");
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::New { .. }), "nobody took it");
     }
 
-    async fn a_fire_superseded_and_wished_for_again_while_it_was_taken_is_over(book) {
+    async fn a_fire_superseded_and_requested_again_during_its_attempt_is_over(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 0)).await;
+        let first = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[first], SERVER).await;
-        book.arms(wish(&heron, 60)).await;
-        book.arms(wish(&heron, 0)).await;
+        book.arms(arm_request(&heron, 60)).await;
+        book.arms(arm_request(&heron, 0)).await;
         let next = book.settles(first, SERVER, followed_by(ArmFate::Delivered, 90)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
     }
 
-    async fn a_fire_taken_after_a_cancel_is_told_but_keeps_nothing_from_firing(book) {
+    async fn a_fire_accepted_after_a_cancel_is_recorded_but_keeps_nothing_from_firing(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[key], SERVER).await;
         assert_eq!(book.cancels(&heron).await, Some(key));
         assert_eq!(book.settles(key, SERVER, followed_by(ArmFate::Delivered, 60)).await, None);
         assert!(book.due().await.is_empty(), "a cancelled job has no successor");
         assert_eq!(book.words(&heron).await, ["delivered", "cancelled"]);
-        book.arms(wish(&heron, 0)).await;
+        book.arms(arm_request(&heron, 0)).await;
     }
 
     async fn a_cancel_after_it_was_superseded_forgets_it_too(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 0)).await;
+        let first = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[first], SERVER).await;
-        book.arms(wish(&heron, 60)).await;
+        book.arms(arm_request(&heron, 60)).await;
         book.cancels(&heron).await;
-        book.arms(wish(&heron, 0)).await;
+        book.arms(arm_request(&heron, 0)).await;
         assert_eq!(book.settles(first, SERVER, delivered()).await, None);
-        assert_eq!(book.pending(&heron).await.fire_at.due_us(), at(0), "it was wished for after the cancel");
+        assert_eq!(book.pending(&heron).await.fire_at.due_us(), at(0), "it was requested after the cancel");
         assert_eq!(book.words(&heron).await, ["delivered", "cancelled", "superseded"]);
     }
 
@@ -238,25 +238,25 @@ stories! {
 
     async fn a_fire_taken_after_it_was_freed_ends_its_arm(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[key], OTHER).await;
         book.ledger.arms().free_orphans(SERVER, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         assert_eq!(book.settles(key, OTHER, postponed(9)).await, None, "a failure is not its to report");
         let next = book.settles(key, OTHER, followed_by(ArmFate::Delivered, 60)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
     }
 
     async fn a_fire_taken_after_another_took_it_over_is_remembered(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[key], OTHER).await;
         book.ledger.arms().free_orphans(SERVER, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         book.claims(&[key], SERVER).await;
         assert_eq!(book.settles(key, OTHER, followed_by(ArmFate::Delivered, 60)).await, None);
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
         assert_eq!(book.settles(key, SERVER, ended(ArmFate::Duplicate)).await, None);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
         assert_eq!(book.words(&heron).await, ["duplicate", "delivered", "attempt"]);
     }
 }
