@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use self::test_server::TestServer;
 use http_kit::{Operation, openapi};
 
-use super::{Door, LARGEST_BODY, OPENAPI, OPERATIONS, taken};
+use super::{Door, LARGEST_BODY, OPENAPI, OPERATIONS, read_request_body};
 use crate::Refused;
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn an_agents_credential_is_that_agents_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_message_is_told_of_by_its_dispatch_id_and_the_same_again_is_the_same() {
+async fn a_message_is_found_by_its_dispatch_id_and_the_same_again_is_the_same() {
     let server = TestServer::open().await;
     server.enrol("perry").await;
     let program = server.bearer(&server.acme).await;
@@ -85,9 +85,9 @@ async fn a_message_is_told_of_by_its_dispatch_id_and_the_same_again_is_the_same(
     let (_, again) = program.posts("/v1/notify", ("idempotency-key", "order-17"), &letter).await;
     assert_eq!(again, first);
 
-    let (status, told) = program.get("/v1/receipts/order-17").await;
-    assert_eq!((status, told["items"].as_array().unwrap().len()), (200, 1), "{told}");
-    let receipt = &told["items"][0];
+    let (status, response) = program.get("/v1/receipts/order-17").await;
+    assert_eq!((status, response["items"].as_array().unwrap().len()), (200, 1), "{response}");
+    let receipt = &response["items"][0];
     assert_eq!((&receipt["state"], &receipt["route"]), (&json!("queued"), &json!("deliver")));
     assert_eq!(receipt["receipt"], first["dispatched"][0]["receipt"]);
     for absent in ["/v1/receipts/order-18", "/v1/receipts/..%2fx", "/v1/receipts/%ff"] {
@@ -206,13 +206,13 @@ async fn work_is_seen_through_when_whoever_asked_for_it_hangs_up() {
 #[tokio::test]
 async fn a_body_is_taken_up_to_its_greatest_length_and_no_further() {
     let sized = |length| Body::from(vec![b' '; length]);
-    assert_eq!(taken(sized(LARGEST_BODY)).await.unwrap().len(), LARGEST_BODY);
-    let problem = taken(sized(LARGEST_BODY + 1)).await.err().unwrap();
+    assert_eq!(read_request_body(sized(LARGEST_BODY)).await.unwrap().len(), LARGEST_BODY);
+    let problem = read_request_body(sized(LARGEST_BODY + 1)).await.err().unwrap();
     let response = axum::response::IntoResponse::into_response(problem);
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     // Every byte of the longest text may be written as an escape.
     let escaped = format!(r#"{{"agent":"perry","message":"{}"}}"#, r"\u0061".repeat(256 * 1024));
-    assert!(taken(Body::from(escaped)).await.is_ok());
+    assert!(read_request_body(Body::from(escaped)).await.is_ok());
 }
 
 #[test]
