@@ -22,8 +22,8 @@ async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock).await.unwrap();
     let signer = vault.signer(Algorithm::Es256).await.unwrap();
     let kid = signer.rotate(None, false).await.unwrap().kid;
-    let outside = signer.rotate_scheduler_secret().await.unwrap();
-    let mut canaries = vec![outside.expose().as_bytes().to_vec()];
+    let scheduler_secret = signer.rotate_scheduler_secret().await.unwrap();
+    let mut canaries = vec![scheduler_secret.expose().as_bytes().to_vec()];
     for kind in [ServerKeyKind::Signing, ServerKeyKind::CronMaster] {
         for record in ledger.vault().server_keys(kind).await.unwrap() {
             let plain = vault.keys.open(&context(kind, &record.name), &record.sealed).unwrap();
