@@ -153,7 +153,8 @@ async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
         ["heron", "otter", "robin"].map(|name| server.does(&["agent", "create", name, "--tenant", "acme"]));
     let mut connections = Vec::new();
     for agent in &agents {
-        connections.push(Rider::dial(&server, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
+        connections
+            .push(Rider::dial(&server, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
     }
     assert!(!has_room(&address));
     connections.pop().unwrap().transport.disconnect().await;
