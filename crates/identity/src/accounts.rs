@@ -1,6 +1,6 @@
 //! Accounts: creating and removing tenants and agents.
 
-use bus::{Bus, Word};
+use bus::{Bus, Notification};
 use errand::Errand;
 use ledger::{AgentCreated, AgentToCreate, BotRef, Created, Generation, Instance, Removed, Tenant};
 use posthouse_time::Timepiece;
@@ -161,7 +161,7 @@ impl Accounts {
             // It was removed before, by somebody whose announcement may not have come yet.
             None => self.roster.anything_changed(),
         }
-        self.bus.tell(Word::Removed { instance: instance.to_string() });
+        self.bus.publish(Notification::Removed { instance: instance.to_string() });
         tracing::info!(instance.id = %instance, "an agent was removed");
         Ok(removed)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus::{Bus, BusEvent, Word};
+use bus::{Bus, BusEvent, Notification};
 use errand::Errand;
 use identity::Identity;
 use ledger::{Inbox, InboxLimits, Outbox, Roster};
@@ -135,16 +135,16 @@ impl Relay {
 
     /// Runs the loops of this plane until shutdown.
     pub async fn run(&self) -> Result<(), Fault> {
-        let mut words = self.0.bus.listen();
+        let mut notifications = self.0.bus.listen();
         let wake_calls = Arc::clone(&self.0.wake_calls);
         let waking = self.0.background.tasks.spawn(async move { wake_calls.keep_waking().await });
         loop {
             tokio::select! {
                 () = self.0.background.closing.cancelled() => break,
-                heard = words.hear() => match heard {
-                    BusEvent::Word(word) => self.heard(word),
+                event = notifications.next() => match event {
+                    BusEvent::Notification(notification) => self.react_to(notification),
                     BusEvent::Missed => self.check_credentials(),
-                    BusEvent::Silence => break,
+                    BusEvent::Closed => break,
                 },
             }
         }
@@ -162,22 +162,24 @@ impl Relay {
         });
     }
 
-    fn heard(&self, word: Word) {
-        match word {
-            Word::Revoked { gateway } => self.0.connections.close_gateway(&GatewayId::from(gateway)),
-            Word::Removed { instance } => self.0.connections.close_instance(&InstanceId::from(instance)),
-            Word::Interrupt { instance, session_key, chat } => {
+    fn react_to(&self, notification: Notification) {
+        match notification {
+            Notification::Revoked { gateway } => self.0.connections.close_gateway(&GatewayId::from(gateway)),
+            Notification::Removed { instance } => {
+                self.0.connections.close_instance(&InstanceId::from(instance))
+            }
+            Notification::Interrupt { instance, session_key, chat } => {
                 self.0.interrupts.stop_turn(&instance.into(), &session_key.into(), &chat.into());
             }
-            Word::Redriven { instance } => self.0.inboxes.rewind(&InstanceId::from(instance)),
+            Notification::Redriven { instance } => self.0.inboxes.rewind(&InstanceId::from(instance)),
             // These are for listeners of `arrivals`, and for the view of the roster.
-            Word::Arrived { .. }
-            | Word::BotChanged { .. }
-            | Word::TenantChanged { .. }
-            | Word::AgentChanged { .. }
-            | Word::ClientEnded { .. }
-            | Word::LoginEnded { .. }
-            | Word::RosterChanged => {}
+            Notification::Arrived { .. }
+            | Notification::BotChanged { .. }
+            | Notification::TenantChanged { .. }
+            | Notification::AgentChanged { .. }
+            | Notification::ClientEnded { .. }
+            | Notification::LoginEnded { .. }
+            | Notification::RosterChanged => {}
         }
     }
 
