@@ -68,7 +68,7 @@ class Account:
             if not lost or turn.finished is None:
                 continue
             inside = [(start, stop) for start, stop in down if start - ON_ITS_WAY_S <= turn.finished <= stop]
-            assert inside, f"{lost} not answered; the turn ended at {turn.finished}, the house was down {down}"
+            assert inside, f"{lost} not answered; the turn ended at {turn.finished}, the server was down {down}"
             windows += inside[-1:]
             missing -= lost
         assert not missing, f"{missing} not answered, and no turn ended with an answer to them"

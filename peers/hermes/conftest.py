@@ -24,10 +24,10 @@ os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
 
 from callback import Callback  # noqa: E402
 from child import posthouse  # noqa: E402
-from clock_scene import ON_LOOPBACK, Clock  # noqa: E402
-from house import Agent, House  # noqa: E402
-from post_scene import Office, Program  # noqa: E402
-from scene import AFTER_A_DEATH_S, Scene  # noqa: E402
+from clock_fixture import ON_LOOPBACK, Clock  # noqa: E402
+from posthouse_server import Agent, Server  # noqa: E402
+from post_programs import PostAgent, Program  # noqa: E402
+from stock_agent import AFTER_A_DEATH_S, StockAgent  # noqa: E402
 from scripted_model import ScriptedModel  # noqa: E402
 from stock_gateway import Gateway  # noqa: E402
 from telegram_stand_in import TOKEN_SECRET, Telegram  # noqa: E402
@@ -36,10 +36,10 @@ from wake_listener import WakeListener  # noqa: E402
 
 
 @dataclass
-class Town:
+class Actors:
     """A server, the Telegram stand-in, and the agents and people of the tests."""
 
-    house: House
+    server: Server
     telegram: Telegram
     agents: list[Agent] = field(default_factory=list)
     bots: dict[str, str] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class Town:
     def agent(self, bots: int = 1, mode: str = "webhook", wake_url: str | None = None) -> Agent:
         """An agent of a tenant of its own, with bots of its own."""
         name = f"heron-{next(self._numbers)}"
-        own = [self.house.bot(self.telegram.spare_bot(), mode) for _ in range(bots)]
-        self.house.tenant(f"acme-{name}")
+        own = [self.server.bot(self.telegram.spare_bot(), mode) for _ in range(bots)]
+        self.server.tenant(f"acme-{name}")
         waking = [] if wake_url is None else ["--wake-url", wake_url]
-        made = self.house.agent(name, f"acme-{name}", own, *waking)
+        made = self.server.agent(name, f"acme-{name}", own, *waking)
         self.agents.append(made)
         if own:
             self.bots[made.instance_id] = own[0]
@@ -60,7 +60,7 @@ class Town:
 
     def program(self, tenant: str) -> Program:
         """A program that writes to that tenant's agents."""
-        self.programs.append(Program(self.house, self.house.client(tenant)))
+        self.programs.append(Program(self.server, self.server.client(tenant)))
         return self.programs[-1]
 
     def chat(self) -> int:
@@ -71,14 +71,14 @@ class Town:
         """The person writes to the agent's bot. Returns after the server has accepted every message."""
         bot = self.bots[agent.instance_id]
         ids = [self.telegram.inject(bot, chat, text)["update_id"] for text in texts]
-        until("the house takes the updates", lambda: set(ids) <= self.telegram.confirmed(), 30)
+        until("the server takes the updates", lambda: set(ids) <= self.telegram.confirmed(), 30)
         return ids
 
     def no_secret_was_written(self) -> None:
         """Searches everything that a module's tests made the server print or store."""
-        kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
-        written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
-        agents = [agent.papers[name] for agent in self.agents for name in ("secret", "client_secret")]
+        kept = [p for p in self.server.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
+        written = {"its log": self.server.log().encode()} | {p.name: p.read_bytes() for p in kept}
+        agents = [agent.printed[name] for agent in self.agents for name in ("secret", "client_secret")]
         for secret in [TOKEN_SECRET, *agents, *(program.secret for program in self.programs)]:
             found = [where for where, text in written.items() if secret.encode() in text]
             assert not found, f"{secret[:8]}... was written in {found}"
@@ -87,7 +87,7 @@ class Town:
 @pytest.fixture(scope="session", autouse=True)
 def binary() -> str:
     path = posthouse()
-    assert Path(path).is_file(), f"{path} is not there: build the house first, or set POSTHOUSE_BIN"
+    assert Path(path).is_file(), f"{path} is not there: build the server first, or set POSTHOUSE_BIN"
     return path
 
 
@@ -117,17 +117,17 @@ def shared() -> Iterator[Shared]:
 
 
 @contextmanager
-def _open(folder: Path, settings: dict[str, str]) -> Iterator[Town]:
+def _open(folder: Path, settings: dict[str, str]) -> Iterator[Actors]:
     telegram = Telegram(folder, range(7001, 7201))
-    house = House(folder, telegram, **settings)
+    server = Server(folder, telegram, **settings)
     try:
         telegram.open()
-        house.open()
-        opened = Town(house, telegram)
+        server.open()
+        opened = Actors(server, telegram)
         yield opened
         opened.no_secret_was_written()
     finally:
-        house.kill()
+        server.kill()
         telegram.kill()
 
 
@@ -137,13 +137,13 @@ def _settings(module: Any) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def town(request: pytest.FixtureRequest, shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Town:
+def actors(request: pytest.FixtureRequest, shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Actors:
     settings = _settings(request.module)
-    made: Town = shared.get(
-        ("town", *sorted(settings.items())), lambda: _open(tmp_path_factory.mktemp("town"), settings))
+    made: Actors = shared.get(
+        ("actors", *sorted(settings.items())), lambda: _open(tmp_path_factory.mktemp("actors"), settings))
     # A test of another module may have ended while the server was down.
-    if not made.house.running():
-        made.house.serve()
+    if not made.server.running():
+        made.server.serve()
     return made
 
 
@@ -155,17 +155,17 @@ def model() -> Iterator[ScriptedModel]:
 
 @pytest.fixture(scope="module")
 def clock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clock]:
-    """A server for tests of its clock; `SETTINGS` as for `town`."""
+    """A server for tests of its clock; `SETTINGS` as for `actors`."""
     folder = tmp_path_factory.mktemp("clock")
-    house = House(folder, **ON_LOOPBACK | getattr(request.module, "SETTINGS", {}))
+    server = Server(folder, **ON_LOOPBACK | getattr(request.module, "SETTINGS", {}))
     with Callback() as callback:
         try:
-            opened = Clock(house.open(), folder, callback)
+            opened = Clock(server.open(), folder, callback)
             yield opened
-            assert not callback.strays, f"the house called more than it was asked to: {callback.strays}"
+            assert not callback.strays, f"the server called more than it was asked to: {callback.strays}"
             opened.no_secret_was_written()
         finally:
-            house.kill()
+            server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -176,43 +176,43 @@ def listener() -> Iterator[WakeListener]:
 
 
 @contextmanager
-def _stage(town: Town, model: ScriptedModel, home: Path, config: dict[str, Any]) -> Iterator[Scene]:
-    agent = town.agent()
+def _stock_agent(actors: Actors, model: ScriptedModel, home: Path, config: dict[str, Any]) -> Iterator[StockAgent]:
+    agent = actors.agent()
     gateway = Gateway(home, agent.env, model.base_url, **config)
     try:
-        yield Scene(town, agent, model, gateway)
+        yield StockAgent(actors, agent, model, gateway)
     finally:
         gateway.kill()
 
 
 @pytest.fixture(scope="module")
-def stage(
-        request: pytest.FixtureRequest, shared: Shared, town: Town, model: ScriptedModel,
-        tmp_path_factory: pytest.TempPathFactory) -> Scene:
+def shared_stock_agent(
+        request: pytest.FixtureRequest, shared: Shared, actors: Actors, model: ScriptedModel,
+        tmp_path_factory: pytest.TempPathFactory) -> StockAgent:
     """A module's `CONFIG` are additional sections of its agent's configuration."""
     config = getattr(request.module, "CONFIG", {})
     return shared.get(
-        ("stage", id(town), json.dumps(config, sort_keys=True)),
-        lambda: _stage(town, model, tmp_path_factory.mktemp("hermes"), config))
+        ("shared_stock_agent", id(actors), json.dumps(config, sort_keys=True)),
+        lambda: _stock_agent(actors, model, tmp_path_factory.mktemp("hermes"), config))
 
 
 @pytest.fixture
-def scene(stage: Scene) -> Iterator[Scene]:
+def stock_agent(shared_stock_agent: StockAgent) -> Iterator[StockAgent]:
     """Everything runs and the agent is connected, whatever the test before has done."""
-    _set(stage)
-    yield stage
-    stage.model.forget_rules()
+    _set(shared_stock_agent)
+    yield shared_stock_agent
+    shared_stock_agent.model.forget_rules()
 
 
 @contextmanager
-def _office(
-        town: Town, model: ScriptedModel, home: Path, bots: int, without: tuple[str, ...],
-        config: dict[str, Any]) -> Iterator[Office]:
+def _post_agent(
+        actors: Actors, model: ScriptedModel, home: Path, bots: int, without: tuple[str, ...],
+        config: dict[str, Any]) -> Iterator[PostAgent]:
     with WakeListener() as listener:
-        agent = town.agent(bots, wake_url=f"{listener.url}/wake")
+        agent = actors.agent(bots, wake_url=f"{listener.url}/wake")
         environment = {k: v for k, v in agent.env.items() if k not in without}
         gateway = Gateway(home, environment, model.base_url, **config)
-        made = Office(town, agent, model, gateway, town.program(agent.tenant), listener)
+        made = PostAgent(actors, agent, model, gateway, actors.program(agent.tenant), listener)
         listener.wake = made.rise
         try:
             yield made
@@ -223,31 +223,31 @@ def _office(
 
 @pytest.fixture(scope="module")
 def staffed(
-        request: pytest.FixtureRequest, shared: Shared, town: Town, model: ScriptedModel,
-        tmp_path_factory: pytest.TempPathFactory) -> Office:
+        request: pytest.FixtureRequest, shared: Shared, actors: Actors, model: ScriptedModel,
+        tmp_path_factory: pytest.TempPathFactory) -> PostAgent:
     """Programs on one side, a stock gateway on the other that is started when its wake URL is called. A module says
     with `BOTS` how many bots the agent has, with `WITHOUT` what its environment lacks, and with `CONFIG` which
     additional sections its configuration has."""
     bots, without = getattr(request.module, "BOTS", 1), getattr(request.module, "WITHOUT", ())
     config = getattr(request.module, "CONFIG", {})
     return shared.get(
-        ("office", id(town), bots, without, json.dumps(config, sort_keys=True)),
-        lambda: _office(town, model, tmp_path_factory.mktemp("hermes"), bots, without, config))
+        ("post_agent", id(actors), bots, without, json.dumps(config, sort_keys=True)),
+        lambda: _post_agent(actors, model, tmp_path_factory.mktemp("hermes"), bots, without, config))
 
 
 @pytest.fixture
-def office(staffed: Office) -> Iterator[Office]:
-    """Like `scene`, for tests of the post."""
+def post_agent(staffed: PostAgent) -> Iterator[PostAgent]:
+    """Like `stock_agent`, for tests of the post."""
     _set(staffed)
     yield staffed
     staffed.model.forget_rules()
 
 
-def _set(stage: Scene) -> None:
-    stage.model.forget_rules()
-    if not stage.town.house.running():
-        stage.town.house.serve()
-    stage.gateway.thaw()
-    stage.rise()
-    stage.connected()
-    until("the inbox is empty", lambda: stage.unread() == 0, AFTER_A_DEATH_S)
+def _set(shared_stock_agent: StockAgent) -> None:
+    shared_stock_agent.model.forget_rules()
+    if not shared_stock_agent.actors.server.running():
+        shared_stock_agent.actors.server.serve()
+    shared_stock_agent.gateway.thaw()
+    shared_stock_agent.rise()
+    shared_stock_agent.connected()
+    until("the inbox is empty", lambda: shared_stock_agent.unread() == 0, AFTER_A_DEATH_S)

@@ -8,8 +8,8 @@ import time
 from datetime import datetime, timedelta, timezone
 
 from callback import seconds_from_now
-from clock_scene import Clock
-from scene import number
+from clock_fixture import Clock
+from stock_agent import number
 from scripted_model import ScriptedModel
 from stock_cron import CronHome
 from stock_gateway import Gateway
@@ -46,7 +46,7 @@ def runs_up_to_its_limit(clock: Clock, home: CronHome, model: ScriptedModel) -> 
     clock.pass_by(clock.home(), 4)
     assert len(model.asked(asked)) == 3, "it ran more often than it was to"
     assert job not in home.client().armed()
-    history = clock.house.job_history(home.agent, job)
+    history = clock.server.job_history(home.agent, job)
     # Stock may arm the next time during a run. A fire that finds this run unfinished starts nothing: stock answers
     # 200 "duplicate", and arms again when the run has ended. How often this happens depends on the machine's speed.
     accepted = [attempt for attempt in history if attempt["what"] != "duplicate"]
@@ -70,7 +70,7 @@ def runs_once_at_its_time(clock: Clock, home: CronHome, model: ScriptedModel) ->
     assert job not in home.client().armed()
     clock.pass_by(clock.home(), 1)
     assert len(model.asked(asked)) == 1, "it ran again"
-    assert [attempt["status"] for attempt in clock.house.job_history(home.agent, job)] == [202]
+    assert [attempt["status"] for attempt in clock.server.job_history(home.agent, job)] == [202]
 
 
 class ScaledToZero:
@@ -109,7 +109,7 @@ def is_woken_for_each_fire(
     """No process of the agent runs when the fire is due: its wake URL is called once, and it runs the job once."""
     home, client, answered = agent.home, agent.home.client(), number()
     asked = rf"^ping {answered}$"
-    clock.house.wait_connected(home.agent)
+    clock.server.wait_connected(home.agent)
     schedule = every_half_minute(TO_STOP_S + 2)
     job = home.asks(action="create", schedule=schedule, prompt=f"ping {answered}")["job_id"]
 
@@ -136,6 +136,6 @@ def is_woken_for_each_fire(
         assert home.jobs()[job]["last_status"] == "ok"
         assert len(model.asked(asked)) == turns + 1, f"sleep {sleep}: one fire, one turn"
         assert len(listener.pokes) == pokes + 1, f"sleep {sleep}: one poke for one series"
-        history = [attempt for attempt in clock.house.job_history(home.agent, job) if attempt["fire_at"] == fire_at]
+        history = [attempt for attempt in clock.server.job_history(home.agent, job) if attempt["fire_at"] == fire_at]
         assert [attempt["what"] for attempt in history].count("delivered") == 1, history
     home.asks(action="remove", job_id=job)

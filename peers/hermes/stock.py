@@ -16,7 +16,7 @@ from gateway.relay.adapter import RelayAdapter
 from gateway.relay.descriptor import CONTRACT_VERSION, CapabilityDescriptor
 from gateway.relay.ws_transport import WebSocketRelayTransport
 
-from house import Agent
+from posthouse_server import Agent
 from waiting import until_async
 
 

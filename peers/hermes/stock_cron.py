@@ -20,7 +20,7 @@ from plugins.cron_providers.chronos.verify import verify_nas_fire_token
 from tools.cronjob_tools import cronjob
 
 from child import clean_environment
-from house import Agent
+from posthouse_server import Agent
 from stock_gateway import config, hermes_command
 from stock_version import IS_0_19
 
@@ -41,17 +41,17 @@ class CronHome:
         self.callback_url = callback_url
         self._model_base_url = model_base_url
         self.write_config()
-        (folder / "auth.json").write_text(json.dumps(agent.papers["auth"]))
+        (folder / "auth.json").write_text(json.dumps(agent.printed["auth"]))
         # As the operator's guide says. The stored address alone is trusted on loopback only.
         self.environment = clean_environment() | {
             "HOME": str(folder), "HERMES_HOME": str(folder), "PYTHONUNBUFFERED": "1",
-            "HERMES_DISABLE_LAZY_INSTALLS": "1", "HERMES_PORTAL_BASE_URL": agent.papers["portal_url"],
+            "HERMES_DISABLE_LAZY_INSTALLS": "1", "HERMES_PORTAL_BASE_URL": agent.printed["portal_url"],
         }
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that the server printed for the agent, plus the agent's own callback address."""
-        lines = self.agent.papers["cron"] | {"cron.chronos.callback_url": self.callback_url}
+        lines = self.agent.printed["cron"] | {"cron.chronos.callback_url": self.callback_url}
         nested: dict[str, Any] = {}
         for path, value in lines.items():
             *sections, name = path.split(".")
@@ -116,7 +116,7 @@ class CronHome:
         variables."""
         names = {
             "HERMES_SHARED_AUTH_DIR": str(self.folder / "shared"),
-            "HERMES_PORTAL_BASE_URL": self.agent.papers["portal_url"],
+            "HERMES_PORTAL_BASE_URL": self.agent.printed["portal_url"],
         }
         before = {name: os.environ.get(name) for name in names}
         os.environ.update(names)
@@ -151,7 +151,7 @@ class Client(NasCronClient):
     """A stock client that records its requests."""
 
     def __init__(self, home: CronHome) -> None:
-        super().__init__(home.agent.papers["portal_url"])
+        super().__init__(home.agent.printed["portal_url"])
         self.home = home
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
@@ -198,9 +198,9 @@ class Provider(ChronosCronScheduler):
 
 def accepts(token: str, agent: Agent, **different: Any) -> dict[str, Any] | None:
     """The claims, if the stock verifier with this agent's settings accepts the token."""
-    papers = agent.papers
+    printed = agent.printed
     named = {
-        "expected_audience": papers["audience"], "jwks_or_key": papers["jwks_url"],
-        "issuer": papers["portal_url"],
+        "expected_audience": printed["audience"], "jwks_or_key": printed["jwks_url"],
+        "issuer": printed["portal_url"],
     } | different
     return verify_nas_fire_token(token=token, **named)

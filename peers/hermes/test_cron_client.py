@@ -14,8 +14,8 @@ from hermes_cli.nous_auth_keepalive import refresh_nous_auth_keepalive_once
 
 from callback import seconds_from_now
 from child import call
-from clock_scene import Clock
-from house import Agent
+from clock_fixture import Clock
+from posthouse_server import Agent
 from stock_cron import CronHome, NasCronClientError
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"
@@ -31,7 +31,7 @@ def home(clock: Clock) -> CronHome:
 def portal(agent: Agent, method: str, verb: str, body: Any = None, bearer: str | None = None) -> tuple[int, Any]:
     """A call to the portal with any bearer, or none."""
     headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
-    return call(method, f"{agent.papers['portal_url']}/api/agent-cron/{verb}", body, headers)
+    return call(method, f"{agent.printed['portal_url']}/api/agent-cron/{verb}", body, headers)
 
 
 # Arms.
@@ -141,15 +141,15 @@ def test_reconcile_arms_what_is_missing_and_then_has_nothing_to_do(clock: Clock,
 # Login.
 
 
-def test_the_papers_name_the_agent_and_the_house(clock: Clock, home: CronHome) -> None:
-    papers = home.agent.papers
-    assert papers["audience"] == f"agent:{home.agent.instance_id}"
-    assert papers["portal_url"] == clock.house.url
+def test_the_credentials_name_the_agent_and_the_server(clock: Clock, home: CronHome) -> None:
+    printed = home.agent.printed
+    assert printed["audience"] == f"agent:{home.agent.instance_id}"
+    assert printed["portal_url"] == clock.server.url
     login = home.login()
-    assert login["access_token"] == papers["access_token"] and login["refresh_token"] == papers["refresh_token"]
-    assert login["portal_base_url"] == papers["portal_url"]
+    assert login["access_token"] == printed["access_token"] and login["refresh_token"] == printed["refresh_token"]
+    assert login["portal_base_url"] == printed["portal_url"]
     assert home.client().list_armed() == []
-    assert home.login()["access_token"] == papers["access_token"], "a fresh token was refreshed"
+    assert home.login()["access_token"] == printed["access_token"], "a fresh token was refreshed"
 
 
 def test_an_old_token_is_refreshed_and_both_tokens_change(clock: Clock, home: CronHome) -> None:
@@ -221,11 +221,11 @@ def test_no_token_a_wrong_one_and_one_for_another_door_are_refused(clock: Clock,
     agent, job = home.agent, clock.job()
     home.client().arm(job, seconds_from_now(-1))
     [fire] = clock.callback.wait(job)
-    papers = agent.papers
+    printed = agent.printed
     wrong = {
         "none": None, "nonsense": "nonsense", "empty": "", "a gateway's secret": agent.secret,
-        "a client's secret": papers["client_secret"], "a refresh token": papers["refresh_token"],
-        "a fire token": fire.token, "cut short": papers["access_token"][:-1],
+        "a client's secret": printed["client_secret"], "a refresh token": printed["refresh_token"],
+        "a fire token": fire.token, "cut short": printed["access_token"][:-1],
     }
     arm = {"job_id": job, "fire_at": seconds_from_now(60), "agent_callback_url": clock.callback.url, "dedup_key": "k"}
     for what, bearer in wrong.items():
@@ -246,7 +246,7 @@ def test_a_foreign_token_neither_sees_nor_touches_an_arm(clock: Clock, home: Cro
     stranger.arm(job, elsewhere)
     assert client.armed() == {job: fire_at} and stranger.armed() == {job: elsewhere}
     [fire] = clock.callback.wait(job, timeout=AHEAD_S + 60)
-    assert fire.claims["aud"] == home.agent.papers["audience"]
+    assert fire.claims["aud"] == home.agent.printed["audience"]
     assert stranger.armed() == {job: elsewhere}
 
 
@@ -264,7 +264,7 @@ def test_a_refusal_reaches_the_stock_client_with_its_reason(clock: Clock, home: 
 def test_an_agent_that_was_removed_is_refused_and_never_called_again(clock: Clock, home: CronHome) -> None:
     client, job = home.client(), clock.job()
     client.arm(job, seconds_from_now(AHEAD_S))
-    clock.house.remove(home.agent)
+    clock.server.remove(home.agent)
     with pytest.raises(NasCronClientError, match="returned 401: .*invalid_token"):
         client.list_armed()
     clock.pass_by(clock.home(), AHEAD_S)
@@ -276,7 +276,7 @@ def test_an_agent_that_was_removed_is_refused_and_never_called_again(clock: Cloc
 
 def granted(agent: Agent, client_id: str, client_secret: str) -> str:
     """An access token for the client's own credential, without a login."""
-    told = requests.post(f"{agent.papers['portal_url']}/oauth/token", timeout=60, data={
+    told = requests.post(f"{agent.printed['portal_url']}/oauth/token", timeout=60, data={
         "grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret})
     assert told.status_code == 200, told.text
     return told.json()["access_token"]
@@ -285,16 +285,16 @@ def granted(agent: Agent, client_id: str, client_secret: str) -> str:
 def test_the_agents_own_client_stands_for_the_same_agent(clock: Clock, home: CronHome) -> None:
     client, job, fire_at = home.client(), clock.job(), seconds_from_now(300)
     client.arm(job, fire_at)
-    papers = home.agent.papers
-    assert papers["client_id"] == papers["audience"] and home.login()["client_id"] != papers["client_id"]
-    bearer = granted(home.agent, papers["client_id"], papers["client_secret"])
+    printed = home.agent.printed
+    assert printed["client_id"] == printed["audience"] and home.login()["client_id"] != printed["client_id"]
+    bearer = granted(home.agent, printed["client_id"], printed["client_secret"])
     # A stock agent could use it as well: stock never parses a token.
     home.change_login(access_token=bearer)
     assert client.armed() == {job: fire_at}
 
 
 def test_a_good_credential_that_is_no_agents_is_told_so_for_good(clock: Clock, home: CronHome) -> None:
-    made = clock.house.admin("client", "create", "--tenant", home.agent.tenant)
+    made = clock.server.admin("client", "create", "--tenant", home.agent.tenant)
     bearer = granted(home.agent, made["client_id"], made["client_secret"])
     for method, verb, body in [("POST", "cancel", {"job_id": "j"}), ("GET", "list", None)]:
         status, said = portal(home.agent, method, verb, body, bearer)
@@ -302,15 +302,15 @@ def test_a_good_credential_that_is_no_agents_is_told_so_for_good(clock: Clock, h
 
 
 def test_a_login_that_was_ended_is_refused(clock: Clock, home: CronHome) -> None:
-    login = next(each["id"] for each in clock.house.listed("client", "list", "--tenant", home.agent.tenant)
+    login = next(each["id"] for each in clock.server.listed("client", "list", "--tenant", home.agent.tenant)
                  if each["id"].startswith("log_"))
     client = home.client()
     client.arm("keeps", "2031-01-01T00:00:00+00:00")
-    clock.house.admin("client", "revoke", login)
+    clock.server.admin("client", "revoke", login)
     with pytest.raises(NasCronClientError, match="returned 401: .*invalid_token"):
         client.list_armed()
     # A new client finds what the old one armed.
-    again = clock.house.admin(
+    again = clock.server.admin(
         "client", "create", "--tenant", home.agent.tenant, "--agent", home.agent.name, "--login")
     home.change_login(**again["auth"]["providers"]["nous"])
     assert client.armed() == {"keeps": "2031-01-01T00:00:00+00:00"}

@@ -10,7 +10,7 @@ import pytest
 import job_checks
 from callback import FIRE_PATH, seconds_from_now
 from child import call
-from clock_scene import Clock
+from clock_fixture import Clock
 from job_checks import AHEAD_S
 from loopback import HANG_UP, Answer
 from place import Place
@@ -64,14 +64,14 @@ def test_a_job_removed_by_its_owner_never_fires(clock: Clock, home: CronHome, se
     assert job not in home.client().armed()
     clock.pass_by(clock.home(), AHEAD_S)
     assert model.asked(r"^ping never$") == []
-    assert clock.house.job_history(home.agent, job)[-1]["what"] == "cancelled"
+    assert clock.server.job_history(home.agent, job)[-1]["what"] == "cancelled"
 
 
 def test_a_fire_for_a_job_that_is_gone_settles(clock: Clock, home: CronHome, serve: Serve) -> None:
     client, job = home.client(), clock.job()
     client.arm(job, seconds_from_now(-1))
     until("it is settled", lambda: job not in client.armed())
-    told = clock.house.job_history(home.agent, job)
+    told = clock.server.job_history(home.agent, job)
     assert [attempt["status"] for attempt in told] == [200], "the stock app says: gone"
 
 
@@ -80,7 +80,7 @@ def test_the_stock_app_refuses_what_is_not_for_it(clock: Clock, home: CronHome, 
     stranger.client().arm(job, seconds_from_now(-1))
     [foreign] = clock.callback.wait(job)
     refused = (401, {"error": "invalid fire token"})
-    for token in (foreign.token, home.agent.papers["access_token"], home.agent.secret, "nonsense", ""):
+    for token in (foreign.token, home.agent.printed["access_token"], home.agent.secret, "nonsense", ""):
         assert fire(serve, token, {"job_id": "any"}) == refused
 
 
@@ -120,7 +120,7 @@ def test_a_job_that_is_being_retried_is_listed_and_a_word_from_its_agent_hastens
     fire_at = seconds_from_now(-1)
     client.arm(job, fire_at)
     fifth = clock.callback.wait(job, times=5, timeout=60)[4]
-    until("the fifth is settled", lambda: clock.house.job(client.home.agent, job)["attempts"] == 5)
+    until("the fifth is settled", lambda: clock.server.job(client.home.agent, job)["attempts"] == 5)
     assert client.armed() == {job: fire_at}
     sixth = clock.callback.wait(job, times=6, timeout=40)[5]
     assert sixth.at - fifth.at < 12, "left to itself it would have come after fifteen seconds"
@@ -132,7 +132,7 @@ def test_an_agent_that_is_not_there_yet_is_found_by_a_retry(clock: Clock) -> Non
     home = clock.home(callback_url=deserted.url)
     client, job = home.client(), clock.job()
     client.arm(job, seconds_from_now(-1))
-    until("it was tried", lambda: clock.house.job_history(home.agent, job))
+    until("it was tried", lambda: clock.server.job_history(home.agent, job))
     # The agent starts at another address and arms with the same key: the address changes, nothing fires twice.
     home.callback_url = clock.callback.url
     client.arm(job, client.armed()[job])
@@ -160,7 +160,7 @@ def test_a_new_time_and_a_cancel_stop_the_retries(clock: Clock) -> None:
 # A server that is killed.
 
 
-def test_a_restart_of_the_house_loses_no_arm(clock: Clock) -> None:
+def test_a_restart_of_the_server_loses_no_arm(clock: Clock) -> None:
     home = clock.home()
     client = home.client()
     while_it_is_down = {clock.job(): seconds_from_now(AHEAD_S) for _ in range(8)}
@@ -168,11 +168,11 @@ def test_a_restart_of_the_house_loses_no_arm(clock: Clock) -> None:
     jobs = while_it_is_down | afterwards
     for job, fire_at in jobs.items():
         client.arm(job, fire_at)
-    clock.house.kill()
+    clock.server.kill()
     assert not any(clock.callback.of(job) for job in jobs), "the kill came too late to tell"
     due = datetime.fromisoformat(max(while_it_is_down.values()))
     until("the first are overdue", lambda: datetime.now(timezone.utc) > due)
-    clock.house.serve()
+    clock.server.serve()
     for job in jobs:
         [fire] = clock.callback.wait(job, timeout=40)
         assert fire.body["fire_at"] == jobs[job]
@@ -187,7 +187,7 @@ def test_a_retry_goes_on_after_a_restart(clock: Clock) -> None:
     clock.callback.answers(job, NOT_FOUND)
     client.arm(job, seconds_from_now(-1))
     clock.callback.wait(job)
-    clock.house.kill_and_serve()
+    clock.server.kill_and_serve()
     clock.callback.wait(job, times=2, timeout=60)
     clock.pass_by(home, 1)
     assert len(clock.callback.of(job)) == 2

@@ -8,7 +8,7 @@ from typing import Iterator
 import pytest
 
 import job_checks
-from clock_scene import Clock
+from clock_fixture import Clock
 from job_checks import ScaledToZero
 from place import Place
 from scripted_model import ScriptedModel
@@ -21,13 +21,13 @@ from wake_listener import WakeListener
 def agent(clock: Clock, model: ScriptedModel, listener: WakeListener) -> Iterator[ScaledToZero]:
     """Only a gateway: no dashboard runs beside it."""
     created, place = clock.agent("--wake-url", f"{listener.url}/wake"), Place()
-    _, variables = clock.house.agent_cron(created, place.url)
+    _, variables = clock.server.agent_cron(created, place.url)
     home = clock.home(created, callback_url=place.url, model_base_url=model.base_url)
     gateway = Gateway(home.folder, home.environment | created.env | variables, model.base_url, **home.settings)
     made = ScaledToZero(home, gateway)
     try:
         made.start()
-        clock.house.wait_connected(created)
+        clock.server.wait_connected(created)
         until("its API server listens", place.is_listening, 40)
         listener.wake = made.start
         yield made

@@ -12,10 +12,10 @@ from typing import Any, Iterator
 import pytest
 
 from callback import seconds_from_now
-from clock_scene import ON_LOOPBACK
-from conftest import Town
+from clock_fixture import ON_LOOPBACK
+from conftest import Actors
 from place import Place
-from scene import Scene, number
+from stock_agent import StockAgent, number
 from scripted_model import ScriptedModel
 from stock_gateway import Gateway, config
 from stock_version import IS_0_19
@@ -30,18 +30,18 @@ SOON_S = 8.0
 
 
 @pytest.fixture(scope="module")
-def reminded(town: Town, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def reminded(actors: Actors, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StockAgent]:
     """An agent that was created without cron and got it later, as the guide says."""
-    agent, home, place = town.agent(), tmp_path_factory.mktemp("hermes"), Place()
-    login = town.house.admin("client", "create", "--tenant", agent.tenant, "--agent", agent.name, "--login")
+    agent, home, place = actors.agent(), tmp_path_factory.mktemp("hermes"), Place()
+    login = actors.server.admin("client", "create", "--tenant", agent.tenant, "--agent", agent.name, "--login")
     (home / "auth.json").write_text(json.dumps(login["auth"]))
-    pasted, variables = town.house.agent_cron(agent, place.url)
-    gateway = Gateway(home, agent.env | variables | {"HERMES_PORTAL_BASE_URL": town.house.url}, model.base_url)
+    pasted, variables = actors.server.agent_cron(agent, place.url)
+    gateway = Gateway(home, agent.env | variables | {"HERMES_PORTAL_BASE_URL": actors.server.url}, model.base_url)
     write_config(home, model, pasted)
-    scene = Scene(town, agent, model, gateway.start())
+    stock_agent = StockAgent(actors, agent, model, gateway.start())
     try:
-        scene.connected()
-        yield scene
+        stock_agent.connected()
+        yield stock_agent
     finally:
         gateway.kill()
 
@@ -54,20 +54,20 @@ def write_config(home: Path, model: ScriptedModel, pasted: str) -> None:
     (home / "config.yaml").write_text("".join(lines) + pasted)
 
 
-def reminder(scene: Scene, what: str) -> None:
+def reminder(stock_agent: StockAgent, what: str) -> None:
     """From now on the model sets a job when it is asked for a reminder."""
     job = {"action": "create", "schedule": seconds_from_now(SOON_S), "prompt": f"ping {what}", "name": what}
-    scene.model.rule(r"^remind me in a minute", "I will", tool="cronjob", arguments=job, times=1)
+    stock_agent.model.rule(r"^remind me in a minute", "I will", tool="cronjob", arguments=job, times=1)
 
 
-def fired(scene: Scene) -> list[int]:
+def fired(stock_agent: StockAgent) -> list[int]:
     """The answers to the calls for the agent's jobs."""
-    jobs = scene.town.house.listed("job", "history", scene.agent.instance_id)
+    jobs = stock_agent.actors.server.listed("job", "history", stock_agent.agent.instance_id)
     return [attempt["status"] for attempt in jobs if attempt.get("status")]
 
 
-def test_a_reminder_asked_for_in_the_page_appears_there(reminded: Scene) -> None:
-    with Page(reminded.town.house, reminded.agent, "Ann") as page:
+def test_a_reminder_asked_for_in_the_page_appears_there(reminded: StockAgent) -> None:
+    with Page(reminded.actors.server, reminded.agent, "Ann") as page:
         first = number()
         page.say(f"ping {first}")
         page.sees(f"pong {first}", 60)
@@ -78,14 +78,14 @@ def test_a_reminder_asked_for_in_the_page_appears_there(reminded: Scene) -> None
     assert fired(reminded) == [202]
 
 
-def test_a_reminder_asked_for_on_telegram_appears_there_with_later_versions(reminded: Scene) -> None:
+def test_a_reminder_asked_for_on_telegram_appears_there_with_later_versions(reminded: StockAgent) -> None:
     chat = reminded.chat()
     chat.wait_answered(chat.ping())
     reminder(reminded, "coffee")
-    reminded.town.writes(reminded.agent, chat.id, "remind me in a minute of my coffee")
-    reminded.town.telegram.said(chat.id, "I will", 60)
+    reminded.actors.writes(reminded.agent, chat.id, "remind me in a minute of my coffee")
+    reminded.actors.telegram.said(chat.id, "I will", 60)
     if IS_0_19:
         # It looks for its own Telegram adapter, has none, and reports that only in its log.
         until("it gave up", lambda: "platform 'telegram' not configured/enabled" in reminded.gateway.log(), 60)
     else:
-        reminded.town.telegram.said(chat.id, "pong coffee", 60)
+        reminded.actors.telegram.said(chat.id, "pong coffee", 60)

@@ -18,7 +18,7 @@ from plugins.cron_providers.chronos import verify
 
 from callback import Fire, seconds_from_now
 from child import call
-from clock_scene import Clock
+from clock_fixture import Clock
 from stock_cron import CronHome, accepts
 
 LEEWAY_S = 30
@@ -41,7 +41,7 @@ def fire(clock: Clock, home: CronHome) -> Fire:
 
 
 def keys(home: CronHome) -> dict[str, dict[str, Any]]:
-    status, published = call("GET", home.agent.papers["jwks_url"])
+    status, published = call("GET", home.agent.printed["jwks_url"])
     assert status == 200
     return {key["kid"]: key for key in published["keys"]}
 
@@ -79,8 +79,8 @@ def agents_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_token_that_was_sent_is_accepted(home: CronHome, fire: Fire) -> None:
     claims = accepts(fire.token, home.agent)
     assert claims == fire.claims
-    assert claims["iss"] == home.agent.papers["portal_url"]
-    assert claims["aud"] == home.agent.papers["audience"]
+    assert claims["iss"] == home.agent.printed["portal_url"]
+    assert claims["aud"] == home.agent.printed["audience"]
     assert claims["purpose"] == "cron_fire"
     assert {name: claims[name] for name in ("job_id", "fire_at")} == fire.body
     assert 60 <= claims["exp"] - claims["iat"] <= 120
@@ -138,7 +138,7 @@ def test_another_agents_token_is_refused(clock: Clock, home: CronHome, fire: Fir
 ], ids=str)
 def test_one_changed_word_breaks_it(home: CronHome, fire: Fire, changed: dict[str, Any]) -> None:
     forged = repacked(fire, **changed)
-    audience = changed.get("aud", home.agent.papers["audience"])
+    audience = changed.get("aud", home.agent.printed["audience"])
     expected = audience if isinstance(audience, str) else audience[0]
     assert accepts(forged, home.agent, expected_audience=expected, issuer=None) is None
 
@@ -151,7 +151,7 @@ def test_a_tampered_signature_is_refused(home: CronHome, fire: Fire) -> None:
 
 def test_a_portal_of_another_name_is_refused(home: CronHome, fire: Fire) -> None:
     # For the stock verifier a trailing slash makes a different issuer, so the server must not add one.
-    url = home.agent.papers["portal_url"]
+    url = home.agent.printed["portal_url"]
     assert not url.endswith("/")
     assert accepts(fire.token, home.agent, issuer=f"{url}/") is None
 
@@ -179,8 +179,8 @@ def test_a_forgers_key_is_refused_under_any_name(home: CronHome, fire: Fire) -> 
 
 
 def test_tokens_for_other_doors_are_refused(home: CronHome) -> None:
-    papers = home.agent.papers
-    for token in (papers["access_token"], papers["refresh_token"], home.agent.secret, papers["client_secret"], ""):
+    printed = home.agent.printed
+    for token in (printed["access_token"], printed["refresh_token"], home.agent.secret, printed["client_secret"], ""):
         assert accepts(token, home.agent) is None
 
 
@@ -190,10 +190,10 @@ def test_tokens_for_other_doors_are_refused(home: CronHome) -> None:
 def test_a_new_key_is_published_first_and_signs_later(clock: Clock, home: CronHome, fire: Fire) -> None:
     old = jwt.get_unverified_header(fire.token)["kid"]
     before = time.time()
-    made = clock.house.admin("signing-key", "rotate")
+    made = clock.server.admin("signing-key", "rotate")
     assert set(keys(home)) >= {old, made["kid"]}
     assert datetime.fromisoformat(made["signs_from"]).timestamp() - before > 590
-    assert {key["kid"] for key in clock.house.listed("signing-key", "list")} >= {old, made["kid"]}
+    assert {key["kid"] for key in clock.server.listed("signing-key", "list")} >= {old, made["kid"]}
     other = fired(clock, home)
     assert jwt.get_unverified_header(other.token)["kid"] == old
     forget_keys()
@@ -205,7 +205,7 @@ def test_a_key_that_replaces_a_lost_one_at_once_is_found_by_its_name(
         clock: Clock, home: CronHome, fire: Fire, algorithm: str) -> None:
     # The stock verifier has cached the old set and does not know this key.
     assert accepts(fired(clock, home).token, home.agent)
-    made = clock.house.admin("signing-key", "rotate", "--at-once", "--algorithm", algorithm)
+    made = clock.server.admin("signing-key", "rotate", "--at-once", "--algorithm", algorithm)
     other = fired(clock, home)
     header = jwt.get_unverified_header(other.token)
     assert (header["kid"], header["alg"]) == (made["kid"], algorithm)
@@ -213,9 +213,9 @@ def test_a_key_that_replaces_a_lost_one_at_once_is_found_by_its_name(
     assert accepts(fire.token, home.agent), "what was signed before is still good"
 
 
-def test_the_keys_outlive_the_house(clock: Clock, home: CronHome, fire: Fire) -> None:
+def test_the_keys_outlive_the_server(clock: Clock, home: CronHome, fire: Fire) -> None:
     before = keys(home)
-    clock.house.kill_and_serve()
+    clock.server.kill_and_serve()
     assert keys(home) == before
     forget_keys()
     assert accepts(fire.token, home.agent)

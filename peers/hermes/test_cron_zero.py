@@ -7,7 +7,7 @@ from typing import Iterator
 import pytest
 
 import job_checks
-from clock_scene import Clock
+from clock_fixture import Clock
 from job_checks import ScaledToZero
 from scripted_model import ScriptedModel
 from stock_gateway import Gateway

@@ -10,7 +10,7 @@ import pytest
 from gateway.relay.auth import make_upgrade_token
 from websockets.exceptions import ConnectionClosed
 
-from conftest import Town
+from conftest import Actors
 from stock import Dialed, adapter, in_a_loop, line
 from waiting import until_async
 
@@ -21,8 +21,8 @@ SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s", "server__trusted_pr
 
 
 @in_a_loop
-async def test_a_good_handshake_brings_the_platforms_descriptor(town: Town) -> None:
-    async with Dialed(town.agent()) as wire:
+async def test_a_good_handshake_brings_the_platforms_descriptor(actors: Actors) -> None:
+    async with Dialed(actors.agent()) as wire:
         told = await wire.handshake()
         assert (told.contract_version, told.platform, told.label) == (1, "telegram", "Telegram")
         assert (told.max_message_length, told.len_unit) == (4096, "utf16")
@@ -33,8 +33,8 @@ async def test_a_good_handshake_brings_the_platforms_descriptor(town: Town) -> N
 
 
 @in_a_loop
-async def test_the_adapter_adopts_what_the_house_advertises(town: Town) -> None:
-    wire = line(town.agent())
+async def test_the_adapter_adopts_what_the_server_advertises(actors: Actors) -> None:
+    wire = line(actors.agent())
     relay = adapter(wire)
     assert await relay.connect()
     assert relay.MAX_MESSAGE_LENGTH == 4096 and relay.supports_code_blocks
@@ -57,8 +57,8 @@ async def _refused(wire) -> tuple[int | None, str]:
 
 
 @in_a_loop
-async def test_a_wrong_secret_is_refused_at_once_with_4401(town: Town) -> None:
-    agent = town.agent()
+async def test_a_wrong_secret_is_refused_at_once_with_4401(actors: Actors) -> None:
+    agent = actors.agent()
     for _ in range(3):
         wire = line(agent, upgrade_secret="f" * 64, reconnect=False)
         assert await _refused(wire) == (4401, "unauthorized")
@@ -66,8 +66,8 @@ async def test_a_wrong_secret_is_refused_at_once_with_4401(town: Town) -> None:
 
 
 @in_a_loop
-async def test_the_refusal_always_overtakes_the_hello(town: Town) -> None:
-    agent = town.agent()
+async def test_the_refusal_always_overtakes_the_hello(actors: Actors) -> None:
+    agent = actors.agent()
     for number in range(50):
         wire = line(agent, gateway_id=f"gw-race-{number}", reconnect=False)
         proven = wire._upgrade_headers()
@@ -76,10 +76,10 @@ async def test_the_refusal_always_overtakes_the_hello(town: Town) -> None:
 
 
 @in_a_loop
-async def test_a_guesser_is_slowed_down_and_still_learns_it_at_once(town: Town) -> None:
+async def test_a_guesser_is_slowed_down_and_still_learns_it_at_once(actors: Actors) -> None:
     """The pause comes before the answer to the upgrade. Between that answer and the close, the client would send its
     hello."""
-    agent = town.agent()
+    agent = actors.agent()
     waits = []
     for _ in range(14):
         wire = line(agent, gateway_id="gw-guess", reconnect=False)
@@ -93,20 +93,20 @@ async def test_a_guesser_is_slowed_down_and_still_learns_it_at_once(town: Town) 
 
 
 @in_a_loop
-async def test_an_unknown_gateway_is_refused_like_a_wrong_secret(town: Town) -> None:
-    wire = line(town.agent(), gateway_id="gw-nobody", reconnect=False)
+async def test_an_unknown_gateway_is_refused_like_a_wrong_secret(actors: Actors) -> None:
+    wire = line(actors.agent(), gateway_id="gw-nobody", reconnect=False)
     assert await _refused(wire) == (4401, "unauthorized")
 
 
 @in_a_loop
-async def test_a_dial_without_credentials_is_refused(town: Town) -> None:
-    wire = line(town.agent(), gateway_id=None, upgrade_secret=None, reconnect=False)
+async def test_a_dial_without_credentials_is_refused(actors: Actors) -> None:
+    wire = line(actors.agent(), gateway_id=None, upgrade_secret=None, reconnect=False)
     assert await _refused(wire) == (4401, "unauthorized")
 
 
 @in_a_loop
-async def test_an_expired_token_is_told_apart_from_a_wrong_one(town: Town) -> None:
-    agent = town.agent()
+async def test_an_expired_token_is_told_apart_from_a_wrong_one(actors: Actors) -> None:
+    agent = actors.agent()
     wire = line(agent, reconnect=False)
     # Minted an hour ago. (A lifetime of zero or less would mean "never expires".)
     with patch("gateway.relay.auth.time") as clock:
@@ -117,12 +117,12 @@ async def test_an_expired_token_is_told_apart_from_a_wrong_one(town: Town) -> No
 
 
 @in_a_loop
-async def test_a_revoked_agent_is_told_so_and_goes_quiet(town: Town) -> None:
-    agent = town.agent()
+async def test_a_revoked_agent_is_told_so_and_goes_quiet(actors: Actors) -> None:
+    agent = actors.agent()
     wire = line(agent)
     relay = adapter(wire)
     assert await relay.connect()
-    await asyncio.to_thread(town.house.revoke, agent)
+    await asyncio.to_thread(actors.server.revoke, agent)
     await until_async("the transport sees the 4401", lambda: wire.auth_revoked)
     await until_async("the adapter latches", lambda: relay.has_fatal_error)
     assert relay.fatal_error_code == "relay_disabled" and not relay.fatal_error_retryable
@@ -133,47 +133,47 @@ async def test_a_revoked_agent_is_told_so_and_goes_quiet(town: Town) -> None:
 
 
 @in_a_loop
-async def test_two_hellos_bring_two_descriptors_in_order(town: Town) -> None:
-    agent = town.agent(bots=2)
-    own = town.house.show(agent)["bots"]
+async def test_two_hellos_bring_two_descriptors_in_order(actors: Actors) -> None:
+    agent = actors.agent(bots=2)
+    own = actors.server.show(agent)["bots"]
     identities = [("telegram", str(bot["id"])) for bot in own]
     async with Dialed(agent, identities=identities) as wire:
         await until_async("two descriptors", lambda: len(wire.frames("descriptor")) == 2)
-        chat = town.chat()
+        chat = actors.chat()
         # The second bot answers in its own chat.
         second = identities[1][1]
-        update = town.telegram.inject(second, chat, "to the second")
+        update = actors.telegram.inject(second, chat, "to the second")
         assert update["update_id"]
         await wire.hears("to the second")
         frame = {"type": "outbound", "requestId": "second-1", "platform": "telegram", "botId": second,
                  "action": {"op": "send", "chat_id": str(chat), "content": "from the second"}}
         await wire._send(frame)
         await until_async("its result", lambda: wire.frames("outbound_result"))
-        row = next(r for r in town.telegram.rows(chat=chat) if r["kind"] == "sent")
+        row = next(r for r in actors.telegram.rows(chat=chat) if r["kind"] == "sent")
         assert str(row["bot"]) == second
 
 
 @in_a_loop
-async def test_an_identity_of_others_gets_no_descriptor_and_no_post(town: Town) -> None:
-    agent, other = town.agent(), town.agent()
-    foreign = town.bots[other.instance_id]
-    identities = [("telegram", town.bots[agent.instance_id]), ("telegram", foreign), ("discord", "1")]
-    chat = town.chat()
+async def test_an_identity_of_others_gets_no_descriptor_and_no_post(actors: Actors) -> None:
+    agent, other = actors.agent(), actors.agent()
+    foreign = actors.bots[other.instance_id]
+    identities = [("telegram", actors.bots[agent.instance_id]), ("telegram", foreign), ("discord", "1")]
+    chat = actors.chat()
     async with Dialed(agent, identities=identities) as wire:
-        town.writes(other, chat, "private")
+        actors.writes(other, chat, "private")
         frame = {"type": "outbound", "requestId": "foreign-1", "platform": "telegram", "botId": foreign,
                  "action": {"op": "send", "chat_id": str(chat), "content": "stolen"}}
         await wire._send(frame)
         answer = (await until_async("its result", lambda: wire.frames("outbound_result")))[0]["result"]
         assert answer["success"] is False
         assert len(wire.frames("descriptor")) == 1 and not wire.heard and not wire.closes
-    assert "stolen" not in town.telegram.sent(chat)
+    assert "stolen" not in actors.telegram.sent(chat)
 
 
 @in_a_loop
-async def test_garbage_is_ignored_and_the_socket_stays(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
-    town.writes(agent, chat, "hi")
+async def test_garbage_is_ignored_and_the_socket_stays(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
+    actors.writes(agent, chat, "hi")
     async with Dialed(agent) as wire:
         await wire.hears("hi")
         for piece in ("\n\n", "not json\n", "[]\n", "17\n", '{"type":"waltz"}\n', '{"no":"type"}\n',
@@ -187,8 +187,8 @@ async def test_garbage_is_ignored_and_the_socket_stays(town: Town) -> None:
 
 
 @in_a_loop
-async def test_a_request_of_the_wrong_shape_is_answered_with_a_failure(town: Town) -> None:
-    async with Dialed(town.agent()) as wire:
+async def test_a_request_of_the_wrong_shape_is_answered_with_a_failure(actors: Actors) -> None:
+    async with Dialed(actors.agent()) as wire:
         for number, action in enumerate([None, 7, [], {}, {"op": 3}, {"op": "send"}, {"op": "send", "chat_id": {}}]):
             await wire._send({"type": "outbound", "requestId": f"bad-{number}", "action": action})
         results = await until_async("all answered", lambda: len(wire.frames("outbound_result")) == 7 and wire.frames("outbound_result"))
@@ -197,9 +197,9 @@ async def test_a_request_of_the_wrong_shape_is_answered_with_a_failure(town: Tow
 
 
 @in_a_loop
-async def test_a_line_of_more_than_four_mebibytes_ends_the_socket_not_the_agent(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
-    town.writes(agent, chat, "hi")
+async def test_a_line_of_more_than_four_mebibytes_ends_the_socket_not_the_agent(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
+    actors.writes(agent, chat, "hi")
     async with Dialed(agent, outbound_timeout_s=3.0) as wire:
         await wire.hears("hi")
         try:
@@ -210,17 +210,17 @@ async def test_a_line_of_more_than_four_mebibytes_ends_the_socket_not_the_agent(
         await until_async("it dials again", lambda: len(wire.frames("descriptor")) == 2)
         assert wire.closes[0][0] == 1009 and not wire.auth_revoked
         assert (await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "shorter"}))["success"] is True
-    assert town.telegram.sent(chat) == ["shorter"]
+    assert actors.telegram.sent(chat) == ["shorter"]
 
 
 @in_a_loop
-async def test_a_house_that_closes_says_1012_and_is_found_again(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_a_server_that_closes_says_1012_and_is_found_again(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     async with Dialed(agent) as wire:
-        assert await asyncio.to_thread(town.house.stop) == 0
+        assert await asyncio.to_thread(actors.server.stop) == 0
         await until_async("the close", lambda: wire.closes)
         assert wire.closes[0][0] == 1012 and not wire.auth_revoked
-        await asyncio.to_thread(town.house.serve)
+        await asyncio.to_thread(actors.server.serve)
         await until_async("it dials again", lambda: len(wire.frames("descriptor")) == 2)
-        town.writes(agent, chat, "we are open")
+        actors.writes(agent, chat, "we are open")
         await wire.hears("we are open")

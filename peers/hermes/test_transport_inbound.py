@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from conftest import Town
+from conftest import Actors
 from stock import Dialed, adapter, in_a_loop, line
 from waiting import until_async
 
@@ -13,22 +13,22 @@ SETTINGS = {"relay__settle": "0s", "relay__ack_lease": "3s"}
 
 
 @in_a_loop
-async def test_a_message_reaches_the_agent_whole_and_is_forgotten_once_acknowledged(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_a_message_reaches_the_agent_whole_and_is_forgotten_once_acknowledged(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     async with Dialed(agent) as wire:
-        town.writes(agent, chat, "good morning ☀️")
+        actors.writes(agent, chat, "good morning ☀️")
         event = await wire.hears("good morning ☀️")
         source = event.source
         assert (source.platform.value, source.chat_id, source.chat_type) == ("telegram", str(chat), "dm")
         assert (source.user_id, source.user_name) == (str(chat), "Ann")
         assert isinstance(event.message_id, str) and event.message_id
         assert wire.frames("inbound")[0]["bufferId"]
-        await until_async("nothing unread", lambda: town.house.unread(agent) == 0)
+        await until_async("nothing unread", lambda: actors.server.unread(agent) == 0)
 
 
 @in_a_loop
-async def test_the_adapters_answer_carries_the_way_back(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_the_adapters_answer_carries_the_way_back(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     wire = line(agent)
     relay = adapter(wire)
 
@@ -37,35 +37,35 @@ async def test_the_adapters_answer_carries_the_way_back(town: Town) -> None:
 
     relay.set_message_handler(answer)
     assert await relay.connect()
-    town.writes(agent, chat, "hello")
-    await asyncio.to_thread(town.telegram.said, chat, "you said hello")
+    actors.writes(agent, chat, "hello")
+    await asyncio.to_thread(actors.telegram.said, chat, "you said hello")
     frame = next(f for f in wire.went if f["type"] == "outbound" and f["action"]["op"] == "send")
-    assert frame["platform"] == "telegram" and frame["botId"] == town.bots[agent.instance_id]
+    assert frame["platform"] == "telegram" and frame["botId"] == actors.bots[agent.instance_id]
     assert frame["action"]["metadata"]["user_id"] == str(chat)
-    assert town.telegram.sent(chat) == ["you said hello"]
+    assert actors.telegram.sent(chat) == ["you said hello"]
     await relay.disconnect()
 
 
 @in_a_loop
-async def test_what_came_while_the_agent_was_away_drains_in_order_and_once(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_what_came_while_the_agent_was_away_drains_in_order_and_once(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     texts = [f"kept {n}" for n in range(20)]
-    town.writes(agent, chat, *texts)
+    actors.writes(agent, chat, *texts)
     async with Dialed(agent) as wire:
         await wire.hears(texts[-1])
         assert wire.texts() == texts
-        await until_async("nothing unread", lambda: town.house.unread(agent) == 0)
+        await until_async("nothing unread", lambda: actors.server.unread(agent) == 0)
     async with Dialed(agent) as wire:
-        town.writes(agent, chat, "after")
+        actors.writes(agent, chat, "after")
         await wire.hears("after")
         assert wire.texts() == ["after"]
 
 
 @in_a_loop
-async def test_only_the_unacknowledged_tail_comes_again(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_only_the_unacknowledged_tail_comes_again(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     texts = [f"tail {n}" for n in range(8)]
-    town.writes(agent, chat, *texts)
+    actors.writes(agent, chat, *texts)
     first = line(agent, reconnect=False)
 
     async def hear(event) -> None:
@@ -84,8 +84,8 @@ async def test_only_the_unacknowledged_tail_comes_again(town: Town) -> None:
 
 
 @in_a_loop
-async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_delivered(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_delivered(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     wire = line(agent)
     held = asyncio.Event()
 
@@ -96,52 +96,52 @@ async def test_an_entry_that_is_not_acknowledged_within_the_lease_is_not_deliver
 
     wire.set_inbound_handler(hear)
     await wire.connect()
-    town.writes(agent, chat, "are you there")
+    actors.writes(agent, chat, "are you there")
     await wire.hears("are you there")
-    assert town.house.unread(agent) == 1
+    assert actors.server.unread(agent) == 1
     # After the lease the server treats the socket as dead, even if the transport does not.
-    await until_async("the house gives up on it", lambda: not town.house.connected(agent))
+    await until_async("the server gives up on it", lambda: not actors.server.connected(agent))
     held.set()
     await until_async("it comes again", lambda: len(wire.heard) == 2)
     assert wire.closes[0][0] == 1011
-    await until_async("nothing unread", lambda: town.house.unread(agent) == 0)
+    await until_async("nothing unread", lambda: actors.server.unread(agent) == 0)
     await wire.disconnect()
 
 
 @in_a_loop
-async def test_going_idle_is_confirmed_and_nothing_follows(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_going_idle_is_confirmed_and_nothing_follows(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     async with Dialed(agent) as wire:
         # False if the confirmation does not arrive within ten seconds.
         assert await wire.go_idle()
-        town.writes(agent, chat, "sleep well")
+        actors.writes(agent, chat, "sleep well")
         # The socket still answers, in order: if the message had been sent, it would have arrived by now.
         await wire.get_chat_info(str(chat))
-        assert not wire.heard and town.house.unread(agent) == 1
+        assert not wire.heard and actors.server.unread(agent) == 1
     async with Dialed(agent) as wire:
         await wire.hears("sleep well")
-        await until_async("nothing unread", lambda: town.house.unread(agent) == 0)
+        await until_async("nothing unread", lambda: actors.server.unread(agent) == 0)
         assert wire.texts() == ["sleep well"]
 
 
 @in_a_loop
-async def test_a_dormant_agent_dials_in_again_and_finds_its_message(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_a_dormant_agent_dials_in_again_and_finds_its_message(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     async with Dialed(agent) as wire:
         assert await wire.go_dormant()
-        town.writes(agent, chat, "wake up")
+        actors.writes(agent, chat, "wake up")
         await wire.hears("wake up")
         assert wire.texts() == ["wake up"]
 
 
 @in_a_loop
-async def test_the_newest_socket_hears_and_the_older_is_still_answered(town: Town) -> None:
-    agent, chat = town.agent(), town.chat()
+async def test_the_newest_socket_hears_and_the_older_is_still_answered(actors: Actors) -> None:
+    agent, chat = actors.agent(), actors.chat()
     async with Dialed(agent, reconnect=False) as older:
-        town.writes(agent, chat, "one")
+        actors.writes(agent, chat, "one")
         await older.hears("one")
         async with Dialed(agent, reconnect=False) as newer:
-            town.writes(agent, chat, "two")
+            actors.writes(agent, chat, "two")
             await newer.hears("two")
             assert older.texts() == ["one"] and newer.texts() == ["two"] and not older.closes
             answer = await older.send_outbound({"op": "send", "chat_id": str(chat), "content": "from the older"})
@@ -149,20 +149,20 @@ async def test_the_newest_socket_hears_and_the_older_is_still_answered(town: Tow
 
 
 @in_a_loop
-async def test_a_polled_bot_delivers_like_one_with_a_webhook(town: Town) -> None:
-    agent, chat = town.agent(mode="poll"), town.chat()
+async def test_a_polled_bot_delivers_like_one_with_a_webhook(actors: Actors) -> None:
+    agent, chat = actors.agent(mode="poll"), actors.chat()
     texts = [f"polled {n}" for n in range(5)]
-    town.writes(agent, chat, *texts)
+    actors.writes(agent, chat, *texts)
     async with Dialed(agent) as wire:
         await wire.hears(texts[-1])
         assert wire.texts() == texts
         assert (await wire.send_outbound({"op": "send", "chat_id": str(chat), "content": "seen"}))["success"] is True
-    assert town.telegram.sent(chat) == ["seen"]
+    assert actors.telegram.sent(chat) == ["seen"]
 
 
 @in_a_loop
-async def test_an_interrupt_comes_back_to_the_agent_that_runs_the_session(town: Town) -> None:
-    agent, sibling, chat = town.agent(), town.agent(), town.chat()
+async def test_an_interrupt_comes_back_to_the_agent_that_runs_the_session(actors: Actors) -> None:
+    agent, sibling, chat = actors.agent(), actors.agent(), actors.chat()
     key = f"agent:main:telegram:dm:{chat}"
     wire = line(agent)
     relay = adapter(wire)
@@ -176,7 +176,7 @@ async def test_an_interrupt_comes_back_to_the_agent_that_runs_the_session(town: 
     relay.set_message_handler(think)
     assert await relay.connect()
     async with Dialed(sibling) as other:
-        town.writes(agent, chat, "think hard")
+        actors.writes(agent, chat, "think hard")
         await asyncio.wait_for(running.wait(), 60)
         assert not relay._active_sessions[key].is_set()
         await wire.send_interrupt("agent:main:telegram:dm:999")

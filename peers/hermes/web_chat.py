@@ -9,20 +9,20 @@ import uuid
 from typing import Any
 
 from child import call, direct
-from house import Agent, House
+from posthouse_server import Agent, Server
 from waiting import until
 
 
 class Page:
-    """One person's room with one agent. `with Page(house, agent, "Ann") as page`."""
+    """One person's room with one agent. `with Page(server, agent, "Ann") as page`."""
 
-    def __init__(self, house: House, agent: Agent, person: str) -> None:
-        self._house, self._agent, self._person = house, agent, person
+    def __init__(self, server: Server, agent: Agent, person: str) -> None:
+        self._server, self._agent, self._person = server, agent, person
         self._changed = threading.Lock()
         self._shown: dict[str, dict[str, Any]] = {}
         self._delivered: set[str] = set()
         self._turn_is_open = False
-        self._cookie = self._sign_in(house.invite(person, agent))
+        self._cookie = self._sign_in(server.invite(person, agent))
         self._room = self._enter()["room"]
         stream = urllib.request.Request(self._url("stream"), headers={"Cookie": self._cookie})
         self._stream = direct.open(stream, timeout=120)
@@ -67,24 +67,24 @@ class Page:
         return [line["text"] for line in self._enter()["history"] if line["author"] == "agent"]
 
     def _enter(self) -> dict[str, Any]:
-        status, answer = self._post(f"{self._house.url}/chat/api/rooms", {"agent": self._agent.instance_id})
+        status, answer = self._post(f"{self._server.url}/chat/api/rooms", {"agent": self._agent.instance_id})
         assert status == 200, f"web chat: {status} {answer}"
         return answer
 
     def _sign_in(self, secret: str) -> str:
         """Exchanges the secret of an invitation link for a session cookie."""
-        headers = {"Origin": self._house.url, "Content-Type": "application/json"}
+        headers = {"Origin": self._server.url, "Content-Type": "application/json"}
         data = json.dumps({"secret": secret}).encode()
-        request = urllib.request.Request(f"{self._house.url}/chat/api/session", data, headers, method="POST")
+        request = urllib.request.Request(f"{self._server.url}/chat/api/session", data, headers, method="POST")
         with direct.open(request, timeout=30) as answer:
             return answer.headers["Set-Cookie"].split(";")[0]
 
     def _post(self, url: str, body: dict[str, Any]) -> tuple[int, Any]:
         # Requests that change something must have the page's own origin.
-        return call("POST", url, body, {"Origin": self._house.url, "Cookie": self._cookie})
+        return call("POST", url, body, {"Origin": self._server.url, "Cookie": self._cookie})
 
     def _url(self, what: str) -> str:
-        return f"{self._house.url}/chat/api/rooms/{self._room}/{what}"
+        return f"{self._server.url}/chat/api/rooms/{self._room}/{what}"
 
     def _watch(self) -> None:
         event = ""

@@ -103,7 +103,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    server = Server(str(tmp_path_factory.mktemp("openapi") / "house"))
+    server = Server(str(tmp_path_factory.mktemp("openapi") / "server"))
     yield server
     server.process.terminate()
     assert server.process.wait(timeout=30) == 0

@@ -319,13 +319,13 @@ def test_a_webhook_is_called_with_its_secret_and_excludes_polling(stand_in):
         def log_message(self, *args):
             pass
 
-    house = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door)
-    threading.Thread(target=house.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{house.server_port}/door"
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/door"
 
     async def talk(bot):
         with pytest.raises(BadRequest, match="(?i)https"):
-            await bot.set_webhook("http://house.example/door")
+            await bot.set_webhook("http://server.example/door")
         with pytest.raises(BadRequest, match="(?i)secret token contains unallowed characters"):
             await bot.set_webhook(url, secret_token="not allowed!")
         assert await bot.set_webhook(url, secret_token="s3cret", max_connections=1, allowed_updates=["message"])
@@ -344,5 +344,5 @@ def test_a_webhook_is_called_with_its_secret_and_excludes_polling(stand_in):
     try:
         with_bot(stand_in, talk)
     finally:
-        house.shutdown()
+        server.shutdown()
     assert heard == [("s3cret", "one"), ("s3cret", "one"), ("s3cret", "two")]

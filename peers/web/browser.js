@@ -15,8 +15,8 @@ const QUIET = [
   "--disable-sync",
 ];
 
-/** Where the house stands, without a trailing slash. */
-export const house = (process.env.POSTHOUSE_URL ?? "").replace(/\/+$/, "");
+/** Where the server stands, without a trailing slash. */
+export const server = (process.env.POSTHOUSE_URL ?? "").replace(/\/+$/, "");
 
 /** A browser of its own, closed by `close`. Every person has a context in it, with cookies of their own. */
 export async function launch() {
@@ -56,7 +56,7 @@ async function streaming() {
 
 const open = [];
 
-/** Closes what a test opened: each page holds one of the six connections that a browser grants a house. */
+/** Closes what a test opened: each page holds one of the six connections that a browser grants a server. */
 export async function tidy() {
   for (const page of open.splice(0)) await page.close();
 }
@@ -78,7 +78,7 @@ export class Chat {
     const chat = new Chat(await context.newPage());
     open.push(chat.page);
     const known = (await context.cookies()).length > 0;
-    await chat.page.goto(known ? `${house}/chat` : await invite(person, "--owner"));
+    await chat.page.goto(known ? `${server}/chat` : await invite(person, "--owner"));
     await chat.turnsTo(await streaming());
     return chat;
   }
@@ -143,7 +143,7 @@ export class Chat {
   }
 }
 
-/** Asks the house directly, with headers a page could not set. */
+/** Asks the server directly, with headers a page could not set. */
 export function ask(path, { method = "GET", headers = {}, body } = {}) {
-  return fetch(`${house}${path}`, { method, headers, body, redirect: "manual" });
+  return fetch(`${server}${path}`, { method, headers, body, redirect: "manual" });
 }

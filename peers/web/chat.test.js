@@ -1,11 +1,11 @@
-// The page in a real browser, against a running house whose first agent streams its answers by editing.
-// POSTHOUSE_URL names the house, POSTHOUSE_DIR its folder, POSTHOUSE_BIN its binary; POSTHOUSE_STREAM_PROMPT a text whose answer grows and ends with
+// The page in a real browser, against a running server whose first agent streams its answers by editing.
+// POSTHOUSE_URL names the server, POSTHOUSE_DIR its folder, POSTHOUSE_BIN its binary; POSTHOUSE_STREAM_PROMPT a text whose answer grows and ends with
 // POSTHOUSE_STREAM_END; the defaults are those of the sample agent that `posthouse up` brings along.
 
 import assert from "node:assert/strict";
 import http from "node:http";
 import { after, afterEach, before, beforeEach, test } from "node:test";
-import { Chat, ask, house, invite, launch, posthouse, tidy } from "./browser.js";
+import { Chat, ask, server, invite, launch, posthouse, tidy } from "./browser.js";
 
 const PROMPT = process.env.POSTHOUSE_STREAM_PROMPT ?? "Tell me something";
 const END = process.env.POSTHOUSE_STREAM_END ?? "whenever you like.";
@@ -15,7 +15,7 @@ let someone;
 let others = 0;
 
 before(async () => {
-  assert.ok(house, "POSTHOUSE_URL names a running house");
+  assert.ok(server, "POSTHOUSE_URL names a running server");
   browser = await launch();
 });
 after(() => browser?.close());
@@ -62,7 +62,7 @@ test("a link works once, and an uninvited visitor sees a page that says what to 
   await first.waitForSelector('[data-testid="state"][data-state="here"]');
   assert.ok(!first.url().includes("invite"), "the secret is gone from the address");
   const stranger = await (await browser.context(`${someone} stranger`)).newPage();
-  await stranger.goto(`${house}/chat`);
+  await stranger.goto(`${server}/chat`);
   await stranger.getByTestId("gate").waitFor();
   assert.match(await stranger.getByTestId("gate").innerText(), /need an invitation link[^]*posthouse invite create/);
   await stranger.goto(link);
@@ -171,11 +171,11 @@ test("a button makes an agent and shows its commands once", async () => {
   await chat.page.waitForSelector('[data-testid="line"][data-author="person"]:not(.pending)');
 });
 
-test("the page asks nothing of anybody but the house", async () => {
+test("the page asks nothing of anybody but the server", async () => {
   const chat = await Chat.open(browser, someone);
   await chat.says("hello");
   await chat.answered(1);
-  const origin = new URL(house).origin;
+  const origin = new URL(server).origin;
   const foreign = chat.requests.filter((url) => new URL(url).origin !== origin && !url.startsWith("data:"));
   assert.deepEqual(foreign, []);
   assert.deepEqual(chat.troubles, []);
@@ -249,7 +249,7 @@ test("another site's page can neither read nor write here", async () => {
       };
       const posted = { method: "POST", mode: "no-cors", body: '{"name":"mallory"}' };
       return [await tried("/chat/api/agents"), await tried("/chat/api/agents", posted)];
-    }, house);
+    }, server);
     assert.equal(outcome[0], "blocked");
     const { items } = await posthouse("agent", "list");
     assert.ok(!items.some((agent) => agent.name === "mallory"));

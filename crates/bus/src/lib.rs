@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 
 /// A notification that another part of the server, or another node, may act on at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Notification {
     /// A bot, its routes, or the list of people who may write to it was changed.
     BotChanged { platform: String, bot: String },
     /// Agents, connectors, aliases, permissions or access tokens of a tenant were changed.
@@ -37,20 +37,20 @@ const WAITING: usize = 1024;
 
 /// A cloneable handle. Every listener receives every notification sent after it began to listen.
 #[derive(Clone, Debug)]
-pub struct Bus(broadcast::Sender<Word>);
+pub struct Bus(broadcast::Sender<Notification>);
 
 /// The receiving end of the bus.
 #[derive(Debug)]
-pub struct Listener(broadcast::Receiver<Word>);
+pub struct Listener(broadcast::Receiver<Notification>);
 
 /// The next thing that a listener receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEvent {
-    Word(Word),
+    Notification(Notification),
     /// Notifications were missed. The listener must reload all data that it caches.
     Missed,
     /// The bus was dropped.
-    Silence,
+    Closed,
 }
 
 impl Bus {
@@ -60,8 +60,8 @@ impl Bus {
     }
 
     /// Sends a notification to all listeners. Does nothing when there are none.
-    pub fn tell(&self, word: Word) {
-        let _ = self.0.send(word);
+    pub fn publish(&self, notification: Notification) {
+        let _ = self.0.send(notification);
     }
 
     pub fn listen(&self) -> Listener {
@@ -70,11 +70,11 @@ impl Bus {
 }
 
 impl Listener {
-    pub async fn hear(&mut self) -> BusEvent {
+    pub async fn next(&mut self) -> BusEvent {
         match self.0.recv().await {
-            Ok(word) => BusEvent::Word(word),
+            Ok(notification) => BusEvent::Notification(notification),
             Err(broadcast::error::RecvError::Lagged(_)) => BusEvent::Missed,
-            Err(broadcast::error::RecvError::Closed) => BusEvent::Silence,
+            Err(broadcast::error::RecvError::Closed) => BusEvent::Closed,
         }
     }
 }
@@ -84,12 +84,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_listener_hears_every_word() {
+    async fn every_listener_receives_every_notification() {
         let bus = Bus::local();
         let (mut one, mut two) = (bus.listen(), bus.listen());
-        bus.tell(Word::RosterChanged);
-        assert_eq!(one.hear().await, BusEvent::Word(Word::RosterChanged));
-        assert_eq!(two.hear().await, BusEvent::Word(Word::RosterChanged));
+        bus.publish(Notification::RosterChanged);
+        assert_eq!(one.next().await, BusEvent::Notification(Notification::RosterChanged));
+        assert_eq!(two.next().await, BusEvent::Notification(Notification::RosterChanged));
     }
 
     #[tokio::test]
@@ -97,16 +97,16 @@ mod tests {
         let bus = Bus::local();
         let mut slow = bus.listen();
         for _ in 0..=WAITING {
-            bus.tell(Word::RosterChanged);
+            bus.publish(Notification::RosterChanged);
         }
-        assert_eq!(slow.hear().await, BusEvent::Missed);
+        assert_eq!(slow.next().await, BusEvent::Missed);
     }
 
     #[tokio::test]
-    async fn a_bus_that_is_gone_is_silent() {
+    async fn a_bus_that_was_dropped_is_closed() {
         let bus = Bus::local();
         let mut last = bus.listen();
         drop(bus);
-        assert_eq!(last.hear().await, BusEvent::Silence);
+        assert_eq!(last.next().await, BusEvent::Closed);
     }
 }

@@ -16,7 +16,7 @@ use crate::{Clock, Fault};
 /// Alarms that one tenant may have pending. They count in no agent's quota.
 pub(crate) const PER_TENANT: u32 = 100_000;
 /// Pause before an alarm whose target is not registered is checked again.
-const BELL_WAIT: Duration = Duration::from_secs(5);
+const REGISTRATION_CHECK: Duration = Duration::from_secs(5);
 
 /// A request of another plane to be called at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Clock {
     pub async fn set_alarm(&self, alarm: Alarm) -> Result<bool, Fault> {
         let now = self.0.timepiece.now();
         let new = NewAlarm {
-            bell: alarm.target.to_owned(),
+            target: alarm.target.to_owned(),
             tenant: alarm.tenant,
             job: alarm.job,
             schedule: ScheduleId::mint(now.millis()),
@@ -63,7 +63,7 @@ impl Clock {
             Ok(match clock.0.arms.set_alarm(new, PER_TENANT, now).await? {
                 Armed::New { key, superseded } => {
                     clock.0.metrics.arms.get_or_create(&ArmLabel { why: "alarm" }).inc();
-                    superseded.into_iter().for_each(|old| clock.withdraw(old));
+                    superseded.into_iter().for_each(|old| clock.drop_cancelled(old));
                     clock.0.heap.push(Due { next_us, key });
                     true
                 }
@@ -83,7 +83,7 @@ impl Clock {
         let (clock, target, tenant, job) = (self.clone(), target.to_owned(), tenant.clone(), job.clone());
         let unset = self.0.tasks.spawn(async move {
             if let Some(key) = clock.0.arms.unset_alarm(&target, &tenant, &job).await? {
-                clock.withdraw(key);
+                clock.drop_cancelled(key);
             }
             Ok(())
         });
@@ -91,7 +91,7 @@ impl Clock {
     }
 
     /// Puts back an alarm whose target is not registered (yet), so that it is checked again.
-    pub(crate) fn wait_for_bell(&self, alarm: Arm) {
+    pub(crate) fn wait_for_target(&self, alarm: Arm) {
         let clock = self.clone();
         self.0.tasks.spawn(async move {
             if !clock.begin(&alarm) {
@@ -100,11 +100,11 @@ impl Clock {
             // Log once per alarm, not at every check.
             if alarm.next_us == alarm.fire_at.due_us() {
                 tracing::warn!(
-                    registered = alarm.bell,
+                    registered = alarm.target,
                     "an alarm is due, but its target is not registered; it waits"
                 );
             }
-            let next_us = Some(clock.now_us().saturating_add(micros(BELL_WAIT)));
+            let next_us = Some(clock.now_us().saturating_add(micros(REGISTRATION_CHECK)));
             clock.settle_at_last(&alarm, Settled::PutBack { next_us }).await;
         });
     }

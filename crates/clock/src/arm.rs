@@ -27,27 +27,27 @@ pub(crate) enum ArmAnswer {
 }
 
 impl Clock {
-    pub(crate) async fn provision(&self, of: &Instance, wish: Provision) -> Result<ArmAnswer, Fault> {
+    pub(crate) async fn provision(&self, of: &Instance, request: Provision) -> Result<ArmAnswer, Fault> {
         let now = self.0.timepiece.now();
-        if let Err(answer) = self.check(of, &wish, now) {
+        if let Err(answer) = self.check(of, &request, now) {
             return Ok(answer);
         }
-        let cron_key = match wish.proof {
-            FireProof::PerJobKey => Some(self.0.signer.cron_key(&of.id, &wish.job)),
+        let cron_key = match request.proof {
+            FireProof::PerJobKey => Some(self.0.signer.cron_key(&of.id, &request.job)),
             FireProof::PortalJwt => None,
         };
-        let (schedule, due_ms) = (ScheduleId::mint(now.millis()), wish.fire_at.due_ms());
-        let next_us = next_us(&of.id, &wish.job, &wish.fire_at, &wish.policy);
+        let (schedule, due_ms) = (ScheduleId::mint(now.millis()), request.fire_at.due_ms());
+        let next_us = next_us(&of.id, &request.job, &request.fire_at, &request.policy);
         let new = NewArm {
             instance: of.id.clone(),
-            job: wish.job,
+            job: request.job,
             schedule: schedule.clone(),
-            fire_at: wish.fire_at,
-            callback: wish.callback,
-            dedup: wish.dedup,
-            proof: wish.proof,
-            policy: wish.policy,
-            then: wish.then,
+            fire_at: request.fire_at,
+            callback: request.callback,
+            dedup: request.dedup,
+            proof: request.proof,
+            policy: request.policy,
+            then: request.then,
             next_us,
         };
         let armed = self.0.arms.arm(new, self.0.config.arms_per_agent, now).await?;
@@ -55,7 +55,7 @@ impl Clock {
         let schedule = match armed {
             Armed::New { key, superseded } => {
                 count(if superseded.is_some() { "replaced" } else { "new" });
-                superseded.into_iter().for_each(|old| self.withdraw(old));
+                superseded.into_iter().for_each(|old| self.drop_cancelled(old));
                 self.0.heap.push(Due { next_us, key });
                 self.consider_waking_ahead(&of.id, next_us);
                 schedule
@@ -83,26 +83,26 @@ impl Clock {
     }
 
     pub(crate) async fn cancel(&self, instance: &InstanceId, job: &JobId) -> Result<(), Fault> {
-        // Withdraw before answering: after the answer no attempt may begin.
+        // Drop it before answering: after the answer no attempt may begin.
         if let Some(key) = self.0.arms.cancel(instance, job, self.0.timepiece.now()).await? {
-            self.withdraw(key);
+            self.drop_cancelled(key);
         }
         Ok(())
     }
 
-    fn check(&self, of: &Instance, wish: &Provision, now: Moment) -> Result<(), ArmAnswer> {
+    fn check(&self, of: &Instance, request: &Provision, now: Moment) -> Result<(), ArmAnswer> {
         let malformed = |field, why: &str| Err(ArmAnswer::Malformed(BadField::new(field, why)));
-        let last = wish.then.last().unwrap_or(&wish.fire_at);
-        if last.due_ms().max(wish.fire_at.due_ms()) > now.millis().saturating_add(FURTHEST_MS) {
+        let last = request.then.last().unwrap_or(&request.fire_at);
+        if last.due_ms().max(request.fire_at.due_ms()) > now.millis().saturating_add(FURTHEST_MS) {
             return malformed("fire_at", "is more than ten years ahead");
         }
-        if wish.then.first().is_some_and(|next| next.due_us() <= wish.fire_at.due_us()) {
+        if request.then.first().is_some_and(|next| next.due_us() <= request.fire_at.due_us()) {
             return malformed("then", "must be later than `fire_at`");
         }
-        if wish.policy.jitter > LARGEST_JITTER {
+        if request.policy.jitter > LARGEST_JITTER {
             return malformed("policy", "has a `jitter` of more than one hour");
         }
-        let Some(callback) = &wish.callback else { return Ok(()) };
+        let Some(callback) = &request.callback else { return Ok(()) };
         let url = match self.0.errand.check_base(callback) {
             Ok(url) => url,
             Err(refusal @ (UrlRefusal::NotAUrl | UrlRefusal::TooLong)) => {

@@ -48,7 +48,7 @@ impl FireTarget for Callback {
             .on_behalf_of(arm.tenant.as_str());
         match self.errand.run(call).await {
             Ok(answer) if answer.status.is_success() => {
-                FireOutcome::Taken { status: answer.status.as_u16(), fired: Fired::read(&answer.body) }
+                FireOutcome::Accepted { status: answer.status.as_u16(), fired: Fired::read(&answer.body) }
             }
             Ok(answer) => FireOutcome::Refused {
                 status: answer.status.as_u16(),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ledger::ArmKey;
 use parking_lot::Mutex;
 
-/// Keys of arms that were withdrawn during a claim.
+/// Keys of arms that were cancelled or replaced during a claim.
 ///
-/// Between the commit of a claim and the time when its arms are held, a withdrawal does not find the arm among
+/// Between the commit of a claim and the time when its arms are held, a cancellation does not find the arm among
 /// the held ones. It is noted here, and the receiver of the claim checks the note. Keys are never reused, so an
 /// unused note is harmless.
 #[derive(Clone, Default)]
@@ -29,7 +29,7 @@ impl CancelledDuringClaim {
         Claiming(Arc::clone(&self.0))
     }
 
-    /// Notes a withdrawal. Call it after the commit, and before removing the arm from the held ones. Without a
+    /// Notes a cancellation. Call it after the commit, and before removing the arm from the held ones. Without a
     /// claim in progress nothing is noted: a later claim does not find the arm, and the arms of an earlier one
     /// are already held.
     pub fn note(&self, key: ArmKey) {
@@ -39,7 +39,7 @@ impl CancelledDuringClaim {
         }
     }
 
-    /// Whether the arm was withdrawn. Call it after the arm is held: then either this check or the withdrawal
+    /// Whether the arm was cancelled. Call it after the arm is held: then either this check or the cancellation
     /// sees the other.
     pub fn has(&self, key: ArmKey) -> bool {
         self.0.lock().keys.contains(&key)

@@ -73,14 +73,14 @@ pub(crate) struct Inner {
     /// Difference between the wall clock and the monotonic clock when the loop last checked, in microseconds.
     pub lead: AtomicI64,
     pub held: HeldArms,
-    pub withdrawn: CancelledDuringClaim,
+    pub cancelled: CancelledDuringClaim,
     pub queue: Mutex<FireQueue<HeldArm>>,
     pub callback: Arc<dyn FireTarget>,
     pub socket: Arc<dyn FireTarget>,
     /// Registered targets of alarms, by name.
     pub targets: DashMap<&'static str, Arc<dyn FireTarget>>,
     pub identity: Identity,
-    pub pace: RateLimit,
+    pub rate_limit: RateLimit,
     pub prewake: Prewake,
     /// Stamps of external schedulers that were used, kept for as long as they would be accepted.
     pub used_stamps: Cache<(i64, [u8; 32]), ()>,
@@ -112,13 +112,13 @@ impl Clock {
             heap: Heap::new(),
             lead: AtomicI64::new(0),
             held: HeldArms::new(HELD),
-            withdrawn: CancelledDuringClaim::default(),
+            cancelled: CancelledDuringClaim::default(),
             queue: Mutex::new(FireQueue::new(limits)),
             callback: Arc::new(callback),
             socket: Arc::new(socket),
             targets: DashMap::new(),
             identity,
-            pace: RateLimit::new(config.requests_per_second, config.requests_at_once),
+            rate_limit: RateLimit::new(config.requests_per_second, config.requests_at_once),
             prewake: Prewake::default(),
             used_stamps: Cache::builder()
                 .max_capacity(1_000_000)
@@ -254,8 +254,8 @@ impl Clock {
     }
 
     /// Called after the commit of a cancel or of a newer arm: no attempt of this arm begins from here on.
-    pub(crate) fn withdraw(&self, key: ArmKey) {
-        self.0.withdrawn.note(key);
+    pub(crate) fn drop_cancelled(&self, key: ArmKey) {
+        self.0.cancelled.note(key);
         self.let_go(key);
     }
 

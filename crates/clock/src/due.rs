@@ -166,7 +166,7 @@ impl Clock {
     }
 
     fn start_claiming(&self, wanted: Wanted, hands: &mut Hands) {
-        let claiming = self.0.withdrawn.claiming();
+        let claiming = self.0.cancelled.claiming();
         let (clock, asked) = (self.clone(), wanted.keys().to_vec());
         let claim = self.0.tasks.spawn(async move { clock.claim(wanted).await });
         hands.claims.push_back(Box::pin(async move {
@@ -200,7 +200,7 @@ impl Clock {
         hands.spread.retain(|_, last| *last > now);
         for arm in claimed {
             self.0.held.insert(arm.key, &arm.tenant, Stage::Waiting);
-            if self.0.withdrawn.has(arm.key) {
+            if self.0.cancelled.has(arm.key) {
                 self.0.held.remove(arm.key);
                 continue;
             }
@@ -266,7 +266,7 @@ impl Clock {
             && let Some(Reverse(ready)) = hands.ready.pop()
         {
             let Some(target) = self.target_of(&ready.arm) else {
-                self.wait_for_bell(*ready.arm);
+                self.wait_for_target(*ready.arm);
                 continue;
             };
             let held = HeldArm::new(target, *ready.arm, ready.at_us);

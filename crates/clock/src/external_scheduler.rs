@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::held::Stage;
-use crate::routes::{later, refused, taken, unavailable};
+use crate::routes::{read_request_body, refused, unavailable, with_retry_after};
 use crate::{Clock, Fault};
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
     let stamp = head.headers.get(SIGNATURE).and_then(|value| Stamp::read(value.to_str().ok()?));
     let Some(stamp) = stamp else { return unsigned() };
     // The signature covers the body, so the body is read before the caller is authenticated.
-    let body = match taken(body).await {
+    let body = match read_request_body(body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
@@ -62,7 +62,7 @@ pub(crate) async fn relay(State(clock): State<Clock>, request: Request) -> Respo
     match clock.relayed(&call).await {
         Ok(Relayed::Over(status)) => Json(json!({ "status": status })).into_response(),
         Ok(Relayed::NotYet { seconds }) => {
-            later(refused(StatusCode::CONFLICT, "not_due", "the arm is not due yet"), seconds)
+            with_retry_after(refused(StatusCode::CONFLICT, "not_due", "the arm is not due yet"), seconds)
         }
         Ok(Relayed::Failed { error, status }) => {
             (StatusCode::BAD_GATEWAY, Json(json!({ "error": error, "status": status }))).into_response()
@@ -94,22 +94,22 @@ impl Clock {
             let seconds = u32::try_from(early_us / 1_000_000 + 1).unwrap_or(u32::MAX);
             return Ok(Relayed::NotYet { seconds });
         }
-        let claiming = self.0.withdrawn.claiming();
+        let claiming = self.0.cancelled.claiming();
         let claimed = self.0.arms.claim(vec![arm.key], &self.0.owner, self.lease_until()).await?;
         match claimed.into_iter().next() {
             Some(arm) if self.holds(&arm) => {
                 drop(claiming);
                 self.fire_for_external_scheduler(arm).await
             }
-            // The main loop already holds it, or it was withdrawn during the claim.
+            // The main loop already holds it, or it was cancelled during the claim.
             _ => Ok(Relayed::Failed { error: "agent_unreachable", status: None }),
         }
     }
 
-    /// Holds a claimed arm, unless it was withdrawn during the claim.
+    /// Holds a claimed arm, unless it was cancelled during the claim.
     fn holds(&self, arm: &Arm) -> bool {
         self.0.held.insert(arm.key, &arm.tenant, Stage::Ringing);
-        let is_ours = !self.0.withdrawn.has(arm.key);
+        let is_ours = !self.0.cancelled.has(arm.key);
         if !is_ours {
             self.0.held.remove(arm.key);
         }

@@ -40,7 +40,7 @@ impl HeldArm {
 impl Clock {
     /// Target of an arm; `None` for an alarm whose target is not registered.
     pub(crate) fn target_of(&self, arm: &Arm) -> Option<Arc<dyn FireTarget>> {
-        match (&arm.bell, &arm.callback) {
+        match (&arm.target, &arm.callback) {
             (Some(name), _) => self.target(name),
             (None, Some(_)) => Some(Arc::clone(&self.0.callback)),
             (None, None) => Some(Arc::clone(&self.0.socket)),
@@ -125,7 +125,7 @@ impl Clock {
         let outcome = target.fire(arm).await;
         let now = self.0.timepiece.now();
         match &outcome {
-            FireOutcome::Taken { status, fired } => {
+            FireOutcome::Accepted { status, fired } => {
                 let fate = fate(*fired);
                 self.0.metrics.fires.get_or_create(&metrics::Fate { fate: fate.word() }).inc();
                 if past_guard > LATE {
@@ -165,7 +165,7 @@ impl Clock {
                 (None, why.clone(), Some(rest).filter(|rest| *rest > Duration::from_secs(1)))
             }
             FireOutcome::Unheard { why, .. } => (None, why.clone(), None),
-            FireOutcome::Taken { .. } => (None, String::new(), None),
+            FireOutcome::Accepted { .. } => (None, String::new(), None),
         };
         let label = if status.is_some() { "status" } else { "unreachable" };
         self.0.metrics.attempts_failed.get_or_create(&ArmLabel { why: label }).inc();

@@ -41,7 +41,7 @@ pub use config::Config;
 pub use fault::Fault;
 pub use metrics::Metrics;
 pub use operator::{ByHand, JobFilter, JobStanding};
-pub use routes::{OPENAPI, OPERATIONS, routes, told};
+pub use routes::{OPENAPI, OPERATIONS, render_fire, routes};
 pub use target::{FireOutcome, FireTarget};
 /// Types in which the admin API shows the signing keys.
 pub use vault::{Algorithm, SigningKeyStatus};

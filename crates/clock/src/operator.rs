@@ -79,7 +79,7 @@ impl Clock {
         let Some(target) = self.target_of(&by_hand) else { return Ok(ByHand::NoJob) };
         let outcome = target.fire(&by_hand).await;
         let (answer, status, error) = match outcome {
-            FireOutcome::Taken { status, .. } => (ByHand::Answered { status }, Some(status), None),
+            FireOutcome::Accepted { status, .. } => (ByHand::Answered { status }, Some(status), None),
             FireOutcome::Refused { status, .. } => {
                 (ByHand::Answered { status }, Some(status), Some(format!("answered {status}")))
             }

@@ -130,13 +130,13 @@ impl Clock {
 /// Longest time from a schedule's first failed attempt to its delivery. `lines` has the newest first.
 fn waking_in(lines: &[FireLine]) -> Option<Duration> {
     let mut longest = None;
-    for taken in lines.iter().filter(|line| line.what == "delivered") {
+    for delivered in lines.iter().filter(|line| line.what == "delivered") {
         let first = lines
             .iter()
-            .filter(|line| line.what == "attempt" && line.schedule == taken.schedule)
+            .filter(|line| line.what == "attempt" && line.schedule == delivered.schedule)
             .map(|line| line.at)
             .min();
-        let took = first.map(|first| taken.at.since(first)).filter(|took| *took <= LONGEST);
+        let took = first.map(|first| delivered.at.since(first)).filter(|took| *took <= LONGEST);
         longest = longest.max(took);
     }
     longest

@@ -29,7 +29,7 @@ const LARGEST: usize = 16 * 1024;
 /// Most arms in one listing; far more than the default quota of an agent.
 const LISTED: u32 = 10_000;
 /// Most history lines in one answer.
-const TOLD: u32 = 1000;
+const LONGEST_HISTORY: u32 = 1000;
 
 /// All operations with their handlers. The router is built from this list.
 const ENDPOINTS: &[Endpoint<Clock>] = &[
@@ -70,17 +70,17 @@ async fn provision(State(clock): State<Clock>, request: Request) -> Response {
         Ok(known) => known,
         Err(refusal) => return refusal,
     };
-    let wish = match Provision::read(&body) {
-        Ok(wish) => wish,
+    let provision = match Provision::read(&body) {
+        Ok(provision) => provision,
         Err(fault) => return malformed(&fault),
     };
-    match clock.provision(&instance, wish).await {
+    match clock.provision(&instance, provision).await {
         Ok(ArmAnswer::Scheduled(scheduled)) => Json(scheduled.body()).into_response(),
         Ok(ArmAnswer::Malformed(fault)) => malformed(&fault),
         Ok(ArmAnswer::NotAllowed(why)) => {
             refused(StatusCode::UNPROCESSABLE_ENTITY, "callback_not_allowed", &why)
         }
-        Ok(ArmAnswer::OverQuota) => later(
+        Ok(ArmAnswer::OverQuota) => with_retry_after(
             refused(
                 StatusCode::TOO_MANY_REQUESTS,
                 "quota_exceeded",
@@ -122,7 +122,7 @@ async fn asked_about_job(clock: &Clock, request: Request) -> Result<(InstanceId,
 async fn known_and_body(clock: &Clock, request: Request) -> Result<(Arc<Instance>, Bytes), Response> {
     let (head, body) = request.into_parts();
     let instance = admitted(clock, &head).await?;
-    Ok((instance, taken(body).await?))
+    Ok((instance, read_request_body(body).await?))
 }
 
 async fn list(State(clock): State<Clock>, head: Parts) -> Response {
@@ -155,12 +155,11 @@ async fn history(
     let Ok(Query(asked)) = query else {
         return malformed(&BadField::new("limit", "and `before` must be whole numbers"));
     };
-    let limit = asked.limit.unwrap_or(100).clamp(1, TOLD);
+    let limit = asked.limit.unwrap_or(100).clamp(1, LONGEST_HISTORY);
     let lines = clock.0.arms.history(&instance.id, asked.job_id.as_ref(), asked.before, limit).await;
     match lines {
-        Ok(lines) => {
-            Json(json!({ "history": lines.iter().map(told_to_tenant).collect::<Vec<_>>() })).into_response()
-        }
+        Ok(lines) => Json(json!({ "history": lines.iter().map(render_fire_for_tenant).collect::<Vec<_>>() }))
+            .into_response(),
         Err(fault) => unavailable(&fault.into()),
     }
 }
@@ -175,14 +174,14 @@ fn for_the_tenant(error: &str) -> &str {
     }
 }
 
-fn told_to_tenant(line: &FireLine) -> Value {
-    let mut shown = told(line);
+fn render_fire_for_tenant(line: &FireLine) -> Value {
+    let mut shown = render_fire(line);
     shown["error"] = json!(line.error.as_deref().map(for_the_tenant));
     shown
 }
 
 /// One history line as JSON, for the operator.
-pub fn told(line: &FireLine) -> Value {
+pub fn render_fire(line: &FireLine) -> Value {
     json!({
         "seq": line.seq,
         "at": line.at.to_string(),
@@ -213,7 +212,7 @@ async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
 }
 
 /// Reads the whole body of a request.
-pub(crate) async fn taken(body: Body) -> Result<Bytes, Response> {
+pub(crate) async fn read_request_body(body: Body) -> Result<Bytes, Response> {
     read_body(body, LARGEST).await.map_err(|_| {
         refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB")
     })
@@ -231,13 +230,16 @@ async fn admitted(clock: &Clock, head: &Parts) -> Result<Arc<Instance>, Response
         return Err(unauthenticated(CredentialRefusal::NotAnAgent));
     };
     if let Err(full) = principal.within_limits(&head.extensions) {
-        return Err(later(
+        return Err(with_retry_after(
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &full.to_string()),
             5,
         ));
     }
-    if !clock.0.pace.admits(&agent.id, clock.0.timepiece.instant()) {
-        return Err(later(refused(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests"), 1));
+    if !clock.0.rate_limit.admits(&agent.id, clock.0.timepiece.instant()) {
+        return Err(with_retry_after(
+            refused(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests"),
+            1,
+        ));
     }
     match clock.sign_of_life(&agent.id).await {
         Ok(()) => Ok(Arc::clone(agent)),
@@ -274,7 +276,7 @@ fn malformed(fault: &BadField) -> Response {
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
 }
 
-pub(crate) fn later(mut response: Response, seconds: u32) -> Response {
+pub(crate) fn with_retry_after(mut response: Response, seconds: u32) -> Response {
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
@@ -282,7 +284,10 @@ pub(crate) fn later(mut response: Response, seconds: u32) -> Response {
 /// Answer to every internal fault. It says that the fault is temporary, so the agent keeps its jobs and retries.
 pub(crate) fn unavailable(fault: &Fault) -> Response {
     tracing::error!(%fault, "the clock could not serve a request");
-    later(refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "try again later"), 5)
+    with_retry_after(
+        refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "try again later"),
+        5,
+    )
 }
 
 #[cfg(test)]

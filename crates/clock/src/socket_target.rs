@@ -23,7 +23,7 @@ impl FireTarget for SocketTarget {
         let body = FireBody::new(arm.job.clone(), arm.fire_at.clone(), &arm.policy);
         match self.relay.fires().send(&arm.instance, body, self.timeout).await {
             Said::Answer { status, fired } if (200..300).contains(&status) => {
-                FireOutcome::Taken { status, fired }
+                FireOutcome::Accepted { status, fired }
             }
             Said::Answer { status, .. } => FireOutcome::Refused { status, retry_after: None },
             Said::Nobody => FireOutcome::Unheard {

@@ -19,7 +19,7 @@ pub trait FireTarget: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FireOutcome {
     /// Any 2xx status: the target has accepted the fire.
-    Taken { status: u16, fired: Fired },
+    Accepted { status: u16, fired: Fired },
     /// Any other status.
     Refused { status: u16, retry_after: Option<Duration> },
     /// No answer.

@@ -276,7 +276,9 @@ pub(crate) async fn create(
         &enrolled.bots,
     );
     let credential = match &enrolled.http {
-        Some(http) => credential.with_papers(&console, console.issued_credentials(&enrolled.instance, http)),
+        Some(http) => {
+            credential.with_issued_credentials(&console, console.issued_credentials(&enrolled.instance, http))
+        }
         None => credential,
     };
     Ok(made(format!("{}/{}", enrolled.tenant.name, enrolled.instance.name), credential))

@@ -91,7 +91,7 @@ pub(crate) async fn list(
     let names = AccountNames::read(&console, only.as_ref()).await?;
     let clients = console.identity.accounts.clients(only.as_ref()).await?;
     let logins = console.identity.accounts.logins(only.as_ref()).await?;
-    let told = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+    let rendered = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
     let clients = clients.into_iter().map(|client| ShownClient {
         id: client.client.to_string(),
         client_id: client.client,
@@ -103,7 +103,7 @@ pub(crate) async fn list(
         refreshed_at: None,
         lines: None,
         addresses: Vec::new(),
-        revoked_at: told(client.revoked),
+        revoked_at: rendered(client.revoked),
     });
     let logins = logins.into_iter().map(|login| ShownClient {
         id: login.login.to_string(),
@@ -113,7 +113,7 @@ pub(crate) async fn list(
         agent: Some(names.agent(&login.instance)),
         instance_id: Some(login.instance),
         created_at: login.created.to_string(),
-        refreshed_at: told(login.refreshed),
+        refreshed_at: rendered(login.refreshed),
         lines: Some(login.lines),
         addresses: login.addresses,
         revoked_at: None,

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stock_agent_is_told_its_bots_by_platform() {
+    fn the_bots_of_a_stock_agent_are_grouped_by_platform() {
         let bots = [("telegram", "7001"), ("discord", "db"), ("telegram", "7002")]
             .map(|(platform, bot)| BotRef { platform: platform.into(), bot: bot.into() });
         let shown = shown(&env("https://h/base", &"gw_1".into(), &Secret::new("s"), &bots));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_without_bots_is_told_so() {
+    fn an_agent_without_bots_gets_empty_values() {
         let shown = shown(&env("http://h", &"gw_1".into(), &Secret::new("s"), &[]));
         assert_eq!(shown["GATEWAY_RELAY_PLATFORMS"], "");
         assert_eq!(shown["GATEWAY_RELAY_BOT_IDS"], "{}");

@@ -41,7 +41,7 @@ pub(crate) struct ShownDeadLetter {
     died_at: String,
 }
 
-/// InboxNames of the agents in an answer.
+/// Tenant name and agent name of each agent in an answer.
 type InboxNames = HashMap<InstanceId, (String, String)>;
 
 impl Parts {

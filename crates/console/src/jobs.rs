@@ -65,7 +65,7 @@ pub(crate) struct ShownJob {
     then: Vec<String>,
 }
 
-/// JobNames of the agents in an answer, fetched on demand.
+/// Names of the tenants and agents in an answer, fetched on demand.
 #[derive(Default)]
 struct JobNames {
     tenants: HashMap<TenantId, String>,
@@ -156,9 +156,9 @@ pub(crate) async fn history(
     let job = lines.job.as_deref().map(JobId::new);
     let limit = HISTORY.clamp(lines.limit);
     let at_most = u32::try_from(limit).unwrap_or(u32::MAX);
-    let told = console.clock.job_history(&instance.id, job.as_ref(), lines.before, at_most).await?;
-    let page = Page::up_to(limit, told, |line| line.seq.to_string());
-    Ok(Json(page.map(|line| clock::told(&line))))
+    let history = console.clock.job_history(&instance.id, job.as_ref(), lines.before, at_most).await?;
+    let page = Page::up_to(limit, history, |line| line.seq.to_string());
+    Ok(Json(page.map(|line| clock::render_fire(&line))))
 }
 
 pub(crate) async fn fire_now(

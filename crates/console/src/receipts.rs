@@ -29,22 +29,26 @@ pub(crate) struct ReceiptsQuery {
     limit: Option<usize>,
 }
 
-/// ReceiptNames of the tenants in an answer, fetched on demand.
+/// Names of the tenants in an answer, fetched on demand.
 #[derive(Default)]
 pub(crate) struct ReceiptNames(HashMap<TenantId, String>);
 
 impl ReceiptNames {
     /// A receipt as its sender sees it, with its tenant.
-    pub async fn told(&mut self, console: &Parts, told: &ReceiptWithReplies) -> Result<Value, AdminProblem> {
-        let of = &told.receipt.tenant;
+    pub async fn render(
+        &mut self,
+        console: &Parts,
+        receipt: &ReceiptWithReplies,
+    ) -> Result<Value, AdminProblem> {
+        let of = &receipt.receipt.tenant;
         if !self.0.contains_key(of) {
             let found = console.identity.roster.records().tenant(of.as_str()).await?;
             self.0.insert(of.clone(), found.map_or_else(String::new, |tenant| tenant.name));
         }
-        let mut shown = post::told(told);
-        shown["tenant"] = json!(self.0.get(of));
-        shown["tenant_id"] = json!(of);
-        Ok(shown)
+        let mut rendered = post::render_receipt(receipt);
+        rendered["tenant"] = json!(self.0.get(of));
+        rendered["tenant_id"] = json!(of);
+        Ok(rendered)
     }
 }
 
@@ -69,10 +73,10 @@ pub(crate) async fn list(
         limit: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
     };
     let receipts = console.post.receipts().list_for_operator(only.as_ref(), listing).await?;
-    let page = Page::up_to(limit, receipts, |told| told.receipt.key.0.to_string());
+    let page = Page::up_to(limit, receipts, |receipt| receipt.receipt.key.0.to_string());
     let (mut names, mut items) = (ReceiptNames::default(), Vec::with_capacity(page.items.len()));
-    for told in &page.items {
-        items.push(names.told(&console, told).await?);
+    for receipt in &page.items {
+        items.push(names.render(&console, receipt).await?);
     }
     Ok(Json(Page { items, next: page.next }))
 }
@@ -95,8 +99,8 @@ pub(crate) async fn show(
         ));
     }
     let (mut names, mut items) = (ReceiptNames::default(), Vec::with_capacity(receipts.len()));
-    for told in &receipts {
-        items.push(names.told(&console, told).await?);
+    for receipt in &receipts {
+        items.push(names.render(&console, receipt).await?);
     }
     Ok(Json(json!({ "dispatch_id": dispatch, "items": items })))
 }

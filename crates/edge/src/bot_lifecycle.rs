@@ -61,7 +61,7 @@ impl Edge {
                 _ => return Ok(Err(NotKept::Missing(need.name))),
             }
         }
-        let PlatformBot { id, settings } = match platform.meet(&bot).await {
+        let PlatformBot { id, settings } = match platform.check_credentials(&bot).await {
             Ok(met) => met,
             Err(trouble) => return Ok(Err(NotKept::Refused(trouble.to_string()))),
         };

@@ -1,3 +1,5 @@
+//! Internal errors of the edge.
+
 /// An internal error of the edge.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {

@@ -188,7 +188,7 @@ pub trait Platform: Send + Sync {
     }
 
     /// Checks the credentials of a bot that is not stored yet.
-    async fn meet(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble>;
+    async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble>;
 
     /// Checks what can be checked before the body is read. A platform whose proof is in the headers refuses here. One
     /// that signs the body returns `BodyNeeded`; its body is then read under the limits for unverified requests.

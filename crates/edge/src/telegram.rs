@@ -12,7 +12,7 @@ mod egress;
 pub mod markdown;
 mod normalize;
 mod poll;
-mod settle;
+mod register;
 mod update;
 mod verify;
 
@@ -168,8 +168,8 @@ impl Platform for Telegram {
         self.base_of(bot).starts_with("http://")
     }
 
-    async fn meet(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
-        settle::meet(self, draft).await
+    async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+        register::check_credentials(self, draft).await
     }
 
     fn verify_head(&self, bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
@@ -197,7 +197,7 @@ impl Platform for Telegram {
     }
 
     async fn register(&self, bot: &OpenedBot, door: Option<&str>) -> Result<EventDelivery, BotTrouble> {
-        settle::register(self, bot, door).await
+        register::register(self, bot, door).await
     }
 
     async fn fetch(&self, bot: Arc<OpenedBot>, intake: Intake, stop: CancellationToken) {

@@ -129,7 +129,7 @@ impl Platform for Web {
         true
     }
 
-    async fn meet(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+    async fn check_credentials(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         Err(BotTrouble("web bots cannot be created: every agent already has one".to_owned()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus::{Bus, Word};
+use bus::{Bus, Notification};
 use errand::Errand;
 use ledger::{AgentCreated, AgentToCreate, BotRef, Created, Generation, Instance, Removed, Tenant};
 use posthouse_time::Timepiece;
@@ -169,7 +169,7 @@ impl Accounts {
             self.roster.tenant_changed(tenant);
         }
         self.revocations.tell(Revocation::Agent(instance));
-        self.bus.tell(Word::Removed { instance: instance.to_string() });
+        self.bus.publish(Notification::Removed { instance: instance.to_string() });
         tracing::info!(instance.id = %instance, "an agent was removed");
         Ok(removed)
     }

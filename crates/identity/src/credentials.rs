@@ -1,6 +1,6 @@
 //! Credentials of agents and tenants: gateways, clients and logins; rotating, revoking, listing.
 
-use bus::Word;
+use bus::Notification;
 use ledger::{ClientRecord, Instance, LoginRecord, Owner};
 use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
@@ -52,7 +52,7 @@ impl Accounts {
         self.roster.agent_changed(of);
         for gateway in &ended.gateways {
             self.revocations.tell(Revocation::Gateway(gateway));
-            self.bus.tell(Word::Revoked { gateway: gateway.to_string() });
+            self.bus.publish(Notification::Revoked { gateway: gateway.to_string() });
         }
         if !ended.is_empty() {
             tracing::info!(instance.id = %of, ended = ?ended, "credentials of an agent were revoked");

@@ -115,14 +115,14 @@ impl Identity {
 
     /// Follows changes that other nodes announce, until [`Identity::close`].
     pub async fn run(&self) -> Result<(), Fault> {
-        let mut words = self.bus.listen();
+        let mut notifications = self.bus.listen();
         loop {
             tokio::select! {
                 () = self.closing.cancelled() => return Ok(()),
-                heard = words.hear() => match heard {
-                    BusEvent::Word(word) => self.roster.heard(&word),
+                event = notifications.next() => match event {
+                    BusEvent::Notification(notification) => self.roster.react_to(&notification),
                     BusEvent::Missed => self.roster.missed(),
-                    BusEvent::Silence => return Ok(()),
+                    BusEvent::Closed => return Ok(()),
                 },
             }
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Bus, Word};
+use bus::{Bus, Notification};
 use ledger::{AccessRecord, BotRef, Discriminator, Instance, Owner, Roster, TokenHash};
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::{ClientId, InstanceId, LoginId, TenantId};
@@ -119,56 +119,58 @@ impl RosterView {
     /// Announces that agents, connectors, aliases, permissions or access tokens of a tenant were changed.
     pub fn tenant_changed(&self, tenant: &TenantId) {
         self.0.versions.note(RosterChange::Tenant(tenant.clone()));
-        self.0.bus.tell(Word::TenantChanged { tenant: tenant.to_string() });
+        self.0.bus.publish(Notification::TenantChanged { tenant: tenant.to_string() });
     }
 
     /// Announces that the settings or credentials of an agent were changed, or that it was removed.
     pub fn agent_changed(&self, agent: &InstanceId) {
         self.0.versions.note(RosterChange::Agent(agent.clone()));
-        self.0.bus.tell(Word::AgentChanged { instance: agent.to_string() });
+        self.0.bus.publish(Notification::AgentChanged { instance: agent.to_string() });
     }
 
     /// Announces that a bot, its routes, or the list of people who may write to it was changed.
     pub fn bot_changed(&self, on: &BotRef) {
         self.0.versions.note(RosterChange::Bot(on.clone()));
-        self.0.bus.tell(Word::BotChanged { platform: on.platform.to_string(), bot: on.bot.to_string() });
+        self.0
+            .bus
+            .publish(Notification::BotChanged { platform: on.platform.to_string(), bot: on.bot.to_string() });
     }
 
     /// Announces that a client credential was revoked.
     pub(crate) fn client_ended(&self, client: &ClientId) {
         self.0.versions.note(RosterChange::Client(client.clone()));
-        self.0.bus.tell(Word::ClientEnded { client: client.to_string() });
+        self.0.bus.publish(Notification::ClientEnded { client: client.to_string() });
     }
 
     /// Announces that a login has ended.
     pub(crate) fn login_ended(&self, login: &LoginId) {
         self.0.versions.note(RosterChange::Login(login.clone()));
-        self.0.bus.tell(Word::LoginEnded { login: login.to_string() });
+        self.0.bus.publish(Notification::LoginEnded { login: login.to_string() });
     }
 
     /// Announces that anything may have changed. This empties the caches of every tenant. Nothing in the server does
     /// it: every change knows its subject.
     pub fn anything_changed(&self) {
         self.0.versions.note(RosterChange::Anything);
-        self.0.bus.tell(Word::RosterChanged);
+        self.0.bus.publish(Notification::RosterChanged);
     }
 
     /// Notes a change that another node announced.
-    pub(crate) fn heard(&self, word: &Word) {
-        let change = match word {
-            Word::TenantChanged { tenant } => RosterChange::Tenant(tenant.as_str().into()),
-            Word::AgentChanged { instance } => RosterChange::Agent(instance.as_str().into()),
-            Word::BotChanged { platform, bot } => {
+    pub(crate) fn react_to(&self, notification: &Notification) {
+        let change = match notification {
+            Notification::TenantChanged { tenant } => RosterChange::Tenant(tenant.as_str().into()),
+            Notification::AgentChanged { instance } => RosterChange::Agent(instance.as_str().into()),
+            Notification::BotChanged { platform, bot } => {
                 RosterChange::Bot(BotRef { platform: platform.as_str().into(), bot: bot.as_str().into() })
             }
-            Word::ClientEnded { client } => RosterChange::Client(client.as_str().into()),
-            Word::LoginEnded { login } => RosterChange::Login(login.as_str().into()),
-            Word::RosterChanged => RosterChange::Anything,
-            Word::Revoked { .. }
-            | Word::Removed { .. }
-            | Word::Interrupt { .. }
-            | Word::Redriven { .. }
-            | Word::Arrived { .. } => return,
+            Notification::ClientEnded { client } => RosterChange::Client(client.as_str().into()),
+            Notification::LoginEnded { login } => RosterChange::Login(login.as_str().into()),
+            Notification::RosterChanged => RosterChange::Anything,
+            Notification::Revoked { .. }
+            | Notification::Removed { .. }
+            | Notification::Interrupt { .. }
+            | Notification::Redriven { .. }
+            | Notification::Arrived { .. } => return,
         };
         self.0.versions.note(change);
     }

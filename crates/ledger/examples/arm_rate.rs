@@ -145,7 +145,7 @@ async fn fill(arms: &dyn Arms) -> Result<Vec<Due>, Fault> {
 
 async fn fire(ledger: &Ledger, keys: &[ArmKey], clock: &Timepiece) -> Result<(), Fault> {
     let now = clock.now();
-    let held = ledger.arms().claim(keys.to_vec(), "house", now).await?;
+    let held = ledger.arms().claim(keys.to_vec(), "server", now).await?;
     let mut settling = tokio::task::JoinSet::new();
     for arm in held {
         let arms = ledger.arms();
@@ -153,7 +153,7 @@ async fn fire(ledger: &Ledger, keys: &[ArmKey], clock: &Timepiece) -> Result<(),
             let attempt = FireAttempt { status: Some(202), late_ms: 3, ..FireAttempt::default() };
             let ended =
                 Settled::Ended { fate: ArmFate::Delivered, attempt, missed: Vec::new(), successor: None };
-            arms.settle(arm.key, "house", ended, now).await
+            arms.settle(arm.key, "server", ended, now).await
         });
     }
     while let Some(settled) = settling.join_next().await {

@@ -44,7 +44,7 @@ pub struct NewArm {
 #[derive(Clone, Debug)]
 pub struct NewAlarm {
     /// Name of the target that is called.
-    pub bell: String,
+    pub target: String,
     pub tenant: TenantId,
     pub job: JobId,
     pub schedule: ScheduleId,
@@ -56,11 +56,11 @@ pub struct NewAlarm {
 pub struct Arm {
     pub key: ArmKey,
     pub tenant: TenantId,
-    /// The agent whose turn it takes. For an alarm `{bell}:{tenant}`, which is the name of no agent.
+    /// The agent whose turn it takes. For an alarm `{target}:{tenant}`, which is the name of no agent.
     pub instance: InstanceId,
     /// For an alarm, the name of its target. None for an agent, which is reached by its callback or its
     /// socket.
-    pub bell: Option<String>,
+    pub target: Option<String>,
     pub job: JobId,
     pub schedule: ScheduleId,
     pub fire_at: FireAt,
@@ -94,7 +94,7 @@ pub enum ArmState {
 impl Arm {
     /// Whether the server set it for itself.
     pub fn is_alarm(&self) -> bool {
-        self.bell.is_some()
+        self.target.is_some()
     }
 }
 
@@ -263,7 +263,12 @@ pub trait Arms: Send + Sync {
     async fn set_alarm(&self, new: NewAlarm, quota: u32, now: Moment) -> Result<Armed, Fault>;
 
     /// Ends a pending alarm. A missing one is fine. Returns the alarm that ended.
-    async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<Option<ArmKey>, Fault>;
+    async fn unset_alarm(
+        &self,
+        target: &str,
+        tenant: &TenantId,
+        job: &JobId,
+    ) -> Result<Option<ArmKey>, Fault>;
 
     /// Pending arms of an instance, by due time.
     async fn listing(&self, instance: &InstanceId, at_most: u32) -> Result<Vec<ArmedJob>, Fault>;

@@ -12,17 +12,17 @@ use posthouse_wire::Secret;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = std::env::args().nth(1).ok_or("no agent: give its name as the argument")?;
-    let said = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
+    let setting = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let credential = ApiCredential::Client {
-        id: said("POSTHOUSE_CLIENT_ID")?.as_str().into(),
-        secret: Secret::new(said("POSTHOUSE_CLIENT_SECRET")?),
+        id: setting("POSTHOUSE_CLIENT_ID")?.as_str().into(),
+        secret: Secret::new(setting("POSTHOUSE_CLIENT_SECRET")?),
     };
-    let house = Client::new(&said("POSTHOUSE_URL")?, credential);
+    let server = Client::new(&setting("POSTHOUSE_URL")?, credential);
 
     // The request has its dispatch id from the start. A program that stores the request and sends it again after a
     // crash delivers it only once.
     let request = Notify { from: Some("deploys".to_owned()), ..Notify::new(&agent, "the deploy is through") };
-    let notified = house.notify(&request).await?;
+    let notified = server.notify(&request).await?;
     for one in &notified.dispatched {
         println!("{}: {}", one.connector, one.error.as_deref().unwrap_or("ok"));
     }
@@ -31,14 +31,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let question = Ask { timeout: Duration::from_secs(20), ..Ask::new(&agent, "2 + 3") };
-    match house.exchange(&question).await {
+    match server.exchange(&question).await {
         Ok(answered) => println!("answer: {} data: {:?}", answered.response.content, answered.data),
         Err(Fault::Timeout) => println!("no answer within 20 s"),
-        // The question may still be answered: `house.attach(&question.correlation_id)` shows it.
+        // The question may still be answered: `server.attach(&question.correlation_id)` shows it.
         Err(fault) => return Err(fault.into()),
     }
 
-    for receipt in house.receipt(&request.dispatch_id).await? {
+    for receipt in server.receipt(&request.dispatch_id).await? {
         let lag = receipt.queue_lag_ms.unwrap_or_default();
         println!("{}: {} after {lag} ms", receipt.connector, receipt.state.word());
     }

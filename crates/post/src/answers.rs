@@ -313,7 +313,7 @@ impl AnswerWaiters {
 }
 
 impl AnswerWaiter<'_> {
-    /// Resolves when something has changed since the last look.
+    /// Resolves when something has changed since the last call.
     pub async fn changed(&mut self) {
         let changed = match &mut self.changes {
             Some(changes) => changes.changed().await.is_ok(),
@@ -406,8 +406,8 @@ mod tests {
                     let _ = futures_util::poll!(&mut waiting);
                 }
             }
-            let told = tokio::time::timeout(Duration::from_secs(60), other_caller.changed()).await;
-            told.expect("the other caller is told although the first one hung up");
+            let notified = tokio::time::timeout(Duration::from_secs(60), other_caller.changed()).await;
+            notified.expect("the other caller is notified although the first one hung up");
         }
     }
 

@@ -46,18 +46,18 @@ impl Caller {
 
     /// The `caller_agent_id` for an emission of this kind. A schedule, an event or a person at a terminal is not an
     /// agent, even if an agent passes it on.
-    pub fn called_by(&self, said: Option<TriggerKind>) -> Option<String> {
-        match self.trigger(said) {
+    pub fn caller_agent_id(&self, requested: Option<TriggerKind>) -> Option<String> {
+        match self.trigger(requested) {
             TriggerKind::Agent | TriggerKind::Webhook => self.agent_id(),
             _ => None,
         }
     }
 
     /// The trigger kind of an emission. A program of a tenant may choose it; for an agent it is always `Agent`.
-    pub fn trigger(&self, said: Option<TriggerKind>) -> TriggerKind {
+    pub fn trigger(&self, requested: Option<TriggerKind>) -> TriggerKind {
         match &self.agent {
             Some(_) => TriggerKind::Agent,
-            None => said.unwrap_or(TriggerKind::Webhook),
+            None => requested.unwrap_or(TriggerKind::Webhook),
         }
     }
 }

@@ -261,21 +261,21 @@ impl ConnectorError {
 }
 
 fn origins_alone(text: &str) -> String {
-    let mut told = String::with_capacity(text.len());
+    let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
-        told.push_str(before);
+        shown.push_str(before);
         let origin = after.find(|c: char| c == '/' || c == '?' || c.is_whitespace()).unwrap_or(after.len());
-        told.push_str(&after[..origin]);
+        shown.push_str(&after[..origin]);
         let end = after.find(char::is_whitespace).unwrap_or(after.len());
         // This colon belongs to the sentence, not to the URL.
         if after[..end].ends_with(':') && origin < end {
-            told.push(':');
+            shown.push(':');
         }
         rest = &after[end..];
     }
-    told + rest
+    shown + rest
 }
 
 #[cfg(test)]
@@ -283,8 +283,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_receivers_address_only_its_origin_is_told() {
-        for (said, told) in [
+    fn only_the_origin_of_a_receivers_address_is_shown() {
+        for (text, shown) in [
             ("HTTP 503 from https://hooks.example/services/T0/SECRET", "HTTP 503 from https://hooks.example"),
             (
                 "no answer from http://127.0.0.1:9/in?key=1: timed out",
@@ -292,7 +292,7 @@ mod tests {
             ),
             ("nothing to hide", "nothing to hide"),
         ] {
-            assert_eq!(origins_alone(said), told);
+            assert_eq!(origins_alone(text), shown);
         }
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     use crate::tests::fixtures::Fixture;
 
     #[tokio::test]
-    async fn a_question_ends_at_its_deadline_and_whoever_waits_is_told() {
+    async fn a_question_ends_at_its_deadline_and_waiting_callers_are_notified() {
         let fixture = Fixture::open().await;
         let deadlines = fixture.deadlines();
         let question = fixture.question("q-1", Duration::from_secs(30)).await;

@@ -196,7 +196,7 @@ impl Dispatch {
                 skill_name: self.from.clone(),
                 entry_skill_name: None,
                 trigger_kind: by.trigger(trigger_kind),
-                caller_agent_id: by.called_by(trigger_kind),
+                caller_agent_id: by.caller_agent_id(trigger_kind),
                 rest: serde_json::Map::default(),
             },
             event_type,

@@ -62,4 +62,4 @@ pub use post::{Parts, Post};
 pub use questions::Questions;
 pub use receipt::failure;
 pub use receipt_views::ReceiptViews;
-pub use routes::{OPENAPI, OPERATIONS, routes, told};
+pub use routes::{OPENAPI, OPERATIONS, render_receipt, routes};

@@ -220,8 +220,8 @@ fn with_failures<R>(
     };
     match receipt {
         Some(mut receipt) => {
-            let told = failures().map(|(connector, refused)| format!("{connector}: {refused}"));
-            warnings(&mut receipt).extend(told);
+            let failed = failures().map(|(connector, refused)| format!("{connector}: {refused}"));
+            warnings(&mut receipt).extend(failed);
             Ok(receipt)
         }
         None => Err(failures().next().map_or(Refused::Absent, |(_, refused)| refused.clone())),

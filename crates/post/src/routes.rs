@@ -32,7 +32,7 @@ use self::fields::Fields;
 use crate::conversations::LONGEST_TEXT;
 use crate::{Caller, Fault, Post};
 
-pub use receipts::told;
+pub use receipts::render_receipt;
 
 /// The largest request body: the longest text with every byte as a six-byte JSON escape, plus the envelope.
 const LARGEST_BODY: usize = 6 * LONGEST_TEXT + 64 * 1024;
@@ -84,7 +84,7 @@ impl Door {
     }
 
     /// Authenticates the caller by the head of the request.
-    async fn asked(&self, head: &Parts) -> Result<Caller, Problem> {
+    async fn authenticate(&self, head: &Parts) -> Result<Caller, Problem> {
         let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
         RequestControl::proven(&head.extensions, caller.client.as_str(), Some(caller.tenant.as_str()))
             .map_err(problem::over_limit)?;
@@ -92,10 +92,10 @@ impl Door {
     }
 
     /// Authenticates the caller, then reads the body. The body of an unknown caller is not read.
-    async fn told(&self, request: Request) -> Result<(Caller, HeaderMap, Fields), Problem> {
+    async fn authenticate_and_read(&self, request: Request) -> Result<(Caller, HeaderMap, Fields), Problem> {
         let (head, body) = request.into_parts();
-        let caller = self.asked(&head).await?;
-        let body = taken(body).await?;
+        let caller = self.authenticate(&head).await?;
+        let body = read_request_body(body).await?;
         Ok((caller, head.headers, Fields::read(&body)?))
     }
 
@@ -129,7 +129,7 @@ fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Prob
 }
 
 /// Reads the whole body of a request.
-async fn taken(body: Body) -> Result<Bytes, Problem> {
+async fn read_request_body(body: Body) -> Result<Bytes, Problem> {
     read_body(body, LARGEST_BODY).await.map_err(|_| {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

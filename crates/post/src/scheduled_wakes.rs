@@ -116,10 +116,10 @@ impl ScheduledWakes {
     /// With a full inbox the wake stays scheduled, and the clock fires again.
     async fn make(&self, arm: &Arm) -> FireOutcome {
         let Ok(key) = arm.job.as_str().parse().map(ReceiptKey) else {
-            return FireOutcome::Taken { status: 404, fired: Fired::Accepted };
+            return FireOutcome::Accepted { status: 404, fired: Fired::Accepted };
         };
         match self.attempt(key, Moment::from_millis(arm.fire_at.due_ms())).await {
-            Ok(AttemptResult::Recorded) => FireOutcome::Taken { status: 200, fired: Fired::Accepted },
+            Ok(AttemptResult::Recorded) => FireOutcome::Accepted { status: 200, fired: Fired::Accepted },
             // The clock retries with growing pauses, because the agent may never come back.
             Ok(AttemptResult::InboxFull) => FireOutcome::Refused { status: 429, retry_after: None },
             Err(fault) => {

@@ -15,7 +15,7 @@ pub(crate) struct TenantLimit(Arc<Mutex<HashMap<TenantId, usize>>>);
 
 /// A running attempt, counted until it is dropped.
 pub(crate) struct RunningAttempt {
-    busy: TenantLimit,
+    limit: TenantLimit,
     tenant: TenantId,
 }
 
@@ -40,11 +40,11 @@ impl TenantLimit {
     pub fn in_turn(&self) -> Vec<Vec<TenantId>> {
         let mut turns: Vec<Vec<TenantId>> = Vec::new();
         for many in [1, 2, 4, PER_TENANT] {
-            let busier = self.with(many);
+            let excluded = self.with(many);
             // An empty set excludes nobody, so no later set can find more.
-            let done = busier.is_empty();
-            if turns.last() != Some(&busier) {
-                turns.push(busier);
+            let done = excluded.is_empty();
+            if turns.last() != Some(&excluded) {
+                turns.push(excluded);
             }
             if done {
                 break;
@@ -55,26 +55,26 @@ impl TenantLimit {
 
     /// Tenants with at least this many running attempts.
     fn with(&self, many: usize) -> Vec<TenantId> {
-        let under_way = self.0.lock();
-        let mut busy: Vec<TenantId> =
-            under_way.iter().filter(|(_, count)| **count >= many).map(|(tenant, _)| tenant.clone()).collect();
-        busy.sort();
-        busy
+        let running = self.0.lock();
+        let mut tenants: Vec<TenantId> =
+            running.iter().filter(|(_, count)| **count >= many).map(|(tenant, _)| tenant.clone()).collect();
+        tenants.sort();
+        tenants
     }
 
     pub fn enter(&self, tenant: &TenantId) -> RunningAttempt {
         *self.0.lock().entry(tenant.clone()).or_default() += 1;
-        RunningAttempt { busy: self.clone(), tenant: tenant.clone() }
+        RunningAttempt { limit: self.clone(), tenant: tenant.clone() }
     }
 }
 
 impl Drop for RunningAttempt {
     fn drop(&mut self) {
-        let mut under_way = self.busy.0.lock();
-        if let Some(count) = under_way.get_mut(&self.tenant) {
+        let mut running = self.limit.0.lock();
+        if let Some(count) = running.get_mut(&self.tenant) {
             *count -= 1;
             if *count == 0 {
-                under_way.remove(&self.tenant);
+                running.remove(&self.tenant);
             }
         }
     }
@@ -85,18 +85,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_the_fewest_under_way_is_served_first() {
-        let busy = TenantLimit::default();
-        assert_eq!(busy.in_turn(), [Vec::<TenantId>::new()], "nobody is passed over where nobody is busy");
+    fn the_tenant_with_the_fewest_running_attempts_is_served_first() {
+        let limit = TenantLimit::default();
+        assert_eq!(limit.in_turn(), [Vec::<TenantId>::new()], "nobody is excluded while nothing runs");
         let of = |tenant: &str, many: usize| -> Vec<RunningAttempt> {
-            (0..many).map(|_| busy.enter(&tenant.into())).collect()
+            (0..many).map(|_| limit.enter(&tenant.into())).collect()
         };
         let _acme = of("acme", PER_TENANT);
         let zeta = of("zeta", 3);
         let names = |turn: &[&str]| turn.iter().map(|name| TenantId::from(*name)).collect::<Vec<_>>();
-        assert_eq!(busy.in_turn(), [names(&["acme", "zeta"]), names(&["acme"])]);
+        assert_eq!(limit.in_turn(), [names(&["acme", "zeta"]), names(&["acme"])]);
         drop(zeta);
-        assert_eq!(busy.in_turn(), [names(&["acme"])], "who has as many as it may has to wait");
-        assert_eq!(busy.full(), names(&["acme"]));
+        assert_eq!(limit.in_turn(), [names(&["acme"])], "a tenant at its limit has to wait");
+        assert_eq!(limit.full(), names(&["acme"]));
     }
 }

@@ -62,19 +62,19 @@ mod tests {
     #[tokio::test]
     async fn answer_collection_of_one_tenant_leaves_that_of_another_alone() {
         let (rounds, tasks) = (TenantRounds::default(), TaskTracker::new());
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         let open = watch::Sender::new(false);
         // Polls of acme hang until its folder responds again; those of zeta do not.
-        let look = {
+        let poll = {
             let open = open.clone();
             move |(tenant, number): (&'static str, u32)| {
-                let (tell, mut open) = (tell.clone(), open.subscribe());
+                let (sender, mut open) = (sender.clone(), open.subscribe());
                 async move {
-                    let _ = tell.send((tenant, number, "begun"));
+                    let _ = sender.send((tenant, number, "begun"));
                     if tenant == "acme" {
                         let _ = open.wait_for(|open| *open).await;
                     }
-                    let _ = tell.send((tenant, number, "done"));
+                    let _ = sender.send((tenant, number, "done"));
                 }
             }
         };
@@ -83,9 +83,9 @@ mod tests {
             acme.chain([(TenantId::from("zeta"), ("zeta", 0))]).collect::<Vec<_>>()
         };
         for _ in 0..3 {
-            rounds.start(&tasks, round(0..100), 4, look.clone());
+            rounds.start(&tasks, round(0..100), 4, poll.clone());
             loop {
-                match told.recv().await.unwrap() {
+                match receiver.recv().await.unwrap() {
                     ("zeta", _, "done") => break,
                     ("acme", number, "begun") => assert!(number < 4, "only so many side by side"),
                     other => assert_eq!(other, ("zeta", 0, "begun")),
@@ -99,7 +99,7 @@ mod tests {
         tasks.close();
         tasks.wait().await;
         let mut done = 0;
-        while let Ok((tenant, _, what)) = told.try_recv() {
+        while let Ok((tenant, _, what)) = receiver.try_recv() {
             done += usize::from(tenant == "acme" && what == "done");
         }
         assert_eq!(done, 100, "its one round went on, and no second was begun beside it");

@@ -8,13 +8,13 @@
 mod agents;
 mod clock;
 mod drain;
+mod fixed_rate;
 mod fixtures;
 mod floor;
 mod idle;
 mod load;
 mod machine;
 mod neighbours;
-mod pace;
 mod peak;
 mod post;
 mod poster;
@@ -75,7 +75,8 @@ enum RelayMeasurement {
     /// As many messages as the server can handle
     Peak,
     /// A thousand messages a second: the latency of each
-    Pace,
+    #[value(alias = "pace")]
+    FixedRate,
     /// Memory and CPU of agents that have nothing to do
     Idle,
     /// An agent that reconnects to a full inbox
@@ -122,9 +123,9 @@ async fn measure(args: &RelayArgs) -> anyhow::Result<()> {
         print_progress("start: five times from exec to ready");
         start::measure(&bench_folder, &mut report).await.context("start")?;
     }
-    if args.wants(RelayMeasurement::Pace) {
-        print_progress(&format!("pace: {} messages a second for {} s", pace::RATE, args.seconds));
-        pace::measure(&bench_folder, args, &mut report).await.context("pace")?;
+    if args.wants(RelayMeasurement::FixedRate) {
+        print_progress(&format!("fixed rate: {} messages a second for {} s", fixed_rate::RATE, args.seconds));
+        fixed_rate::measure(&bench_folder, args, &mut report).await.context("fixed rate")?;
     }
     if args.wants(RelayMeasurement::Peak) {
         print_progress(&format!(

@@ -37,7 +37,7 @@ use crate::wiring::ServerHealth;
 
 /// State of the server's own handlers: health and metrics.
 #[derive(Clone)]
-pub struct Porter {
+pub struct ServerHandlers {
     pub health: ServerHealth,
     pub metrics: Arc<Registry>,
     pub metrics_open: bool,
@@ -47,7 +47,7 @@ pub struct Porter {
 }
 
 /// The server's own operations with their handlers. The metrics are closed unless the operator opens them.
-const ENDPOINTS: &[Endpoint<Porter>] = &[
+const ENDPOINTS: &[Endpoint<ServerHandlers>] = &[
     Endpoint::open("GET", "/healthz", || get(healthz)),
     Endpoint::open("GET", "/readyz", || get(readyz)),
     Endpoint::open("GET", "/metrics", || get(metrics)),
@@ -56,7 +56,7 @@ const ENDPOINTS: &[Endpoint<Porter>] = &[
 
 /// The server's own operations.
 #[cfg(test)]
-const OPERATIONS: &[Operation] = &operations::<Porter, { ENDPOINTS.len() }>(ENDPOINTS);
+const OPERATIONS: &[Operation] = &operations::<ServerHandlers, { ENDPOINTS.len() }>(ENDPOINTS);
 
 /// All HTTP paths of this server. Clones are cheap.
 #[derive(Clone)]
@@ -70,11 +70,11 @@ pub struct Doors {
 pub fn open(
     prefix: &str,
     planes: impl IntoIterator<Item = Router>,
-    porter: Porter,
+    handlers: ServerHandlers,
     page: bool,
     bodies: BodyLimits,
 ) -> Doors {
-    let own = router("", ENDPOINTS).with_state(porter);
+    let own = router("", ENDPOINTS).with_state(handlers);
     let own = if page { own } else { own.route("/", get(without_page)) };
     let mounts = planes.into_iter().fold(own, Router::merge);
     let mounts = if prefix.is_empty() { mounts } else { Router::new().nest(prefix, mounts) };
@@ -194,21 +194,21 @@ async fn healthz() -> &'static str {
 }
 
 /// Readiness: the ledger works and no loop has failed.
-async fn readyz(State(porter): State<Porter>) -> Response {
-    match porter.health.check().await {
+async fn readyz(State(handlers): State<ServerHandlers>) -> Response {
+    match handlers.health.check().await {
         Ok(()) => "ready\n".into_response(),
         Err(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")).into_response(),
     }
 }
 
-async fn metrics(State(porter): State<Porter>, request: Request) -> Response {
-    if !porter.metrics_open
-        && let Err(refusal) = porter.admin.admit(request.headers(), request.extensions()).await
+async fn metrics(State(handlers): State<ServerHandlers>, request: Request) -> Response {
+    if !handlers.metrics_open
+        && let Err(refusal) = handlers.admin.admit(request.headers(), request.extensions()).await
     {
         return refusal;
     }
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &porter.metrics) {
+    match prometheus_client::encoding::text::encode(&mut text, &handlers.metrics) {
         Ok(()) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
             .into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

@@ -198,7 +198,7 @@ fn open_doors(
     doors::open(
         &config.prefix(),
         routers,
-        doors::Porter {
+        doors::ServerHandlers {
             health: health.clone(),
             metrics: Arc::new(metrics),
             metrics_open: config.metrics.open,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Bus, BusEvent, Listener, Word};
+use bus::{Bus, BusEvent, Listener, Notification};
 use dashmap::DashMap;
 use posthouse_time::Timepiece;
 use posthouse_wire::cron::{FireBody, Fired};
@@ -33,10 +33,10 @@ impl Arrivals {
     /// The next agent that connects. `None` when the bus was dropped. A slow listener may miss agents.
     pub async fn next(&mut self) -> Option<InstanceId> {
         loop {
-            match self.0.hear().await {
-                BusEvent::Word(Word::Arrived { instance }) => return Some(instance.into()),
-                BusEvent::Word(_) | BusEvent::Missed => {}
-                BusEvent::Silence => return None,
+            match self.0.next().await {
+                BusEvent::Notification(Notification::Arrived { instance }) => return Some(instance.into()),
+                BusEvent::Notification(_) | BusEvent::Missed => {}
+                BusEvent::Closed => return None,
             }
         }
     }

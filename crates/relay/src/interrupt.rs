@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus::{Bus, Word};
+use bus::{Bus, Notification};
 use identity::GatewayOwner;
 use ledger::Roster;
 use posthouse_wire::{ChatId, InstanceId, SessionKey, Source, ToGateway, session_key};
@@ -36,7 +36,7 @@ impl Interrupts {
     }
 
     fn tell_stop(&self, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
-        self.bus.tell(Word::Interrupt {
+        self.bus.publish(Notification::Interrupt {
             instance: instance.to_string(),
             session_key: key.to_string(),
             chat: chat.to_string(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus::{Bus, BusEvent, Word};
+use bus::{Bus, BusEvent, Notification};
 use errand::Errand;
 use identity::Identity;
 use ledger::{Inbox, InboxLimits, Outbox, Roster};
@@ -37,10 +37,10 @@ pub struct Parts {
 
 /// The agents' connections and inboxes. A cloneable handle of its components.
 #[derive(Clone)]
-pub struct Relay(pub(crate) Arc<Components>);
+pub struct Relay(pub(crate) Arc<RelayComponents>);
 
 /// The components. Each owns its state, and holds only the components that it calls.
-pub(crate) struct Components {
+pub(crate) struct RelayComponents {
     pub config: Config,
     pub identity: Identity,
     pub roster: Arc<dyn Roster>,
@@ -96,7 +96,7 @@ impl Relay {
         });
         inboxes.follow_commits();
         connections.follow_revocations(&identity.accounts);
-        Self(Arc::new(Components {
+        Self(Arc::new(RelayComponents {
             seats: Seats {
                 connections: Arc::clone(&connections),
                 wake_calls: Arc::clone(&wake_calls),
@@ -136,16 +136,16 @@ impl Relay {
 
     /// Runs the loops of this plane until shutdown.
     pub async fn run(&self) -> Result<(), Fault> {
-        let mut words = self.0.bus.listen();
+        let mut notifications = self.0.bus.listen();
         let wake_calls = Arc::clone(&self.0.wake_calls);
         let waking = self.0.background.tasks.spawn(async move { wake_calls.keep_waking().await });
         loop {
             tokio::select! {
                 () = self.0.background.closing.cancelled() => break,
-                heard = words.hear() => match heard {
-                    BusEvent::Word(word) => self.heard(word),
+                event = notifications.next() => match event {
+                    BusEvent::Notification(notification) => self.react_to(notification),
                     BusEvent::Missed => self.check_credentials(),
-                    BusEvent::Silence => break,
+                    BusEvent::Closed => break,
                 },
             }
         }
@@ -163,11 +163,13 @@ impl Relay {
         });
     }
 
-    fn heard(&self, word: Word) {
-        match word {
-            Word::Revoked { gateway } => self.0.connections.close_gateway(&GatewayId::from(gateway)),
-            Word::Removed { instance } => self.0.connections.close_instance(&InstanceId::from(instance)),
-            Word::Interrupt { instance, session_key, chat } => {
+    fn react_to(&self, notification: Notification) {
+        match notification {
+            Notification::Revoked { gateway } => self.0.connections.close_gateway(&GatewayId::from(gateway)),
+            Notification::Removed { instance } => {
+                self.0.connections.close_instance(&InstanceId::from(instance))
+            }
+            Notification::Interrupt { instance, session_key, chat } => {
                 interrupt::stop_turn(
                     &self.0.connections,
                     &instance.into(),
@@ -175,15 +177,15 @@ impl Relay {
                     &chat.into(),
                 );
             }
-            Word::Redriven { instance } => self.0.inboxes.rewind(&InstanceId::from(instance)),
+            Notification::Redriven { instance } => self.0.inboxes.rewind(&InstanceId::from(instance)),
             // These are for listeners of `arrivals`, and for the view of the roster.
-            Word::Arrived { .. }
-            | Word::BotChanged { .. }
-            | Word::TenantChanged { .. }
-            | Word::AgentChanged { .. }
-            | Word::ClientEnded { .. }
-            | Word::LoginEnded { .. }
-            | Word::RosterChanged => {}
+            Notification::Arrived { .. }
+            | Notification::BotChanged { .. }
+            | Notification::TenantChanged { .. }
+            | Notification::AgentChanged { .. }
+            | Notification::ClientEnded { .. }
+            | Notification::LoginEnded { .. }
+            | Notification::RosterChanged => {}
         }
     }
 

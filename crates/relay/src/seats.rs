@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bus::{Bus, Word};
+use bus::{Bus, Notification};
 use identity::{Accounts, GatewayOwner};
 use ledger::{HoldBack, Roster};
 use posthouse_time::{Moment, Timepiece};
@@ -99,7 +99,7 @@ impl Seats {
         state.idle = false;
         drop(state);
         self.wake_calls.came(&connections.instance);
-        self.bus.tell(Word::Arrived { instance: connections.instance.to_string() });
+        self.bus.publish(Notification::Arrived { instance: connections.instance.to_string() });
         turn
     }
 

@@ -59,7 +59,7 @@ impl FireTarget for RecordingTarget {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         self.0.outcome.lock().push((arm.tenant.clone(), arm.job.to_string(), self.0.time.now()));
         let written = self.0.answers.lock().pop_front();
-        written.unwrap_or(FireOutcome::Taken { status: 200, fired: Fired::Accepted })
+        written.unwrap_or(FireOutcome::Accepted { status: 200, fired: Fired::Accepted })
     }
 
     fn host(&self, _arm: &Arm) -> String {
@@ -207,7 +207,7 @@ async fn an_alarm_waits_for_its_target_to_be_registered() {
 }
 
 #[tokio::test]
-async fn alarms_outlive_the_house_and_ring_however_late_it_is() {
+async fn alarms_outlive_the_server_and_ring_however_late_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let time = Timepiece::wound(start());
     let ahead = {

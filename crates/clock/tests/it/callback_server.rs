@@ -1,4 +1,4 @@
-//! CallbackServer server of an agent, with scripted answers.
+//! Callback URL of an agent, played on loopback with scripted answers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -23,7 +23,7 @@ impl FireTarget for SlowTarget {
     async fn fire(&self, _arm: &Arm) -> FireOutcome {
         self.outcome.send_modify(|outcome| *outcome += 1);
         let _ = self.open.clone().wait_for(|open| *open).await;
-        FireOutcome::Taken { status: 200, fired: Fired::Accepted }
+        FireOutcome::Accepted { status: 200, fired: Fired::Accepted }
     }
 
     fn host(&self, arm: &Arm) -> String {

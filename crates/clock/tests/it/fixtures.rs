@@ -57,7 +57,7 @@ static NEXT_MARKER: AtomicU64 = AtomicU64::new(1);
 impl FireTarget for Markers {
     async fn fire(&self, arm: &Arm) -> FireOutcome {
         self.last.fetch_max(arm.job.as_str().parse().unwrap(), Ordering::SeqCst);
-        FireOutcome::Taken { status: 200, fired: Fired::Accepted }
+        FireOutcome::Accepted { status: 200, fired: Fired::Accepted }
     }
 
     fn host(&self, _arm: &Arm) -> String {

@@ -58,7 +58,7 @@ impl Credential {
         self
     }
 
-    pub fn with_papers(self, console: &Parts, issued_credentials: IssuedCredentials) -> Self {
+    pub fn with_issued_credentials(self, console: &Parts, issued_credentials: IssuedCredentials) -> Self {
         Self { issued_credentials: Some(issued_credentials), ..self.with_portal(console) }
     }
 }
@@ -142,7 +142,9 @@ pub(crate) async fn rotate(
         let (secret, http) =
             console.identity.accounts.rotate_all(&gateway, &instance).await?.ok_or_else(revoked)?;
         let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);
-        return Ok(Json(credential.with_papers(&console, console.issued_credentials(&instance, &http))));
+        return Ok(Json(
+            credential.with_issued_credentials(&console, console.issued_credentials(&instance, &http)),
+        ));
     }
     let secret = console.identity.accounts.rotate(&gateway, &instance.id).await?.ok_or_else(revoked)?;
     let credential = Credential::new(&console, &tenant, &instance, &gateway, &secret, &bots);

@@ -38,7 +38,7 @@ impl Platform for Pigeon {
         ]
     }
 
-    async fn meet(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+    async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         match draft.credentials.get("token") {
             Some(token) if token.matches(TOKEN) => {
                 let mut settings = Map::new();

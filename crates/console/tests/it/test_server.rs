@@ -215,7 +215,7 @@ impl TestServer {
         let tenant = self.gets(&format!("/admin/tenants/{tenant}")).await;
         let tenant = TenantId::from(tenant["tenant_id"].as_str().unwrap());
         let by = Caller { client: format!("tenant:{tenant}").into(), tenant, agent: None, attested: None };
-        let wish = NotifyCommand {
+        let command = NotifyCommand {
             agent: agent.to_owned(),
             message: message.to_owned(),
             kind: PayloadKind::Augment,
@@ -227,7 +227,7 @@ impl TestServer {
             dispatch_id: None,
             wait: None,
         };
-        self.post.messages().notify(&by, wish).await.unwrap()
+        self.post.messages().notify(&by, command).await.unwrap()
     }
 }
 

@@ -25,12 +25,12 @@ pub(super) fn normalize(bot: &OpenedBot, verified: &VerifiedBody) -> Result<Read
     let Some(update) = text.and_then(|text| serde_json::from_str::<Update<'_>>(text).ok()) else {
         return unreadable(bot, &verified.body);
     };
-    let scene = Scene { bot, us: Us::of(bot), verified, update_id: update.update_id };
+    let context = UpdateContext { bot, us: Us::of(bot), verified, update_id: update.update_id };
     let message =
         update.message.as_ref().or(update.channel_post.as_ref()).or(update.business_message.as_ref());
     Ok(match (message, &update.callback_query) {
-        (Some(message), _) => scene.message(message),
-        (None, Some(press)) => scene.press(press),
+        (Some(message), _) => context.message(message),
+        (None, Some(press)) => context.press(press),
         (None, None) => ignored(no_turn(&update)),
     })
 }
@@ -66,14 +66,14 @@ fn ignored(reason: &'static str) -> Reading {
 }
 
 /// The context of an update: everything except the message itself.
-struct Scene<'a> {
+struct UpdateContext<'a> {
     bot: &'a OpenedBot,
     us: Us<'a>,
     verified: &'a VerifiedBody,
     update_id: i64,
 }
 
-impl Scene<'_> {
+impl UpdateContext<'_> {
     fn message(&self, message: &TelegramMessage<'_>) -> Reading {
         if let Some(moved) = moved(message) {
             return Reading { moved: vec![moved], ..ignored("migration") };

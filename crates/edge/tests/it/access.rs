@@ -43,7 +43,7 @@ impl Platform for Pigeon {
         &[]
     }
 
-    async fn meet(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+    async fn check_credentials(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         Err(BotTrouble("not in these tests".to_owned()))
     }
 

@@ -3,7 +3,7 @@
 mod actors;
 mod intake;
 mod polling;
+mod registration;
 mod sending;
-mod settling;
 pub mod test_server;
 mod vectors;

@@ -49,9 +49,14 @@ impl Arms for Sqlite {
         self.write_for(owner(&new.tenant), move |db| alarm::set(db, &new, now)).await
     }
 
-    async fn unset_alarm(&self, bell: &str, tenant: &TenantId, job: &JobId) -> Result<Option<ArmKey>, Fault> {
-        let (bell, tenant, job) = (bell.to_owned(), tenant.clone(), job.clone());
-        self.write(move |db| alarm::unset(db, &bell, &tenant, &job)).await
+    async fn unset_alarm(
+        &self,
+        target: &str,
+        tenant: &TenantId,
+        job: &JobId,
+    ) -> Result<Option<ArmKey>, Fault> {
+        let (target, tenant, job) = (target.to_owned(), tenant.clone(), job.clone());
+        self.write(move |db| alarm::unset(db, &target, &tenant, &job)).await
     }
 
     /// Without dead arms. An agent that misses one in the list arms it again, and that revives it.

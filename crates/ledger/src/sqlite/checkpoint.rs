@@ -42,9 +42,9 @@ impl Checkpoints {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
         let pages = Arc::new(AtomicI64::new(0));
-        let told = Arc::clone(&pages);
+        let reported = Arc::clone(&pages);
         writing.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
-            told.store(i64::from(pages), Ordering::Relaxed);
+            reported.store(i64::from(pages), Ordering::Relaxed);
             Ok(())
         }))?;
         let (ask, asked) = mpsc::sync_channel(1);

@@ -212,8 +212,8 @@ mod tests {
             .map(Result::unwrap)
             .collect();
         assert_eq!(admitted, [("pigeon".to_owned(), "chat".to_owned(), "5".to_owned(), true)]);
-        let told: Vec<String> = closed_bots(&db).unwrap().iter().map(|bot| format!("{bot:?}")).collect();
-        assert_eq!(told, ["(\"pigeon\", \"tb\", 1)", "(\"pigeon\", \"unused\", 0)"], "what the log says");
+        let logged: Vec<String> = closed_bots(&db).unwrap().iter().map(|bot| format!("{bot:?}")).collect();
+        assert_eq!(logged, ["(\"pigeon\", \"tb\", 1)", "(\"pigeon\", \"unused\", 0)"], "what the log says");
         assert_eq!(column(&db, "SELECT CAST(decided AS TEXT) FROM access_rules"), ["1"], "by the wall clock");
         let policy: String =
             db.query_row("SELECT principals FROM bots WHERE id = 'tb'", [], |row| row.get(0)).unwrap();

@@ -67,11 +67,11 @@ pub(super) fn a_little(
     let gone = [
         forgotten_repeats,
         late,
-        pass.forget(TOLD_ENTRIES, now - WEEK)?,
+        pass.forget(OLD_ENTRIES, now - WEEK)?,
         pass.forget(OLD_DEAD_LETTERS, now - DEAD_LETTERS)?,
         pass.forget(FINISHED_REQUESTS, for_repeats - FINISHED)?,
         pass.forget(UNFINISHED_REQUESTS, for_repeats - REPEATS)?,
-        pass.forget(TOLD_ACTIONS, now - WEEK)?,
+        pass.forget(OLD_ACTIONS, now - WEEK)?,
         // A use in flight may still be given back to a capability that has just lapsed.
         pass.forget(LAPSED_CAPABILITIES, now - 10 * MINUTE)?,
         pass.forget(ENDLESS_CAPABILITIES, now - CONVERSATIONS)?,
@@ -82,9 +82,9 @@ pub(super) fn a_little(
         pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
         pass.forget(OLD_SESSIONS, now - CONVERSATIONS)?,
-        pass.forget(OLD_TAKEN, for_repeats - REPEATS)?,
-        pass.forget(TOLD_FIRES, now - HISTORY)?,
-        pass.forget(TOLD_RECEIPTS, now - RECEIPTS)?,
+        pass.forget(OLD_FIRE_REPEATS, for_repeats - REPEATS)?,
+        pass.forget(OLD_FIRES, now - HISTORY)?,
+        pass.forget(OLD_RECEIPTS, now - RECEIPTS)?,
         pass.forget(ENDED_EXCHANGES, now - WEEK)?,
         pass.forget(OLD_DEEDS, now - DEEDS)?,
         pass.forget(OLD_ROOM_LINES, now - ROOM_LINES)?,
@@ -149,7 +149,7 @@ impl Pass<'_> {
     }
 }
 
-/// The newest row is never deleted; see [`TOLD_ENTRIES`].
+/// The newest row is never deleted; see [`OLD_ENTRIES`].
 const ENDED_ENTRIES: &str = "SELECT seq, instance FROM entries
     WHERE seq > ?1 AND fate IN ('acknowledged', 'dropped', 'unrouted') AND (dedup IS NULL OR counted < ?3)
       AND seq < (SELECT max(seq) FROM entries) ORDER BY seq LIMIT ?2";
@@ -171,7 +171,7 @@ const OLD_REPEATS: &str = "UPDATE entries SET dedup = NULL WHERE seq IN
 
 /// The newest row is never deleted: its number must not be used again, because a connected agent reads on
 /// from the last number it saw.
-const TOLD_ENTRIES: &str = "DELETE FROM entries WHERE seq IN
+const OLD_ENTRIES: &str = "DELETE FROM entries WHERE seq IN
     (SELECT seq FROM entries INDEXED BY entries_age
      WHERE (dedup IS NULL) = 1 AND counted < ?1 AND fate IN ('acknowledged', 'dropped', 'unrouted')
        AND seq < (SELECT max(seq) FROM entries) ORDER BY counted LIMIT ?2)";
@@ -191,7 +191,7 @@ const UNFINISHED_REQUESTS: &str = "UPDATE actions SET request = NULL WHERE seq I
     (SELECT seq FROM actions INDEXED BY actions_remembered
      WHERE request IS NOT NULL AND (finished IS NULL) = 1 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
-const TOLD_ACTIONS: &str = "DELETE FROM actions WHERE seq IN
+const OLD_ACTIONS: &str = "DELETE FROM actions WHERE seq IN
     (SELECT seq FROM actions WHERE counted < ?1 AND request IS NULL ORDER BY counted LIMIT ?2)";
 
 const LAPSED_CAPABILITIES: &str = "DELETE FROM capabilities WHERE id IN
@@ -224,17 +224,17 @@ const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (instance, session_key) I
     (SELECT instance, session_key FROM sessions WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
 
 /// After that, arming the same fire again is no longer recognised as a repeat. The row of history stays.
-const OLD_TAKEN: &str = "UPDATE fires SET dedup = NULL, held = NULL WHERE seq IN
+const OLD_FIRE_REPEATS: &str = "UPDATE fires SET dedup = NULL, held = NULL WHERE seq IN
     (SELECT seq FROM fires INDEXED BY fires_age
      WHERE (dedup IS NULL) = 0 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
-const TOLD_FIRES: &str = "DELETE FROM fires WHERE seq IN
+const OLD_FIRES: &str = "DELETE FROM fires WHERE seq IN
     (SELECT seq FROM fires INDEXED BY fires_age
      WHERE (dedup IS NULL) = 1 AND counted < ?1 ORDER BY counted LIMIT ?2)";
 
 /// Replies are deleted with their receipt. Scheduled receipts stay, however old they are. The newest row is
 /// never deleted, because entries and alarms refer to receipts by key and a key must not be used again.
-const TOLD_RECEIPTS: &str = "DELETE FROM receipts WHERE key IN
+const OLD_RECEIPTS: &str = "DELETE FROM receipts WHERE key IN
     (SELECT key FROM receipts INDEXED BY receipts_age
      WHERE state <> 0 AND counted < ?1 AND key < (SELECT max(key) FROM receipts) ORDER BY counted LIMIT ?2)";
 
@@ -266,11 +266,11 @@ mod tests {
             OLD_FORMER_AGENTS,
             LATE,
             OLD_REPEATS,
-            TOLD_ENTRIES,
+            OLD_ENTRIES,
             OLD_DEAD_LETTERS,
             FINISHED_REQUESTS,
             UNFINISHED_REQUESTS,
-            TOLD_ACTIONS,
+            OLD_ACTIONS,
             LAPSED_CAPABILITIES,
             ENDLESS_CAPABILITIES,
             ENDED_SECRETS,
@@ -279,9 +279,9 @@ mod tests {
             LAPSED_REFRESH_TOKENS,
             OLD_CHATS,
             OLD_SESSIONS,
-            OLD_TAKEN,
-            TOLD_FIRES,
-            TOLD_RECEIPTS,
+            OLD_FIRE_REPEATS,
+            OLD_FIRES,
+            OLD_RECEIPTS,
             ENDED_EXCHANGES,
             OLD_DEEDS,
         ] {

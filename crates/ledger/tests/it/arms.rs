@@ -3,8 +3,8 @@
 mod alarm;
 mod history;
 mod hold;
+mod requests;
 mod revive;
-mod wish;
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use posthouse_wire::{InstanceId, ScheduleId};
 
 use crate::book::{Book, START};
 
-const HOUSE: &str = "house-1";
+const SERVER: &str = "server-1";
 const QUOTA: u32 = 1000;
 
 /// That many seconds after the start of the test, in microseconds.
@@ -23,7 +23,7 @@ fn at(seconds: i64) -> i64 {
 }
 
 /// A request to arm `daily`, due that many seconds after the start of the test.
-fn wish(instance: &InstanceId, seconds: i64) -> NewArm {
+fn arm_request(instance: &InstanceId, seconds: i64) -> NewArm {
     let fire_at = FireAt::from_micros(at(seconds));
     NewArm {
         instance: instance.clone(),
@@ -40,7 +40,7 @@ fn wish(instance: &InstanceId, seconds: i64) -> NewArm {
 }
 
 fn about(instance: &InstanceId, job: &str, seconds: i64) -> NewArm {
-    let new = wish(instance, seconds);
+    let new = arm_request(instance, seconds);
     NewArm { job: job.into(), dedup: format!("{job}:{}", new.fire_at), ..new }
 }
 
@@ -75,12 +75,12 @@ fn followed_by(fate: ArmFate, seconds: i64) -> Settled {
 }
 
 impl Book {
-    async fn wishes(&self, new: NewArm) -> Armed {
+    async fn requests(&self, new: NewArm) -> Armed {
         self.ledger.arms().arm(new, QUOTA, self.clock.now()).await.unwrap()
     }
 
     async fn arms(&self, new: NewArm) -> ArmKey {
-        match self.wishes(new).await {
+        match self.requests(new).await {
             Armed::New { key, .. } => key,
             other => panic!("it should be new: {other:?}"),
         }
@@ -108,8 +108,8 @@ impl Book {
 
     /// Claimed and settled by the only server.
     async fn fires(&self, key: ArmKey, settled: Settled) -> Option<Due> {
-        assert_eq!(self.claims(&[key], HOUSE).await, [key]);
-        self.settles(key, HOUSE, settled).await
+        assert_eq!(self.claims(&[key], SERVER).await, [key]);
+        self.settles(key, SERVER, settled).await
     }
 
     async fn pending(&self, instance: &InstanceId) -> ledger::Arm {

@@ -88,7 +88,7 @@ async fn a_disk_without_room_is_told_apart_and_costs_nothing_that_was_kept() {
         }
     };
     let book = Book::in_memory().await;
-    let place = Location::Folder(disk.0.path().join("house"));
+    let place = Location::Folder(disk.0.path().join("server"));
     let ledger = Ledger::open(place.clone(), book.clock.clone()).await.unwrap();
     let mut kept = fills(&book, &ledger).await;
     assert!(kept.len() > 50, "{}", kept.len());

@@ -71,8 +71,8 @@ fn body(text: &str) -> Bytes {
 }
 
 fn letter(book: &Book, receipt: NewReceipt) -> Append {
-    let to = receipt.instance.clone().expect("who is on the line");
-    let chat = receipt.chat.clone().expect("a conversation on the line");
+    let to = receipt.instance.clone().expect("the recipient of a relay message");
+    let chat = receipt.chat.clone().expect("the conversation of a relay message");
     let message = receipt.dispatch.as_str().to_owned();
     Append {
         platform: "post".into(),
@@ -246,13 +246,13 @@ stories! {
 #[tokio::test]
 async fn receipts_survive_the_server() {
     let book = Book::in_a_folder().await;
-    let entry = kept(&book, word(&book, "line", "hello")).await;
+    let entry = kept(&book, word(&book, "relayed", "hello")).await;
     let queued = opened(&book, call(&book, "call", "hello")).await;
     let later = opened(&book, scheduled(&book, "wake", "hello", book.clock.now() + minutes(9))).await;
     let said =
         book.ledger.receipts().said(&HERON.into(), &"post-ci".into(), None, utterance(&book, "aye")).await;
     let book = book.reopened().await;
-    assert_eq!(told(&book, "line").await.entry, Some(entry));
+    assert_eq!(told(&book, "relayed").await.entry, Some(entry));
     assert_eq!(texts(&book, said.unwrap().unwrap()).await, ["aye"]);
     assert_eq!(known(&book, call(&book, "call", "hello")).await.key, queued);
     let receipts = book.ledger.receipts();

@@ -150,13 +150,13 @@ impl AgentConnector for FileDropConnector {
     ) -> Result<WakeReceipt, ConnectorError> {
         let meant = self.settings.dirs.addressed(agent_id, opts.session_id.as_deref())?;
         let stem = stem(agent_id, &emission.dispatch_id)?;
-        let knock = WakeFile {
+        let wake = WakeFile {
             agent_id: meant.agent,
             session_id: meant.session,
             context: opts.context.as_deref().filter(|context| !context.is_empty()),
             sent_at: emission.sent_at.millis(),
         };
-        let bytes = serde_json::to_vec(&knock).expect("a wake contains only strings and a number");
+        let bytes = serde_json::to_vec(&wake).expect("a wake contains only strings and a number");
         let put = move |place: &DropDirectory| place.put(&stem, ".json", &bytes, |kept| kept == bytes);
         self.work(agent_id, meant.at, put).await?;
         let session_id = meant.session.map(str::to_owned);
@@ -201,10 +201,10 @@ impl AgentConnector for FileDropConnector {
     ) -> Result<Option<ConnectorReply>, ConnectorError> {
         let place = self.settings.dirs.exactly(agent_id)?;
         let (there, name) = (place.clone(), reply_file(&stem(agent_id, question)?));
-        let look = move || there.find(&name, reply::LONGEST_JSON as u64);
+        let find = move || there.find(&name, reply::LONGEST_JSON as u64);
         // If all threads are busy, this poll is skipped.
-        let looked = place.hands.work_if_free(&self.timepiece, look).await;
-        let read = match looked.map_err(|trouble| failed(agent_id, &trouble))? {
+        let found = place.hands.work_if_free(&self.timepiece, find).await;
+        let read = match found.map_err(|trouble| failed(agent_id, &trouble))? {
             None | Some(FoundFile::Nothing) => return Ok(None),
             Some(FoundFile::Strange) => Err("is not a regular file, or is too large"),
             Some(FoundFile::Bytes(bytes)) => {

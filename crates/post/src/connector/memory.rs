@@ -24,7 +24,7 @@ pub struct ConnectorMemory(Arc<SharedMemory>);
 
 #[derive(Default)]
 struct SharedMemory {
-    told: Mutex<LoggedWarnings>,
+    logged: Mutex<LoggedWarnings>,
     at_work: Mutex<HashMap<PathBuf, Weak<Semaphore>>>,
     /// Threads for drop directories, by tenant.
     threads: Mutex<HashMap<TenantId, Weak<DropThreads>>>,
@@ -40,15 +40,15 @@ struct LoggedWarnings {
 impl ConnectorMemory {
     /// True the first time for each text. The oldest text is forgotten when there are too many.
     pub(super) fn is_new(&self, what: String) -> bool {
-        let mut told = self.0.told.lock();
-        if !told.known.insert(what.clone()) {
+        let mut logged = self.0.logged.lock();
+        if !logged.known.insert(what.clone()) {
             return false;
         }
-        told.order.push_back(what);
-        if told.order.len() > REMEMBERED
-            && let Some(oldest) = told.order.pop_front()
+        logged.order.push_back(what);
+        if logged.order.len() > REMEMBERED
+            && let Some(oldest) = logged.order.pop_front()
         {
-            told.known.remove(&oldest);
+            logged.known.remove(&oldest);
         }
         true
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thing_is_told_once_until_there_was_too_much_since() {
+    fn a_warning_is_logged_once_until_too_many_others_follow() {
         let memory = ConnectorMemory::default();
         assert!(memory.is_new("first".to_owned()));
         for number in 1..REMEMBERED {
@@ -92,7 +92,7 @@ mod tests {
         }
         assert!(memory.is_new("one too many".to_owned()));
         assert!(memory.is_new("first".to_owned()));
-        assert!(memory.0.told.lock().known.len() <= REMEMBERED);
+        assert!(memory.0.logged.lock().known.len() <= REMEMBERED);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl TmuxConnector {
     }
 
     /// Types a text, below its header if the settings want one.
-    async fn tell(&self, target: &TmuxTarget<'_>, header: String, text: &str) -> Result<(), TmuxError> {
+    async fn type_text(&self, target: &TmuxTarget<'_>, header: String, text: &str) -> Result<(), TmuxError> {
         let pane = self.program.find(target).await?;
         let header = if self.settings.header { header } else { String::new() };
         let typed = format!("{header}{text}");
@@ -90,7 +90,9 @@ impl AgentConnector for TmuxConnector {
             let from = &meta.origin.skill_name;
             let kind = payload.kind.word();
             let header = text::header(&[("dispatch", &meta.dispatch_id), ("from", from), ("kind", &kind)]);
-            self.tell(&target, header, &text).await.map_err(|trouble| failed(agent_id, session, &trouble))?;
+            self.type_text(&target, header, &text)
+                .await
+                .map_err(|trouble| failed(agent_id, session, &trouble))?;
             format!("tmux:{target}:{}", self.timepiece.now().millis())
         };
         Ok(DeliveryReceipt {
@@ -119,7 +121,7 @@ impl AgentConnector for TmuxConnector {
         let (dispatch, from) = (&emission.dispatch_id, &emission.from);
         let header = text::header(&[("dispatch", dispatch), ("from", from), ("kind", &"wake")]);
         // Either the text was typed, which interrupts, or nothing was done.
-        let woken = match self.tell(&self.target(session), header, &text).await {
+        let woken = match self.type_text(&self.target(session), header, &text).await {
             Ok(()) => true,
             Err(TmuxError::Gone(why)) => {
                 warnings.push(gone(session, &why));

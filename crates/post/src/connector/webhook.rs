@@ -102,7 +102,7 @@ impl AgentConnector for WebhookConnector {
         let Some(wake_url) = &meant.at.wake_url else {
             return self.wake_by_delivery(agent_id, &meant, context, emission).await;
         };
-        let knock = WebhookWake {
+        let wake = WebhookWake {
             agent_id: meant.agent,
             session_id: meant.session,
             context,
@@ -110,17 +110,17 @@ impl AgentConnector for WebhookConnector {
             dispatch_id: &emission.dispatch_id,
             sent_at: emission.sent_at.millis(),
         };
-        let body = serde_json::to_vec(&knock).expect("a wake contains only strings and numbers");
+        let body = serde_json::to_vec(&wake).expect("a wake contains only strings and numbers");
         let heard = self.hand_over(agent_id, wake_url, body, &emission.dispatch_id).await?;
         Ok(heard.woken(self.timepiece.now(), meant.session))
     }
 
     async fn health_check(&self) -> bool {
-        self.look().await.is_ok()
+        self.check_receivers().await.is_ok()
     }
 
     async fn diagnose(&self) -> Result<(), String> {
-        self.look().await
+        self.check_receivers().await
     }
 
     /// The receiver may answer in its response, so the request may last until the deadline of the question.

@@ -13,7 +13,7 @@ use super::{Answer, Door, problem};
 use crate::requests::DirectoryEntry;
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
-    let by = door.asked(&head).await?;
+    let by = door.authenticate(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let (after, limit) = (asked.after(|name| Some(name.to_owned()))?, asked.limit()?);
     asked.end()?;
@@ -26,7 +26,7 @@ pub(crate) async fn show(
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Answer {
-    let by = door.asked(&head).await?;
+    let by = door.authenticate(&head).await?;
     Asked::read(&head.uri)?.end()?;
     match path {
         Ok(Path(name)) if unfit(&name, LONGEST_ADDRESS).is_none() => {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_told_with_the_connectors_that_know_it() {
+    fn an_agent_is_listed_with_the_connectors_that_know_it() {
         let mut agent = DirectoryEntry {
             agent_id: "desk".to_owned(),
             agent_name: None,

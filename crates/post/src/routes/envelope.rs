@@ -98,7 +98,7 @@ mod tests {
         })
     }
 
-    fn taken(body: &Value) -> Result<Payload, Problem> {
+    fn parsed(body: &Value) -> Result<Payload, Problem> {
         let mut fields = Fields::read(body.to_string().as_bytes()).unwrap();
         fields.label("agent_id", 100)?;
         let payload = payload(&mut fields)?;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_envelope_is_taken_as_it_came() {
-        let payload = taken(&body()).unwrap();
+        let payload = parsed(&body()).unwrap();
         assert_eq!((payload.kind, payload.text.as_str()), (PayloadKind::Template, "do it"));
         let mut expected = body()["meta"].clone();
         expected["origin"].as_object_mut().unwrap().remove("entry_skill_name");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_envelope_is_told_by_the_name_of_the_field() {
+    fn an_error_in_an_envelope_names_the_field() {
         for (pointer, wrong, field) in [
             ("/kind", json!("binary"), "kind"),
             ("/kind", json!("augment"), "content"),
@@ -132,7 +132,7 @@ mod tests {
         ] {
             let mut body = body();
             *body.pointer_mut(pointer).unwrap() = wrong;
-            let problem = format!("{:?}", taken(&body).unwrap_err());
+            let problem = format!("{:?}", parsed(&body).unwrap_err());
             assert!(problem.contains(&format!("`{field}` ")), "{pointer}: {problem}");
         }
     }
@@ -141,7 +141,7 @@ mod tests {
     fn a_text_of_the_other_kind_is_a_field_that_nobody_knows() {
         let mut both = body();
         both["content"] = json!("and this");
-        assert_eq!(taken(&both), Err(problem::invalid("content", "is unknown")));
+        assert_eq!(parsed(&both), Err(problem::invalid("content", "is unknown")));
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         let mut sloppy = body();
         sloppy["meta"]["sent_at"] = json!(1_794_813_039_507.5);
         sloppy["meta"]["event_type"] = json!("");
-        let payload = taken(&sloppy).unwrap();
+        let payload = parsed(&sloppy).unwrap();
         assert_eq!((payload.meta.sent_at, payload.meta.event_type), (1_794_813_039_507, None));
     }
 
@@ -158,15 +158,15 @@ mod tests {
         let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
         let mut deep = body();
         deep["meta"]["priority"] = nested(DEEPEST_META);
-        assert!(taken(&deep).is_ok());
+        assert!(parsed(&deep).is_ok());
         deep["meta"]["priority"] = nested(DEEPEST_META + 1);
-        assert_eq!(taken(&deep), Err(problem::invalid("meta", "is nested deeper than 32 levels")));
+        assert_eq!(parsed(&deep), Err(problem::invalid("meta", "is nested deeper than 32 levels")));
     }
 
     #[test]
     fn a_meta_that_would_not_fit_into_a_frame_is_too_long() {
         let mut large = body();
         large["meta"]["priority"] = json!("x".repeat(LARGEST_META));
-        assert_eq!(taken(&large), Err(problem::too_long("meta", LARGEST_META)));
+        assert_eq!(parsed(&large), Err(problem::too_long("meta", LARGEST_META)));
     }
 }

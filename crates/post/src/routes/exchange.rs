@@ -21,7 +21,7 @@ use crate::dispatch::fresh_id;
 use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
 
 pub(crate) async fn ask(State(door): State<Door>, request: Request) -> Answer {
-    let (by, _, mut fields) = door.told(request).await?;
+    let (by, _, mut fields) = door.authenticate_and_read(request).await?;
     let correlation_id = fields.optional_text("correlation_id")?;
     if correlation_id.as_deref().is_some_and(|id| !is_dispatch_id(id)) {
         return Err(fields.complain("correlation_id", NO_ID));
@@ -54,7 +54,7 @@ pub(crate) async fn attach(
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Answer {
-    let by = door.asked(&head).await?;
+    let by = door.authenticate(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let wait = asked.seconds("wait", LONGEST_WAIT)?.unwrap_or_default();
     asked.end()?;
@@ -67,7 +67,7 @@ pub(crate) async fn attach(
 }
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
-    let by = door.asked(&head).await?;
+    let by = door.authenticate(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let (after, limit) = (asked.after(key)?, asked.limit()?);
     asked.end()?;

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told_from_what_is_no_request() {
+    fn invalid_json_and_an_invalid_request_have_different_errors() {
         for bad in [
             &b""[..],
             b"{",

@@ -19,7 +19,7 @@ use crate::requests::{
 };
 
 pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer {
-    let (by, headers, mut fields) = door.told(request).await?;
+    let (by, headers, mut fields) = door.authenticate_and_read(request).await?;
     let request = NotifyCommand {
         agent: fields.label("agent", LONGEST_ADDRESS)?,
         message: fields.text("message")?,
@@ -40,7 +40,7 @@ pub(crate) async fn notify(State(door): State<Door>, request: Request) -> Answer
 }
 
 pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answer {
-    let (by, _, mut fields) = door.told(request).await?;
+    let (by, _, mut fields) = door.authenticate_and_read(request).await?;
     let request = DeliverCommand {
         agent: fields.label("agent_id", LONGEST_ADDRESS)?,
         payload: envelope::payload(&mut fields)?,
@@ -55,7 +55,7 @@ pub(crate) async fn deliver(State(door): State<Door>, request: Request) -> Answe
 }
 
 pub(crate) async fn wake(State(door): State<Door>, request: Request) -> Answer {
-    let (by, headers, mut fields) = door.told(request).await?;
+    let (by, headers, mut fields) = door.authenticate_and_read(request).await?;
     // `agent_id` is the contract's name, `agent` the name in our other operations.
     let agent = if fields.has("agent_id") { "agent_id" } else { "agent" };
     let id = idempotency_key(&headers)?.unwrap_or_else(|| fresh_id(door.now()).into());

@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn told(problem: impl Into<Problem>) -> (u16, &'static str) {
+    fn rendered(problem: impl Into<Problem>) -> (u16, &'static str) {
         let problem = problem.into();
         (problem.status().as_u16(), problem.code())
     }
@@ -186,7 +186,7 @@ mod tests {
             (Refused::TimedOut { timeout_ms: 5 }, (504, "timeout")),
             (Refused::Fault(Fault::from(ledger::Fault::Closed)), (503, "unavailable")),
         ] {
-            assert_eq!(told(refused.clone()), expected, "{refused:?}");
+            assert_eq!(rendered(refused.clone()), expected, "{refused:?}");
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
             (ReplyRefused::TooLong { most: 1 }, (413, "too_long")),
             (ReplyRefused::Fault(Fault::from(ledger::Fault::Closed)), (503, "unavailable")),
         ] {
-            assert_eq!(told(refused.clone()), expected, "{refused:?}");
+            assert_eq!(rendered(refused.clone()), expected, "{refused:?}");
         }
     }
 
@@ -244,9 +244,9 @@ mod tests {
         assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
         assert_eq!(response.headers()[WWW_AUTHENTICATE], r#"Bearer, Basic realm="posthouse""#);
         let header = || "X-Agent-Id".to_owned();
-        assert_eq!(told(Refusal::SomebodyElse { header: header() }), (403, "forbidden"));
+        assert_eq!(rendered(Refusal::SomebodyElse { header: header() }), (403, "forbidden"));
         let bad = Refusal::BadLabel { header: header(), why: "is not UTF-8" };
-        assert_eq!(told(bad), (422, "invalid_request"));
-        assert_eq!(told(Refusal::Barred), (429, "rate_limited"));
+        assert_eq!(rendered(bad), (422, "invalid_request"));
+        assert_eq!(rendered(Refusal::Barred), (429, "rate_limited"));
     }
 }

@@ -18,7 +18,7 @@ use crate::receipt::sent;
 use crate::requests::{ReceiptListing, ReceiptWithReplies, SentReceipt};
 
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
-    let by = door.asked(&head).await?;
+    let by = door.authenticate(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
     let limit = asked.limit()?;
     let listing = ReceiptListing {
@@ -43,7 +43,7 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
         let Receipt { dispatch, digest, .. } = &last.receipt;
         encode_cursor(format!("{}/{dispatch}", hex::encode(digest)))
     });
-    Ok(Json(page.map(|receipt| told(&receipt))).into_response())
+    Ok(Json(page.map(|receipt| render_receipt(&receipt))).into_response())
 }
 
 /// The cursor of a page of receipts. It consists of values that the caller knows, because our row numbers would
@@ -60,14 +60,14 @@ pub(crate) async fn show(
     path: Result<Path<String>, PathRejection>,
     head: Parts,
 ) -> Answer {
-    let by = door.asked(&head).await?;
+    let by = door.authenticate(&head).await?;
     Asked::read(&head.uri)?.end()?;
     let dispatch = match path {
         Ok(Path(id)) if is_dispatch_id(&id) => DispatchId::from(id),
         _ => return Err(problem::absent()),
     };
     let receipts = door.post.receipts().of_dispatch(&by, &dispatch).await?;
-    let items: Vec<Value> = receipts.iter().map(told).collect();
+    let items: Vec<Value> = receipts.iter().map(render_receipt).collect();
     Ok(Json(json!({ "dispatch_id": dispatch, "items": items })).into_response())
 }
 
@@ -80,7 +80,7 @@ fn state(asked: &mut Asked) -> Result<Option<ReceiptState>, Problem> {
 }
 
 /// A receipt as JSON: times in ms, and the contract's receipt for the sender.
-pub fn told(ReceiptWithReplies { receipt, replies }: &ReceiptWithReplies) -> Value {
+pub fn render_receipt(ReceiptWithReplies { receipt, replies }: &ReceiptWithReplies) -> Value {
     let mut line = json!({
         "dispatch_id": receipt.dispatch,
         "connector": receipt.connector,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_receipt_of_an_entry_follows_from_the_record() {
         assert_eq!(
-            told(&ReceiptWithReplies { receipt: kept(), replies: Vec::new() }),
+            render_receipt(&ReceiptWithReplies { receipt: kept(), replies: Vec::new() }),
             json!({
                 "dispatch_id": "d-1", "connector": "relay", "agent_id": "perry", "session_id": "desk",
                 "route": "deliver", "state": "queued", "sent_at": 1000, "accepted_at": 1010,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn times_queue_lag_and_replies_are_told_as_they_come() {
+    fn times_queue_lag_and_replies_are_rendered_as_they_come() {
         let receipt = Receipt {
             state: ReceiptState::Acknowledged,
             delivered_at: Some(Moment::from_millis(1_300)),
@@ -197,16 +197,16 @@ mod tests {
             message: "m-1".into(),
             text: "good morning".to_owned(),
         };
-        let told = told(&ReceiptWithReplies { receipt, replies: vec![said] });
-        assert_eq!(told["delivered_at"], 1300);
-        assert_eq!(told["acknowledged_at"], 1400);
-        assert_eq!(told["queue_lag_ms"], 300);
+        let rendered = render_receipt(&ReceiptWithReplies { receipt, replies: vec![said] });
+        assert_eq!(rendered["delivered_at"], 1300);
+        assert_eq!(rendered["acknowledged_at"], 1400);
+        assert_eq!(rendered["queue_lag_ms"], 300);
         let reply = json!({ "at": 1500, "kind": "said", "message_id": "m-1", "text": "good morning" });
-        assert_eq!(told["replies"], json!([reply]));
+        assert_eq!(rendered["replies"], json!([reply]));
     }
 
     #[test]
-    fn a_failure_is_told_in_words_and_by_its_kind_and_has_no_receipt() {
+    fn a_failure_is_rendered_as_a_text_and_a_kind_and_has_no_receipt() {
         let failed = DeliveryFailed::http_status("desk", 500, "the receiver answered 500");
         let receipt = Receipt {
             connector: "hook".to_owned(),
@@ -216,11 +216,11 @@ mod tests {
             entry: None,
             ..kept()
         };
-        let told = told(&ReceiptWithReplies { receipt, replies: Vec::new() });
-        assert_eq!(told["receipt"], Value::Null);
-        assert_eq!(told["error"], "the receiver answered 500");
-        assert_eq!(told["error_kind"], "http_status");
-        assert_eq!(told["attempts"], 3);
+        let rendered = render_receipt(&ReceiptWithReplies { receipt, replies: Vec::new() });
+        assert_eq!(rendered["receipt"], Value::Null);
+        assert_eq!(rendered["error"], "the receiver answered 500");
+        assert_eq!(rendered["error_kind"], "http_status");
+        assert_eq!(rendered["attempts"], 3);
     }
 
     #[test]

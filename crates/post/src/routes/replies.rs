@@ -5,7 +5,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse;
 use http::StatusCode;
 
-use super::{Answer, Door, problem, taken};
+use super::{Answer, Door, problem, read_request_body};
 
 /// The largest length of a token. Real tokens are shorter.
 const LONGEST_TOKEN: usize = 128;
@@ -23,7 +23,7 @@ pub(crate) async fn take(
     };
     let (head, body) = request.into_parts();
     door.post.http_replies().is_expected(&token).await?;
-    let (headers, body) = (head.headers, taken(body).await?);
+    let (headers, body) = (head.headers, read_request_body(body).await?);
     // A signature that is not text becomes an empty one, which never matches. It must not count as absent.
     let signature = headers.get(SIGNATURE).map(|value| value.to_str().unwrap_or_default().to_owned());
     door.to_the_end(

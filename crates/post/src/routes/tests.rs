@@ -1,6 +1,6 @@
 //! Tests of the HTTP API on an in-memory server.
 
-mod house;
+mod test_server;
 
 use axum::body::Body;
 use http::{Request, StatusCode};
@@ -8,15 +8,15 @@ use ledger::Owner;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use self::house::House;
+use self::test_server::TestServer;
 use http_kit::{Operation, openapi};
 
-use super::{Door, LARGEST_BODY, OPENAPI, OPERATIONS, taken};
+use super::{Door, LARGEST_BODY, OPENAPI, OPERATIONS, read_request_body};
 use crate::Refused;
 
 #[tokio::test]
 async fn every_operation_that_asks_for_a_credential_refuses_whoever_has_none() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     for Operation { method, path, credential, .. } in OPERATIONS {
         let path = path.replace(['{', '}'], "");
         for proof in [None, Some("Bearer pht_nonsense"), Some("Basic bm90aGluZw=="), Some("Bearer")] {
@@ -24,7 +24,7 @@ async fn every_operation_that_asks_for_a_credential_refuses_whoever_has_none() {
             if let Some(proof) = proof {
                 request = request.header("authorization", proof);
             }
-            let (status, body) = house.asks(request.body(Body::from("{")).unwrap()).await;
+            let (status, body) = server.asks(request.body(Body::from("{")).unwrap()).await;
             assert_eq!(status == 401, *credential, "{method} {path} {proof:?}: {status} {body}");
             assert_eq!(body["code"] == "unauthorized", *credential, "{method} {path}");
         }
@@ -33,30 +33,30 @@ async fn every_operation_that_asks_for_a_credential_refuses_whoever_has_none() {
 
 #[tokio::test]
 async fn a_path_or_method_that_is_not_there_is_a_problem() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let ask =
         |method: &str, path: &str| Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     for path in ["/v1/nothing", "/v1/notify/", "/v1/receipts/a/b"] {
-        let (status, body) = house.asks(ask("GET", path)).await;
+        let (status, body) = server.asks(ask("GET", path)).await;
         assert_eq!((status, &body["code"]), (404, &json!("not_found")), "{path}");
     }
-    let (status, body) = house.asks(ask("DELETE", "/v1/notify")).await;
+    let (status, body) = server.asks(ask("DELETE", "/v1/notify")).await;
     assert_eq!((status, &body["code"]), (405, &json!("method_not_allowed")));
 }
 
 #[tokio::test]
 async fn an_agents_credential_is_that_agents_and_nobody_elses() {
-    let house = House::open().await;
-    let heron = house.enrol("heron").await;
-    house.enrol("perry").await;
-    let agent = house.bearer(&Owner::Instance(heron.clone())).await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("heron").await;
+    server.enrol("perry").await;
+    let agent = server.bearer(&Owner::Instance(heron.clone())).await;
     let letter = json!({ "agent": "perry", "message": "hello" });
     for own in ["heron", heron.as_str(), ""] {
         assert_eq!(agent.posts("/v1/notify", ("x-agent-id", own), &letter).await.0, 200, "{own}");
     }
     let (status, body) = agent.posts("/v1/notify", ("x-agent-id", "perry"), &letter).await;
     assert_eq!((status, &body["code"]), (403, &json!("forbidden")));
-    let tenant = house.program(&house.acme).await;
+    let tenant = server.program(&server.acme).await;
     assert_eq!(tenant.posts("/v1/notify", ("x-agent-id", "anybody"), &letter).await.0, 200);
     let long = "x".repeat(129);
     assert_eq!(tenant.posts("/v1/notify", ("x-agent-id", &long), &letter).await.0, 422);
@@ -65,16 +65,16 @@ async fn an_agents_credential_is_that_agents_and_nobody_elses() {
     assert_eq!(agent.get("/v1/receipts").await.1["items"].as_array().unwrap().len(), 3);
     assert_eq!(tenant.get("/v1/receipts").await.1["items"].as_array().unwrap().len(), 4);
 
-    house.identity.accounts.remove_agent(&heron).await.unwrap();
+    server.identity.accounts.remove_agent(&heron).await.unwrap();
     let (status, body) = agent.posts("/v1/notify", ("accept", "*/*"), &letter).await;
     assert_eq!((status, &body["code"]), (401, &json!("unauthorized")));
 }
 
 #[tokio::test]
-async fn a_message_is_told_of_by_its_dispatch_id_and_the_same_again_is_the_same() {
-    let house = House::open().await;
-    house.enrol("perry").await;
-    let program = house.bearer(&house.acme).await;
+async fn a_message_is_found_by_its_dispatch_id_and_the_same_again_is_the_same() {
+    let server = TestServer::open().await;
+    server.enrol("perry").await;
+    let program = server.bearer(&server.acme).await;
     let letter =
         json!({ "agent": "perry", "message": "good morning", "trigger_kind": "cli", "from": "desk" });
     let (status, first) = program.posts("/v1/notify", ("idempotency-key", "order-17"), &letter).await;
@@ -84,9 +84,9 @@ async fn a_message_is_told_of_by_its_dispatch_id_and_the_same_again_is_the_same(
     let (_, again) = program.posts("/v1/notify", ("idempotency-key", "order-17"), &letter).await;
     assert_eq!(again, first);
 
-    let (status, told) = program.get("/v1/receipts/order-17").await;
-    assert_eq!((status, told["items"].as_array().unwrap().len()), (200, 1), "{told}");
-    let receipt = &told["items"][0];
+    let (status, response) = program.get("/v1/receipts/order-17").await;
+    assert_eq!((status, response["items"].as_array().unwrap().len()), (200, 1), "{response}");
+    let receipt = &response["items"][0];
     assert_eq!((&receipt["state"], &receipt["route"]), (&json!("queued"), &json!("deliver")));
     assert_eq!(receipt["receipt"], first["dispatched"][0]["receipt"]);
     for absent in ["/v1/receipts/order-18", "/v1/receipts/..%2fx", "/v1/receipts/%ff"] {
@@ -99,9 +99,9 @@ async fn a_message_is_told_of_by_its_dispatch_id_and_the_same_again_is_the_same(
 
 #[tokio::test]
 async fn a_complete_envelope_is_handed_over_and_an_agent_is_woken() {
-    let house = House::open().await;
-    house.enrol("perry").await;
-    let program = house.bearer(&house.acme).await;
+    let server = TestServer::open().await;
+    server.enrol("perry").await;
+    let program = server.bearer(&server.acme).await;
     let origin = json!({ "skill_name": "probe", "trigger_kind": "inline" });
     let meta = json!({ "dispatch_id": "conformance-test", "sent_at": 5, "origin": origin });
     let envelope = json!({ "agent_id": "perry", "kind": "augment", "content": "hello", "meta": meta });
@@ -124,9 +124,9 @@ async fn a_complete_envelope_is_handed_over_and_an_agent_is_woken() {
 
 #[tokio::test]
 async fn a_question_stays_open_and_is_found_again() {
-    let house = House::open().await;
-    house.enrol("perry").await;
-    let program = house.bearer(&house.acme).await;
+    let server = TestServer::open().await;
+    server.enrol("perry").await;
+    let program = server.bearer(&server.acme).await;
     let question = json!({ "agent": "perry", "message": "how many?", "correlation_id": "q-1", "wait": 0 });
     let (status, open) = program.post("/v1/exchange", question).await;
     assert_eq!((status, &open["correlation_id"]), (202, &json!("q-1")), "{open}");
@@ -145,10 +145,10 @@ async fn a_question_stays_open_and_is_found_again() {
 
 #[tokio::test]
 async fn lists_come_in_pages_that_together_are_the_list() {
-    let house = House::open().await;
-    let program = house.bearer(&house.acme).await;
+    let server = TestServer::open().await;
+    let program = server.bearer(&server.acme).await;
     for name in ["ann", "bob", "cid"] {
-        house.enrol(name).await;
+        server.enrol(name).await;
         program.post("/v1/notify", json!({ "agent": name, "message": "hello" })).await;
     }
     for (list, expected) in [("agents", ["ann", "bob", "cid"]), ("receipts", ["cid", "bob", "ann"])] {
@@ -172,18 +172,18 @@ async fn lists_come_in_pages_that_together_are_the_list() {
 
 #[tokio::test]
 async fn an_answer_under_a_token_that_nobody_gave_out_is_for_nobody() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let answer = json!({ "correlation_id": "q-1", "agent_id": "perry", "content": "42" }).to_string();
     for token in ["unknown", &"x".repeat(5000), "%00", "%ff"] {
         let request = Request::post(format!("/v1/replies/{token}")).body(Body::from(answer.clone())).unwrap();
-        assert_eq!(house.asks(request).await.0, 404, "{token}");
+        assert_eq!(server.asks(request).await.0, 404, "{token}");
     }
 }
 
 #[tokio::test]
 async fn work_is_seen_through_when_whoever_asked_for_it_hangs_up() {
-    let house = House::open().await;
-    let door = Door::new(&house.post);
+    let server = TestServer::open().await;
+    let door = Door::new(&server.post);
     let (begins, begun) = oneshot::channel();
     let (goes_on, go_on) = oneshot::channel::<()>();
     let (ends, ended) = oneshot::channel();
@@ -205,13 +205,13 @@ async fn work_is_seen_through_when_whoever_asked_for_it_hangs_up() {
 #[tokio::test]
 async fn a_body_is_taken_up_to_its_greatest_length_and_no_further() {
     let sized = |length| Body::from(vec![b' '; length]);
-    assert_eq!(taken(sized(LARGEST_BODY)).await.unwrap().len(), LARGEST_BODY);
-    let problem = taken(sized(LARGEST_BODY + 1)).await.err().unwrap();
+    assert_eq!(read_request_body(sized(LARGEST_BODY)).await.unwrap().len(), LARGEST_BODY);
+    let problem = read_request_body(sized(LARGEST_BODY + 1)).await.err().unwrap();
     let response = axum::response::IntoResponse::into_response(problem);
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     // Every byte of the longest text may be written as an escape.
     let escaped = format!(r#"{{"agent":"perry","message":"{}"}}"#, r"\u0061".repeat(256 * 1024));
-    assert!(taken(Body::from(escaped)).await.is_ok());
+    assert!(read_request_body(Body::from(escaped)).await.is_ok());
 }
 
 #[test]

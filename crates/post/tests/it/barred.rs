@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, fails, payload};
 use crate::log::Log;
 use crate::receiver::Receiver;
-use crate::town::Town;
+use crate::test_server::TestServer;
 
-impl Town {
+impl TestServer {
     /// A connector that was created while the configuration still allowed it.
     async fn remembers(&self, name: &str, kind: &str, settings: Value) -> ConnectorRecord {
         let record = ConnectorRecord {
@@ -70,23 +70,23 @@ async fn a_barred_connector_declares_what_its_kind_can_do_save_that_it_cannot_be
 
 #[tokio::test]
 async fn a_question_passes_by_a_barred_connector_and_goes_to_one_that_answers() {
-    let town = Town::open().await;
+    let server = TestServer::open().await;
     let receiver = Receiver::open().await;
     receiver.says(200, r#"{"reply":{"content":"here"}}"#);
-    town.remembers("panes", "tmux", panes()).await;
-    town.remembers("shelves", "file-drop", json!({ "dirs": { "desk": "/srv/drops" } })).await;
-    let program = town.program("acme").await;
+    server.remembers("panes", "tmux", panes()).await;
+    server.remembers("shelves", "file-drop", json!({ "dirs": { "desk": "/srv/drops" } })).await;
+    let program = server.program("acme").await;
     let alone = json!({ "agent": "desk", "message": "?", "connectors": ["panes"] });
-    let (status, told) = program.posts("/v1/exchange", alone).await;
-    assert_eq!((status.as_u16(), &told["code"]), (501, &json!("not_implemented")), "{told}");
+    let (status, response) = program.posts("/v1/exchange", alone).await;
+    assert_eq!((status.as_u16(), &response["code"]), (501, &json!("not_implemented")), "{response}");
     let url = format!("{}/in", receiver.base);
-    town.wires("acme", "hooks", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
-    let (status, told) = program.posts("/v1/exchange", json!({ "agent": "desk", "message": "?" })).await;
-    assert_eq!((status.as_u16(), &told["content"]), (200, &json!("here")), "{told}");
+    server.wires("acme", "hooks", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
+    let (status, response) = program.posts("/v1/exchange", json!({ "agent": "desk", "message": "?" })).await;
+    assert_eq!((status.as_u16(), &response["content"]), (200, &json!("here")), "{response}");
 }
 
 #[tokio::test]
-async fn a_barred_connector_is_told_of_in_the_log_once_however_often_it_is_opened() {
+async fn a_barred_connector_is_logged_once_however_often_it_is_opened() {
     let bench = Bench::open().await;
     let log = Log::listen();
     let memory = ConnectorMemory::default();
@@ -94,9 +94,9 @@ async fn a_barred_connector_is_told_of_in_the_log_once_however_often_it_is_opene
         settings::rebuild(kind, &settings, Tools { memory: memory.clone(), ..bench.tools() });
         log.warnings()
     };
-    let told = opens("tmux", panes());
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("con_1") && told[0].contains("post.tmux"), "{told:?}");
+    let warnings = opens("tmux", panes());
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("con_1") && warnings[0].contains("post.tmux"), "{warnings:?}");
     assert!(opens("tmux", panes()).is_empty());
     // Another reason is logged again.
     assert_eq!(opens("tmux", json!({ "sessions": { "desk": "a:b" } })).len(), 1);
@@ -104,52 +104,52 @@ async fn a_barred_connector_is_told_of_in_the_log_once_however_often_it_is_opene
 }
 
 #[tokio::test]
-async fn a_house_remembers_what_it_told_of_its_connectors_and_another_house_does_not() {
-    let town = Town::open().await;
-    town.remembers("panes", "tmux", panes()).await;
-    let program = town.program("acme").await;
+async fn a_server_remembers_what_it_logged_about_its_connectors_and_another_server_does_not() {
+    let server = TestServer::open().await;
+    server.remembers("panes", "tmux", panes()).await;
+    let program = server.program("acme").await;
     let log = Log::listen();
-    let told = async |town: &Town| {
-        town.post.connectors().changed(&town.tenant("acme").await);
+    let logged = async |server: &TestServer| {
+        server.post.connectors().changed(&server.tenant("acme").await);
         let warnings = log.warnings();
         warnings.into_iter().filter(|line| line.contains("cannot be opened")).count()
     };
     for _ in 0..3 {
         program.notifies("desk", "hello").await;
-        town.post.connectors().changed(&town.tenant("acme").await);
+        server.post.connectors().changed(&server.tenant("acme").await);
     }
-    assert_eq!(told(&town).await, 1);
-    let other = Town::open().await;
+    assert_eq!(logged(&server).await, 1);
+    let other = TestServer::open().await;
     other.remembers("panes", "tmux", panes()).await;
     other.program("acme").await.notifies("desk", "hello").await;
-    assert_eq!(told(&other).await, 1);
+    assert_eq!(logged(&other).await, 1);
 }
 
 #[tokio::test]
 async fn what_cannot_be_opened_shows_without_a_look_and_what_leads_nowhere_with_one() {
-    let town = Town::open().await;
-    let tenant = town.tenant("acme").await;
-    let panes = town.remembers("panes", "tmux", panes()).await;
+    let server = TestServer::open().await;
+    let tenant = server.tenant("acme").await;
+    let panes = server.remembers("panes", "tmux", panes()).await;
     let url = "http://127.0.0.1:1/in/path-canary?key=query-canary";
-    let hooks = town.remembers("hooks", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
+    let hooks = server.remembers("hooks", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
 
-    let glance = town.post.connectors().describe(&panes);
+    let glance = server.post.connectors().describe(&panes);
     assert_eq!(glance.healthy, Some(false));
     assert!(glance.why.unwrap().contains("post.tmux"));
-    let glance = town.post.connectors().describe(&hooks);
+    let glance = server.post.connectors().describe(&hooks);
     assert_eq!((glance.healthy, glance.why), (None, None));
 
     for (name, parts) in
         [("panes", ["post.tmux", "tmux connectors"]), ("hooks", ["http://127.0.0.1:1", "'desk'"])]
     {
-        let health = town.post.connectors().check(&tenant, name).await.unwrap();
+        let health = server.post.connectors().check(&tenant, name).await.unwrap();
         assert_eq!(health.healthy, Some(false), "{name}");
         let why = health.why.unwrap();
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{name}: {why}");
     }
     // The built-in relay connector is healthy.
-    let line = town.post.connectors().check(&tenant, "relay").await.unwrap();
-    assert_eq!((line.healthy, line.why), (Some(true), None));
+    let relay = server.post.connectors().check(&tenant, "relay").await.unwrap();
+    assert_eq!((relay.healthy, relay.why), (Some(true), None));
 }
 
 #[tokio::test]
@@ -158,8 +158,8 @@ async fn a_connector_that_is_not_made_is_named_with_what_it_leads_to() {
     let drop_dirs = vec![folder.path().to_owned()];
     let config = post::Config { tmux: true, drop_dirs, ..post::Config::default() };
     let tmux_program = folder.path().join("no-such-tmux");
-    let town = Town::open_with(post::Config { tmux_program, ..config }).await;
-    let tenant = town.tenant("acme").await;
+    let server = TestServer::open_with(post::Config { tmux_program, ..config }).await;
+    let tenant = server.tenant("acme").await;
     let gone = folder.path().join("gone");
     let receiver = Receiver::open().await;
     receiver.says(503, "secret-canary");
@@ -177,7 +177,7 @@ async fn a_connector_that_is_not_made_is_named_with_what_it_leads_to() {
         ("tmux", json!({ "sessions": { "desk": "main" }, "window": 2 }), ["'desk'", "main:2.0"]),
     ] {
         let secrets = ConnectorSecrets::default();
-        let made = town.post.connectors().create(&tenant, "path", kind, settings, secrets, false).await;
+        let made = server.post.connectors().create(&tenant, "path", kind, settings, secrets, false).await;
         let Err(Unmade::Unhealthy(why)) = made else { panic!("{kind}: {made:?}") };
         assert!(why.contains(kind) && why.contains("`path`"), "{why}");
         assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("canary"), "{why}");

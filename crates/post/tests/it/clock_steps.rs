@@ -5,52 +5,53 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::receiver::Receiver;
-use crate::town::{Town, eventually};
+use crate::test_server::{TestServer, eventually};
 
 /// Long for a wait, short for an access token.
 const STEP: Duration = Duration::from_secs(30 * 60);
 
 /// Wires an agent to a receiver of its own.
-async fn wired(town: &Town, agent: &str) -> Receiver {
+async fn wired(server: &TestServer, agent: &str) -> Receiver {
     let receiver = Receiver::open().await;
     let url = format!("{}/in", receiver.base);
-    town.wires("acme", &format!("hook-{agent}"), "webhook", json!({ "agents": { agent: { "url": url } } }))
+    server
+        .wires("acme", &format!("hook-{agent}"), "webhook", json!({ "agents": { agent: { "url": url } } }))
         .await;
     receiver
 }
 
 #[tokio::test]
 async fn a_step_of_the_wall_clock_ends_no_question_early_and_keeps_none_open() {
-    let town = Town::wound().await;
-    town.enrol("acme", "heron").await;
-    let program = town.program("acme").await;
-    let start = town.time.now();
+    let server = TestServer::wound().await;
+    server.enrol("acme", "heron").await;
+    let program = server.program("acme").await;
+    let start = server.time.now();
     let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 60, "wait": 0 });
-    let (status, told) = program.posts("/v1/exchange", body).await;
-    assert_eq!(status, 202, "{told}");
-    town.time.set(start + STEP);
-    let (status, told) = program.gets("/v1/exchanges/q-1?wait=0").await;
-    assert_eq!(status, 202, "no time has passed: {told}");
-    town.time.set(start - STEP);
+    let (status, response) = program.posts("/v1/exchange", body).await;
+    assert_eq!(status, 202, "{response}");
+    server.time.set(start + STEP);
+    let (status, response) = program.gets("/v1/exchanges/q-1?wait=0").await;
+    assert_eq!(status, 202, "no time has passed: {response}");
+    server.time.set(start - STEP);
     let waiting = tokio::spawn({
         let program = program.clone();
         async move { program.gets("/v1/exchanges/q-1?wait=600").await }
     });
     eventually("somebody waits", async || {
-        town.time.wind(Duration::from_secs(1));
+        server.time.wind(Duration::from_secs(1));
         waiting.is_finished()
     })
     .await;
-    let (status, told) = waiting.await.unwrap();
-    assert_eq!((status.as_u16(), &told["code"]), (504, &json!("timeout")), "{told}");
-    assert!(town.time.now() < start, "by the wall clock its time would not be up");
+    let (status, response) = waiting.await.unwrap();
+    assert_eq!((status.as_u16(), &response["code"]), (504, &json!("timeout")), "{response}");
+    assert!(server.time.now() < start, "by the wall clock its time would not be up");
 }
 
 #[tokio::test]
 async fn a_wait_for_an_answer_is_not_cut_short_by_a_step_ahead() {
-    let town = Town::wound().await;
-    town.enrol("acme", "heron").await;
-    let program = town.program("acme").await;
+    let server = TestServer::wound().await;
+    server.enrol("acme", "heron").await;
+    let program = server.program("acme").await;
     let body =
         json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 600, "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
@@ -59,7 +60,7 @@ async fn a_wait_for_an_answer_is_not_cut_short_by_a_step_ahead() {
         async move { program.gets("/v1/exchanges/q-1?wait=60").await }
     });
     // A second question, asked after the step, is the marker: its own wait of nothing is over at once.
-    town.time.set(town.time.now() + STEP);
+    server.time.set(server.time.now() + STEP);
     let marker = json!({ "agent": "heron", "message": "!", "correlation_id": "q-2", "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", marker).await.0, 202);
     tokio::select! {
@@ -68,7 +69,7 @@ async fn a_wait_for_an_answer_is_not_cut_short_by_a_step_ahead() {
         () = std::future::ready(()) => {}
     }
     eventually("the wait is over", async || {
-        town.time.wind(Duration::from_secs(1));
+        server.time.wind(Duration::from_secs(1));
         waiting.is_finished()
     })
     .await;
@@ -78,14 +79,14 @@ async fn a_wait_for_an_answer_is_not_cut_short_by_a_step_ahead() {
 /// Clocks that are slewed are apart by a few milliseconds all the time.
 #[tokio::test]
 async fn a_wall_clock_that_is_a_few_milliseconds_ahead_keeps_nobody_busy_at_a_deadline() {
-    let town = Town::wound().await;
-    town.enrol("acme", "heron").await;
-    let program = town.program("acme").await;
+    let server = TestServer::wound().await;
+    server.enrol("acme", "heron").await;
+    let program = server.program("acme").await;
     let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 20, "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
-    town.time.set(town.time.now() + Duration::from_millis(15));
-    town.time.wind(Duration::from_millis(19_990));
-    let before = town.ledger.commits();
+    server.time.set(server.time.now() + Duration::from_millis(15));
+    server.time.wind(Duration::from_millis(19_990));
+    let before = server.ledger.commits();
     let waiting = tokio::spawn({
         let program = program.clone();
         async move { program.gets("/v1/exchanges/q-1?wait=60").await }
@@ -93,11 +94,11 @@ async fn a_wall_clock_that_is_a_few_milliseconds_ahead_keeps_nobody_busy_at_a_de
     for _ in 0..50 {
         assert_eq!(program.gets("/v1/exchanges/q-1?wait=0").await.0, 202, "ten milliseconds are left");
     }
-    let commits = town.ledger.commits() - before;
+    let commits = server.ledger.commits() - before;
     // In memory a read is a commit, too.
     assert!(commits < 150, "{commits} commits while nothing happens");
     eventually("its time is up", async || {
-        town.time.wind(Duration::from_millis(10));
+        server.time.wind(Duration::from_millis(10));
         waiting.is_finished()
     })
     .await;
@@ -106,41 +107,41 @@ async fn a_wall_clock_that_is_a_few_milliseconds_ahead_keeps_nobody_busy_at_a_de
 
 #[tokio::test]
 async fn an_attempt_that_failed_is_made_again_in_time_though_the_wall_clock_was_set_back() {
-    let town = Town::wound().await;
-    let desk = wired(&town, "desk").await;
-    let program = town.program("acme").await;
+    let server = TestServer::wound().await;
+    let desk = wired(&server, "desk").await;
+    let program = server.program("acme").await;
     desk.says(503, "");
     program.notifies("desk", "hello").await;
     desk.one();
     desk.says(200, "");
-    town.time.set(town.time.now() - STEP);
-    let before = town.time.instant();
+    server.time.set(server.time.now() - STEP);
+    let before = server.time.instant();
     eventually("the second attempt comes", async || {
-        town.time.wind(Duration::from_millis(100));
+        server.time.wind(Duration::from_millis(100));
         !desk.seen().is_empty()
     })
     .await;
-    assert!(town.time.instant().since(before) < Duration::from_secs(60));
+    assert!(server.time.instant().since(before) < Duration::from_secs(60));
 }
 
 #[tokio::test]
 async fn a_step_ahead_does_not_end_the_lease_of_an_attempt_under_way() {
-    let town = Town::wound().await;
-    let (slow, marker) = (wired(&town, "slow").await, wired(&town, "marker").await);
-    let program = town.program("acme").await;
+    let server = TestServer::wound().await;
+    let (slow, marker) = (wired(&server, "slow").await, wired(&server, "marker").await);
+    let program = server.program("acme").await;
     slow.stalls();
     let hanging = tokio::spawn({
         let program = program.clone();
         async move { program.notifies("slow", "hello").await }
     });
     eventually("the attempt is under way", async || slow.count() == 1).await;
-    town.time.set(town.time.now() + STEP);
+    server.time.set(server.time.now() + STEP);
     // Whatever is due is sent oldest first. The marker's second attempt is due after the lease would be.
     marker.says(503, "");
     program.notifies("marker", "hello").await;
     marker.says(200, "");
     eventually("the marker comes again", async || {
-        town.time.wind(Duration::from_millis(100));
+        server.time.wind(Duration::from_millis(100));
         marker.count() == 2
     })
     .await;

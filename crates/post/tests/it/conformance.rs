@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::bench::{Bench, context, emission, fault, payload};
 use crate::receiver::Receiver;
-use crate::town::Town;
+use crate::test_server::TestServer;
 use journal::Journal;
 
 /// A connector that works: `known` is an agent that it reaches now, or nobody where it claims none. `traces` says
@@ -86,14 +86,14 @@ async fn lists_whom_it_claims(connector: &dyn AgentConnector, known: Option<&str
 
 /// An agent that is not configured is an error of the caller, with and without a session.
 async fn refuses_strangers(connector: &dyn AgentConnector) {
-    let told = asked("s-1");
-    let mut failures = vec![fault(connector.deliver("nobody", &told).await)];
+    let outgoing = asked("s-1");
+    let mut failures = vec![fault(connector.deliver("nobody", &outgoing).await)];
     for address in ["nobody", "nobody@session"] {
         let woken = connector.wake(address, &context("come"), &emission("s-2")).await;
         failures.push(fault(woken));
     }
     if connector.features().request_response {
-        failures.push(fault(connector.request_response("nobody", &told, &question()).await));
+        failures.push(fault(connector.request_response("nobody", &outgoing, &question()).await));
     }
     for failed in failures {
         assert_eq!(failed.cause_kind, Cause::ClientValidation, "{failed:?}");
@@ -167,14 +167,14 @@ fn files_below(folder: &Path) -> usize {
 
 #[tokio::test]
 async fn the_line_to_agents_that_dial_in_conforms() {
-    let town = Town::open().await;
-    let heron = town.enrol("acme", "heron").await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("acme", "heron").await;
     let _seated = heron.sits().await;
-    let relay = town.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
+    let relay = server.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
     // A message to an unknown agent reaches no inbox.
     conforms(&*relay, Some("heron"), || 0).await;
     // A session has the status of its agent. Heron may still be busy; this agent got nothing.
-    let egret = town.enrol("acme", "egret").await;
+    let egret = server.enrol("acme", "egret").await;
     assert_eq!(relay.agent_status("egret@kitchen").await, AgentStatus::Unknown);
     let _seated = egret.sits().await;
     for address in ["egret", "egret@kitchen"] {
@@ -292,9 +292,9 @@ async fn the_connector_of_the_guide_looks_after_its_health_without_a_trace() {
 
 #[tokio::test]
 async fn an_agent_on_the_line_is_active_while_it_has_something_to_take() {
-    let town = Town::open().await;
-    let heron = town.enrol("acme", "heron").await;
-    let relay = town.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
+    let server = TestServer::open().await;
+    let heron = server.enrol("acme", "heron").await;
+    let relay = server.post.directory().connector(&heron.tenant, "relay").await.unwrap().unwrap();
     let seated = heron.sits_frozen().await;
     assert_eq!(relay.agent_status("heron").await, AgentStatus::Idle);
     relay.deliver("heron", &payload(PayloadKind::Augment, "b-1", "hello")).await.unwrap();
@@ -303,5 +303,5 @@ async fn an_agent_on_the_line_is_active_while_it_has_something_to_take() {
     seated.thaws();
     seated.hears().await;
     let is_idle = async || relay.agent_status("heron").await == AgentStatus::Idle;
-    crate::town::eventually("it has taken it", is_idle).await;
+    crate::test_server::eventually("it has taken it", is_idle).await;
 }

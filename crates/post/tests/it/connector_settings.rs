@@ -92,7 +92,7 @@ async fn a_webhook_takes_the_bare_map_and_its_text_from_the_reference() {
 }
 
 #[tokio::test]
-async fn panes_directories_and_insides_need_the_consent_of_the_house() {
+async fn panes_directories_and_private_addresses_need_the_consent_of_the_server() {
     let mut bench = Bench::open().await;
     bench.config.drop_dirs = vec!["/srv/drops".into()];
     bench.errand = errand::Errand::new(errand::Config::default());
@@ -110,7 +110,7 @@ async fn panes_directories_and_insides_need_the_consent_of_the_house() {
 }
 
 #[tokio::test]
-async fn a_pane_is_reached_by_no_other_socket_than_the_house_names() {
+async fn a_pane_is_reached_by_no_other_socket_than_the_server_names() {
     let mut bench = Bench::open().await;
     bench.config.tmux = true;
     bench.config.tmux_sockets = vec!["/run/agents/tmux".into()];

@@ -12,14 +12,14 @@ use tempfile::TempDir;
 
 use crate::bench::{Bench, NOW, context, emission, fails, payload};
 
-struct Scene {
+struct DropFixture {
     bench: Bench,
     root: TempDir,
     desk: PathBuf,
     drops: Arc<dyn AgentConnector>,
 }
 
-impl Scene {
+impl DropFixture {
     async fn open() -> Self {
         Self::open_with(json!({})).await
     }
@@ -61,17 +61,17 @@ fn question() -> ExpectedReply {
 
 #[tokio::test]
 async fn a_delivery_is_a_file_named_after_its_dispatch_id() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
-    let told = text("a:b_c.d-1", "hé\n");
-    let receipt = drops.deliver("desk", &told).await.unwrap();
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
+    let outgoing = text("a:b_c.d-1", "hé\n");
+    let receipt = drops.deliver("desk", &outgoing).await.unwrap();
     assert_eq!((receipt.delivered_at, receipt.delivery_id.as_deref()), (NOW, Some("a:b_c.d-1.json")));
     assert_eq!(names(&desk), ["a:b_c.d-1.json"]);
-    assert_eq!(std::fs::read(desk.join("a:b_c.d-1.json")).unwrap(), told.addressed("desk").json());
+    assert_eq!(std::fs::read(desk.join("a:b_c.d-1.json")).unwrap(), outgoing.addressed("desk").json());
 }
 
 #[tokio::test]
 async fn a_text_file_holds_the_text_alone() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open_with(json!({"format": "txt"})).await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open_with(json!({"format": "txt"})).await;
     drops.deliver("desk", &text("d-1", "hé\n")).await.unwrap();
     drops.deliver("desk", &text("d-1", "hé\n")).await.unwrap();
     drops.deliver("desk", &text("d-1", "other")).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_text_file_holds_the_text_alone() {
 
 #[tokio::test]
 async fn the_same_again_writes_nothing_and_a_taken_name_gets_a_number() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
     let first = drops.deliver("desk", &text("conformance-test", "one")).await.unwrap();
     let mut later = text("conformance-test", "one");
     later.meta.sent_at += 1000;
@@ -100,9 +100,9 @@ async fn the_same_again_writes_nothing_and_a_taken_name_gets_a_number() {
 
 #[tokio::test]
 async fn many_at_once_under_one_id_are_all_kept_and_each_once() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
     let texts: Vec<Payload> = (0..24).map(|number| text("d-1", &(number % 12).to_string())).collect();
-    let deliveries = texts.iter().map(|told| drops.deliver("desk", told));
+    let deliveries = texts.iter().map(|outgoing| drops.deliver("desk", outgoing));
     for delivered in futures_util::future::join_all(deliveries).await {
         delivered.unwrap();
     }
@@ -120,7 +120,7 @@ async fn many_at_once_under_one_id_are_all_kept_and_each_once() {
 
 #[tokio::test]
 async fn an_id_that_is_no_plain_file_name_is_refused() {
-    let Scene { desk, drops, root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root, .. } = DropFixture::open().await;
     for id in ["", ".", "..", "../x", "a/b", "/x", "a\0b", ".hidden", "a b", "d-1.reply", "d-1.REPLY", "é"] {
         let message = fails(drops.deliver("desk", &text(id, "hello")).await, Cause::ClientValidation);
         assert_eq!(message, "the dispatch id cannot be the name of a file");
@@ -134,25 +134,25 @@ async fn an_id_that_is_no_plain_file_name_is_refused() {
 
 #[tokio::test]
 async fn no_link_is_followed_on_the_way_to_a_file() {
-    let scene = Scene::open().await;
+    let fixture = DropFixture::open().await;
     let outside = tempfile::tempdir().unwrap();
     // A directory that is a link, and one behind a link.
-    symlink(outside.path(), scene.root.path().join("out")).unwrap();
+    symlink(outside.path(), fixture.root.path().join("out")).unwrap();
     std::fs::create_dir(outside.path().join("deeper")).unwrap();
     for dir in ["out", "out/deeper"] {
-        let drops = scene.at(&scene.root.path().join(dir));
+        let drops = fixture.at(&fixture.root.path().join(dir));
         assert!(!drops.health_check().await);
         fails(drops.deliver("desk", &text("d-1", "hello")).await, Cause::ClientValidation);
     }
     // A name that is a link counts as taken, wherever it points.
-    symlink(outside.path().join("d-1.json"), scene.desk.join("d-1.json")).unwrap();
-    let receipt = scene.drops.deliver("desk", &text("d-1", "hello")).await.unwrap();
+    symlink(outside.path().join("d-1.json"), fixture.desk.join("d-1.json")).unwrap();
+    let receipt = fixture.drops.deliver("desk", &text("d-1", "hello")).await.unwrap();
     assert_eq!(receipt.delivery_id.as_deref(), Some("d-1-2.json"));
     assert_eq!(names(outside.path()), ["deeper"]);
     // The allowed folder itself may be a link.
     let alias = outside.path().join("alias");
-    symlink(scene.root.path(), &alias).unwrap();
-    let mut bench = scene.bench;
+    symlink(fixture.root.path(), &alias).unwrap();
+    let mut bench = fixture.bench;
     bench.config.drop_dirs = vec![alias.clone()];
     let drops = bench.connector("file-drop", json!({"dirs": {"desk": alias.join("agents/desk")}}));
     assert!(drops.health_check().await);
@@ -160,7 +160,7 @@ async fn no_link_is_followed_on_the_way_to_a_file() {
 
 #[tokio::test]
 async fn a_probe_leaves_nothing_behind() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
     assert!(drops.health_check().await);
     assert!(names(&desk).is_empty());
     std::fs::remove_dir(&desk).unwrap();
@@ -169,7 +169,7 @@ async fn a_probe_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn no_interrupt_channel_file_drop_keeps_the_context_and_is_not_woken() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
     let woken = drops.wake("desk@attic", &context("come"), &emission("w-1")).await.unwrap();
     assert_eq!((woken.woken, woken.woken_at, woken.session_id.as_deref()), (false, NOW, Some("attic")));
     assert_eq!(woken.warnings, ["a file cannot interrupt the agent: the wake was only written"]);
@@ -187,7 +187,7 @@ async fn no_interrupt_channel_file_drop_keeps_the_context_and_is_not_woken() {
 
 #[tokio::test]
 async fn unknown_agent_file_drop_fails_before_anything_is_written() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
     let message = fails(drops.deliver("nobody", &text("d-1", "hello")).await, Cause::ClientValidation);
     assert_eq!(message, "Agent 'nobody' is not configured. Wired agents: desk.");
     fails(drops.wake("nobody@attic", &context("come"), &emission("d-1")).await, Cause::ClientValidation);
@@ -197,11 +197,11 @@ async fn unknown_agent_file_drop_fails_before_anything_is_written() {
 
 #[tokio::test]
 async fn network_or_auth_fault_file_drop_that_cannot_be_written_fails_and_may_pass() {
-    let mut scene = Scene::open().await;
+    let mut fixture = DropFixture::open().await;
     // Nobody may write there, not even root.
-    scene.bench.config.drop_dirs.push("/proc/sys".into());
-    for dir in [scene.root.path().join("gone"), "/proc/sys/kernel".into()] {
-        let drops = scene.at(&dir);
+    fixture.bench.config.drop_dirs.push("/proc/sys".into());
+    for dir in [fixture.root.path().join("gone"), "/proc/sys/kernel".into()] {
+        let drops = fixture.at(&dir);
         assert!(!drops.health_check().await);
         let message = fails(drops.deliver("desk", &text("d-1", "hello")).await, Cause::Network);
         assert!(!message.contains(dir.to_str().unwrap()), "{message}");
@@ -211,7 +211,7 @@ async fn network_or_auth_fault_file_drop_that_cannot_be_written_fails_and_may_pa
 
 #[tokio::test]
 async fn a_question_names_the_file_that_its_answer_is_awaited_in() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open_with(json!({"format": "txt"})).await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open_with(json!({"format": "txt"})).await;
     let asked = text("q-1", "how many?");
     for _ in 0..2 {
         let replied = drops.request_response("desk", &asked, &question()).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_question_names_the_file_that_its_answer_is_awaited_in() {
 
 #[tokio::test]
 async fn an_answer_is_collected_once_it_is_whole_and_what_is_none_is_left_alone() {
-    let Scene { desk, drops, root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root, .. } = DropFixture::open().await;
     let collect = || async { drops.collect("desk", &"q-1".into(), &"c-1".into()).await.unwrap() };
     let path = desk.join("q-1.reply.json");
     assert_eq!(collect().await, None);
@@ -252,7 +252,7 @@ async fn an_answer_is_collected_once_it_is_whole_and_what_is_none_is_left_alone(
 
 #[tokio::test]
 async fn an_answer_that_names_another_question_is_none() {
-    let Scene { desk, drops, root: _root, .. } = Scene::open().await;
+    let DropFixture { desk, drops, root: _root, .. } = DropFixture::open().await;
     assert!(drops.collects());
     let collect = || async { drops.collect("desk", &"q-1".into(), &"c-1".into()).await.unwrap() };
     let path = desk.join("q-1.reply.json");

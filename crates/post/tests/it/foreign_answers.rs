@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::bench::{Bench, fails};
 use crate::log::Log;
-use crate::town::{Town, eventually};
+use crate::test_server::{TestServer, eventually};
 
 #[tokio::test]
 async fn an_answer_file_that_names_somebody_else_is_dropped_and_told_of_once() {
@@ -25,17 +25,17 @@ async fn an_answer_file_that_names_somebody_else_is_dropped_and_told_of_once() {
         (r#"{"content":"mine","agent_id":"desk","correlation_id":"c-2"}"#, "another question"),
     ] {
         std::fs::write(&path, foreign).unwrap();
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         for _ in 0..5 {
             // As often as it is looked for, and by a connector that was opened anew.
             let drops = opens().unwrap();
             assert_eq!(drops.collect("desk", &"q-1".into(), &"c-1".into()).await.unwrap(), None, "{foreign}");
-            told.extend(log.warnings());
+            warnings.extend(log.warnings());
         }
         // The same file with the same trouble is no news.
-        assert_eq!(told.len(), usize::from(!why.is_empty()), "{foreign}: {told:?}");
-        assert!(told.iter().all(|line| line.contains(why) && line.contains("q-1")), "{told:?}");
-        assert!(!told.iter().any(|line| line.contains("mine")), "{told:?}");
+        assert_eq!(warnings.len(), usize::from(!why.is_empty()), "{foreign}: {warnings:?}");
+        assert!(warnings.iter().all(|line| line.contains(why) && line.contains("q-1")), "{warnings:?}");
+        assert!(!warnings.iter().any(|line| line.contains("mine")), "{warnings:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign, "it is left where it lies");
     }
     std::fs::write(&path, r#"{"content":"42","agent_id":"desk","correlation_id":"c-1"}"#).unwrap();
@@ -48,9 +48,9 @@ async fn an_answer_file_that_names_somebody_else_is_dropped_and_told_of_once() {
 async fn a_question_is_answered_by_a_file_of_whom_it_was_put_to_and_of_nobody_else() {
     let folder = tempfile::tempdir().unwrap();
     let drop_dirs = vec![folder.path().to_owned()];
-    let town = Town::open_with(post::Config { drop_dirs, ..post::Config::default() }).await;
-    town.wires("acme", "drawer", "file-drop", json!({ "dirs": { "box": folder.path() } })).await;
-    let program = town.program("acme").await;
+    let server = TestServer::open_with(post::Config { drop_dirs, ..post::Config::default() }).await;
+    server.wires("acme", "drawer", "file-drop", json!({ "dirs": { "box": folder.path() } })).await;
+    let program = server.program("acme").await;
     let log = Log::listen();
     let ask = json!({ "agent": "box", "message": "?", "correlation_id": "q-1", "timeout": 600, "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
@@ -64,10 +64,10 @@ async fn a_question_is_answered_by_a_file_of_whom_it_was_put_to_and_of_nobody_el
         std::fs::rename(&draft, &path).unwrap();
     };
     drops(r#"{"content":"forged","agent_id":"somebody-else"}"#);
-    let mut told = Vec::new();
-    eventually("the foreign answer is told of", async || {
-        told.extend(log.warnings().into_iter().filter(|line| line.contains("another agent")));
-        !told.is_empty()
+    let mut warnings = Vec::new();
+    eventually("the foreign answer is logged", async || {
+        warnings.extend(log.warnings().into_iter().filter(|line| line.contains("another agent")));
+        !warnings.is_empty()
     })
     .await;
     assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 202);

@@ -5,17 +5,17 @@ use std::time::Duration;
 use ledger::Seq;
 use serde_json::{Value, json};
 
-use crate::town::{Enrolled, Program, Town, eventually};
+use crate::test_server::{Enrolled, Program, TestServer, eventually};
 
 /// An agent whose inbox is full: this credential holds three of its four entries, another one the fourth.
-async fn full() -> (Town, Enrolled, Program) {
-    let town = Town::with_small_inboxes(4).await;
-    let (heron, otter) = (town.enrol("acme", "heron").await, town.enrol("acme", "otter").await);
-    let program = town.program("acme").await;
+async fn full() -> (TestServer, Enrolled, Program) {
+    let server = TestServer::with_small_inboxes(4).await;
+    let (heron, otter) = (server.enrol("acme", "heron").await, server.enrol("acme", "otter").await);
+    let program = server.program("acme").await;
     for number in 0..3 {
         program.notifies("heron", &format!("accepted {number}")).await;
     }
-    (town, heron, otter.program().await)
+    (server, heron, otter.program().await)
 }
 
 async fn refused(program: &Program, path: &str, body: Value) -> String {
@@ -25,14 +25,14 @@ async fn refused(program: &Program, path: &str, body: Value) -> String {
     problem["detail"].as_str().unwrap().to_owned()
 }
 
-async fn unread(town: &Town, of: &Enrolled) -> usize {
-    town.ledger.inbox().unread(&of.instance, Seq(0), 100).await.unwrap().len()
+async fn unread(server: &TestServer, of: &Enrolled) -> usize {
+    server.ledger.inbox().unread(&of.instance, Seq(0), 100).await.unwrap().len()
 }
 
 #[tokio::test]
 async fn a_program_hears_429_with_the_reason_when_the_inbox_is_full() {
-    let (town, heron, otter) = full().await;
-    let program = town.program("acme").await;
+    let (server, heron, otter) = full().await;
+    let program = server.program("acme").await;
     let body = json!({ "agent": "heron", "message": "too much" });
     let why = refused(&program, "/v1/notify", body.clone()).await;
     assert!(why.contains("this credential"), "{why}");
@@ -46,12 +46,12 @@ async fn a_program_hears_429_with_the_reason_when_the_inbox_is_full() {
     let envelope = json!({ "agent_id": "heron", "kind": "augment", "content": "too much", "meta": meta });
     let (status, problem) = otter.posts("/v1/deliver", envelope).await;
     assert_eq!((status.as_u16(), &problem["code"]), (429, &json!("inbox_full")), "{problem}");
-    assert_eq!(unread(&town, &heron).await, 4, "all that was accepted is still there");
+    assert_eq!(unread(&server, &heron).await, 4, "all that was accepted is still there");
 }
 
 #[tokio::test]
 async fn a_question_that_found_no_room_may_be_asked_again_under_the_same_id() {
-    let (town, heron, otter) = full().await;
+    let (server, heron, otter) = full().await;
     otter.notifies("heron", "fourth").await;
     let question = json!({ "agent": "heron", "message": "well?", "correlation_id": "q-1", "wait": 0 });
     for _ in 0..2 {
@@ -61,19 +61,19 @@ async fn a_question_that_found_no_room_may_be_asked_again_under_the_same_id() {
     for _ in 0..4 {
         seated.hears().await;
     }
-    eventually("the inbox is empty", async || unread(&town, &heron).await == 0).await;
+    eventually("the inbox is empty", async || unread(&server, &heron).await == 0).await;
     let (status, asked) = otter.posts("/v1/exchange", question).await;
     assert_eq!(status, 202, "{asked}");
     assert_eq!(seated.hears().await.event.text.lines().last(), Some("well?"));
 }
 
 /// Waits until the only alarm of the clock was postponed, and returns for how long.
-async fn pause_before_retry(town: &Town) -> Duration {
+async fn pause_before_retry(server: &TestServer) -> Duration {
     let mut pause_us = 0;
     eventually("it was postponed", async || {
         let first = ledger::Due { next_us: i64::MIN, key: ledger::ArmKey(i64::MIN) };
-        let due = town.ledger.arms().due(first, i64::MAX, 10).await.unwrap();
-        pause_us = due.first().map_or(0, |due| due.next_us - town.time.now().millis() * 1000);
+        let due = server.ledger.arms().due(first, i64::MAX, 10).await.unwrap();
+        pause_us = due.first().map_or(0, |due| due.next_us - server.time.now().millis() * 1000);
         pause_us > 0
     })
     .await;
@@ -82,33 +82,33 @@ async fn pause_before_retry(town: &Town) -> Duration {
 
 #[tokio::test]
 async fn a_scheduled_wake_that_falls_due_into_a_full_inbox_stays_scheduled_and_is_retried() {
-    let (town, heron, otter) = full().await;
-    let at = town.time.now() + Duration::from_secs(60);
+    let (server, heron, otter) = full().await;
+    let at = server.time.now() + Duration::from_secs(60);
     let wake = json!({ "agent_id": "heron", "context": "later", "when": at.millis() });
-    let (status, told) = otter.posts("/v1/wake", wake).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, response) = otter.posts("/v1/wake", wake).await;
+    assert_eq!(status, 200, "{response}");
     otter.notifies("heron", "fourth").await;
-    town.time.wind(Duration::from_secs(61));
+    server.time.wind(Duration::from_secs(61));
     let mut pauses = Vec::new();
     for rings in 1..=6 {
-        eventually("it was tried", async || town.failed_rings() >= rings).await;
-        pauses.push(pause_before_retry(&town).await.as_secs());
+        eventually("it was tried", async || server.failed_rings() >= rings).await;
+        pauses.push(pause_before_retry(&server).await.as_secs());
         if rings < 6 {
             // The clock waits a moment longer, for agents whose clocks are behind.
-            town.time.wind(pause_before_retry(&town).await + Duration::from_millis(101));
+            server.time.wind(pause_before_retry(&server).await + Duration::from_millis(101));
         }
     }
     assert!(pauses[1] < 5 && pauses[5] > 10, "it is tried again ever less often: {pauses:?}");
     // The wake was due and was postponed, and its due time is still the requested one.
     let put_off = |receipt: &Value| receipt["state"] == "scheduled" && receipt["due_at"] == at.millis();
-    otter.receipt_when(&told["dispatch_id"], put_off).await;
-    assert_eq!(unread(&town, &heron).await, 4);
+    otter.receipt_when(&response["dispatch_id"], put_off).await;
+    assert_eq!(unread(&server, &heron).await, 4);
     let seated = heron.sits().await;
     for _ in 0..4 {
         seated.hears().await;
     }
-    eventually("the inbox is empty", async || unread(&town, &heron).await == 0).await;
-    town.time.wind(Duration::from_secs(60));
+    eventually("the inbox is empty", async || unread(&server, &heron).await == 0).await;
+    server.time.wind(Duration::from_secs(60));
     assert_eq!(seated.hears().await.event.text.lines().last(), Some("later"));
-    otter.receipt_when(&told["dispatch_id"], |told| told["state"] == "acknowledged").await;
+    otter.receipt_when(&response["dispatch_id"], |receipt| receipt["state"] == "acknowledged").await;
 }

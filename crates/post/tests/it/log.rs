@@ -17,7 +17,7 @@ pub struct Log {
 
 struct Listener(Arc<Mutex<Vec<String>>>);
 
-struct RelayPath(String);
+struct LogLine(String);
 
 impl Log {
     pub fn listen() -> Self {
@@ -26,7 +26,7 @@ impl Log {
         Self { lines, _listening: listening }
     }
 
-    /// The warnings since the last look, with their fields.
+    /// The warnings since the last call, with their fields.
     pub fn warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock())
     }
@@ -42,7 +42,7 @@ impl Subscriber for Listener {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = RelayPath(String::new());
+        let mut line = LogLine(String::new());
         event.record(&mut line);
         self.0.lock().push(line.0);
     }
@@ -53,7 +53,7 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-impl Visit for RelayPath {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, " {field}={value:?}");
     }

@@ -13,9 +13,9 @@ use crate::log::Log;
 async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
     let bench = Bench::open().await;
     let noop = bench.connector("noop", json!({}));
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
     assert!(noop.list_agents().await.unwrap().is_empty());
-    let receipt = noop.deliver("anybody", &told).await.unwrap();
+    let receipt = noop.deliver("anybody", &outgoing).await.unwrap();
     assert_eq!(receipt, DeliveryReceipt { delivered_at: NOW, ..DeliveryReceipt::default() });
     let woken = noop.wake("anybody", &context("hello"), &emission("d-1")).await.unwrap();
     assert_eq!(woken, WakeReceipt { woken_at: NOW, woken: false, ..WakeReceipt::default() });
@@ -23,7 +23,7 @@ async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
     assert_eq!(noop.agent_status("anybody").await, AgentStatus::Unknown);
     let timeout = Duration::from_secs(1);
     let question = ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
-    let asked = noop.request_response("anybody", &told, &question).await;
+    let asked = noop.request_response("anybody", &outgoing, &question).await;
     assert!(matches!(asked, Err(ConnectorError::NotImplemented { implementation: "noop", .. })));
     assert!(!noop.features().request_response);
 }
@@ -32,7 +32,7 @@ async fn where_nothing_is_wired_everything_is_taken_and_nobody_woken() {
 async fn each_call_logs_one_warning_line() {
     let bench = Bench::open().await;
     let noop = bench.connector("noop", json!({}));
-    let told = payload(PayloadKind::Augment, "d-1", "nobody's words");
+    let outgoing = payload(PayloadKind::Augment, "d-1", "nobody's words");
     let timeout = Duration::from_secs(1);
     let question = ExpectedReply { correlation_id: "c-1".into(), timeout, reply_to: None };
     let log = Log::listen();
@@ -44,7 +44,7 @@ async fn each_call_logs_one_warning_line() {
     };
     noop.list_agents().await.unwrap();
     heard("list_agents");
-    noop.deliver("anybody", &told).await.unwrap();
+    noop.deliver("anybody", &outgoing).await.unwrap();
     heard("deliver");
     noop.wake("anybody", &context("nobody's words"), &emission("d-1")).await.unwrap();
     heard("wake");
@@ -52,7 +52,7 @@ async fn each_call_logs_one_warning_line() {
     heard("health_check");
     noop.agent_status("anybody").await;
     heard("agent_status");
-    noop.request_response("anybody", &told, &question).await.unwrap_err();
+    noop.request_response("anybody", &outgoing, &question).await.unwrap_err();
     heard("request_response");
     assert!(lines.iter().all(|line| line.contains("the noop connector")), "{lines:?}");
     assert!(!lines.iter().any(|line| line.contains("nobody's words")), "{lines:?}");

@@ -12,7 +12,7 @@ use posthouse_time::{Moment, Timepiece};
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::town::{Program, Town, eventually};
+use crate::test_server::{Program, TestServer, eventually};
 
 /// 2026-01-01T00:00:00Z
 const START: Moment = Moment::from_seconds(1_767_225_600);
@@ -26,40 +26,41 @@ struct Refusing {
     calls: Arc<Mutex<usize>>,
 }
 
-struct Scene {
-    town: Town,
+struct RetryFixture {
+    server: TestServer,
     program: Program,
     receiver: Refusing,
 }
 
-impl Scene {
+impl RetryFixture {
     async fn open() -> Self {
-        let town = Town::build(Location::Memory, post::Config::default(), Timepiece::wound(START)).await;
+        let server =
+            TestServer::build(Location::Memory, post::Config::default(), Timepiece::wound(START)).await;
         let receiver = Refusing { says: Arc::new(Mutex::new((503, None))), calls: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/in", listener.local_addr().unwrap());
         let this = receiver.clone();
         let doors = axum::Router::new().fallback(move || async move { this.answers() });
         tokio::spawn(async move { axum::serve(listener, doors).await });
-        town.wires("acme", "hook", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
-        let program = town.program("acme").await;
-        Self { town, program, receiver }
+        server.wires("acme", "hook", "webhook", json!({ "agents": { "desk": { "url": url } } })).await;
+        let program = server.program("acme").await;
+        Self { server, program, receiver }
     }
 
     /// One whose post has closed: it makes the first attempt at what it is handed, and no other.
     async fn open_without_seconds() -> Self {
-        let scene = Self::open().await;
-        scene.town.post.close().await;
-        scene
+        let fixture = Self::open().await;
+        fixture.server.post.close().await;
+        fixture
     }
 
-    fn says(&self, status: u16, later: Option<&str>) {
-        *self.receiver.says.lock() = (status, later.map(str::to_owned));
+    fn says(&self, status: u16, retry_after: Option<&str>) {
+        *self.receiver.says.lock() = (status, retry_after.map(str::to_owned));
     }
 
     async fn receipt(&self, dispatch: &Value) -> Receipt {
         let dispatch = dispatch.as_str().unwrap().into();
-        let mut found = self.town.ledger.receipts().receipts_of(None, None, &dispatch).await.unwrap();
+        let mut found = self.server.ledger.receipts().receipts_of(None, None, &dispatch).await.unwrap();
         assert_eq!(found.len(), 1);
         found.remove(0)
     }
@@ -87,7 +88,7 @@ impl Refusing {
 
 #[tokio::test]
 async fn too_many_requests_and_faults_of_the_receivers_own_are_tried_again_and_other_refusals_are_final() {
-    let scene = Scene::open_without_seconds().await;
+    let fixture = RetryFixture::open_without_seconds().await;
     for (status, state) in [
         (429, ReceiptState::Queued),
         (500, ReceiptState::Queued),
@@ -104,16 +105,16 @@ async fn too_many_requests_and_faults_of_the_receivers_own_are_tried_again_and_o
         (302, ReceiptState::Failed),
     ] {
         // A permanent failure is not retried, even with `Retry-After`.
-        scene.says(status, Some("1"));
-        let sent = scene.program.notifies("desk", "hello").await;
-        assert_eq!(scene.receipt(&sent["dispatch_id"]).await.state, state, "{status}: {sent}");
+        fixture.says(status, Some("1"));
+        let sent = fixture.program.notifies("desk", "hello").await;
+        assert_eq!(fixture.receipt(&sent["dispatch_id"]).await.state, state, "{status}: {sent}");
         assert_eq!(sent["dispatched"][0]["ok"], state == ReceiptState::Queued, "{status}: {sent}");
     }
 }
 
 #[tokio::test]
 async fn what_the_receiver_asks_for_is_honoured_up_to_the_cap() {
-    let scene = Scene::open_without_seconds().await;
+    let fixture = RetryFixture::open_without_seconds().await;
     for (later, pause) in [
         ("1", Duration::from_secs(1)),
         ("3", Duration::from_secs(3)),
@@ -122,23 +123,23 @@ async fn what_the_receiver_asks_for_is_honoured_up_to_the_cap() {
         ("Thu, 01 Jan 2026 10:00:00 GMT", CAP),
     ] {
         for status in [429, 503] {
-            scene.says(status, Some(later));
-            assert_eq!(scene.first_pause().await, pause, "{status} {later}");
+            fixture.says(status, Some(later));
+            assert_eq!(fixture.first_pause().await, pause, "{status} {later}");
         }
     }
     // A past or invalid date is ignored.
     for later in ["0", "soon", "Wed, 31 Dec 2025 23:00:00 GMT"] {
-        scene.says(503, Some(later));
-        assert!(scene.first_pause().await <= Duration::from_millis(250), "{later}");
+        fixture.says(503, Some(later));
+        assert!(fixture.first_pause().await <= Duration::from_millis(250), "{later}");
     }
 }
 
 #[tokio::test]
 async fn the_pause_before_the_second_attempt_is_anything_up_to_a_quarter_of_a_second() {
-    let scene = Scene::open_without_seconds().await;
+    let fixture = RetryFixture::open_without_seconds().await;
     let mut pauses = BTreeSet::new();
     for _ in 0..40 {
-        pauses.insert(scene.first_pause().await);
+        pauses.insert(fixture.first_pause().await);
     }
     assert!(pauses.last().unwrap() <= &Duration::from_millis(250), "{pauses:?}");
     assert!(pauses.len() > 1, "those that failed together would come back together: {pauses:?}");
@@ -146,34 +147,34 @@ async fn the_pause_before_the_second_attempt_is_anything_up_to_a_quarter_of_a_se
 
 #[tokio::test]
 async fn the_pause_doubles_and_the_third_attempt_is_the_last() {
-    let scene = Scene::open().await;
+    let fixture = RetryFixture::open().await;
     // The first pause is set by `Retry-After`, so that its end is known.
-    scene.says(503, Some("1"));
-    let sent = scene.program.notifies("desk", "hello").await;
+    fixture.says(503, Some("1"));
+    let sent = fixture.program.notifies("desk", "hello").await;
     let dispatch = &sent["dispatch_id"];
-    assert_eq!(scene.receipt(dispatch).await.due, Some(START + Duration::from_secs(1)));
-    scene.says(503, None);
-    scene.town.time.wind(Duration::from_secs(1));
+    assert_eq!(fixture.receipt(dispatch).await.due, Some(START + Duration::from_secs(1)));
+    fixture.says(503, None);
+    fixture.server.time.wind(Duration::from_secs(1));
     let latest = START + Duration::from_millis(1500);
     eventually("it was tried again and waits for half a second at most", async || {
-        let receipt = scene.receipt(dispatch).await;
+        let receipt = fixture.receipt(dispatch).await;
         let waits = receipt.attempts == 2 && receipt.due.is_some_and(|due| due <= latest);
         // A random part of the pause may be zero.
         waits || receipt.state == ReceiptState::Failed
     })
     .await;
-    scene.town.time.wind(Duration::from_millis(500));
-    eventually("it has failed", async || scene.receipt(dispatch).await.state == ReceiptState::Failed).await;
-    assert_eq!(*scene.receiver.calls.lock(), 3);
+    fixture.server.time.wind(Duration::from_millis(500));
+    eventually("it has failed", async || fixture.receipt(dispatch).await.state == ReceiptState::Failed).await;
+    assert_eq!(*fixture.receiver.calls.lock(), 3);
 }
 
 #[tokio::test]
 async fn a_reply_that_cannot_be_read_ends_the_question_at_once_and_is_not_asked_for_again() {
-    let town = Town::open().await;
+    let server = TestServer::open().await;
     let receiver = Receiver::open().await;
     let settings = json!({ "agents": { "desk": { "url": format!("{}/in", receiver.base) } } });
-    town.wires("acme", "hook", "webhook", settings).await;
-    let program = town.program("acme").await;
+    server.wires("acme", "hook", "webhook", settings).await;
+    let program = server.program("acme").await;
     let ask = json!({ "agent": "desk", "message": "?", "timeout": 600, "wait": 60 });
     let too_long = json!({ "reply": { "content": "x".repeat(256 * 1024 + 1) } }).to_string();
     for body in [
@@ -184,23 +185,23 @@ async fn a_reply_that_cannot_be_read_ends_the_question_at_once_and_is_not_asked_
         too_long.as_bytes(),
     ] {
         receiver.says(200, body);
-        let (status, told) = program.posts("/v1/exchange", ask.clone()).await;
-        assert_eq!((status.as_u16(), &told["code"]), (502, &json!("delivery_failed")), "{told}");
-        assert_eq!(told["cause_kind"], "malformed_response", "{told}");
+        let (status, response) = program.posts("/v1/exchange", ask.clone()).await;
+        assert_eq!((status.as_u16(), &response["code"]), (502, &json!("delivery_failed")), "{response}");
+        assert_eq!(response["cause_kind"], "malformed_response", "{response}");
         receiver.one();
     }
-    let (_, told) = program.gets("/v1/receipts").await;
-    assert_eq!(told["items"][0]["state"], "failed", "{told}");
+    let (_, response) = program.gets("/v1/receipts").await;
+    assert_eq!(response["items"][0]["state"], "failed", "{response}");
     // Without a valid reply in the response, the answer may still come later.
     for body in ["", "<html>{\"reply\":", r#"{"note":"\ud800"}"#, r#"{"reply":null}"#] {
         receiver.says(200, body);
         let ask = json!({ "agent": "desk", "message": "?", "wait": 0 });
-        let (status, told) = program.posts("/v1/exchange", ask).await;
-        assert_eq!(status, 202, "{told}");
-        let asked = told["correlation_id"].as_str().unwrap();
+        let (status, response) = program.posts("/v1/exchange", ask).await;
+        assert_eq!(status, 202, "{response}");
+        let asked = response["correlation_id"].as_str().unwrap();
         let arrived = async || {
-            let (_, told) = program.gets("/v1/receipts").await;
-            told["items"][0]["state"] == "delivered"
+            let (_, response) = program.gets("/v1/receipts").await;
+            response["items"][0]["state"] == "delivered"
         };
         eventually("the question has arrived", arrived).await;
         assert_eq!(program.gets(&format!("/v1/exchanges/{asked}")).await.0, 202, "{body}");

@@ -8,12 +8,12 @@ use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
 
 use crate::receiver::{Receiver, Seen};
-use crate::town::{Program, Town, chat, eventually};
+use crate::test_server::{Program, TestServer, chat, eventually};
 
-async fn with_webhook(town: &Town, receiver: &Receiver) -> Program {
+async fn with_webhook(server: &TestServer, receiver: &Receiver) -> Program {
     let settings = json!({ "agents": { "desk": { "url": format!("{}/in", receiver.base) } } });
-    town.wires("acme", "hook", "webhook", settings).await;
-    town.program("acme").await
+    server.wires("acme", "hook", "webhook", settings).await;
+    server.program("acme").await
 }
 
 /// The first thing that comes to a receiver.
@@ -28,35 +28,35 @@ async fn first(receiver: &Receiver) -> Seen {
 }
 
 /// Answers a question at the address that it named.
-async fn replies(town: &Town, question: &Seen, sent_at: Value) -> u16 {
+async fn replies(server: &TestServer, question: &Seen, sent_at: Value) -> u16 {
     let asked = question.json();
-    let path = asked["reply_to"].as_str().unwrap().strip_prefix(&town.url).unwrap().to_owned();
+    let path = asked["reply_to"].as_str().unwrap().strip_prefix(&server.url).unwrap().to_owned();
     let correlation = &asked["meta"]["correlation_id"];
     let reply = json!({
         "correlation_id": correlation, "agent_id": "desk", "content": "blue", "sent_at": sent_at,
     });
-    town.calls(Request::post(path).body(Body::from(reply.to_string())).unwrap()).await.0.as_u16()
+    server.calls(Request::post(path).body(Body::from(reply.to_string())).unwrap()).await.0.as_u16()
 }
 
 #[tokio::test]
 async fn a_question_that_is_answered_has_arrived_whatever_was_heard_of_its_delivery() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     receiver.says(503, "");
     let ask = json!({ "agent": "desk", "message": "?", "correlation_id": "q-1", "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
     let question = first(&receiver).await;
-    assert_eq!(replies(&town, &question, json!(9)).await, 204);
+    assert_eq!(replies(&server, &question, json!(9)).await, 204);
     let dispatch = question.json()["meta"]["dispatch_id"].clone();
-    let told = program.receipt_when(&dispatch, |told| told["state"] != "queued").await;
-    assert_eq!((&told["state"], &told["error"]), (&json!("delivered"), &Value::Null), "{told}");
+    let response = program.receipt_when(&dispatch, |receipt| receipt["state"] != "queued").await;
+    assert_eq!((&response["state"], &response["error"]), (&json!("delivered"), &Value::Null), "{response}");
     assert_eq!(program.gets("/v1/exchanges/q-1").await.1["content"], "blue");
 }
 
 #[tokio::test]
 async fn an_answer_is_not_lost_for_the_way_its_time_is_written() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     receiver.says(202, "");
     for (correlation, sent_at, kept) in [
         ("q-1", json!(1_794_813_039_507.25), Some(1_794_813_039_507_i64)),
@@ -65,7 +65,7 @@ async fn an_answer_is_not_lost_for_the_way_its_time_is_written() {
     ] {
         let ask = json!({ "agent": "desk", "message": "?", "correlation_id": correlation, "wait": 0 });
         assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
-        assert_eq!(replies(&town, &first(&receiver).await, sent_at).await, 204);
+        assert_eq!(replies(&server, &first(&receiver).await, sent_at).await, 204);
         let (_, answer) = program.gets(&format!("/v1/exchanges/{correlation}")).await;
         assert_eq!(answer["content"], "blue", "{answer}");
         assert!(kept.is_none_or(|kept| answer["sent_at"] == kept), "{answer}");
@@ -74,15 +74,15 @@ async fn an_answer_is_not_lost_for_the_way_its_time_is_written() {
 
 #[tokio::test]
 async fn a_wake_that_could_send_nothing_is_answered_the_same_again() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     let wakes = async || {
         let key = [("idempotency-key", "w-1")];
         program.posts_with("/v1/wake", &key, json!({ "agent": "desk" })).await
     };
-    let (status, told) = wakes().await;
-    assert_eq!((status.as_u16(), &told["woken"]), (200, &json!(false)), "{told}");
-    assert_eq!(wakes().await, (status, told.clone()));
+    let (status, response) = wakes().await;
+    assert_eq!((status.as_u16(), &response["woken"]), (200, &json!(false)), "{response}");
+    assert_eq!(wakes().await, (status, response.clone()));
     let (_, kept) = program.gets("/v1/receipts/w-1").await;
     let kept = &kept["items"][0];
     assert_eq!((&kept["state"], &kept["error_kind"]), (&json!("failed"), &json!("client_validation")));
@@ -92,8 +92,8 @@ async fn a_wake_that_could_send_nothing_is_answered_the_same_again() {
 
 #[tokio::test]
 async fn a_receipt_says_for_which_session_a_connector_was_woken() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     let key = [("idempotency-key", "w-1")];
     program.posts_with("/v1/wake", &key, json!({ "agent": "desk@pane", "context": "look" })).await;
     let (_, kept) = program.gets("/v1/receipts/w-1").await;
@@ -104,61 +104,61 @@ async fn a_receipt_says_for_which_session_a_connector_was_woken() {
 
 #[tokio::test]
 async fn what_waits_for_its_next_attempt_was_accepted_when_it_was_accepted() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     receiver.says(503, "");
     let sent = program.notifies("desk", "x").await;
-    let told = &sent["dispatched"][0]["receipt"];
-    assert_eq!(told["delivery_skipped"], true, "{sent}");
+    let response = &sent["dispatched"][0]["receipt"];
+    assert_eq!(response["delivery_skipped"], true, "{sent}");
     let (_, kept) = program.gets(&format!("/v1/receipts/{}", sent["dispatch_id"].as_str().unwrap())).await;
-    assert_eq!(kept["items"][0]["accepted_at"], told["delivered_at"]);
+    assert_eq!(kept["items"][0]["accepted_at"], response["delivered_at"]);
 }
 
 #[tokio::test]
 async fn a_refusal_names_the_id_under_which_it_is_on_record() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     receiver.says(410, "");
-    let (status, told) = program.posts("/v1/wake", json!({ "agent": "desk", "context": "look" })).await;
-    assert_eq!(status, 502, "{told}");
-    let kept = program.gets(&format!("/v1/receipts/{}", told["dispatch_id"].as_str().unwrap())).await;
+    let (status, response) = program.posts("/v1/wake", json!({ "agent": "desk", "context": "look" })).await;
+    assert_eq!(status, 502, "{response}");
+    let kept = program.gets(&format!("/v1/receipts/{}", response["dispatch_id"].as_str().unwrap())).await;
     assert_eq!(kept.1["items"][0]["state"], "failed", "{kept:?}");
     let ask = json!({ "agent": "desk", "message": "?", "timeout": 30 });
-    let (status, told) = program.posts("/v1/exchange", ask).await;
-    assert_eq!(status, 502, "{told}");
-    let path = format!("/v1/exchanges/{}", told["correlation_id"].as_str().unwrap());
+    let (status, response) = program.posts("/v1/exchange", ask).await;
+    assert_eq!(status, 502, "{response}");
+    let path = format!("/v1/exchanges/{}", response["correlation_id"].as_str().unwrap());
     assert_eq!(program.gets(&path).await.0, 502);
     // All 404 answers are equal: none contains an id that would reveal more.
-    let (status, told) = program.posts("/v1/wake", json!({ "agent": "nobody" })).await;
-    assert_eq!((status.as_u16(), &told["dispatch_id"]), (404, &Value::Null));
+    let (status, response) = program.posts("/v1/wake", json!({ "agent": "nobody" })).await;
+    assert_eq!((status.as_u16(), &response["dispatch_id"]), (404, &Value::Null));
 }
 
 #[tokio::test]
 async fn a_question_to_an_agent_that_is_gone_is_still_there_and_has_failed() {
-    let town = Town::open().await;
-    let heron = town.enrol("acme", "heron").await;
-    let program = town.program("acme").await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("acme", "heron").await;
+    let program = server.program("acme").await;
     let ask = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", ask).await.0, 202);
-    town.identity.accounts.remove_agent(&heron.instance).await.unwrap();
-    let (status, told) = program.gets("/v1/exchanges/q-1").await;
-    assert_eq!((status.as_u16(), &told["code"]), (502, &json!("delivery_failed")), "{told}");
+    server.identity.accounts.remove_agent(&heron.instance).await.unwrap();
+    let (status, response) = program.gets("/v1/exchanges/q-1").await;
+    assert_eq!((status.as_u16(), &response["code"]), (502, &json!("delivery_failed")), "{response}");
     assert_eq!(program.gets("/v1/exchanges/q-2").await.0, 404);
 }
 
 #[tokio::test]
 async fn an_agent_that_slept_through_a_question_is_not_given_it() {
-    let town = Town::wound().await;
-    let heron = town.enrol("acme", "heron").await;
-    let program = town.program("acme").await;
+    let server = TestServer::wound().await;
+    let heron = server.enrol("acme", "heron").await;
+    let program = server.program("acme").await;
     let ask =
         |id: &str| json!({ "agent": "heron", "message": id, "correlation_id": id, "timeout": 20, "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", ask("q-1")).await.0, 202);
-    town.time.wind(Duration::from_secs(21));
+    server.time.wind(Duration::from_secs(21));
     assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 504);
     let (_, kept) = program.gets("/v1/receipts").await;
     let dispatch = &kept["items"][0]["dispatch_id"];
-    program.receipt_when(dispatch, |told| told["state"] == "expired").await;
+    program.receipt_when(dispatch, |receipt| receipt["state"] == "expired").await;
     assert_eq!(program.posts("/v1/exchange", ask("q-2")).await.0, 202);
     let seated = heron.sits().await;
     assert!(seated.hears().await.event.text.ends_with("q-2"));
@@ -167,10 +167,10 @@ async fn an_agent_that_slept_through_a_question_is_not_given_it() {
 
 #[tokio::test]
 async fn an_edit_stands_in_the_place_of_what_it_edits_and_in_nobody_elses_receipt() {
-    let town = Town::open().await;
-    let perry = town.enrol("acme", "perry").await.sits().await;
-    let heron = town.enrol("acme", "heron").await.program().await;
-    let program = town.program("acme").await;
+    let server = TestServer::open().await;
+    let perry = server.enrol("acme", "perry").await.sits().await;
+    let heron = server.enrol("acme", "heron").await.program().await;
+    let program = server.program("acme").await;
     let sent = program.notifies("perry@kitchen", "how long?").await;
     let room = chat(&perry.hears().await);
     let said = perry.says(&room, "The ans", Metadata::default()).await;
@@ -178,28 +178,29 @@ async fn an_edit_stands_in_the_place_of_what_it_edits_and_in_nobody_elses_receip
     let woken = heron.notifies("perry@kitchen", "me too").await;
     perry.hears().await;
     assert!(perry.edits(&room, &message, "The answer is 42").await.success);
-    let told = program.receipt_when(&sent["dispatch_id"], |_| true).await;
-    let texts: Vec<&Value> = told["replies"].as_array().unwrap().iter().map(|reply| &reply["text"]).collect();
+    let response = program.receipt_when(&sent["dispatch_id"], |_| true).await;
+    let texts: Vec<&Value> =
+        response["replies"].as_array().unwrap().iter().map(|reply| &reply["text"]).collect();
     assert_eq!(texts, ["The answer is 42"]);
     assert!(!perry.edits(&room, &"act_unknown".into(), "to nobody").await.success);
     // A message without `reply_to` belongs to the program, not to the agent that wrote into the room later.
     perry.says(&room, "between us", Metadata::default()).await;
     let theirs = heron.receipt_when(&woken["dispatch_id"], |_| true).await;
     assert_eq!(theirs["replies"], json!([]));
-    let told = program.receipt_when(&sent["dispatch_id"], |_| true).await;
-    assert_eq!(told["replies"][1]["text"], "between us");
+    let response = program.receipt_when(&sent["dispatch_id"], |_| true).await;
+    assert_eq!(response["replies"][1]["text"], "between us");
 }
 
 #[tokio::test]
 async fn an_agent_is_reached_by_the_same_ways_under_each_of_its_names() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let perry = town.enrol("acme", "perry").await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let perry = server.enrol("acme", "perry").await;
     let settings = json!({ "agents": { "perry": { "url": format!("{}/in", receiver.base) } } });
-    town.wires("acme", "hook", "webhook", settings).await;
+    server.wires("acme", "hook", "webhook", settings).await;
     let alias = ledger::Alias { tenant: perry.tenant.clone(), name: "bird".into(), agent: "perry".into() };
-    town.post.connectors().records().create_alias(alias).await.unwrap();
-    town.post.connectors().changed(&perry.tenant);
-    let program = town.program("acme").await;
+    server.post.connectors().records().create_alias(alias).await.unwrap();
+    server.post.connectors().changed(&perry.tenant);
+    let program = server.program("acme").await;
     for address in ["perry", "bird", perry.instance.as_str()] {
         let sent = program.notifies(address, "x").await;
         let paths: Vec<&Value> =
@@ -211,8 +212,8 @@ async fn an_agent_is_reached_by_the_same_ways_under_each_of_its_names() {
 
 #[tokio::test]
 async fn a_schedule_an_event_or_a_person_at_a_terminal_is_no_agent() {
-    let (town, receiver) = (Town::open().await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open().await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     for (kind, caller) in [
         (json!("webhook"), json!("cook")),
         (Value::Null, json!("cook")),
@@ -230,8 +231,8 @@ async fn a_schedule_an_event_or_a_person_at_a_terminal_is_no_agent() {
 #[tokio::test]
 async fn the_operator_names_the_header_of_its_fronting_host() {
     let config = post::Config { caller_header: "X-Caller".to_owned(), ..post::Config::default() };
-    let (town, receiver) = (Town::open_with(config).await, Receiver::open().await);
-    let program = with_webhook(&town, &receiver).await;
+    let (server, receiver) = (TestServer::open_with(config).await, Receiver::open().await);
+    let program = with_webhook(&server, &receiver).await;
     let headers = [("x-caller", "cook"), ("x-agent-id", "ignored")];
     program.posts_with("/v1/notify", &headers, json!({ "agent": "desk", "message": "x" })).await;
     assert_eq!(receiver.one().json()["meta"]["origin"]["caller_agent_id"], "cook");
@@ -239,12 +240,12 @@ async fn the_operator_names_the_header_of_its_fronting_host() {
 
 #[tokio::test]
 async fn a_sleeper_that_was_called_is_not_said_to_be_called_again_at_once() {
-    let (town, wake) = (Town::open().await, Receiver::open().await);
-    town.enrol_with("acme", "heron", Some(format!("{}/up", wake.base))).await;
-    let program = town.program("acme").await;
+    let (server, wake) = (TestServer::open().await, Receiver::open().await);
+    server.enrol_with("acme", "heron", Some(format!("{}/up", wake.base))).await;
+    let program = server.program("acme").await;
     let wakes = async || {
-        let (_, told) = program.posts("/v1/wake", json!({ "agent": "heron", "context": "up!" })).await;
-        told["warnings"][0].as_str().unwrap().to_owned()
+        let (_, response) = program.posts("/v1/wake", json!({ "agent": "heron", "context": "up!" })).await;
+        response["warnings"][0].as_str().unwrap().to_owned()
     };
     wakes().await;
     eventually("its wake URL is called", async || !wake.seen().is_empty()).await;

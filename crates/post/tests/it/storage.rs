@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::town::{Program, Town};
+use crate::test_server::{Program, TestServer};
 
 /// PathKind which a repeat is known.
 const KEY: [(&str, &str); 1] = [("idempotency-key", "release-7")];
@@ -18,14 +18,14 @@ async fn refused(program: &Program, path: &str, body: Value) {
 
 #[tokio::test]
 async fn programs_of_a_tenant_without_storage_hear_429_and_another_tenants_get_through() {
-    let town = Town::wound().await;
+    let server = TestServer::wound().await;
     let receiver = Receiver::open().await;
     let mut programs = Vec::new();
     for tenant in ["acme", "globex"] {
-        town.enrol(tenant, "heron").await;
+        server.enrol(tenant, "heron").await;
         let settings = json!({ "agents": { "desk": { "url": format!("{}/hook", receiver.base) } } });
-        programs.push(town.program(tenant).await);
-        town.wires(tenant, "hook", "webhook", settings).await;
+        programs.push(server.program(tenant).await);
+        server.wires(tenant, "hook", "webhook", settings).await;
     }
     receiver.says(200, r#"{"delivery_id":"d-1"}"#);
     let [acme, globex] = &programs[..] else { panic!("there are two") };
@@ -33,9 +33,9 @@ async fn programs_of_a_tenant_without_storage_hear_429_and_another_tenants_get_t
     let (status, first) = acme.posts_with("/v1/notify", &KEY, sent.clone()).await;
     assert_eq!(status, 200, "{first}");
 
-    let tenant = town.tenant("acme").await;
-    town.ledger.usage().set_tenant_limit(&tenant, Some(1)).await.unwrap();
-    let later = town.time.now() + Duration::from_secs(60);
+    let tenant = server.tenant("acme").await;
+    server.ledger.usage().set_tenant_limit(&tenant, Some(1)).await.unwrap();
+    let later = server.time.now() + Duration::from_secs(60);
     refused(acme, "/v1/notify", json!({ "agent": "heron", "message": "to an inbox" })).await;
     refused(acme, "/v1/notify", json!({ "agent": "desk", "message": "to a connector" })).await;
     refused(acme, "/v1/wake", json!({ "agent_id": "heron", "when": later.millis() })).await;
@@ -49,6 +49,6 @@ async fn programs_of_a_tenant_without_storage_hear_429_and_another_tenants_get_t
     globex.notifies("heron", "another tenant's").await;
     globex.notifies("desk", "another tenant's").await;
 
-    town.ledger.usage().set_tenant_limit(&tenant, None).await.unwrap();
+    server.ledger.usage().set_tenant_limit(&tenant, None).await.unwrap();
     acme.notifies("heron", "there is room again").await;
 }

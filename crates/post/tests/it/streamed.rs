@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthouse_wire::action::Metadata;
 use serde_json::{Value, json};
 
-use crate::town::{Program, Seated, Town, chat, eventually};
+use crate::test_server::{Program, Seated, TestServer, chat, eventually};
 
 /// The first message of an answer that is being written.
 fn beginning() -> Metadata {
@@ -17,24 +17,24 @@ fn last() -> Metadata {
     Metadata { notify: Some(true), ..Metadata::default() }
 }
 
-async fn asked(town: &Town) -> (Seated, Program) {
-    let heron = town.enrol("acme", "heron").await.sits().await;
-    let program = town.program("acme").await;
+async fn asked(server: &TestServer) -> (Seated, Program) {
+    let heron = server.enrol("acme", "heron").await.sits().await;
+    let program = server.program("acme").await;
     let body = json!({ "agent": "heron", "message": "?", "correlation_id": "q-1", "timeout": 20, "wait": 0 });
     assert_eq!(program.posts("/v1/exchange", body).await.0, 202);
     (heron, program)
 }
 
 async fn replies(program: &Program) -> Vec<(Value, Value)> {
-    let (_, told) = program.gets("/v1/receipts").await;
-    let replies = told["items"][0]["replies"].as_array().unwrap();
+    let (_, response) = program.gets("/v1/receipts").await;
+    let replies = response["items"][0]["replies"].as_array().unwrap();
     replies.iter().map(|reply| (reply["kind"].clone(), reply["text"].clone())).collect()
 }
 
 #[tokio::test]
 async fn a_streamed_answer_is_whole_and_has_no_cursor() {
-    let town = Town::open().await;
-    let (heron, program) = asked(&town).await;
+    let server = TestServer::open().await;
+    let (heron, program) = asked(&server).await;
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "word0 word1 word2 word3 ▉", beginning()).await;
     assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 202, "its beginning is not the answer");
@@ -48,8 +48,8 @@ async fn a_streamed_answer_is_whole_and_has_no_cursor() {
 
 #[tokio::test]
 async fn talk_before_a_tool_call_is_not_taken_into_the_answer() {
-    let town = Town::open().await;
-    let (heron, program) = asked(&town).await;
+    let server = TestServer::open().await;
+    let (heron, program) = asked(&server).await;
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "let me look first ▉", beginning()).await;
     heron.says(&chat, "still working", Metadata::default()).await;
@@ -62,8 +62,8 @@ async fn talk_before_a_tool_call_is_not_taken_into_the_answer() {
 
 #[tokio::test]
 async fn an_edit_of_a_begun_answer_is_refused_so_that_the_rest_comes_marked_as_the_answer() {
-    let town = Town::open().await;
-    let (heron, program) = asked(&town).await;
+    let server = TestServer::open().await;
+    let (heron, program) = asked(&server).await;
     let chat = chat(&heron.hears().await);
     let first = heron.says(&chat, "word0 ▉", beginning()).await.message_id.unwrap();
     for text in ["word0 word1 ▉", "word0"] {
@@ -76,11 +76,11 @@ async fn an_edit_of_a_begun_answer_is_refused_so_that_the_rest_comes_marked_as_t
 
 #[tokio::test]
 async fn an_answer_that_was_whole_when_it_was_shown_is_the_answer_once_the_time_is_up() {
-    let town = Town::wound().await;
-    let (heron, program) = asked(&town).await;
+    let server = TestServer::wound().await;
+    let (heron, program) = asked(&server).await;
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "all of it ▉", beginning()).await;
-    town.time.wind(Duration::from_secs(21));
+    server.time.wind(Duration::from_secs(21));
     eventually("the question has ended", async || program.gets("/v1/exchanges/q-1").await.0 != 202).await;
     let (status, answer) = program.gets("/v1/exchanges/q-1").await;
     assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("all of it")), "{answer}");
@@ -89,17 +89,17 @@ async fn an_answer_that_was_whole_when_it_was_shown_is_the_answer_once_the_time_
 
 #[tokio::test]
 async fn an_answer_that_was_whole_when_it_was_shown_is_the_answer_once_the_turn_is_over() {
-    let town = Town::wound().await;
-    let (heron, program) = asked(&town).await;
+    let server = TestServer::wound().await;
+    let (heron, program) = asked(&server).await;
     let chat = chat(&heron.hears().await);
     heron.types(&chat).await;
     heron.says(&chat, "all of it ▉", beginning()).await;
     for _ in 0..3 {
-        town.time.wind(Duration::from_secs(2));
+        server.time.wind(Duration::from_secs(2));
         heron.types(&chat).await;
         assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 202, "it types, so it may say more");
     }
-    town.time.wind(Duration::from_secs(5));
+    server.time.wind(Duration::from_secs(5));
     eventually("the question has ended", async || program.gets("/v1/exchanges/q-1").await.0 != 202).await;
     let (status, answer) = program.gets("/v1/exchanges/q-1").await;
     assert_eq!((status.as_u16(), &answer["content"]), (200, &json!("all of it")), "{answer}");
@@ -108,13 +108,13 @@ async fn an_answer_that_was_whole_when_it_was_shown_is_the_answer_once_the_turn_
 
 #[tokio::test]
 async fn a_question_whose_time_is_up_while_its_answer_is_being_written_times_out() {
-    let town = Town::wound().await;
-    let (heron, program) = asked(&town).await;
+    let server = TestServer::wound().await;
+    let (heron, program) = asked(&server).await;
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "word0 ▉", beginning()).await;
-    town.time.wind(Duration::from_secs(18));
+    server.time.wind(Duration::from_secs(18));
     heron.types(&chat).await;
-    town.time.wind(Duration::from_secs(3));
+    server.time.wind(Duration::from_secs(3));
     eventually("the question has ended", async || program.gets("/v1/exchanges/q-1").await.0 != 202).await;
     assert_eq!(program.gets("/v1/exchanges/q-1").await.0, 504);
     let said = (json!("said"), json!("word0"));
@@ -125,9 +125,9 @@ async fn a_question_whose_time_is_up_while_its_answer_is_being_written_times_out
 
 #[tokio::test]
 async fn what_was_left_unfinished_takes_nothing_from_a_later_message() {
-    let town = Town::open().await;
-    let heron = town.enrol("acme", "heron").await.sits().await;
-    let program = town.program("acme").await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("acme", "heron").await.sits().await;
+    let program = server.program("acme").await;
     program.notifies("heron", "a").await;
     let first = heron.hears().await;
     heron.says(&chat(&first), "all of it ▉", beginning()).await;
@@ -135,16 +135,16 @@ async fn what_was_left_unfinished_takes_nothing_from_a_later_message() {
     let second = heron.hears().await;
     heron.says(&chat(&second), "ok", last()).await;
     let said = |texts: &[&str]| texts.iter().map(|text| json!(text)).collect::<Vec<_>>();
-    assert_eq!(told(&program, 1).await, said(&["all of it"]));
-    assert_eq!(told(&program, 0).await, said(&["ok"]));
+    assert_eq!(replies_to(&program, 1).await, said(&["all of it"]));
+    assert_eq!(replies_to(&program, 0).await, said(&["ok"]));
     // Who names the message goes on where it was.
     heron.replies(&first, "and more", last()).await;
-    assert_eq!(told(&program, 1).await, said(&["all of it and more"]));
-    assert_eq!(told(&program, 0).await, said(&["ok"]));
+    assert_eq!(replies_to(&program, 1).await, said(&["all of it and more"]));
+    assert_eq!(replies_to(&program, 0).await, said(&["ok"]));
 }
 
-/// What was said to one of the program's messages, the newest being the first.
-async fn told(program: &Program, message: usize) -> Vec<Value> {
+/// The replies to one of the program's messages, the newest being the first.
+async fn replies_to(program: &Program, message: usize) -> Vec<Value> {
     let (_, receipts) = program.gets("/v1/receipts").await;
     let replies = receipts["items"][message]["replies"].as_array().unwrap();
     replies.iter().map(|reply| reply["text"].clone()).collect()
@@ -152,9 +152,9 @@ async fn told(program: &Program, message: usize) -> Vec<Value> {
 
 #[tokio::test]
 async fn what_is_said_to_a_message_is_joined_too_and_may_be_edited_while_it_is_written() {
-    let town = Town::open().await;
-    let heron = town.enrol("acme", "heron").await.sits().await;
-    let program = town.program("acme").await;
+    let server = TestServer::open().await;
+    let heron = server.enrol("acme", "heron").await.sits().await;
+    let program = server.program("acme").await;
     program.notifies("heron", "hello").await;
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "good mor ▉", beginning()).await;
@@ -168,10 +168,10 @@ async fn what_is_said_to_a_message_is_joined_too_and_may_be_edited_while_it_is_w
 
 #[tokio::test]
 async fn the_cursor_is_a_setting_of_the_agent() {
-    let town = Town::open().await;
-    let (heron, program) = asked(&town).await;
-    let instance = town.identity.roster.records().instances(None).await.unwrap().remove(0).id;
-    town.identity.roster.records().set_stream_cursor(&instance, Some("...")).await.unwrap();
+    let server = TestServer::open().await;
+    let (heron, program) = asked(&server).await;
+    let instance = server.identity.roster.records().instances(None).await.unwrap().remove(0).id;
+    server.identity.roster.records().set_stream_cursor(&instance, Some("...")).await.unwrap();
     let chat = chat(&heron.hears().await);
     heron.says(&chat, "word0...", beginning()).await;
     heron.says(&chat, "word1 ▉", last()).await;

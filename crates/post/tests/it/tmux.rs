@@ -87,12 +87,12 @@ async fn until(there: impl Fn() -> bool) -> bool {
     tokio::time::timeout(PATIENCE, waiting).await.is_ok()
 }
 
-async fn scene(terminal: &Terminal, more: Value) -> Arc<dyn AgentConnector> {
-    scene_with(terminal, "tmux", more).await
+async fn connector(terminal: &Terminal, more: Value) -> Arc<dyn AgentConnector> {
+    connector_with(terminal, "tmux", more).await
 }
 
 /// With this tmux program in the configuration.
-async fn scene_with(terminal: &Terminal, program: &str, more: Value) -> Arc<dyn AgentConnector> {
+async fn connector_with(terminal: &Terminal, program: &str, more: Value) -> Arc<dyn AgentConnector> {
     let mut bench = Bench::open().await;
     bench.config.tmux = true;
     bench.config.tmux_program = program.into();
@@ -106,7 +106,7 @@ async fn scene_with(terminal: &Terminal, program: &str, more: Value) -> Arc<dyn 
 async fn every_text_arrives_as_it_was_written_and_nothing_is_run() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({"header": false})).await;
+    let tmux = connector(&terminal, json!({"header": false})).await;
     let long = "0123456789abcde\n".repeat(200 * 64);
     for text in [
         "-l looks like a flag",
@@ -135,7 +135,7 @@ async fn every_text_arrives_as_it_was_written_and_nothing_is_run() {
 async fn control_characters_are_not_typed() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({"header": false})).await;
+    let tmux = connector(&terminal, json!({"header": false})).await;
     let text = "a\u{3}b\u{4}c\u{1b}[201~d\u{7}e\r\nf\u{7f}g\u{9b}h\u{0}\u{1a}i\u{13}j";
     tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", text)).await.unwrap();
     terminal.hears("desk", "abc[201~de\nfghij\n").await;
@@ -147,7 +147,7 @@ async fn control_characters_are_not_typed() {
 async fn many_lines_are_one_paste_under_one_header() {
     let terminal = Terminal::open();
     terminal.session("desk", true).await;
-    let tmux = scene(&terminal, json!({})).await;
+    let tmux = connector(&terminal, json!({})).await;
     tmux.deliver("desk", &payload(PayloadKind::Template, "d-1", "one\ntwo")).await.unwrap();
     let header = "[posthouse dispatch=d-1 from=probe kind=template]";
     terminal.hears("desk", &format!("\u{1b}[200~{header}\none\ntwo\u{1b}[201~\n")).await;
@@ -157,9 +157,9 @@ async fn many_lines_are_one_paste_under_one_header() {
 async fn texts_that_come_at_once_do_not_share_a_line() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({"header": false})).await;
+    let tmux = connector(&terminal, json!({"header": false})).await;
     let texts: Vec<_> = (10..26).map(|n| payload(PayloadKind::Augment, "d-1", &n.to_string())).collect();
-    let deliveries = texts.iter().map(|told| tmux.deliver("desk", told));
+    let deliveries = texts.iter().map(|outgoing| tmux.deliver("desk", outgoing));
     for delivered in futures_util::future::join_all(deliveries).await {
         delivered.unwrap();
     }
@@ -175,7 +175,7 @@ async fn texts_that_come_at_once_do_not_share_a_line() {
 async fn somebody_scrolling_in_the_pane_does_not_swallow_the_enter() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({"header": false})).await;
+    let tmux = connector(&terminal, json!({"header": false})).await;
     terminal.tmux(&["copy-mode", "-t", "desk"]);
     tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     terminal.hears("desk", "hello\n").await;
@@ -184,7 +184,7 @@ async fn somebody_scrolling_in_the_pane_does_not_swallow_the_enter() {
 #[tokio::test]
 async fn an_empty_text_is_not_sent() {
     let terminal = Terminal::open();
-    let tmux = scene(&terminal, json!({})).await;
+    let tmux = connector(&terminal, json!({})).await;
     // This does not even need a tmux server.
     let receipt = tmux.deliver("desk", &payload(PayloadKind::Augment, "d-1", "")).await.unwrap();
     assert_eq!(receipt.delivery_id.as_deref(), Some("tmux:desk:0.0:noop"));
@@ -194,7 +194,7 @@ async fn an_empty_text_is_not_sent() {
 async fn live_interrupt_channel_tmux_pane_wakes() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({})).await;
+    let tmux = connector(&terminal, json!({})).await;
     let woken = tmux.wake("desk@desk", &context("come"), &emission("w-1")).await.unwrap();
     assert!(woken.woken && woken.warnings.is_empty() && !woken.nothing_sent);
     assert_eq!((woken.woken_at, woken.session_id.as_deref()), (NOW, Some("desk")));
@@ -210,14 +210,14 @@ async fn a_wake_without_context_interrupts_a_live_pane_and_is_woken() {
     for (settings, heard) in
         [(json!({}), "[posthouse dispatch=w-1 from=probe kind=wake]\n"), (json!({"header": false}), "\n")]
     {
-        let tmux = scene(&terminal, settings).await;
+        let tmux = connector(&terminal, settings).await;
         let woken = tmux.wake("desk", &WakeOpts::default(), &emission("w-1")).await.unwrap();
         assert!(woken.woken && woken.warnings.is_empty() && !woken.nothing_sent, "{woken:?}");
         terminal.hears("desk", heard).await;
     }
     // Also while somebody scrolls in it.
     terminal.tmux(&["copy-mode", "-t", "desk"]);
-    let tmux = scene(&terminal, json!({"header": false})).await;
+    let tmux = connector(&terminal, json!({"header": false})).await;
     assert!(tmux.wake("desk", &WakeOpts::default(), &emission("w-2")).await.unwrap().woken);
     terminal.hears("desk", "\n").await;
     let offline = tmux.wake("gone", &WakeOpts::default(), &emission("w-3")).await.unwrap();
@@ -227,7 +227,7 @@ async fn a_wake_without_context_interrupts_a_live_pane_and_is_woken() {
 #[tokio::test]
 async fn channel_exists_agent_offline_tmux_session_gone_is_not_woken() {
     let terminal = Terminal::open();
-    let tmux = scene(&terminal, json!({})).await;
+    let tmux = connector(&terminal, json!({})).await;
     let is_not_woken = || async {
         let woken = tmux.wake("gone", &context("come"), &emission("w-1")).await.unwrap();
         assert!(!woken.woken && woken.nothing_sent);
@@ -245,7 +245,7 @@ async fn channel_exists_agent_offline_tmux_session_gone_is_not_woken() {
 #[tokio::test]
 async fn unknown_agent_tmux_fails_before_anything_is_run() {
     let terminal = Terminal::open();
-    let tmux = scene_with(&terminal, "/nowhere/tmux", json!({})).await;
+    let tmux = connector_with(&terminal, "/nowhere/tmux", json!({})).await;
     let message = fails(
         tmux.deliver("nobody", &payload(PayloadKind::Augment, "d-1", "x")).await,
         Cause::ClientValidation,
@@ -258,15 +258,15 @@ async fn unknown_agent_tmux_fails_before_anything_is_run() {
 async fn network_or_auth_fault_tmux_that_cannot_be_reached_fails() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({})).await;
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
-    let message = fails(tmux.deliver("gone", &told).await, Cause::Network);
+    let tmux = connector(&terminal, json!({})).await;
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
+    let message = fails(tmux.deliver("gone", &outgoing).await, Cause::Network);
     assert!(
         message.contains("'gone'") && !message.contains(terminal.socket().to_str().unwrap()),
         "{message}"
     );
-    let nowhere = scene_with(&terminal, "/nowhere/tmux", json!({})).await;
-    fails(nowhere.deliver("desk", &told).await, Cause::Network);
+    let nowhere = connector_with(&terminal, "/nowhere/tmux", json!({})).await;
+    fails(nowhere.deliver("desk", &outgoing).await, Cause::Network);
     fails(nowhere.wake("desk", &context("come"), &emission("w-1")).await, Cause::Network);
     assert!(!nowhere.health_check().await);
     assert_eq!(nowhere.agent_status("desk").await, AgentStatus::Unknown);
@@ -276,23 +276,23 @@ async fn network_or_auth_fault_tmux_that_cannot_be_reached_fails() {
 async fn a_pane_that_is_not_there_or_dead_gets_nothing() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
     for place in [json!({"pane": 3}), json!({"window": 7})] {
-        let tmux = scene(&terminal, place).await;
-        fails(tmux.deliver("desk", &told).await, Cause::Network);
+        let tmux = connector(&terminal, place).await;
+        fails(tmux.deliver("desk", &outgoing).await, Cause::Network);
     }
     terminal.tmux(&["set-option", "-t", "desk", "remain-on-exit", "on"]);
     terminal.tmux(&["respawn-pane", "-k", "-t", "desk", "true"]);
     let dead = || terminal.tmux(&["list-panes", "-t", "desk", "-F", "#{pane_dead}"]) == "1\n";
     assert!(until(dead).await, "the pane does not die");
-    fails(scene(&terminal, json!({})).await.deliver("desk", &told).await, Cause::Network);
+    fails(connector(&terminal, json!({})).await.deliver("desk", &outgoing).await, Cause::Network);
 }
 
 #[tokio::test]
 async fn panes_are_healthy_when_every_session_is_there() {
     let terminal = Terminal::open();
     terminal.session("desk", false).await;
-    let tmux = scene(&terminal, json!({})).await;
+    let tmux = connector(&terminal, json!({})).await;
     assert!(!tmux.health_check().await);
     terminal.session("gone", false).await;
     assert!(tmux.health_check().await);
@@ -303,7 +303,7 @@ async fn panes_are_healthy_when_every_session_is_there() {
 #[tokio::test]
 async fn nothing_comes_back_from_a_pane() {
     let terminal = Terminal::open();
-    let tmux = scene(&terminal, json!({})).await;
+    let tmux = connector(&terminal, json!({})).await;
     let question = ExpectedReply { correlation_id: "c-1".into(), timeout: PATIENCE, reply_to: None };
     let asked = tmux.request_response("desk", &payload(PayloadKind::Augment, "d-1", "?"), &question).await;
     assert!(matches!(asked, Err(ConnectorError::NotImplemented { implementation: "tmux", .. })));

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, NOW, context, emission, fails, fault, payload};
 use crate::receiver::Receiver;
 
-struct Scene {
+struct WebhookFixture {
     bench: Bench,
     receiver: Receiver,
     webhook: Arc<dyn AgentConnector>,
 }
 
-impl Scene {
+impl WebhookFixture {
     /// `desk` can be woken, `mute` cannot.
     async fn open() -> Self {
         Self::open_with(json!({})).await
@@ -49,7 +49,7 @@ fn question(reply_to: Option<&str>) -> ExpectedReply {
 
 #[tokio::test]
 async fn the_session_and_the_warnings_of_an_answer_are_in_the_receipt() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     receiver.says(200, r#"{"session_id":"s-1","warnings":["slow lane"]}"#);
     let receipt = webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     assert_eq!(receipt.session_id.as_deref(), Some("s-1"));
@@ -58,7 +58,7 @@ async fn the_session_and_the_warnings_of_an_answer_are_in_the_receipt() {
 
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_is_not_followed() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     for status in [301, 302, 304, 307, 308] {
         receiver.redirects(status, "/elsewhere");
         let failed = fault(webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await);
@@ -69,15 +69,16 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 
 #[tokio::test]
 async fn no_failure_tells_the_query_of_an_address_or_a_secret() {
-    let Scene { receiver, webhook, bench } = Scene::open_with(json!({"timeout_ms": 100})).await;
+    let WebhookFixture { receiver, webhook, bench } =
+        WebhookFixture::open_with(json!({"timeout_ms": 100})).await;
     receiver.says(500, "the key hidden is wrong");
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
-    let mut messages = vec![fault(webhook.deliver("desk", &told).await).message];
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
+    let mut messages = vec![fault(webhook.deliver("desk", &outgoing).await).message];
     messages.push(fault(webhook.wake("desk", &context("hello"), &emission("d-1")).await).message);
     receiver.stalls();
-    messages.push(fault(webhook.deliver("desk", &told).await).message);
+    messages.push(fault(webhook.deliver("desk", &outgoing).await).message);
     let nobody = json!({"agents": {"desk": {"url": "http://127.0.0.1:1/in?key=hidden"}}});
-    messages.push(fault(bench.connector("webhook", nobody).deliver("desk", &told).await).message);
+    messages.push(fault(bench.connector("webhook", nobody).deliver("desk", &outgoing).await).message);
     for message in messages {
         assert!(message.contains("http://127.0.0.1:"), "{message}");
         assert!(!message.contains("hidden") && !message.contains("t-1"), "{message}");
@@ -86,17 +87,18 @@ async fn no_failure_tells_the_query_of_an_address_or_a_secret() {
 
 #[tokio::test]
 async fn each_way_of_hearing_nothing_has_its_name() {
-    let Scene { receiver, webhook, mut bench } = Scene::open_with(json!({"timeout_ms": 100})).await;
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
+    let WebhookFixture { receiver, webhook, mut bench } =
+        WebhookFixture::open_with(json!({"timeout_ms": 100})).await;
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
     receiver.stalls();
-    fails(webhook.deliver("desk", &told).await, Cause::Timeout);
+    fails(webhook.deliver("desk", &outgoing).await, Cause::Timeout);
     let nobody = json!({"agents": {"desk": {"url": "http://127.0.0.1:1/in"}}});
-    fails(bench.connector("webhook", nobody).deliver("desk", &told).await, Cause::Network);
+    fails(bench.connector("webhook", nobody).deliver("desk", &outgoing).await, Cause::Network);
     // The name looks public until it is resolved.
     let config = errand::Config { allow_http: true, ..errand::Config::default() };
     bench.errand = Errand::with_lookup(config, Arc::new(Inside));
     let inside = json!({"agents": {"desk": {"url": "http://a.example/in"}}});
-    fails(bench.connector("webhook", inside).deliver("desk", &told).await, Cause::ClientValidation);
+    fails(bench.connector("webhook", inside).deliver("desk", &outgoing).await, Cause::ClientValidation);
 }
 
 struct Inside;
@@ -150,7 +152,7 @@ async fn the_webhooks_of_one_tenant_share_its_lookups() {
 
 #[tokio::test]
 async fn an_endless_answer_to_a_delivery_is_still_a_delivery() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     receiver.says(200, format!(r#"{{"delivery_id":"d","pad":"{}"}}"#, "x".repeat(1 << 20)));
     let receipt = webhook.deliver("desk", &payload(PayloadKind::Augment, "d-1", "hello")).await.unwrap();
     assert_eq!((receipt.delivered_at, receipt.delivery_id), (NOW, None));
@@ -158,12 +160,13 @@ async fn an_endless_answer_to_a_delivery_is_still_a_delivery() {
 
 #[tokio::test]
 async fn the_headers_of_standard_webhooks_come_only_where_they_are_asked_for() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
-    webhook.deliver("desk", &told).await.unwrap();
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
+    webhook.deliver("desk", &outgoing).await.unwrap();
     assert!(receiver.one().header("webhook-id").is_none());
-    let Scene { receiver, webhook, .. } = Scene::open_with(json!({"standard_webhooks": true})).await;
-    webhook.deliver("desk", &told).await.unwrap();
+    let WebhookFixture { receiver, webhook, .. } =
+        WebhookFixture::open_with(json!({"standard_webhooks": true})).await;
+    webhook.deliver("desk", &outgoing).await.unwrap();
     let seen = receiver.one();
     assert_eq!(seen.header("webhook-id"), Some("d-1"));
     assert_eq!(seen.header("webhook-timestamp"), Some((NOW / 1000).to_string().as_str()));
@@ -183,7 +186,7 @@ async fn without_secrets_nothing_is_stamped() {
 
 #[tokio::test]
 async fn live_interrupt_channel_webhook_with_wake_url_wakes() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     let opts = WakeOpts {
         context: Some("come".to_owned()),
         when: When::At(NOW - 1),
@@ -212,7 +215,7 @@ async fn live_interrupt_channel_webhook_with_wake_url_wakes() {
 
 #[tokio::test]
 async fn no_interrupt_channel_webhook_without_wake_url_delivers_and_is_not_woken() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     receiver.says(200, r#"{"warnings":["slow lane"]}"#);
     let woken = webhook.wake("mute@attic", &context("come"), &emission("d-1")).await.unwrap();
     assert!(!woken.woken && !woken.nothing_sent);
@@ -233,7 +236,7 @@ async fn no_interrupt_channel_webhook_without_wake_url_delivers_and_is_not_woken
 
 #[tokio::test]
 async fn channel_exists_agent_offline_webhook_that_says_so_is_not_woken() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     receiver.says(202, r#"{"woken":false,"warnings":["asleep until nine"]}"#);
     let woken = webhook.wake("desk", &context("come"), &emission("d-1")).await.unwrap();
     assert!(!woken.woken);
@@ -242,28 +245,29 @@ async fn channel_exists_agent_offline_webhook_that_says_so_is_not_woken() {
 
 #[tokio::test]
 async fn unknown_agent_webhook_fails_before_anything_is_sent() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
-    let told = payload(PayloadKind::Augment, "d-1", "hello");
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
+    let outgoing = payload(PayloadKind::Augment, "d-1", "hello");
     let message = fails(
         webhook.wake("nobody@attic", &context("come"), &emission("d-1")).await,
         Cause::ClientValidation,
     );
     assert_eq!(message, "Agent 'nobody@attic' is not configured. Wired agents: desk, me@home, mute.");
-    fails(webhook.deliver("nobody", &told).await, Cause::ClientValidation);
-    fails(webhook.request_response("nobody", &told, &question(None)).await, Cause::ClientValidation);
+    fails(webhook.deliver("nobody", &outgoing).await, Cause::ClientValidation);
+    fails(webhook.request_response("nobody", &outgoing, &question(None)).await, Cause::ClientValidation);
     assert!(receiver.seen().is_empty());
 }
 
 #[tokio::test]
 async fn network_or_auth_fault_webhook_fails_and_wakes_nobody() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     for (agent, status) in [("desk", 401), ("mute", 403), ("desk", 503), ("mute", 500)] {
         receiver.says(status, "");
         let failed = fault(webhook.wake(agent, &context("come"), &emission("d-1")).await);
         assert_eq!((failed.cause_kind, failed.http_status), (Cause::HttpStatus, Some(status)));
         assert_eq!(failed.agent_id, agent);
     }
-    let Scene { receiver, webhook, .. } = Scene::open_with(json!({"timeout_ms": 100})).await;
+    let WebhookFixture { receiver, webhook, .. } =
+        WebhookFixture::open_with(json!({"timeout_ms": 100})).await;
     receiver.stalls();
     fails(webhook.wake("desk", &context("come"), &emission("d-1")).await, Cause::Timeout);
 }
@@ -288,7 +292,7 @@ async fn a_webhook_is_healthy_when_every_status_address_says_so() {
 
 #[tokio::test]
 async fn without_a_status_address_any_answer_shows_that_somebody_is_there() {
-    let Scene { receiver, webhook, bench } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, bench } = WebhookFixture::open().await;
     for status in [200, 302, 404, 405, 500] {
         receiver.says(status, "");
         assert!(webhook.health_check().await);
@@ -300,7 +304,7 @@ async fn without_a_status_address_any_answer_shows_that_somebody_is_there() {
 
 #[tokio::test]
 async fn a_question_says_where_its_answer_goes_and_may_be_answered_on_the_spot() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     receiver.says(200, r#"{"delivery_id":"d","reply":{"content":"42","correlation_id":"c-1","sent_at":9}}"#);
     let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let reply_to = "https://post.example/v1/replies/t";
@@ -318,7 +322,7 @@ async fn a_question_says_where_its_answer_goes_and_may_be_answered_on_the_spot()
 
 #[tokio::test]
 async fn an_answer_without_a_reply_means_that_it_comes_later() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     for (status, body) in [(202, ""), (200, "accepted"), (200, r#"{"id":"7"}"#), (200, r#"{"reply":null}"#)] {
         receiver.says(status, body);
         let asked = payload(PayloadKind::Augment, "d-1", "how many?");
@@ -329,7 +333,7 @@ async fn an_answer_without_a_reply_means_that_it_comes_later() {
 
 #[tokio::test]
 async fn a_reply_that_is_none_fails_the_question() {
-    let Scene { receiver, webhook, .. } = Scene::open().await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open().await;
     let reply = |reply: Value| json!({"reply": reply}).to_string();
     for body in [
         reply(json!("42")),
@@ -353,7 +357,7 @@ async fn a_reply_that_is_none_fails_the_question() {
 
 #[tokio::test]
 async fn a_question_may_wait_longer_than_a_delivery() {
-    let Scene { receiver, webhook, .. } = Scene::open_with(json!({"timeout_ms": 50})).await;
+    let WebhookFixture { receiver, webhook, .. } = WebhookFixture::open_with(json!({"timeout_ms": 50})).await;
     receiver.stalls();
     let asked = payload(PayloadKind::Augment, "d-1", "how many?");
     let question = ExpectedReply { timeout: Duration::from_secs(600), ..question(None) };
@@ -369,6 +373,6 @@ async fn a_question_may_wait_longer_than_a_delivery() {
         () = delivering => {}
     }
     let asked = post::connector::ExpectedReply { timeout: Duration::from_millis(50), ..question };
-    let told = payload(PayloadKind::Augment, "d-2", "how many?");
-    fails(webhook.request_response("desk", &told, &asked).await, Cause::Timeout);
+    let outgoing = payload(PayloadKind::Augment, "d-2", "how many?");
+    fails(webhook.request_response("desk", &outgoing, &asked).await, Cause::Timeout);
 }

@@ -81,15 +81,15 @@ impl Run {
         let outcome = match label {
             "augment" | "template" => {
                 let payload = serde_json::from_str(step["sent"][0]["body"].as_str().unwrap()).unwrap();
-                self.told(connector.deliver("desk", &payload).await)
+                self.render(connector.deliver("desk", &payload).await)
             }
-            "unknown agent" => self.told(connector.deliver("nobody", any).await),
-            "composite address is not decomposed" => self.told(connector.deliver("desk@pane", any).await),
+            "unknown agent" => self.render(connector.deliver("nobody", any).await),
+            "composite address is not decomposed" => self.render(connector.deliver("desk@pane", any).await),
             "wake without wake_url" => {
-                self.told(connector.wake("mute", &WakeOpts::default(), &emission("d-1")).await)
+                self.render(connector.wake("mute", &WakeOpts::default(), &emission("d-1")).await)
             }
             "health ok" | "health down" => json!({"ok": connector.health_check().await}),
-            "list_agents" => self.told(connector.list_agents().await),
+            "list_agents" => self.render(connector.list_agents().await),
             other => panic!("the vectors hold an unknown step {other}"),
         };
         assert_eq!(outcome, step["result"], "{step}");
@@ -140,7 +140,7 @@ impl Run {
     }
 
     /// An outcome in the words of the recording, which calls the receiver `receiver`.
-    fn told<T: Serialize>(&self, outcome: Result<T, ConnectorError>) -> Value {
+    fn render<T: Serialize>(&self, outcome: Result<T, ConnectorError>) -> Value {
         match outcome {
             Ok(value) => json!({"ok": value}),
             Err(ConnectorError::Failed(failed)) => {

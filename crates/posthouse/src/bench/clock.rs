@@ -64,7 +64,8 @@ enum ClockMeasurement {
     /// A server that starts with many arms
     Pending,
     /// Five hundred fires a second: the delay of each
-    Pace,
+    #[value(alias = "pace")]
+    FixedRate,
     /// Many fires at the same instant
     Burst,
     /// As many arms as the server can handle
@@ -105,9 +106,9 @@ async fn measure(args: &ClockArgs) -> anyhow::Result<()> {
         print_progress(&format!("arming: {} callers, {} s", args.callers, args.arm_seconds));
         arming::measure(&bench_folder, args, &mut report).await.context("arming")?;
     }
-    if args.wants(ClockMeasurement::Pace) {
-        print_progress(&format!("pace: {} fires a second for {} s", fires::RATE, args.seconds));
-        fires::pace(&bench_folder, args, &mut report).await.context("pace")?;
+    if args.wants(ClockMeasurement::FixedRate) {
+        print_progress(&format!("fixed rate: {} fires a second for {} s", fires::RATE, args.seconds));
+        fires::fixed_rate(&bench_folder, args, &mut report).await.context("fixed rate")?;
     }
     if args.wants(ClockMeasurement::Burst) {
         print_progress(&format!("burst: {} fires in one instant", args.burst));
@@ -136,9 +137,17 @@ fn compare(report: &mut Report) {
         ("arms, part of the bare POSTs taken", ("arming", arming::RATE), ("floor", bare::TAKEN_RATE)),
         ("CPU of an arm, in bare POSTs taken", ("arming", arming::CPU), ("floor", bare::TAKEN_CPU)),
         ("arm to 200, in fdatasyncs", ("arming", arming::P50), ("floor", super::report::SYNC_P50)),
-        ("CPU of a fire at pace, in bare POSTs made", ("pace", fires::CPU), ("floor", bare::MADE_CPU)),
+        (
+            "CPU of a fire at a fixed rate, in bare POSTs made",
+            ("fixed rate", fires::CPU),
+            ("floor", bare::MADE_CPU),
+        ),
         ("CPU of a fire in a burst, in bare POSTs made", ("burst", fires::CPU), ("floor", bare::MADE_CPU)),
-        ("fire at pace, p50 late, in fdatasyncs", ("pace", fires::P50), ("floor", super::report::SYNC_P50)),
+        (
+            "fire at a fixed rate, p50 late, in fdatasyncs",
+            ("fixed rate", fires::P50),
+            ("floor", super::report::SYNC_P50),
+        ),
     ] {
         report.ratio(name, value, floor);
     }

@@ -24,7 +24,7 @@ pub async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     for window in WINDOWS {
-        let plan = Plan { busy: 1, chats: POSTERS, shared: false, crowd: 0 };
+        let plan = Plan { loaded: 1, chats: POSTERS, shared: false, idle: 0 };
         let fixture = ServerFixture::prepare(bench_folder, plan).await?;
         // The default limit of an inbox is 10,000 entries; a longer drain needs a higher one.
         let room = [("POSTHOUSE_RELAY__INBOX_ENTRIES", args.drain.max(10_000).to_string())];
@@ -34,7 +34,7 @@ pub async fn measure(
         posters.closed_loop(POSTING, &tally).await?;
 
         let (watch, cpu) = (Stopwatch::start(), server.cpu()?);
-        let agents = SdkAgents::dial(&server, &fixture.busy, window, &tally).await?;
+        let agents = SdkAgents::dial(&server, &fixture.loaded, window, &tally).await?;
         everything_acknowledged(&server, &tally).await?;
         let (took, cpu) = (watch.elapsed(), server.cpu()?.saturating_sub(cpu));
         agents.leave().await;

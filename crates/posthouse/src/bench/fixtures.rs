@@ -57,12 +57,12 @@ impl Drop for BenchFolder {
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Agents that take the load.
-    pub busy: u32,
+    pub loaded: u32,
     pub chats: u32,
     /// One bot for all agents, routed chat by chat; otherwise each has its own bot.
     pub shared: bool,
     /// Further agents, each of its own tenant, with one chat each on the shared bot.
-    pub crowd: u32,
+    pub idle: u32,
 }
 
 /// A server folder on which no server runs yet.
@@ -70,8 +70,8 @@ pub struct ServerFixture {
     pub folder: PathBuf,
     /// The webhook secret of every bot of this server.
     pub webhook_secret: Secret,
-    pub busy: Vec<BenchAgent>,
-    pub crowd: Vec<BenchAgent>,
+    pub loaded: Vec<BenchAgent>,
+    pub idle: Vec<BenchAgent>,
 }
 
 /// The credential of one agent, and the name by which programs of its tenant address it.
@@ -109,19 +109,19 @@ impl ServerFixture {
             now: timepiece.now(),
             webhook_secret: vault::random_hex(32)?,
         };
-        if plan.shared || plan.crowd > 0 {
+        if plan.shared || plan.idle > 0 {
             writer.bot(&BotId::new(SHARED_BOT), true).await?;
         }
-        let mut busy = Vec::new();
-        for at in 0..plan.busy {
-            busy.push(writer.busy(at, plan).await?);
+        let mut loaded = Vec::new();
+        for at in 0..plan.loaded {
+            loaded.push(writer.loaded_agent(at, plan).await?);
         }
-        let crowd = stream::iter(0..plan.crowd).map(|at| writer.one_of_crowd(at));
-        let crowd = crowd.buffer_unordered(AT_ONCE).try_collect().await?;
+        let idle = stream::iter(0..plan.idle).map(|at| writer.idle_agent(at));
+        let idle = idle.buffer_unordered(AT_ONCE).try_collect().await?;
         let webhook_secret = writer.webhook_secret.clone();
         // The ledger can be opened by the server only after the last handle is dropped.
         drop((writer, ledger));
-        Ok(Self { folder, webhook_secret, busy, crowd })
+        Ok(Self { folder, webhook_secret, loaded, idle })
     }
 
     /// Issues a second credential to an agent. Call it before a server runs.
@@ -152,12 +152,12 @@ struct ServerFixtureWriter {
 }
 
 impl ServerFixtureWriter {
-    async fn busy(&self, at: u32, plan: Plan) -> anyhow::Result<BenchAgent> {
-        let name = format!("busy-{at}");
+    async fn loaded_agent(&self, at: u32, plan: Plan) -> anyhow::Result<BenchAgent> {
+        let name = format!("loaded-{at}");
         let (tenant, instance, gateway, secret) = self.agent(&name).await?;
         let bot = if plan.shared {
             let bot = BotId::new(SHARED_BOT);
-            for chat in (at..plan.chats).step_by(plan.busy as usize) {
+            for chat in (at..plan.chats).step_by(plan.loaded as usize) {
                 let chat = ChatId::from(busy_chat(chat).to_string());
                 self.route(&bot, Discriminator::Chat(chat), &instance).await?;
             }
@@ -171,8 +171,8 @@ impl ServerFixtureWriter {
         Ok(BenchAgent { tenant, instance, name, gateway, secret, bot })
     }
 
-    async fn one_of_crowd(&self, at: u32) -> anyhow::Result<BenchAgent> {
-        let name = format!("crowd-{at}");
+    async fn idle_agent(&self, at: u32) -> anyhow::Result<BenchAgent> {
+        let name = format!("idle-{at}");
         let (tenant, instance, gateway, secret) = self.agent(&name).await?;
         let bot = BotId::new(SHARED_BOT);
         let chat = ChatId::from((6_000_000_000 + u64::from(at)).to_string());

@@ -41,7 +41,7 @@ pub async fn measure(
         super::print_progress(&format!("  only {count}: a process on this machine may open {files} files"));
     }
     let fixture =
-        ServerFixture::prepare(bench_folder, Plan { busy: 0, chats: 0, shared: true, crowd: count }).await?;
+        ServerFixture::prepare(bench_folder, Plan { loaded: 0, chats: 0, shared: true, idle: count }).await?;
     let room = [("POSTHOUSE_SERVER__MAX_CONNECTIONS", (u64::from(count) + 100).to_string())];
     let server = ServerProcess::start(&fixture.folder, &room).await?;
     tokio::time::sleep(SETTLED).await;
@@ -49,7 +49,7 @@ pub async fn measure(
 
     let watch = Stopwatch::start();
     let address = server.address()?;
-    let sockets = stream::iter(&fixture.crowd).map(|agent| dial(address, agent)).buffer_unordered(AT_ONCE);
+    let sockets = stream::iter(&fixture.idle).map(|agent| dial(address, agent)).buffer_unordered(AT_ONCE);
     let sockets: Vec<TcpStream> = sockets.try_collect().await?;
     let dialed = f64::from(count) / watch.elapsed().as_secs_f64();
     let gone = Arc::new(AtomicU64::new(0));

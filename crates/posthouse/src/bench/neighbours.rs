@@ -89,14 +89,14 @@ pub async fn measure(
     args: &RelayArgs,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let plan = Plan { busy: 2, chats: 2 * POSTERS, shared: false, crowd: 0 };
+    let plan = Plan { loaded: 2, chats: 2 * POSTERS, shared: false, idle: 0 };
     let fixture = ServerFixture::prepare(bench_folder, plan).await?;
     let pass = passes(&fixture).await?.pop().context("there is no token for the second tenant")?;
     let server = ServerProcess::start(&fixture.folder, &[]).await?;
     let span = Duration::from_secs(args.seconds);
     let seconds = (args.seconds as usize + 1) * (Flood::ALL.len() + 1);
     let tally = Arc::new(MessageTally::new(RATE as usize * seconds, 2 * POSTERS as usize));
-    let agents = SdkAgents::dial(&server, &fixture.busy, WINDOW, &tally).await?;
+    let agents = SdkAgents::dial(&server, &fixture.loaded, WINDOW, &tally).await?;
     let mut posters = Vec::new();
     // Every second poster writes to the first agent.
     for at in (0..2 * POSTERS).step_by(2) {
@@ -109,7 +109,7 @@ pub async fn measure(
     let quiet = took(&server, &mut posters, span, &tally).await?;
     report.figure("noisy", "post until the agent has it, quiet, p50", quiet.percentile(50.0), "ms");
     report.figure("noisy", "post until the agent has it, quiet, p95", quiet.percentile(95.0), "ms");
-    let neighbour = Arc::new(Neighbour::of(&server, &fixture.busy[1], pass)?);
+    let neighbour = Arc::new(Neighbour::of(&server, &fixture.loaded[1], pass)?);
     for flood in Flood::ALL {
         let mut flooding = neighbour.start(flood);
         let noisy = took(&server, &mut posters, span, &tally).await?;

@@ -63,7 +63,7 @@ impl LoadedServer {
         let server = ServerProcess::start(&fixture.folder, &[]).await?;
         let capacity = FASTEST * (seconds + 1);
         let tally = Arc::new(MessageTally::new(usize::try_from(capacity)?, posters as usize));
-        let agents = SdkAgents::dial(&server, &fixture.busy, WINDOW, &tally).await?;
+        let agents = SdkAgents::dial(&server, &fixture.loaded, WINDOW, &tally).await?;
         let posters = Posters::connect(&server, fixture, posters).await?;
         let mut loaded = Self { server, posters, agents, tally };
         loaded.load(WARM_UP).await?;
@@ -117,7 +117,7 @@ pub async fn measure(
     args: &RelayArgs,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
+    let plan = Plan { loaded: args.agents, chats: args.posters, shared: false, idle: 0 };
     let fixture = ServerFixture::prepare(bench_folder, plan).await?;
     let mut loaded = LoadedServer::start(&fixture, args.posters, args.seconds).await?;
     let load = loaded.load(Duration::from_secs(args.seconds)).await?;

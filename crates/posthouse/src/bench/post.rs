@@ -63,8 +63,8 @@ async fn measure(args: &PostArgs) -> anyhow::Result<()> {
         args.rounds, args.posters, args.agents, args.seconds
     ));
     let [relay, post] = loads(&bench_folder, args).await.context("post")?;
-    tell(&mut report, "relay", PEAK_RATE, PEAK_CPU, &relay);
-    tell(&mut report, "post", POST_RATE, POST_CPU, &post);
+    report_load(&mut report, "relay", PEAK_RATE, PEAK_CPU, &relay);
+    report_load(&mut report, "post", POST_RATE, POST_CPU, &post);
     for (part, answers) in [("relay", relay.answers), ("post", post.answers)] {
         let answers = Spread::of(answers);
         for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
@@ -84,7 +84,7 @@ async fn measure(args: &PostArgs) -> anyhow::Result<()> {
 
 /// Both loads in turn, on one server.
 async fn loads(bench_folder: &BenchFolder, args: &PostArgs) -> anyhow::Result<[Yield; 2]> {
-    let plan = Plan { busy: args.agents, chats: args.posters, shared: false, crowd: 0 };
+    let plan = Plan { loaded: args.agents, chats: args.posters, shared: false, idle: 0 };
     let fixture = ServerFixture::prepare(bench_folder, plan).await?;
     let passes = programs::passes(&fixture).await?;
     let mut loaded = LoadedServer::start(&fixture, args.posters, 2 * args.seconds * args.rounds + 1).await?;
@@ -115,7 +115,7 @@ async fn loads(bench_folder: &BenchFolder, args: &PostArgs) -> anyhow::Result<[Y
     Ok([relay, post])
 }
 
-fn tell(report: &mut Report, part: &'static str, rate: &str, cpu: &str, load: &Yield) {
+fn report_load(report: &mut Report, part: &'static str, rate: &str, cpu: &str, load: &Yield) {
     report.figure(part, rate, load.rate(), "/s");
     report.figure(part, cpu, load.cpu_micros(), "us/msg");
 }

@@ -26,9 +26,9 @@ pub struct Poster {
 }
 
 impl Poster {
-    /// The poster with this number writes from its own chat, to the bot of one of the busy agents.
+    /// The poster with this number writes from its own chat, to the bot of one of the agents under load.
     pub async fn connect(server: &ServerProcess, fixture: &ServerFixture, at: u32) -> anyhow::Result<Self> {
-        let bot = &fixture.busy[at as usize % fixture.busy.len()].bot;
+        let bot = &fixture.loaded[at as usize % fixture.loaded.len()].bot;
         let chat = busy_chat(at);
         let body = format!(
             "{{\"update_id\":{PLACE},\"message\":{{\"message_id\":{PLACE},\"from\":{{\"id\":{chat},\"is_bot\":false,\

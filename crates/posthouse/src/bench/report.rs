@@ -77,7 +77,7 @@ pub const ECHO_CPU: &str = "bare WebSocket echo, server CPU";
 pub const SYNC_P50: &str = "fdatasync of 4 KiB, p50";
 pub const PEAK_RATE: &str = "messages, webhook to acknowledged";
 pub const PEAK_CPU: &str = "server CPU";
-pub const PACE_P50: &str = "webhook to 200, p50";
+pub const FIXED_RATE_P50: &str = "webhook to 200, p50";
 
 impl Report {
     pub fn new(machine: Machine) -> Self {
@@ -111,7 +111,11 @@ impl Report {
         for (name, value, floor) in [
             ("peak rate, part of the bare echo's", ("peak", PEAK_RATE), ("floor", ECHO_RATE)),
             ("CPU of a message, in bare echoes", ("peak", PEAK_CPU), ("floor", ECHO_CPU)),
-            ("webhook to 200 at pace, in fdatasyncs", ("pace", PACE_P50), ("floor", SYNC_P50)),
+            (
+                "webhook to 200 at a fixed rate, in fdatasyncs",
+                ("fixed rate", FIXED_RATE_P50),
+                ("floor", SYNC_P50),
+            ),
         ] {
             self.ratio(name, value, floor);
         }

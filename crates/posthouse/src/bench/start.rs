@@ -14,7 +14,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 pub async fn measure(bench_folder: &BenchFolder, report: &mut Report) -> anyhow::Result<()> {
     let fixture =
-        ServerFixture::prepare(bench_folder, Plan { busy: 1, chats: 1, shared: false, crowd: ENROLLED })
+        ServerFixture::prepare(bench_folder, Plan { loaded: 1, chats: 1, shared: false, idle: ENROLLED })
             .await?;
     let (mut ready, mut resident) = (Vec::new(), 0);
     for _ in 0..TIMES {

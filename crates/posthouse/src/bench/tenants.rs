@@ -18,8 +18,8 @@ pub async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     // One bot for all and a route for every chat, as on a server with many tenants.
-    let small = Plan { busy: args.agents, chats: args.posters, shared: true, crowd: 0 };
-    let large = Plan { crowd: args.instances, ..small };
+    let small = Plan { loaded: args.agents, chats: args.posters, shared: true, idle: 0 };
+    let large = Plan { idle: args.instances, ..small };
     let watch = Stopwatch::start();
     let (small, large) = (
         ServerFixture::prepare(bench_folder, small).await?,

@@ -8,7 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http_kit::openapi;
 use serde_json::Value;
 
-use super::Porter;
+use super::ServerHandlers;
 
 /// The fragments of everything that is always served.
 const FRAGMENTS: &[&str] = &[
@@ -34,9 +34,9 @@ pub fn served(public_url: &str, page: bool) -> Bytes {
 }
 
 /// Public: the document describes the API and reveals nothing about tenants.
-pub(super) async fn show(State(porter): State<Porter>) -> Response {
+pub(super) async fn show(State(handlers): State<ServerHandlers>) -> Response {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "public, max-age=300")];
-    (headers, porter.description).into_response()
+    (headers, handlers.description).into_response()
 }
 
 #[cfg(test)]

@@ -151,12 +151,13 @@ async fn an_agents_socket_is_a_connection_for_as_long_as_it_lives() {
     server.does(&["tenant", "create", "acme"]);
     let agents =
         ["heron", "otter", "robin"].map(|name| server.does(&["agent", "create", name, "--tenant", "acme"]));
-    let mut lines = Vec::new();
+    let mut connections = Vec::new();
     for agent in &agents {
-        lines.push(Rider::dial(&server, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
+        connections
+            .push(Rider::dial(&server, agent, &[("web", agent["instance_id"].as_str().unwrap())]).await);
     }
     assert!(!has_room(&address));
-    lines.pop().unwrap().line.disconnect().await;
+    connections.pop().unwrap().transport.disconnect().await;
     let freed = async {
         while !has_room(&address) {
             tokio::task::yield_now().await;

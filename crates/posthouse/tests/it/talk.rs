@@ -57,7 +57,7 @@ pub fn count(telegram: &TelegramStandIn, chat: i64, text: &str) -> usize {
 
 /// A connected agent that reports everything it receives to the test.
 pub struct Rider {
-    pub line: WebSocketTransport,
+    pub transport: WebSocketTransport,
     heard: mpsc::UnboundedReceiver<Inbound>,
 }
 
@@ -81,11 +81,11 @@ impl Rider {
             Secret::new(agent["secret"].as_str().unwrap()),
         )
         .fronting(identities.iter().map(|(platform, bot)| BotIdentity::new(*platform, *bot)));
-        let line = WebSocketTransport::new(settings).unwrap();
+        let transport = WebSocketTransport::new(settings).unwrap();
         let (tell, heard) = mpsc::unbounded_channel();
-        line.set_inbound_handler(Arc::new(Ear(tell)));
-        line.connect().await.unwrap();
-        Self { line, heard }
+        transport.set_inbound_handler(Arc::new(Ear(tell)));
+        transport.connect().await.unwrap();
+        Self { transport, heard }
     }
 
     pub async fn hears(&mut self) -> Inbound {
@@ -106,7 +106,7 @@ impl Rider {
 
     pub async fn asks(&self, platform: &str, bot: &str, action: Action) -> Outcome {
         let tag = Tag { platform: Some(platform.into()), bot_id: Some(bot.into()) };
-        self.line.send_outbound(action, &tag).await
+        self.transport.send_outbound(action, &tag).await
     }
 }
 

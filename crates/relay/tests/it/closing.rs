@@ -1,11 +1,11 @@
 //! Shutdown: acknowledgements in flight are stored first, then sockets close with 1012.
 
 use crate::gateway::{End, Gateway};
-use crate::house::{House, seconds};
 use crate::recorder::Habit;
+use crate::test_server::{TestServer, seconds};
 
-fn closes(house: &House) -> tokio::task::JoinHandle<()> {
-    let relay = house.relay.clone();
+fn closes(server: &TestServer) -> tokio::task::JoinHandle<()> {
+    let relay = server.relay.clone();
     tokio::spawn(async move { relay.close().await })
 }
 
@@ -19,11 +19,11 @@ async fn is_told_to_close(mut gateway: Gateway) {
 
 #[tokio::test]
 async fn idle_sockets_are_closed_1012_at_once() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let crow = house.enrol("rival", "crow", &[crate::house::bot("telegram", "7002")]).await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let crow = server.enrol("rival", "crow", &[crate::test_server::bot("telegram", "7002")]).await;
     let (one, two, silent) = (heron.sits().await, crow.sits().await, heron.dials().await);
-    let closed = closes(&house);
+    let closed = closes(&server);
     for gateway in [one, two, silent] {
         is_told_to_close(gateway).await;
     }
@@ -32,13 +32,13 @@ async fn idle_sockets_are_closed_1012_at_once() {
 
 #[tokio::test]
 async fn an_acknowledgement_in_flight_is_kept_before_the_socket_closes() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     heron.hears_from("two").await;
     let mut gateway = heron.sits_settled().await;
     let (_, entry) = gateway.hears_inbound().await;
-    let closed = closes(&house);
+    let closed = closes(&server);
     gateway.hears_nothing().await;
     gateway.acknowledges(&entry).await;
     // Neither is the second handed over, nor is the clock needed for the goodbye.
@@ -49,16 +49,16 @@ async fn an_acknowledgement_in_flight_is_kept_before_the_socket_closes() {
 
 #[tokio::test]
 async fn an_answer_in_flight_is_sent_before_the_socket_closes() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut gateway = heron.sits().await;
-    house.egress.in_chat("c1", Habit::Until(house.clock.now() + seconds(2)));
+    server.egress.in_chat("c1", Habit::Until(server.clock.now() + seconds(2)));
     gateway.sends("r1", "c1", "bye").await;
-    house.egress.has_begun(1).await;
-    let closed = closes(&house);
+    server.egress.has_begun(1).await;
+    let closed = closes(&server);
     gateway.hears_nothing().await;
-    house.winds(seconds(2));
+    server.winds(seconds(2));
     assert_eq!(gateway.hears_result("r1").await["success"], true);
     is_told_to_close(gateway).await;
     closed.await.unwrap();
@@ -66,17 +66,17 @@ async fn an_answer_in_flight_is_sent_before_the_socket_closes() {
 
 #[tokio::test]
 async fn what_does_not_finish_is_waited_for_three_seconds() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut gateway = heron.sits().await;
-    house.egress.in_chat("c1", Habit::Hangs);
+    server.egress.in_chat("c1", Habit::Hangs);
     gateway.sends("r1", "c1", "stuck").await;
-    house.egress.has_begun(1).await;
-    let closed = closes(&house);
+    server.egress.has_begun(1).await;
+    let closed = closes(&server);
     gateway.hears_nothing().await;
-    house.winds(seconds(3));
+    server.winds(seconds(3));
     is_told_to_close(gateway).await;
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     closed.await.unwrap();
 }

@@ -3,14 +3,14 @@
 use ledger::Seq;
 use serde_json::json;
 
-use crate::house::{House, bot, eventually};
+use crate::test_server::{TestServer, bot, eventually};
 
 #[tokio::test]
 async fn a_message_for_a_sleeping_agent_is_kept_and_handed_over_once() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let entry = heron.hears_from("good morning").await;
-    house.winds(std::time::Duration::from_secs(9 * 3600));
+    server.winds(std::time::Duration::from_secs(9 * 3600));
     let mut gateway = heron.sits_settled().await;
     let (text, id) = gateway.hears_inbound().await;
     assert_eq!((text.as_str(), id.as_str()), ("good morning", entry.as_str()));
@@ -22,8 +22,8 @@ async fn a_message_for_a_sleeping_agent_is_kept_and_handed_over_once() {
 
 #[tokio::test]
 async fn a_stock_gateway_has_one_entry_outstanding_and_gets_the_next_after_the_commit() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     for text in ["one", "two", "three"] {
         heron.hears_from(text).await;
     }
@@ -44,8 +44,8 @@ async fn a_stock_gateway_has_one_entry_outstanding_and_gets_the_next_after_the_c
 
 #[tokio::test]
 async fn when_the_next_entry_leaves_the_one_before_is_forgotten() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     for number in 0..20 {
         heron.hears_from(&number.to_string()).await;
     }
@@ -60,8 +60,8 @@ async fn when_the_next_entry_leaves_the_one_before_is_forgotten() {
 
 #[tokio::test]
 async fn an_sdk_agent_has_its_window_outstanding_and_no_more() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     for number in 0..8 {
         heron.hears_from(&number.to_string()).await;
     }
@@ -80,8 +80,8 @@ async fn an_sdk_agent_has_its_window_outstanding_and_no_more() {
 
 #[tokio::test]
 async fn no_window_is_wider_than_64() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     for number in 0..70 {
         heron.hears_from(&number.to_string()).await;
     }
@@ -94,8 +94,8 @@ async fn no_window_is_wider_than_64() {
 
 #[tokio::test]
 async fn a_window_of_a_gateway_that_is_not_ours_counts_for_nothing() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     for text in ["one", "two"] {
         heron.hears_from(text).await;
     }
@@ -103,15 +103,15 @@ async fn a_window_of_a_gateway_that_is_not_ours_counts_for_nothing() {
     gateway.say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "window": 8})).await;
     assert_eq!(gateway.hears().await["type"], "descriptor");
     gateway.hears_nothing().await;
-    house.winds(crate::house::seconds(4));
+    server.winds(crate::test_server::seconds(4));
     assert_eq!(gateway.hears_inbound().await.0, "one");
     gateway.hears_nothing().await;
 }
 
 #[tokio::test]
 async fn exactly_the_unacknowledged_tail_is_sent_again() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     for number in 0..6 {
         heron.hears_from(&number.to_string()).await;
     }
@@ -124,7 +124,7 @@ async fn exactly_the_unacknowledged_tail_is_sent_again() {
     }
     heron.has_unread(4).await;
     gateway.dies();
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     let mut again = heron.sits_with_window(4).await;
     for number in 2..6 {
         again.takes(&number.to_string()).await;
@@ -135,9 +135,9 @@ async fn exactly_the_unacknowledged_tail_is_sent_again() {
 
 #[tokio::test]
 async fn an_acknowledgement_of_another_agents_entry_is_harmless() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let crow = house.enrol("rival", "crow", &[bot("telegram", "7002")]).await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let crow = server.enrol("rival", "crow", &[bot("telegram", "7002")]).await;
     let entry = heron.hears_from("for heron").await;
     let mut gateway = crow.sits_settled().await;
     gateway.acknowledges(entry.as_str()).await;
@@ -151,24 +151,24 @@ async fn an_acknowledgement_of_another_agents_entry_is_harmless() {
 
 #[tokio::test]
 async fn the_same_event_again_is_kept_once() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let on = &heron.bots[0];
-    let event = crate::house::message(on, "c1", "once");
+    let event = crate::test_server::message(on, "c1", "once");
     let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = house.admitted(on, bearings, true).await.unwrap();
+    let admitted = server.admitted(on, bearings, true).await.unwrap();
     let mut kept = Vec::new();
     for _ in 0..2 {
         let entrant = relay::Entrant {
             event: event.clone(),
             dedup: "same".into(),
             references: Vec::new(),
-            accepted: house.clock.now(),
+            accepted: server.clock.now(),
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
         };
-        let admission = house.relay.inboxes().admit(&admitted, entrant).await.unwrap();
+        let admission = server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
         kept.push(admission.entry().cloned().expect("it is kept or known"));
     }
     assert_eq!(kept[0], kept[1]);
@@ -179,56 +179,56 @@ async fn the_same_event_again_is_kept_once() {
 
 #[tokio::test]
 async fn a_repeat_does_not_mark_a_conversation_as_seen_without_writing_it() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let on = &heron.bots[0];
     let admit = async |user: &str, dedup: &str| {
-        let mut event = crate::house::message(on, "g1", dedup);
+        let mut event = crate::test_server::message(on, "g1", dedup);
         event.source.chat_type = "group".to_owned();
         event.source.user_id = Some(user.into());
         let bearings = identity::Bearings { source: &event.source, path: None };
-        let admitted = house.admitted(on, bearings, true).await.unwrap();
+        let admitted = server.admitted(on, bearings, true).await.unwrap();
         let entrant = relay::Entrant {
             event,
             dedup: dedup.into(),
             references: Vec::new(),
-            accepted: house.clock.now(),
+            accepted: server.clock.now(),
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
         };
-        house.relay.inboxes().admit(&admitted, entrant).await.unwrap();
+        server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
     };
     admit("u1", "first").await;
     // The same event again, read as somebody else's: nothing of it is written.
     admit("u2", "first").await;
     admit("u2", "second").await;
     let key = "agent:main:telegram:group:g1:u2".into();
-    let found = house.ledger.roster().chat_of_session(&heron.instance, &key).await.unwrap();
+    let found = server.ledger.roster().chat_of_session(&heron.instance, &key).await.unwrap();
     assert_eq!(found.map(|(_, chat)| chat), Some("g1".into()));
 }
 
 #[tokio::test]
 async fn what_a_platform_calls_its_attachments_is_kept_and_handed_to_nobody() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let on = &heron.bots[0];
-    let inbox = house.ledger.inbox();
+    let inbox = server.ledger.inbox();
     let mut seated = None;
     for text in ["to one who sleeps", "to one who listens"] {
-        let event = crate::house::message(on, "c1", text);
+        let event = crate::test_server::message(on, "c1", text);
         let bearings = identity::Bearings { source: &event.source, path: None };
-        let admitted = house.admitted(on, bearings, true).await.unwrap();
+        let admitted = server.admitted(on, bearings, true).await.unwrap();
         let entrant = relay::Entrant {
             event,
             dedup: text.into(),
             references: vec!["telegram:file:canary".to_owned()],
-            accepted: house.clock.now(),
+            accepted: server.clock.now(),
             receipt: None,
             id: None,
             stop: relay::StopRule::Text,
         };
-        house.relay.inboxes().admit(&admitted, entrant).await.unwrap();
+        server.relay.inboxes().admit(&admitted, entrant).await.unwrap();
         let kept = inbox.unread(&heron.instance, Seq(0), 10).await.unwrap();
         assert_eq!(kept[0].references, ["telegram:file:canary"]);
         if seated.is_none() {

@@ -10,7 +10,7 @@ use ledger::{
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, InstanceId};
 
-use crate::house::{House, eventually, seconds};
+use crate::test_server::{TestServer, eventually, seconds};
 
 /// Passes everything on, except that reading fails while it is told so.
 pub struct FailingInbox {
@@ -80,10 +80,10 @@ impl Inbox for FailingInbox {
 
 #[tokio::test]
 async fn a_failed_read_is_retried_with_back_off_and_not_in_a_busy_loop() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
-    let inbox = &house.inbox;
+    let inbox = &server.inbox;
     inbox.fails.store(true, Ordering::SeqCst);
     let before = inbox.reads.load(Ordering::SeqCst);
     let mut gateway = heron.sits_with_window(1).await;
@@ -93,16 +93,16 @@ async fn a_failed_read_is_retried_with_back_off_and_not_in_a_busy_loop() {
     assert_eq!(reads(), 1, "nothing is read again before the back-off has passed");
     // A quarter of a second, then twice as long each time.
     for (count, pause) in [(2, 250), (3, 500), (4, 1_000), (5, 2_000)] {
-        house.winds(std::time::Duration::from_millis(pause - 1));
+        server.winds(std::time::Duration::from_millis(pause - 1));
         gateway.hears_nothing().await;
         assert_eq!(reads(), count - 1);
-        house.winds(std::time::Duration::from_millis(1));
+        server.winds(std::time::Duration::from_millis(1));
         eventually(|| reads() >= count).await;
         gateway.hears_nothing().await;
         assert_eq!(reads(), count);
     }
     inbox.fails.store(false, Ordering::SeqCst);
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     gateway.takes("one").await;
     heron.hears_from("two").await;
     gateway.takes("two").await;

@@ -4,14 +4,14 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::gateway::{End, Gateway};
-use crate::house::{Agent, House, bot, eventually, seconds};
+use crate::test_server::{Agent, TestServer, bot, eventually, seconds};
 
 const MEBIBYTE: usize = 1024 * 1024;
 
 #[tokio::test]
 async fn many_lines_in_one_message_and_one_line_over_many() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     let ask = |request: &str| {
         format!("{}\n", json!({"type": "outbound", "requestId": request, "action": {"op": "x"}}))
@@ -29,8 +29,8 @@ async fn many_lines_in_one_message_and_one_line_over_many() {
 
 #[tokio::test]
 async fn noise_is_ignored_and_the_socket_stays() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     let noise: [&[u8]; 14] = [
         b"\xff\xfe\x00\x01\n",
@@ -57,9 +57,9 @@ async fn noise_is_ignored_and_the_socket_stays() {
 
 #[tokio::test]
 async fn frames_of_the_wrong_direction_are_ignored() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut gateway = heron.sits().await;
     for frame in [
         json!({"type": "descriptor", "descriptor": {}}),
@@ -76,8 +76,8 @@ async fn frames_of_the_wrong_direction_are_ignored() {
 
 #[tokio::test]
 async fn a_line_of_four_mebibytes_is_taken_and_a_longer_one_closes_1009() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     let frame = |filler: usize| {
         let filler = "x".repeat(filler);
@@ -95,8 +95,8 @@ async fn a_line_of_four_mebibytes_is_taken_and_a_longer_one_closes_1009() {
 
 #[tokio::test]
 async fn a_line_that_never_ends_closes_1009() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     for _ in 0..9 {
         gateway.say_raw(Message::text("x".repeat(MEBIBYTE / 2))).await;
@@ -106,8 +106,8 @@ async fn a_line_that_never_ends_closes_1009() {
 
 #[tokio::test]
 async fn a_message_of_very_many_tiny_lines_is_worked_off() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     gateway.say_raw(Message::text("{}\n".repeat(900))).await;
     gateway.hears_nothing().await;
@@ -121,8 +121,8 @@ fn send(request: &str, chat: &str) -> String {
 
 /// Somebody says something to the agent, so that it may answer there.
 async fn in_chat(agent: &Agent, gateway: &mut Gateway, chat: &str) {
-    agent.house.says(&agent.bots[0], chat, "hello").await;
-    agent.house.winds(seconds(4));
+    agent.server.says(&agent.bots[0], chat, "hello").await;
+    agent.server.winds(seconds(4));
     gateway.takes("hello").await;
     agent.has_unread(0).await;
 }
@@ -136,19 +136,19 @@ async fn is_served(gateway: &mut Gateway) {
 
 #[tokio::test]
 async fn junk_lines_of_one_agent_are_paced_and_another_is_served_meanwhile() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let otter = house.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let otter = server.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
     let (mut noisy, mut quiet) = (heron.sits().await, otter.sits().await);
     in_chat(&heron, &mut noisy, "c1").await;
-    house.winds(seconds(2));
+    server.winds(seconds(2));
     let junk = |lines| "{}\n".repeat(lines);
     // A thousand lines in the first second, a thousand in the next: the clock stands, so the rest has to wait.
     noisy.say_raw(Message::text(junk(900) + &send("first", "c1") + &junk(600) + &send("behind", "c1"))).await;
     noisy.hears_result("first").await;
     is_served(&mut quiet).await;
-    assert_eq!(house.egress.texts("c1"), ["first"]);
-    house.winds(seconds(2));
+    assert_eq!(server.egress.texts("c1"), ["first"]);
+    server.winds(seconds(2));
     noisy.hears_result("behind").await;
 }
 
@@ -156,12 +156,12 @@ async fn junk_lines_of_one_agent_are_paced_and_another_is_served_meanwhile() {
 async fn control_frames_and_empty_messages_of_one_agent_are_paced() {
     // Pings cost the same; their answers would make this test long.
     for flood in [Message::Pong(Bytes::new()), Message::text("")] {
-        let house = House::open().await;
-        let heron = house.heron().await;
-        let otter = house.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
+        let server = TestServer::open().await;
+        let heron = server.heron().await;
+        let otter = server.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
         let (mut noisy, mut quiet) = (heron.sits().await, otter.sits().await);
         in_chat(&heron, &mut noisy, "c1").await;
-        house.winds(seconds(10));
+        server.winds(seconds(10));
         for _ in 0..41_000 {
             noisy.feed_raw(flood.clone()).await;
         }
@@ -169,15 +169,15 @@ async fn control_frames_and_empty_messages_of_one_agent_are_paced() {
         for _ in 0..6 {
             is_served(&mut quiet).await;
         }
-        assert!(house.egress.texts("c1").is_empty());
-        house.winds_until(noisy.hears_result("behind")).await;
+        assert!(server.egress.texts("c1").is_empty());
+        server.winds_until(noisy.hears_result("behind")).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_left_is_noticed_before_its_last_messages_are_worked_off() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     in_chat(&heron, &mut gateway, "c1").await;
     // The clock stands, so a thousand of these lines are read and the others wait.
@@ -186,15 +186,15 @@ async fn a_client_that_left_is_noticed_before_its_last_messages_are_worked_off()
         gateway.say_raw(Message::text("{}\n".repeat(1_000))).await;
     }
     gateway.say_raw(Message::Close(None)).await;
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
-    assert!(house.egress.texts("c1").is_empty());
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
+    assert!(server.egress.texts("c1").is_empty());
 }
 
 #[tokio::test]
 async fn a_client_whose_lines_wait_for_their_pace_is_not_silent() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let otter = house.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let otter = server.enrol("zen", "otter", &[bot("telegram", "7002")]).await;
     let (mut gateway, mut quiet) = (heron.sits().await, otter.sits().await);
     for _ in 0..2 {
         gateway.say_raw(Message::text("{}\n".repeat(400_000))).await;
@@ -202,15 +202,15 @@ async fn a_client_whose_lines_wait_for_their_pace_is_not_silent() {
     is_served(&mut quiet).await;
     // It answers every ping behind what is not read yet, for longer than anybody may be silent.
     for _ in 0..5 {
-        house.winds(seconds(30));
+        server.winds(seconds(30));
         gateway.answers_a_ping().await;
     }
 }
 
 #[tokio::test]
 async fn an_event_of_three_mebibytes_arrives_whole_in_messages_of_at_most_512_kib() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let text = "é😀".repeat(MEBIBYTE / 2);
     heron.hears_from(&text).await;
     let mut gateway = heron.sits_settled().await;
@@ -223,8 +223,8 @@ async fn an_event_of_three_mebibytes_arrives_whole_in_messages_of_at_most_512_ki
 
 #[tokio::test]
 async fn texts_with_line_breaks_and_controls_are_one_line() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let text = "a\nb\r\n\u{0}\u{1}\u{2028}\"\\c";
     heron.hears_from(text).await;
     let mut gateway = heron.sits_settled().await;

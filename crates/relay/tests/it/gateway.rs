@@ -10,11 +10,11 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::house::{House, PATIENCE};
+use crate::test_server::{PATIENCE, TestServer};
 
 pub struct Gateway {
     socket: WebSocketStream<TcpStream>,
-    house: House,
+    server: TestServer,
     begun: String,
     frames: VecDeque<Value>,
     /// The longest message that came.
@@ -31,20 +31,20 @@ pub enum End {
 }
 
 impl Gateway {
-    pub async fn dial(house: &House, token: Option<&str>) -> Self {
-        Self::try_dial(house, token).await.expect("the upgrade is always accepted")
+    pub async fn dial(server: &TestServer, token: Option<&str>) -> Self {
+        Self::try_dial(server, token).await.expect("the upgrade is always accepted")
     }
 
-    pub async fn try_dial(house: &House, token: Option<&str>) -> Result<Self, Error> {
-        let mut request = format!("ws://{}/relay", house.address).into_client_request().unwrap();
+    pub async fn try_dial(server: &TestServer, token: Option<&str>) -> Result<Self, Error> {
+        let mut request = format!("ws://{}/relay", server.address).into_client_request().unwrap();
         if let Some(token) = token {
             request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
         }
-        let stream = TcpStream::connect(house.address).await.unwrap();
+        let stream = TcpStream::connect(server.address).await.unwrap();
         let dialing = tokio_tungstenite::client_async(request, stream);
         let (socket, _) = tokio::time::timeout(PATIENCE, dialing).await.expect("the upgrade hangs")?;
         let (begun, frames) = (String::new(), VecDeque::new());
-        Ok(Self { socket, house: house.clone(), begun, frames, longest: 0, fences: 0 })
+        Ok(Self { socket, server: server.clone(), begun, frames, longest: 0, fences: 0 })
     }
 
     pub async fn say(&mut self, frame: Value) {
@@ -128,7 +128,7 @@ impl Gateway {
     /// Nothing is on its way: what the ledger had to do is done, and an answer overtakes nothing.
     pub async fn hears_nothing(&mut self) {
         for _ in 0..4 {
-            self.house.ledger_is_quiet().await;
+            self.server.ledger_is_quiet().await;
             self.fences += 1;
             let fence = format!("fence-{}", self.fences);
             self.asks(&fence, json!({"op": "fence"})).await;
@@ -172,7 +172,7 @@ impl Gateway {
         tokio::time::timeout(PATIENCE, closing).await.expect("the goodbye is not answered");
     }
 
-    /// The line breaks.
+    /// The connection breaks.
     pub fn dies(self) {}
 
     async fn next(&mut self) -> Result<Value, End> {

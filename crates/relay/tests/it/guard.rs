@@ -5,7 +5,7 @@ use ledger::Discriminator;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::house::{House, bot};
+use crate::test_server::{TestServer, bot};
 
 async fn send_as(
     gateway: &mut Gateway,
@@ -27,14 +27,14 @@ async fn send_as(
 
 #[tokio::test]
 async fn a_chat_that_was_never_delivered_and_another_tenants_chat_get_the_same_answer() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let shared = bot("telegram", "shared");
-    house.has_bot(&shared, true).await;
-    let mut heron = house.enrol("acme", "heron", &[]).await;
-    let crow = house.enrol("rival", "crow", &[]).await;
-    house.routes(&shared, Discriminator::Chat("mine".into()), &heron).await;
-    house.routes(&shared, Discriminator::Chat("theirs".into()), &crow).await;
-    house.says(&shared, "theirs", "secret plans").await;
+    server.has_bot(&shared, true).await;
+    let mut heron = server.enrol("acme", "heron", &[]).await;
+    let crow = server.enrol("rival", "crow", &[]).await;
+    server.routes(&shared, Discriminator::Chat("mine".into()), &heron).await;
+    server.routes(&shared, Discriminator::Chat("theirs".into()), &crow).await;
+    server.says(&shared, "theirs", "secret plans").await;
     heron.bots = vec![shared.clone()];
     let mut gateway = heron.sits().await;
     let declined = json!({"success": false, "code": "egress_declined",
@@ -43,16 +43,16 @@ async fn a_chat_that_was_never_delivered_and_another_tenants_chat_get_the_same_a
         assert_eq!(send_as(&mut gateway, request, chat, Some("telegram"), Some("shared")).await, declined);
         assert_eq!(send_as(&mut gateway, &format!("{request}-untagged"), chat, None, None).await, declined);
     }
-    assert!(house.egress.orders().is_empty());
+    assert!(server.egress.orders().is_empty());
     assert_eq!(send_as(&mut gateway, "r4", "mine", None, None).await["success"], true);
 }
 
 #[tokio::test]
 async fn metadata_opens_no_door() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let crow = house.enrol("rival", "crow", &[bot("telegram", "7002")]).await;
-    house.says(&crow.bots[0], "theirs", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let crow = server.enrol("rival", "crow", &[bot("telegram", "7002")]).await;
+    server.says(&crow.bots[0], "theirs", "hi").await;
     let mut gateway = heron.sits().await;
     let action = json!({"op": "send", "chat_id": "theirs", "content": "x",
         "metadata": {"scope_id": "T1", "user_id": "u1", "guild_id": "T1"}});
@@ -62,11 +62,11 @@ async fn metadata_opens_no_door() {
 
 #[tokio::test]
 async fn a_pair_that_was_not_advertised_is_refused_and_never_another_credential_used() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let (telegram, discord) = (bot("telegram", "7001"), bot("discord", "8002"));
-    let heron = house.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
+    let heron = server.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
     for on in [&telegram, &discord] {
-        house.says(on, "c1", "hi").await;
+        server.says(on, "c1", "hi").await;
     }
     let mut gateway = heron.sits().await;
     for (request, platform, id) in [
@@ -78,18 +78,18 @@ async fn a_pair_that_was_not_advertised_is_refused_and_never_another_credential_
         let refused = send_as(&mut gateway, request, "c1", Some(platform), id).await;
         assert_eq!(refused["success"], false, "{request}");
     }
-    assert!(house.egress.orders().is_empty());
+    assert!(server.egress.orders().is_empty());
     gateway.says_hello(&discord).await;
     assert_eq!(send_as(&mut gateway, "r5", "c1", Some("discord"), None).await["success"], true);
-    assert_eq!(house.egress.orders()[0].on, discord);
+    assert_eq!(server.egress.orders()[0].on, discord);
 }
 
 #[tokio::test]
 async fn an_untagged_reply_goes_out_where_the_chat_last_came_in() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let telegram = bot("telegram", "7001");
-    house.has_bot(&telegram, false).await;
-    let heron = house
+    server.has_bot(&telegram, false).await;
+    let heron = server
         .enrol_as(Enrolment {
             tenant: "acme".to_owned(),
             name: "heron".to_owned(),
@@ -99,52 +99,52 @@ async fn an_untagged_reply_goes_out_where_the_chat_last_came_in() {
         })
         .await;
     let web = bot("web", heron.instance.as_str());
-    house.says(&web, "web-1", "from the page").await;
-    house.says(&telegram, "c1", "from telegram").await;
+    server.says(&web, "web-1", "from the page").await;
+    server.says(&telegram, "c1", "from telegram").await;
     // A stock agent does not know the platform `web`: it says hello for telegram only.
     let mut gateway = heron.sits().await;
     assert_eq!(send_as(&mut gateway, "r1", "web-1", None, None).await["success"], true);
     assert_eq!(send_as(&mut gateway, "r2", "c1", None, None).await["success"], true);
-    let used: Vec<_> = house.egress.orders().into_iter().map(|order| order.on).collect();
+    let used: Vec<_> = server.egress.orders().into_iter().map(|order| order.on).collect();
     assert_eq!(used, [web, telegram]);
 }
 
 #[tokio::test]
 async fn an_untagged_reply_to_an_unknown_chat_uses_the_default_identity_and_is_guarded() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits().await;
     assert_eq!(send_as(&mut gateway, "r1", "unknown", None, None).await["code"], "egress_declined");
-    house.says(&heron.bots[0], "unknown", "now it is known").await;
+    server.says(&heron.bots[0], "unknown", "now it is known").await;
     assert_eq!(send_as(&mut gateway, "r2", "unknown", None, None).await["success"], true);
 }
 
 #[tokio::test]
 async fn a_chat_routed_away_since_is_no_longer_reached() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let shared = bot("telegram", "shared");
-    house.has_bot(&shared, true).await;
-    let mut heron = house.enrol("acme", "heron", &[]).await;
-    let crow = house.enrol("rival", "crow", &[]).await;
+    server.has_bot(&shared, true).await;
+    let mut heron = server.enrol("acme", "heron", &[]).await;
+    let crow = server.enrol("rival", "crow", &[]).await;
     let (moved, kept) = (Discriminator::Chat("c1".into()), Discriminator::Chat("c2".into()));
-    house.routes(&shared, moved.clone(), &heron).await;
-    house.routes(&shared, kept, &heron).await;
-    house.says(&shared, "c1", "hi").await;
+    server.routes(&shared, moved.clone(), &heron).await;
+    server.routes(&shared, kept, &heron).await;
+    server.says(&shared, "c1", "hi").await;
     heron.bots = vec![shared.clone()];
     let mut gateway = heron.sits().await;
     assert_eq!(send_as(&mut gateway, "r1", "c1", None, None).await["success"], true);
-    house.ledger.roster().remove_route(&shared.platform, &shared.bot, &moved).await.unwrap();
-    house.routes(&shared, moved, &crow).await;
+    server.ledger.roster().remove_route(&shared.platform, &shared.bot, &moved).await.unwrap();
+    server.routes(&shared, moved, &crow).await;
     assert_eq!(send_as(&mut gateway, "r2", "c1", None, None).await["code"], "egress_declined");
 }
 
 #[tokio::test]
 async fn a_chat_id_longer_than_256_bytes_is_refused_in_words_and_not_remembered() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits_settled().await;
     let long = "c".repeat(257);
-    house.says(&heron.bots[0], &long, "work").await;
+    server.says(&heron.bots[0], &long, "work").await;
     gateway.takes("work").await;
     heron.has_unread(0).await;
     for op in ["typing", "send", "edit", "get_chat_info"] {
@@ -153,12 +153,12 @@ async fn a_chat_id_longer_than_256_bytes_is_refused_in_words_and_not_remembered(
         let error = format!("malformed {op}: chat_id is longer than 256 bytes");
         assert_eq!(gateway.hears_result(op).await["error"], error);
     }
-    assert!(house.egress.orders().is_empty());
+    assert!(server.egress.orders().is_empty());
     // Nobody noted that it types there, or this were an interrupt.
-    house.says(&heron.bots[0], &long, "/stop").await;
+    server.says(&heron.bots[0], &long, "/stop").await;
     gateway.takes("/stop").await;
     let fits = "c".repeat(256);
-    house.says(&heron.bots[0], &fits, "hello").await;
+    server.says(&heron.bots[0], &fits, "hello").await;
     gateway.takes("hello").await;
     gateway.sends("r1", &fits, "good morning").await;
     assert_eq!(gateway.hears_result("r1").await["success"], true);

@@ -6,13 +6,13 @@ use relay::Proof;
 use serde_json::json;
 
 use crate::gateway::Gateway;
-use crate::house::{Agent, House, bot, eventually, seconds};
+use crate::test_server::{Agent, TestServer, bot, eventually, seconds};
 
 #[tokio::test]
 async fn several_hellos_are_answered_in_order_and_the_first_is_the_default() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let (telegram, discord) = (bot("telegram", "7001"), bot("discord", "8002"));
-    let heron = house.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
+    let heron = server.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
     let mut gateway = heron.dials().await;
     for on in [&discord, &telegram] {
         gateway
@@ -29,8 +29,8 @@ async fn several_hellos_are_answered_in_order_and_the_first_is_the_default() {
 
 #[tokio::test]
 async fn a_descriptor_has_all_nine_required_fields() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.dials().await;
     gateway.say(json!({"type": "hello", "platform": "telegram", "botId": "7001"})).await;
     let descriptor = gateway.hears().await["descriptor"].clone();
@@ -51,9 +51,9 @@ async fn a_descriptor_has_all_nine_required_fields() {
 
 #[tokio::test]
 async fn an_unprovisioned_pair_gets_silence_and_the_socket_stays() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.enrol("rival", "crow", &[bot("discord", "9")]).await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.enrol("rival", "crow", &[bot("discord", "9")]).await;
     let mut gateway = heron.dials().await;
     for (platform, id) in [("discord", "9"), ("telegram", "7002"), ("nowhere", "1"), ("discord", "")] {
         gateway.say(json!({"type": "hello", "platform": platform, "botId": id})).await;
@@ -64,23 +64,23 @@ async fn an_unprovisioned_pair_gets_silence_and_the_socket_stays() {
 
 #[tokio::test]
 async fn a_repeated_hello_gets_its_descriptor_again_and_nothing_else_changes() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits_settled().await;
     heron.hears_from("one").await;
     let (_, entry) = gateway.hears_inbound().await;
     gateway.says_hello(&heron.bots[0]).await;
     gateway.hears_nothing().await;
-    assert_eq!(house.relay.connections().presence(&heron.instance).sockets, 1);
+    assert_eq!(server.relay.connections().presence(&heron.instance).sockets, 1);
     gateway.acknowledges(&entry).await;
     heron.has_unread(0).await;
 }
 
 #[tokio::test]
 async fn an_empty_bot_id_means_the_only_bot_of_that_platform() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let (one, two, discord) = (bot("telegram", "1"), bot("telegram", "2"), bot("discord", "3"));
-    let heron = house.enrol("acme", "heron", &[one, two, discord]).await;
+    let heron = server.enrol("acme", "heron", &[one, two, discord]).await;
     let mut gateway = heron.dials().await;
     gateway.say(json!({"type": "hello", "platform": "telegram", "botId": ""})).await;
     gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
@@ -93,9 +93,9 @@ async fn an_empty_bot_id_means_the_only_bot_of_that_platform() {
 
 #[tokio::test]
 async fn an_unnamed_hello_means_the_only_identity_and_what_is_built_in_does_not_count() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let telegram = bot("telegram", "7001");
-    house.has_bot(&telegram, false).await;
+    server.has_bot(&telegram, false).await;
     let wanted = |name: &str, bots| Enrolment {
         tenant: "acme".to_owned(),
         name: name.to_owned(),
@@ -103,11 +103,11 @@ async fn an_unnamed_hello_means_the_only_identity_and_what_is_built_in_does_not_
         built_in: vec!["web".into()],
         ..Enrolment::default()
     };
-    let heron = house.enrol_as(wanted("heron", vec![telegram])).await;
+    let heron = server.enrol_as(wanted("heron", vec![telegram])).await;
     let mut gateway = heron.dials().await;
     gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
     assert_eq!(gateway.hears().await["descriptor"]["platform"], "telegram");
-    let wren = house.enrol_as(wanted("wren", vec![])).await;
+    let wren = server.enrol_as(wanted("wren", vec![])).await;
     let mut gateway = wren.dials().await;
     gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
     assert_eq!(gateway.hears().await["descriptor"]["platform"], "web");
@@ -115,8 +115,8 @@ async fn an_unnamed_hello_means_the_only_identity_and_what_is_built_in_does_not_
 
 #[tokio::test]
 async fn the_descriptor_comes_before_any_inbound() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     let mut gateway = heron.sits_with_window(8).await;
     gateway.takes("one").await;
@@ -124,15 +124,15 @@ async fn the_descriptor_comes_before_any_inbound() {
 
 #[tokio::test]
 async fn a_stock_gateway_is_left_alone_for_four_seconds() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     let mut gateway = heron.sits().await;
     heron.hears_from("two").await;
     gateway.hears_nothing().await;
-    house.winds(std::time::Duration::from_millis(3_999));
+    server.winds(std::time::Duration::from_millis(3_999));
     gateway.hears_nothing().await;
-    house.winds(std::time::Duration::from_millis(1));
+    server.winds(std::time::Duration::from_millis(1));
     gateway.takes("one").await;
     gateway.takes("two").await;
 }
@@ -146,13 +146,13 @@ async fn tells_commands(gateway: &mut Gateway, on: &BotRef) {
 
 /// What the only socket of an agent proved.
 fn proof(agent: &Agent) -> Proof {
-    agent.house.relay.connections().presence(&agent.instance).connections[0].proof
+    agent.server.relay.connections().presence(&agent.instance).connections[0].proof
 }
 
 #[tokio::test]
 async fn a_gateway_that_tells_its_commands_need_not_settle() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     let mut gateway = heron.dials().await;
     tells_commands(&mut gateway, &heron.bots[0]).await;
@@ -164,10 +164,10 @@ async fn a_gateway_that_tells_its_commands_need_not_settle() {
 
 #[tokio::test]
 async fn a_later_hello_of_the_same_socket_may_prove_its_generation() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let (telegram, discord) = (bot("telegram", "7001"), bot("discord", "8002"));
-    let heron = house.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
-    house.says(&telegram, "c1", "one").await;
+    let heron = server.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
+    server.says(&telegram, "c1", "one").await;
     let mut gateway = heron.dials().await;
     gateway.says_hello(&telegram).await;
     gateway.hears_nothing().await;
@@ -179,25 +179,25 @@ async fn a_later_hello_of_the_same_socket_may_prove_its_generation() {
 
 #[tokio::test]
 async fn a_generation_belongs_to_a_socket_and_is_never_latched() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut newer = heron.dials().await;
     tells_commands(&mut newer, &heron.bots[0]).await;
     newer.says_goodbye().await;
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     heron.hears_from("one").await;
     // The same credential, restarted as an older version.
     let mut older = heron.sits().await;
     older.hears_nothing().await;
     assert_eq!(proof(&heron), Proof::Unproven);
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     older.takes("one").await;
 }
 
 #[tokio::test]
 async fn what_a_socket_asks_for_proves_nothing_about_its_generation() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     let mut first = heron.sits_settled().await;
     first.takes("one").await;
@@ -208,22 +208,22 @@ async fn what_a_socket_asks_for_proves_nothing_about_its_generation() {
     first.hears_result("r2").await;
     assert_eq!(proof(&heron), Proof::Unproven);
     first.says_goodbye().await;
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     for text in ["two", "three"] {
         heron.hears_from(text).await;
     }
     let mut second = heron.sits().await;
     second.hears_nothing().await;
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     second.takes("two").await;
     second.takes("three").await;
 }
 
 #[tokio::test]
 async fn a_pinned_generation_overrules_the_hello_until_it_is_reset() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    let roster = house.ledger.roster();
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let roster = server.ledger.roster();
     roster.pin_generation(&heron.instance, None, Generation::Newer).await.unwrap();
     heron.hears_from("one").await;
     let mut plain = heron.dials().await;
@@ -235,7 +235,7 @@ async fn a_pinned_generation_overrules_the_hello_until_it_is_reset() {
     let mut telling = heron.dials().await;
     tells_commands(&mut telling, &heron.bots[0]).await;
     telling.hears_nothing().await;
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     telling.takes("two").await;
     telling.says_goodbye().await;
     roster.pin_generation(&heron.instance, None, Generation::Auto).await.unwrap();
@@ -247,8 +247,8 @@ async fn a_pinned_generation_overrules_the_hello_until_it_is_reset() {
 
 #[tokio::test]
 async fn what_an_sdk_agent_asks_for_does_not_make_a_stock_one_newer() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     let mut ours = heron.sits_with_window(1).await;
     ours.takes("one").await;
@@ -259,14 +259,14 @@ async fn what_an_sdk_agent_asks_for_does_not_make_a_stock_one_newer() {
     heron.hears_from("two").await;
     let mut stock = heron.sits().await;
     stock.hears_nothing().await;
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     stock.takes("two").await;
 }
 
 #[tokio::test]
 async fn a_peer_of_another_contract_version_is_served_by_ours() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.dials().await;
     gateway
         .say(json!({"type": "hello", "platform": "telegram", "botId": "7001", "contract_version": 2,
@@ -278,7 +278,7 @@ async fn a_peer_of_another_contract_version_is_served_by_ours() {
     gateway.say(json!({"type": "presence", "contract_version": 2, "state": "away"})).await;
     gateway.asks("r1", json!({"op": "teleport", "chat_id": "c1"})).await;
     assert_eq!(gateway.hears_result("r1").await["error"], "unsupported op: teleport");
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     heron.hears_from("one").await;
     let (text, entry) = gateway.hears_inbound().await;
     assert_eq!(text, "one");
@@ -288,32 +288,32 @@ async fn a_peer_of_another_contract_version_is_served_by_ours() {
 
 #[tokio::test]
 async fn who_said_hello_is_present() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    assert!(!house.relay.connections().presence(&heron.instance).connected);
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    assert!(!server.relay.connections().presence(&heron.instance).connected);
     let gateway = heron.sits().await;
-    assert_eq!(house.relay.connections().presence(&heron.instance).since, Some(house.clock.now()));
+    assert_eq!(server.relay.connections().presence(&heron.instance).since, Some(server.clock.now()));
     gateway.says_goodbye().await;
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
 }
 
 #[tokio::test]
 async fn a_route_made_while_connected_opens_its_pair_to_a_later_hello() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let shared = bot("slack", "s1");
-    house.has_bot(&shared, true).await;
+    server.has_bot(&shared, true).await;
     let mut gateway = heron.sits().await;
     gateway.say(json!({"type": "hello", "platform": "slack", "botId": "s1"})).await;
     gateway.hears_nothing().await;
-    house.routes(&shared, Discriminator::Scope("T1".into()), &heron).await;
+    server.routes(&shared, Discriminator::Scope("T1".into()), &heron).await;
     gateway.says_hello(&shared).await;
 }
 
 #[tokio::test]
 async fn a_peer_of_another_contract_version_is_served_by_the_rules_of_version_1() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.dials().await;
     // What it adds to the frames is ignored, and what it is told names the version that we speak.
     gateway
@@ -326,8 +326,8 @@ async fn a_peer_of_another_contract_version_is_served_by_the_rules_of_version_1(
     gateway.say(json!({"type": "teleport", "requestId": "t1", "contract_version": 2})).await;
     gateway.asks("r1", json!({"op": "teleport", "chat_id": "c1", "contract_version": 2})).await;
     assert_eq!(gateway.hears_result("r1").await["error"], "unsupported op: teleport");
-    house.winds(seconds(4));
-    house.says(&heron.bots[0], "c1", "hello").await;
+    server.winds(seconds(4));
+    server.says(&heron.bots[0], "c1", "hello").await;
     gateway.takes("hello").await;
     gateway
         .asks("r2", json!({"op": "send", "chat_id": "c1", "content": "pong", "teleport": {"to": "c2"}}))

@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use crate::house::{House, eventually};
+use crate::test_server::{TestServer, eventually};
 
 #[tokio::test]
 async fn after_going_idle_nothing_follows_and_the_next_socket_drains() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits_settled().await;
     heron.hears_from("one").await;
     gateway.takes("one").await;
     gateway.say(json!({"type": "going_idle"})).await;
     assert_eq!(gateway.hears().await, json!({"type": "going_idle_ack"}));
-    assert!(house.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
-    assert!(house.relay.connections().presence(&heron.instance).idle);
+    assert!(server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
+    assert!(server.relay.connections().presence(&heron.instance).idle);
     heron.hears_from("two").await;
     heron.hears_from("three").await;
     gateway.hears_nothing().await;
@@ -23,15 +23,15 @@ async fn after_going_idle_nothing_follows_and_the_next_socket_drains() {
     assert_eq!(gateway.hears_result("r1").await["success"], true);
     gateway.says_goodbye().await;
     let mut back = heron.sits_settled().await;
-    assert!(!house.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
+    assert!(!server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
     back.takes("two").await;
     back.takes("three").await;
 }
 
 #[tokio::test]
 async fn an_entry_outstanding_when_it_goes_idle_may_still_be_acknowledged() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     heron.hears_from("two").await;
     let mut gateway = heron.sits_settled().await;
@@ -45,19 +45,19 @@ async fn an_entry_outstanding_when_it_goes_idle_may_still_be_acknowledged() {
 
 #[tokio::test]
 async fn a_superseded_process_that_goes_idle_does_not_silence_its_successor() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut old = heron.sits_settled().await;
     let mut new = heron.sits_settled().await;
     old.hears_nothing().await;
     old.say(json!({"type": "going_idle"})).await;
     assert_eq!(old.hears().await["type"], "going_idle_ack");
-    assert!(!house.relay.connections().presence(&heron.instance).idle);
+    assert!(!server.relay.connections().presence(&heron.instance).idle);
     heron.hears_from("one").await;
     new.takes("one").await;
     // Nor is it ever delivered to again.
     new.dies();
-    eventually(|| house.relay.connections().presence(&heron.instance).sockets == 1).await;
+    eventually(|| server.relay.connections().presence(&heron.instance).sockets == 1).await;
     heron.hears_from("two").await;
     old.hears_nothing().await;
     assert_eq!(heron.unread().await, 1);
@@ -65,8 +65,8 @@ async fn a_superseded_process_that_goes_idle_does_not_silence_its_successor() {
 
 #[tokio::test]
 async fn a_gateway_that_goes_idle_flips_only_itself() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let other = heron.with_another_gateway("gw-other").await;
     let mut first = heron.sits_settled().await;
     let mut second = other.sits_settled().await;
@@ -76,18 +76,18 @@ async fn a_gateway_that_goes_idle_flips_only_itself() {
     first.answers_a_ping().await;
     first.takes("one").await;
     second.hears_nothing().await;
-    assert!(!house.relay.connections().presence(&heron.instance).idle);
+    assert!(!server.relay.connections().presence(&heron.instance).idle);
 }
 
 #[tokio::test]
 async fn who_goes_idle_before_its_hello_changes_nothing() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut live = heron.sits_settled().await;
     let mut silent = heron.dials().await;
     silent.say(json!({"type": "going_idle"})).await;
     assert_eq!(silent.hears().await["type"], "going_idle_ack");
     heron.hears_from("one").await;
     live.takes("one").await;
-    assert!(!house.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
+    assert!(!server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
 }

@@ -3,7 +3,7 @@
 use ledger::Discriminator;
 use serde_json::{Value, json};
 
-use crate::house::{House, bot, message, seconds};
+use crate::test_server::{TestServer, bot, message, seconds};
 
 fn stop(session_key: &str) -> Value {
     json!({"type": "interrupt", "session_key": session_key, "reason": null})
@@ -11,10 +11,10 @@ fn stop(session_key: &str) -> Value {
 
 #[tokio::test]
 async fn an_interrupt_comes_back_with_the_same_key_and_the_right_chat() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
-    house.says(&heron.bots[0], "c2", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
+    server.says(&heron.bots[0], "c2", "hi").await;
     let mut gateway = heron.sits().await;
     gateway.say(stop("agent:main:telegram:dm:c2")).await;
     let frame = gateway.hears().await;
@@ -26,15 +26,15 @@ async fn an_interrupt_comes_back_with_the_same_key_and_the_right_chat() {
 
 #[tokio::test]
 async fn unknown_keys_and_other_agents_keys_are_ignored() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let shared = bot("telegram", "shared");
-    house.has_bot(&shared, true).await;
-    let mut heron = house.enrol("acme", "heron", &[]).await;
-    let mut crow = house.enrol("rival", "crow", &[]).await;
-    house.routes(&shared, Discriminator::Chat("c1".into()), &heron).await;
-    house.routes(&shared, Discriminator::Chat("c2".into()), &crow).await;
-    house.says(&shared, "c1", "hi").await;
-    house.says(&shared, "c2", "hi").await;
+    server.has_bot(&shared, true).await;
+    let mut heron = server.enrol("acme", "heron", &[]).await;
+    let mut crow = server.enrol("rival", "crow", &[]).await;
+    server.routes(&shared, Discriminator::Chat("c1".into()), &heron).await;
+    server.routes(&shared, Discriminator::Chat("c2".into()), &crow).await;
+    server.says(&shared, "c1", "hi").await;
+    server.says(&shared, "c2", "hi").await;
     heron.bots = vec![shared.clone()];
     crow.bots = vec![shared];
     let (mut one, mut two) = (heron.sits().await, crow.sits().await);
@@ -51,10 +51,10 @@ async fn unknown_keys_and_other_agents_keys_are_ignored() {
 
 #[tokio::test]
 async fn an_interrupt_of_one_gateway_reaches_the_live_socket_of_the_same_agent() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let other = heron.with_another_gateway("gw-other").await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut first = heron.sits().await;
     let mut live = other.sits().await;
     first.say(stop("agent:main:telegram:dm:c1")).await;
@@ -64,26 +64,26 @@ async fn an_interrupt_of_one_gateway_reaches_the_live_socket_of_the_same_agent()
 
 #[tokio::test]
 async fn an_interrupt_is_never_kept() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let on = &heron.bots[0];
-    house.says(on, "c1", "hi").await;
-    house.relay.interrupts().interrupt(&heron.instance, &message(on, "c1", "").source);
-    house.ledger_is_quiet().await;
+    server.says(on, "c1", "hi").await;
+    server.relay.interrupts().interrupt(&heron.instance, &message(on, "c1", "").source);
+    server.ledger_is_quiet().await;
     let mut gateway = heron.sits().await;
     gateway.hears_nothing().await;
-    house.relay.interrupts().interrupt(&heron.instance, &message(on, "c1", "").source);
+    server.relay.interrupts().interrupt(&heron.instance, &message(on, "c1", "").source);
     let frame = gateway.hears().await;
     assert_eq!((&frame["type"], &frame["chat_id"]), (&json!("interrupt_inbound"), &json!("c1")));
-    house.winds(seconds(4));
+    server.winds(seconds(4));
 }
 
 #[tokio::test]
 async fn keys_with_odd_characters_go_back_byte_identical() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let chat = "c:1 \"é😀\\";
-    house.says(&heron.bots[0], chat, "hi").await;
+    server.says(&heron.bots[0], chat, "hi").await;
     let key = format!("agent:main:telegram:dm:{chat}");
     let mut gateway = heron.sits().await;
     gateway.say(stop(&key)).await;

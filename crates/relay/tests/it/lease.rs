@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::gateway::{End, Gateway};
-use crate::house::{Agent, House, eventually, seconds};
+use crate::test_server::{Agent, TestServer, eventually, seconds};
 
 fn not_acknowledged() -> End {
     End::Closed(1011, "an entry was not acknowledged".to_owned())
@@ -18,39 +18,39 @@ fn asked_after() -> Duration {
     lease() - lease() / 6
 }
 
-/// Is handed an entry, answers the house's ping and sits on it until the lease is over.
+/// Is handed an entry, answers the server's ping and sits on it until the lease is over.
 async fn sits_on_it(agent: &Agent, mut gateway: Gateway) {
     gateway.hears_inbound().await;
-    agent.house.winds(asked_after());
+    agent.server.winds(asked_after());
     gateway.answers_a_ping().await;
     gateway.hears_nothing().await;
-    agent.house.winds(lease() - asked_after());
+    agent.server.winds(lease() - asked_after());
     assert_eq!(gateway.ends().await, not_acknowledged());
-    eventually(|| !agent.house.relay.connections().presence(&agent.instance).connected).await;
+    eventually(|| !agent.server.relay.connections().presence(&agent.instance).connected).await;
 }
 
 /// Is handed an entry and is frozen from then on.
 async fn freezes(agent: &Agent) {
     let mut gateway = agent.sits_settled().await;
     gateway.hears_inbound().await;
-    agent.house.winds(asked_after());
+    agent.server.winds(asked_after());
     gateway.leaves_a_ping_unanswered().await;
-    agent.house.winds(lease() - asked_after());
-    eventually(|| !agent.house.relay.connections().presence(&agent.instance).connected).await;
-    agent.house.winds(seconds(2));
+    agent.server.winds(lease() - asked_after());
+    eventually(|| !agent.server.relay.connections().presence(&agent.instance).connected).await;
+    agent.server.winds(seconds(2));
     gateway.dies();
 }
 
 #[tokio::test]
 async fn a_socket_silent_for_the_lease_is_closed_1011_and_the_entry_is_handed_over_again() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let entry = heron.hears_from("one").await;
     let mut gateway = heron.sits_settled().await;
     gateway.hears_inbound().await;
-    house.winds(lease() - seconds(1));
+    server.winds(lease() - seconds(1));
     gateway.hears_nothing().await;
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     assert_eq!(gateway.ends().await, not_acknowledged());
     let mut again = heron.sits_settled().await;
     assert_eq!(again.hears_inbound().await, ("one".to_owned(), entry.as_str().to_owned()));
@@ -58,8 +58,8 @@ async fn a_socket_silent_for_the_lease_is_closed_1011_and_the_entry_is_handed_ov
 
 #[tokio::test]
 async fn the_third_sign_of_poison_makes_a_dead_letter_and_the_next_entry_flows() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let poison = heron.hears_from("poison").await;
     heron.hears_from("innocent").await;
     for signs in 0..3 {
@@ -74,8 +74,8 @@ async fn the_third_sign_of_poison_makes_a_dead_letter_and_the_next_entry_flows()
 
 #[tokio::test]
 async fn a_stalled_stock_reader_is_not_poison() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("innocent").await;
     for stall in 0..12 {
         let mut gateway = heron.sits_settled().await;
@@ -83,12 +83,12 @@ async fn a_stalled_stock_reader_is_not_poison() {
         // Its handler sends something and waits for a result that its own reader would have to read.
         gateway.sends(&format!("r{stall}"), "c1", "one moment").await;
         gateway.hears_result(&format!("r{stall}")).await;
-        house.winds(asked_after());
+        server.winds(asked_after());
         gateway.answers_a_ping().await;
         gateway.hears_nothing().await;
-        house.winds(lease() - asked_after());
+        server.winds(lease() - asked_after());
         assert_eq!(gateway.ends().await, not_acknowledged());
-        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+        eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     }
     assert!(heron.dead_letters().await.is_empty());
     // Most of the time it is deaf for half a minute, acknowledges, and goes on.
@@ -96,7 +96,7 @@ async fn a_stalled_stock_reader_is_not_poison() {
     let mut gateway = heron.sits_settled().await;
     let (_, entry) = gateway.hears_inbound().await;
     gateway.sends("last", "c1", "one moment").await;
-    house.winds(seconds(30));
+    server.winds(seconds(30));
     gateway.hears_result("last").await;
     gateway.acknowledges(&entry).await;
     gateway.takes("next").await;
@@ -105,8 +105,8 @@ async fn a_stalled_stock_reader_is_not_poison() {
 
 #[tokio::test]
 async fn a_frozen_agent_never_counts_however_often() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("innocent").await;
     for _ in 0..12 {
         freezes(&heron).await;
@@ -117,18 +117,18 @@ async fn a_frozen_agent_never_counts_however_often() {
 
 #[tokio::test]
 async fn an_agent_that_said_something_and_then_froze_does_not_count_either() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("innocent").await;
     for _ in 0..4 {
         let mut gateway = heron.sits_settled().await;
         gateway.hears_inbound().await;
-        house.winds(seconds(10));
+        server.winds(seconds(10));
         gateway.hears_nothing().await;
-        house.winds(asked_after() - seconds(10));
+        server.winds(asked_after() - seconds(10));
         gateway.leaves_a_ping_unanswered().await;
-        house.winds(lease() - asked_after());
-        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+        server.winds(lease() - asked_after());
+        eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
         gateway.dies();
     }
     assert!(heron.dead_letters().await.is_empty());
@@ -137,23 +137,23 @@ async fn an_agent_that_said_something_and_then_froze_does_not_count_either() {
 
 #[tokio::test]
 async fn a_socket_that_merely_dies_counts_from_the_tenth_time() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let entry = heron.hears_from("one").await;
     for death in 1..=12 {
         assert!(heron.dead_letters().await.is_empty(), "before death {death}");
         let mut gateway = heron.sits_settled().await;
         gateway.hears_inbound().await;
         gateway.dies();
-        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+        eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     }
     assert_eq!(heron.dead_letters().await, [entry]);
 }
 
 #[tokio::test]
 async fn a_reader_that_died_of_an_entry_and_redialed_is_a_sign_of_poison() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let poison = heron.hears_from("poison").await;
     heron.hears_from("innocent").await;
     let mut old = heron.sits_settled().await;
@@ -164,7 +164,7 @@ async fn a_reader_that_died_of_an_entry_and_redialed_is_a_sign_of_poison() {
         old.answers_a_ping().await;
         old.hears_nothing().await;
         assert_eq!(heron.dead_letters().await.len(), usize::from(signs == 3), "{signs}");
-        house.winds(seconds(4));
+        server.winds(seconds(4));
         if signs == 3 {
             new.takes("innocent").await;
         } else {
@@ -177,8 +177,8 @@ async fn a_reader_that_died_of_an_entry_and_redialed_is_a_sign_of_poison() {
 
 #[tokio::test]
 async fn a_superseded_socket_that_acknowledges_late_clears_its_entry() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     heron.hears_from("one").await;
     let mut old = heron.sits_settled().await;
     let (_, entry) = old.hears_inbound().await;
@@ -186,15 +186,15 @@ async fn a_superseded_socket_that_acknowledges_late_clears_its_entry() {
     old.acknowledges(&entry).await;
     old.answers_a_ping().await;
     heron.has_unread(0).await;
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     new.hears_nothing().await;
     assert!(heron.dead_letters().await.is_empty());
 }
 
 #[tokio::test]
 async fn with_a_window_the_lease_counts_from_when_an_entry_became_the_oldest() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits_with_window(64).await;
     let mut handed = Vec::new();
     for number in 0..40 {
@@ -203,7 +203,7 @@ async fn with_a_window_the_lease_counts_from_when_an_entry_became_the_oldest() {
     }
     // A slow agent, but never silent for the lease: eighty seconds for what it was handed at once.
     for entry in handed {
-        house.winds(seconds(2));
+        server.winds(seconds(2));
         gateway.acknowledges(&entry).await;
         gateway.hears_nothing().await;
     }
@@ -211,7 +211,7 @@ async fn with_a_window_the_lease_counts_from_when_an_entry_became_the_oldest() {
     // From then on it counts as before.
     heron.hears_from("last").await;
     gateway.hears_inbound().await;
-    house.winds(lease());
+    server.winds(lease());
     assert_eq!(gateway.ends().await, not_acknowledged());
 }
 
@@ -219,19 +219,19 @@ async fn with_a_window_the_lease_counts_from_when_an_entry_became_the_oldest() {
 async fn our_own_shutdown_never_counts() {
     let folder = tempfile::tempdir().unwrap();
     let clock = posthouse_time::Timepiece::wound(posthouse_time::Moment::from_seconds(1_800_000_000));
-    let house = House::open_in(folder.path(), clock.clone()).await;
-    let heron = house.heron().await;
+    let server = TestServer::open_in(folder.path(), clock.clone()).await;
+    let heron = server.heron().await;
     let entry = heron.hears_from("one").await;
     let mut gateway = heron.sits_settled().await;
     gateway.hears_inbound().await;
     let closing = tokio::spawn({
-        let relay = house.relay.clone();
+        let relay = server.relay.clone();
         async move { relay.close().await }
     });
     gateway.dies();
     closing.await.unwrap();
     // Two real signs of poison do not suffice, so the shutdown was none.
-    let inbox = house.ledger.inbox();
+    let inbox = server.ledger.inbox();
     for _ in 0..2 {
         assert!(!inbox.set_back(&heron.instance, &entry, ledger::Setback::Poison).await.unwrap());
     }
@@ -242,10 +242,10 @@ async fn our_own_shutdown_never_counts() {
 
 #[tokio::test]
 async fn a_dead_letter_sent_again_comes_at_its_old_place() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let first = heron.hears_from("first").await;
-    let inbox = house.ledger.inbox();
+    let inbox = server.ledger.inbox();
     for _ in 0..3 {
         inbox.set_back(&heron.instance, &first, ledger::Setback::Poison).await.unwrap();
     }
@@ -256,22 +256,22 @@ async fn a_dead_letter_sent_again_comes_at_its_old_place() {
     let (text, second) = gateway.hears_inbound().await;
     assert_eq!(text, "second");
     // Given back while its agent is at another: it comes next, and nothing is heard twice.
-    assert_eq!(house.relay.inboxes().redrive(&first).await.unwrap(), Some(heron.instance.clone()));
+    assert_eq!(server.relay.inboxes().redrive(&first).await.unwrap(), Some(heron.instance.clone()));
     gateway.acknowledges(&second).await;
     gateway.takes("first").await;
     gateway.takes("third").await;
     heron.has_unread(0).await;
     gateway.hears_nothing().await;
-    assert_eq!(house.relay.inboxes().redrive(&first).await.unwrap(), None);
+    assert_eq!(server.relay.inboxes().redrive(&first).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_dead_letter_sent_again_reaches_an_agent_with_a_window_in_order() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let dead = heron.hears_from("dead").await;
     for _ in 0..3 {
-        house.ledger.inbox().set_back(&heron.instance, &dead, ledger::Setback::Poison).await.unwrap();
+        server.ledger.inbox().set_back(&heron.instance, &dead, ledger::Setback::Poison).await.unwrap();
     }
     let mut gateway = heron.sits_with_window(8).await;
     for text in ["one", "two"] {
@@ -279,7 +279,7 @@ async fn a_dead_letter_sent_again_reaches_an_agent_with_a_window_in_order() {
     }
     let (_, one) = gateway.hears_inbound().await;
     let (_, two) = gateway.hears_inbound().await;
-    house.relay.inboxes().redrive(&dead).await.unwrap();
+    server.relay.inboxes().redrive(&dead).await.unwrap();
     heron.hears_from("three").await;
     gateway.hears_nothing().await;
     gateway.acknowledges(&one).await;

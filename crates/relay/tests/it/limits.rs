@@ -3,67 +3,67 @@
 use ledger::LimitReached;
 use relay::{Admission, Config, Entrant, StopRule};
 
-use crate::house::{Agent, House, message};
+use crate::test_server::{Agent, TestServer, message};
 
-async fn brings(house: &House, heron: &Agent, chat: &str, text: &str) -> Admission {
+async fn brings(server: &TestServer, heron: &Agent, chat: &str, text: &str) -> Admission {
     let on = &heron.bots[0];
     let mut event = message(on, chat, text);
     // A person of its own in each chat.
     event.source.user_id = Some(chat.into());
     let bearings = identity::Bearings { source: &event.source, path: None };
-    let admitted = house.admitted(on, bearings, true).await.unwrap();
+    let admitted = server.admitted(on, bearings, true).await.unwrap();
     let entrant = Entrant {
         event,
         id: None,
         dedup: format!("{chat}/{text}").into(),
         references: Vec::new(),
-        accepted: house.clock.now(),
+        accepted: server.clock.now(),
         receipt: None,
         stop: StopRule::Text,
     };
-    house.relay.inboxes().admit(&admitted, entrant).await.unwrap()
+    server.relay.inboxes().admit(&admitted, entrant).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_full_inbox_drops_no_accepted_mail() {
-    let house = House::open_with(Config { inbox_entries: 4, ..Config::default() }).await;
-    let heron = house.heron().await;
+    let server = TestServer::open_with(Config { inbox_entries: 4, ..Config::default() }).await;
+    let heron = server.heron().await;
     for number in 0..4 {
-        let kept = brings(&house, &heron, &format!("c{number}"), "accepted").await;
+        let kept = brings(&server, &heron, &format!("c{number}"), "accepted").await;
         assert!(matches!(kept, Admission::Kept(_)), "{kept:?}");
     }
     for number in 0..100 {
-        let refused = brings(&house, &heron, "flood", &number.to_string()).await;
+        let refused = brings(&server, &heron, "flood", &number.to_string()).await;
         assert_eq!(refused, Admission::Full(LimitReached::Inbox));
     }
-    assert_eq!(counted(&house, "posthouse_relay_entries_refused_total{why=\"inbox\"}"), 100);
+    assert_eq!(counted(&server, "posthouse_relay_entries_refused_total{why=\"inbox\"}"), 100);
     let mut gateway = heron.sits_settled().await;
     for _ in 0..4 {
         gateway.takes("accepted").await;
     }
     heron.has_unread(0).await;
-    assert_eq!(counted(&house, "posthouse_relay_entries_kept_total"), 4);
+    assert_eq!(counted(&server, "posthouse_relay_entries_kept_total"), 4);
 }
 
 #[tokio::test]
 async fn one_chats_flood_leaves_room_for_another() {
-    let house = House::open_with(Config { inbox_entries: 8, ..Config::default() }).await;
-    let heron = house.heron().await;
+    let server = TestServer::open_with(Config { inbox_entries: 8, ..Config::default() }).await;
+    let heron = server.heron().await;
     let mut kept = 0;
     for number in 0..20 {
-        let admission = brings(&house, &heron, "flood", &number.to_string()).await;
+        let admission = brings(&server, &heron, "flood", &number.to_string()).await;
         kept += usize::from(admission.entry().is_some());
     }
     assert_eq!(kept, 2, "a quarter");
-    assert_eq!(counted(&house, "posthouse_relay_entries_refused_total{why=\"share\"}"), 18);
-    let other = brings(&house, &heron, "another", "hello").await;
+    assert_eq!(counted(&server, "posthouse_relay_entries_refused_total{why=\"share\"}"), 18);
+    let other = brings(&server, &heron, "another", "hello").await;
     assert!(matches!(other, Admission::Kept(_)), "{other:?}");
 }
 
 #[tokio::test]
 async fn what_was_acknowledged_makes_room() {
-    let house = House::open_with(Config { inbox_entries: 3, ..Config::default() }).await;
-    let heron = house.heron().await;
+    let server = TestServer::open_with(Config { inbox_entries: 3, ..Config::default() }).await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits_with_window(1).await;
     for number in 0..20 {
         heron.hears_from(&number.to_string()).await;
@@ -73,9 +73,9 @@ async fn what_was_acknowledged_makes_room() {
 }
 
 /// What a counter says.
-fn counted(house: &House, name: &str) -> u64 {
+fn counted(server: &TestServer, name: &str) -> u64 {
     let mut registry = prometheus_client::registry::Registry::default();
-    house.relay.metrics().register(&mut registry);
+    server.relay.metrics().register(&mut registry);
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).expect(name);

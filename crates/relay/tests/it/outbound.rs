@@ -8,15 +8,15 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::gateway::Gateway;
-use crate::house::{Agent, House, bot, eventually, seconds};
 use crate::recorder::Habit;
+use crate::test_server::{Agent, TestServer, bot, eventually, seconds};
 
 /// An agent at its socket, to whom something was said in these chats.
-async fn in_chats(house: &House, chats: &[&str]) -> (Agent, Gateway) {
-    let heron = house.heron().await;
+async fn in_chats(server: &TestServer, chats: &[&str]) -> (Agent, Gateway) {
+    let heron = server.heron().await;
     let mut gateway = heron.sits_with_window(64).await;
     for chat in chats {
-        house.says(&heron.bots[0], chat, "hello").await;
+        server.says(&heron.bots[0], chat, "hello").await;
         gateway.takes("hello").await;
     }
     heron.has_unread(0).await;
@@ -25,42 +25,42 @@ async fn in_chats(house: &House, chats: &[&str]) -> (Agent, Gateway) {
 
 #[tokio::test]
 async fn every_request_gets_exactly_one_result() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
     gateway.sends("r1", "c1", "pong").await;
     let result = gateway.hears_result("r1").await;
     assert_eq!(result, json!({"success": true, "message_id": "m1"}));
     gateway.hears_nothing().await;
-    let order = house.egress.orders().remove(0);
-    assert_eq!((order.on, order.deadline), (bot("telegram", "7001"), house.clock.instant() + seconds(25)));
+    let order = server.egress.orders().remove(0);
+    assert_eq!((order.on, order.deadline), (bot("telegram", "7001"), server.clock.instant() + seconds(25)));
 }
 
 #[tokio::test]
 async fn what_is_asked_for_one_chat_happens_in_order() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    let later = house.clock.now() + seconds(5);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
     for number in 0..20 {
         gateway.sends(&format!("r{number}"), "c1", &number.to_string()).await;
     }
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     gateway.hears_nothing().await;
-    assert_eq!(house.egress.texts("c1"), ["0"]);
-    house.winds(seconds(5));
+    assert_eq!(server.egress.texts("c1"), ["0"]);
+    server.winds(seconds(5));
     for number in 0..20 {
         assert_eq!(gateway.hears_result(&format!("r{number}")).await["success"], true);
     }
     let expected: Vec<String> = (0..20).map(|number| number.to_string()).collect();
-    assert_eq!(house.egress.texts("c1"), expected);
+    assert_eq!(server.egress.texts("c1"), expected);
 }
 
 #[tokio::test]
 async fn the_order_of_a_chat_holds_whether_or_not_a_request_names_its_bot() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    let later = house.clock.now() + seconds(5);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
     for (request, tag) in [
         ("r0", json!({"platform": "telegram", "botId": "7001"})),
         ("r1", json!({})),
@@ -71,35 +71,35 @@ async fn the_order_of_a_chat_holds_whether_or_not_a_request_names_its_bot() {
         frame.as_object_mut().unwrap().extend(tag.as_object().unwrap().clone());
         gateway.say(frame).await;
     }
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     gateway.hears_nothing().await;
-    assert_eq!(house.egress.texts("c1"), ["r0"]);
-    house.winds(seconds(5));
+    assert_eq!(server.egress.texts("c1"), ["r0"]);
+    server.winds(seconds(5));
     for request in ["r0", "r1", "r2"] {
         assert_eq!(gateway.hears_result(request).await["success"], true);
     }
-    assert_eq!(house.egress.texts("c1"), ["r0", "r1", "r2"]);
+    assert_eq!(server.egress.texts("c1"), ["r0", "r1", "r2"]);
 }
 
 #[tokio::test]
 async fn one_hanging_chat_holds_up_no_other() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1", "c2"]).await;
-    house.egress.in_chat("c1", Habit::Hangs);
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1", "c2"]).await;
+    server.egress.in_chat("c1", Habit::Hangs);
     gateway.sends("slow", "c1", "stuck").await;
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     for number in 0..5 {
         gateway.sends(&format!("r{number}"), "c2", "fine").await;
         assert_eq!(gateway.hears_result(&format!("r{number}")).await["success"], true);
     }
-    house.winds(seconds(25));
+    server.winds(seconds(25));
     assert_eq!(gateway.hears_result("slow").await, json!({"success": false, "error": "send timed out"}));
 }
 
 #[tokio::test]
 async fn one_hanging_follow_up_holds_up_no_other_session() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
     let follow_up =
         |key: &str| json!({"op": "follow_up", "session_key": key, "kind": "x.y", "content": "more"});
     for key in ["agent:main:telegram:dm:c1", "agent:main:telegram:dm:c2"] {
@@ -110,68 +110,68 @@ async fn one_hanging_follow_up_holds_up_no_other_session() {
 
 #[tokio::test]
 async fn at_the_deadline_it_is_answered_as_timed_out_and_remembered_so() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    house.egress.in_chat("c1", Habit::Hangs);
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    server.egress.in_chat("c1", Habit::Hangs);
     gateway.sends("r1", "c1", "stuck").await;
-    house.egress.has_begun(1).await;
-    house.winds(seconds(24));
+    server.egress.has_begun(1).await;
+    server.winds(seconds(24));
     gateway.hears_nothing().await;
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     let first = gateway.hears_result("r1").await;
     assert_eq!(first, json!({"success": false, "error": "send timed out"}));
     gateway.sends("r1", "c1", "stuck").await;
     assert_eq!(gateway.hears_result("r1").await, first);
-    assert_eq!(house.egress.orders().len(), 1);
+    assert_eq!(server.egress.orders().len(), 1);
 }
 
 #[tokio::test]
 async fn what_waited_behind_a_hanging_one_past_its_own_deadline_is_not_begun() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    house.egress.in_chat("c1", Habit::Hangs);
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    server.egress.in_chat("c1", Habit::Hangs);
     gateway.sends("r1", "c1", "stuck").await;
     gateway.sends("r2", "c1", "behind").await;
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     gateway.hears_nothing().await;
-    house.winds(seconds(25));
+    server.winds(seconds(25));
     assert_eq!(gateway.hears_result("r1").await["error"], "send timed out");
     assert_eq!(gateway.hears_result("r2").await["error"], "send timed out");
-    assert_eq!(house.egress.texts("c1"), ["stuck"]);
+    assert_eq!(server.egress.texts("c1"), ["stuck"]);
 }
 
 #[tokio::test]
 async fn an_action_done_at_the_last_moment_is_answered_and_remembered_as_done() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    let deadline = house.clock.now() + seconds(25);
-    house.egress.in_chat("c1", Habit::Until(deadline));
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    let deadline = server.clock.now() + seconds(25);
+    server.egress.in_chat("c1", Habit::Until(deadline));
     gateway.sends("r1", "c1", "just in time").await;
-    house.egress.has_begun(1).await;
-    house.winds(seconds(25));
+    server.egress.has_begun(1).await;
+    server.winds(seconds(25));
     let first = gateway.hears_result("r1").await;
     gateway.sends("r1", "c1", "just in time").await;
     // Whichever of the two came first, it is told the same way for ever.
     assert_eq!(gateway.hears_result("r1").await, first);
-    assert_eq!(house.egress.orders().len(), 1);
+    assert_eq!(server.egress.orders().len(), 1);
 }
 
 #[tokio::test]
 async fn a_platform_whose_code_breaks_costs_one_answer_and_not_the_chat() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    house.egress.in_chat("c1", Habit::Panics);
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    server.egress.in_chat("c1", Habit::Panics);
     gateway.sends("r1", "c1", "bang").await;
     assert_eq!(gateway.hears_result("r1").await["error"], "send timed out");
-    house.egress.in_chat("c1", Habit::Answers(Outcome::done()));
+    server.egress.in_chat("c1", Habit::Answers(Outcome::done()));
     gateway.sends("r2", "c1", "fine").await;
     assert_eq!(gateway.hears_result("r2").await["success"], true);
 }
 
 #[tokio::test]
 async fn every_op_of_the_contract_is_carried() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
     let ops = [
         json!({"op": "send", "chat_id": "c1", "content": "x"}),
         json!({"op": "edit", "chat_id": "c1", "message_id": "m1", "content": "x"}),
@@ -183,15 +183,15 @@ async fn every_op_of_the_contract_is_carried() {
         let request = format!("r{number}");
         gateway.asks(&request, action.clone()).await;
         assert_eq!(gateway.hears_result(&request).await["success"], true, "{action}");
-        assert_eq!(house.egress.orders()[number].action.op(), action["op"]);
+        assert_eq!(server.egress.orders()[number].action.op(), action["op"]);
     }
 }
 
 #[tokio::test]
 async fn an_unknown_op_is_refused_at_once_and_a_malformed_one_in_words() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    house.egress.in_chat("c1", Habit::Hangs);
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    server.egress.in_chat("c1", Habit::Hangs);
     gateway.sends("stuck", "c1", "stuck").await;
     gateway.asks("r1", json!({"op": "levitate", "chat_id": "c1"})).await;
     assert_eq!(
@@ -218,26 +218,26 @@ async fn an_unknown_op_is_refused_at_once_and_a_malformed_one_in_words() {
 
 #[tokio::test]
 async fn lone_surrogates_and_nan_are_mended() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
     let line = r#"{"type":"outbound","requestId":"r1","action":{"op":"send","chat_id":"c1","content":"a\ud83d b","metadata":{"x":NaN}}}"#;
     gateway.say_raw(Message::text(format!("{line}\n"))).await;
     assert_eq!(gateway.hears_result("r1").await["success"], true);
-    assert_eq!(house.egress.texts("c1"), ["a\u{fffd} b"]);
+    assert_eq!(server.egress.texts("c1"), ["a\u{fffd} b"]);
 }
 
 #[tokio::test]
 async fn a_result_finds_the_gateways_next_socket_when_the_first_dropped() {
-    let house = House::open().await;
-    let (heron, mut gateway) = in_chats(&house, &["c1"]).await;
-    let later = house.clock.now() + seconds(5);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
     gateway.sends("r1", "c1", "slow").await;
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     gateway.dies();
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     // Done while nobody is there.
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     is_noted(&heron).await;
     let mut back = heron.sits_with_window(1).await;
     assert_eq!(back.hears_result("r1").await["success"], true);
@@ -246,36 +246,36 @@ async fn a_result_finds_the_gateways_next_socket_when_the_first_dropped() {
 
 #[tokio::test]
 async fn a_result_that_comes_after_the_redial_is_sent_on_the_new_socket() {
-    let house = House::open().await;
-    let (heron, mut gateway) = in_chats(&house, &["c1"]).await;
-    let later = house.clock.now() + seconds(5);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
     gateway.sends("r1", "c1", "slow").await;
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     gateway.dies();
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     let mut back = heron.sits_with_window(1).await;
     back.hears_nothing().await;
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     assert_eq!(back.hears_result("r1").await["success"], true);
 }
 
 #[tokio::test]
 async fn a_request_before_any_hello_is_declined_on_its_own_socket() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hello").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hello").await;
     let mut gateway = heron.dials().await;
     gateway.sends("r1", "c1", "hi").await;
     assert_eq!(gateway.hears_result("r1").await["code"], "egress_declined");
-    assert!(house.egress.orders().is_empty());
+    assert!(server.egress.orders().is_empty());
 }
 
 #[tokio::test]
 async fn too_many_requests_for_one_chat_are_refused_in_words() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    house.egress.in_chat("c1", Habit::Hangs);
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    server.egress.in_chat("c1", Habit::Hangs);
     for number in 0..258 {
         gateway.sends(&format!("r{number}"), "c1", "flood").await;
     }
@@ -285,17 +285,17 @@ async fn too_many_requests_for_one_chat_are_refused_in_words() {
 
 #[tokio::test]
 async fn requests_that_weigh_too_much_together_are_refused_until_some_are_answered() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
-    let later = house.clock.now() + seconds(5);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
     let long = "x".repeat(256 * 1024);
     for number in 0..128 {
         gateway.sends(&format!("r{number}"), "c1", &long).await;
     }
     let refused = gateway.hears_result("r127").await;
     assert!(refused["error"].as_str().unwrap().starts_with("rate limit"), "{refused}");
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     for number in 0..127 {
         assert_eq!(gateway.hears_result(&format!("r{number}")).await["success"], true);
     }
@@ -310,8 +310,8 @@ async fn requests_that_weigh_too_much_together_are_refused_until_some_are_answer
 
 #[tokio::test]
 async fn a_text_of_256_kib_goes_out_and_a_longer_one_is_refused_in_words() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
     gateway.sends("r1", "c1", &"x".repeat(256 * 1024)).await;
     assert_eq!(gateway.hears_result("r1").await["success"], true);
     gateway.sends("r2", "c1", &"x".repeat(256 * 1024 + 1)).await;
@@ -321,23 +321,23 @@ async fn a_text_of_256_kib_goes_out_and_a_longer_one_is_refused_in_words() {
 
 #[tokio::test]
 async fn an_outcome_the_ledger_could_not_note_is_still_told_truly() {
-    let house = House::open().await;
-    let (heron, mut gateway) = in_chats(&house, &["c1"]).await;
-    let later = house.clock.now() + seconds(5);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = in_chats(&server, &["c1"]).await;
+    let later = server.clock.now() + seconds(5);
+    server.egress.in_chat("c1", Habit::Until(later));
     gateway.sends("r1", "c1", "done").await;
-    house.egress.has_begun(1).await;
-    house.outbox.is_full.store(true, Ordering::SeqCst);
-    house.winds(seconds(5));
+    server.egress.has_begun(1).await;
+    server.outbox.is_full.store(true, Ordering::SeqCst);
+    server.winds(seconds(5));
     assert_eq!(gateway.hears_result("r1").await["success"], true);
     // And what cannot even be begun is not done.
     gateway.sends("r2", "c1", "not done").await;
     let refused = gateway.hears_result("r2").await;
     assert!(refused["error"].as_str().unwrap().starts_with("network:"), "{refused}");
-    assert_eq!(house.egress.texts("c1"), ["done"]);
+    assert_eq!(server.egress.texts("c1"), ["done"]);
     // Once there is room again the noting is made up for.
-    house.outbox.is_full.store(false, Ordering::SeqCst);
-    house.winds(seconds(1));
+    server.outbox.is_full.store(false, Ordering::SeqCst);
+    server.winds(seconds(1));
     is_noted(&heron).await;
 }
 
@@ -345,14 +345,14 @@ async fn an_outcome_the_ledger_could_not_note_is_still_told_truly() {
 pub async fn is_noted(heron: &Agent) {
     let noted = async {
         loop {
-            let begun = heron.house.ledger.outbox().begin(request(heron)).await.unwrap();
+            let begun = heron.server.ledger.outbox().begin(request(heron)).await.unwrap();
             if matches!(&begun, BeginOutcome::Finished { outcome, .. } if outcome.success) {
                 return;
             }
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::house::PATIENCE, noted).await.expect("it is not noted");
+    tokio::time::timeout(crate::test_server::PATIENCE, noted).await.expect("it is not noted");
 }
 
 fn request(heron: &Agent) -> ledger::Request {
@@ -365,19 +365,19 @@ fn request(heron: &Agent) -> ledger::Request {
         bot: "7001".into(),
         chat: Some("c1".into()),
         reply_to: None,
-        received: heron.house.clock.now(),
+        received: heron.server.clock.now(),
     }
 }
 
 #[tokio::test]
 async fn a_request_tagged_relay_goes_out_under_the_identity_of_its_chat_like_an_untagged_one() {
-    let house = House::open().await;
-    let (_, mut gateway) = in_chats(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (_, mut gateway) = in_chats(&server, &["c1"]).await;
     let mut frame = json!({"type": "outbound", "requestId": "r1", "platform": "relay",
         "action": {"op": "send", "chat_id": "c1", "content": "your reminder"}});
     gateway.say(frame.clone()).await;
     assert_eq!(gateway.hears_result("r1").await["success"], true);
-    assert_eq!(house.egress.orders().remove(0).on, bot("telegram", "7001"));
+    assert_eq!(server.egress.orders().remove(0).on, bot("telegram", "7001"));
     // It opens no chat that was never delivered.
     frame["requestId"] = json!("r2");
     frame["action"]["chat_id"] = json!("never-seen");

@@ -10,7 +10,7 @@ use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{Action, ActionId, ChatId, Descriptor, GatewayId, MessageId, Outcome, RequestId};
 use relay::{Carried, Egress, Order};
 
-use crate::house::eventually;
+use crate::test_server::eventually;
 
 #[derive(Clone)]
 pub enum Habit {

@@ -3,65 +3,65 @@
 use posthouse_time::{Moment, Timepiece};
 use tokio::runtime::Runtime;
 
-use crate::house::{Agent, House, eventually, seconds};
 use crate::recorder::Habit;
+use crate::test_server::{Agent, TestServer, eventually, seconds};
 
 #[tokio::test]
 async fn a_repeat_while_the_first_is_under_way_is_answered_once() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut gateway = heron.sits().await;
-    let later = house.clock.now() + seconds(3);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let later = server.clock.now() + seconds(3);
+    server.egress.in_chat("c1", Habit::Until(later));
     for _ in 0..3 {
         gateway.sends("r1", "c1", "once").await;
     }
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     gateway.hears_nothing().await;
-    house.winds(seconds(3));
+    server.winds(seconds(3));
     assert_eq!(gateway.hears_result("r1").await["success"], true);
     gateway.hears_nothing().await;
-    assert_eq!(house.egress.texts("c1"), ["once"]);
+    assert_eq!(server.egress.texts("c1"), ["once"]);
 }
 
 #[tokio::test]
 async fn a_repeat_on_a_newer_socket_is_answered_there() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut old = heron.sits().await;
-    let later = house.clock.now() + seconds(3);
-    house.egress.in_chat("c1", Habit::Until(later));
+    let later = server.clock.now() + seconds(3);
+    server.egress.in_chat("c1", Habit::Until(later));
     old.sends("r1", "c1", "once").await;
-    house.egress.has_begun(1).await;
+    server.egress.has_begun(1).await;
     let mut new = heron.sits().await;
     new.sends("r1", "c1", "once").await;
     new.hears_nothing().await;
-    house.winds(seconds(3));
+    server.winds(seconds(3));
     assert_eq!(new.hears_result("r1").await["success"], true);
     old.hears_nothing().await;
 }
 
 #[tokio::test]
 async fn a_repeat_of_a_finished_request_is_answered_from_memory() {
-    let house = House::open().await;
-    let heron = house.heron().await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let mut gateway = heron.sits().await;
     gateway.sends("r1", "c1", "once").await;
     let first = gateway.hears_result("r1").await;
     gateway.sends("r1", "c1", "once").await;
     assert_eq!(gateway.hears_result("r1").await, first);
-    assert_eq!(house.egress.texts("c1"), ["once"]);
+    assert_eq!(server.egress.texts("c1"), ["once"]);
 }
 
 #[tokio::test]
 async fn request_ids_of_two_gateways_are_apart() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let other = heron.with_another_gateway("gw-other").await;
-    house.says(&heron.bots[0], "c1", "hi").await;
+    server.says(&heron.bots[0], "c1", "hi").await;
     let (mut one, mut two) = (heron.sits().await, other.sits().await);
     one.sends("r1", "c1", "from one").await;
     assert_eq!(one.hears_result("r1").await["message_id"], "m1");
@@ -69,7 +69,7 @@ async fn request_ids_of_two_gateways_are_apart() {
     assert_eq!(two.hears_result("r1").await["message_id"], "m2");
 }
 
-/// A house that lives and dies with its runtime, as a process does.
+/// A server that lives and dies with its runtime, as a process does.
 pub fn in_a_house_of_its_own<T>(story: impl Future<Output = T>) -> T {
     let runtime = Runtime::new().unwrap();
     runtime.block_on(story)
@@ -80,27 +80,27 @@ fn what_a_restart_cut_off_is_answered_as_timed_out_and_never_carried_twice() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));
     let (gateway, secret, instance, bots) = in_a_house_of_its_own(async {
-        let house = House::open_in(folder.path(), clock.clone()).await;
-        let heron = house.heron().await;
-        house.says(&heron.bots[0], "c1", "hi").await;
-        house.egress.in_chat("c1", Habit::Hangs);
+        let server = TestServer::open_in(folder.path(), clock.clone()).await;
+        let heron = server.heron().await;
+        server.says(&heron.bots[0], "c1", "hi").await;
+        server.egress.in_chat("c1", Habit::Hangs);
         let mut socket = heron.sits().await;
         socket.sends("r1", "c1", "cut off").await;
-        house.egress.has_begun(1).await;
+        server.egress.has_begun(1).await;
         (heron.gateway, heron.secret, heron.instance, heron.bots)
     });
     in_a_house_of_its_own(async {
-        let house = House::open_in(folder.path(), clock.clone()).await;
-        let heron = Agent { house: house.clone(), instance, gateway, secret, bots };
+        let server = TestServer::open_in(folder.path(), clock.clone()).await;
+        let heron = Agent { server: server.clone(), instance, gateway, secret, bots };
         let mut socket = heron.sits_settled().await;
         socket.takes("hi").await;
         socket.sends("r1", "c1", "cut off").await;
         let result = socket.hears_result("r1").await;
         assert_eq!(result["success"], false);
         assert!(result["error"].as_str().unwrap().starts_with("send timed out"), "{result}");
-        assert!(house.egress.orders().is_empty());
+        assert!(server.egress.orders().is_empty());
         socket.says_goodbye().await;
-        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+        eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     });
 }
 
@@ -109,8 +109,8 @@ fn what_was_kept_and_not_acknowledged_survives_a_restart_and_what_was_does_not_c
     let folder = tempfile::tempdir().unwrap();
     let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));
     let (gateway, secret, instance, bots) = in_a_house_of_its_own(async {
-        let house = House::open_in(folder.path(), clock.clone()).await;
-        let heron = house.heron().await;
+        let server = TestServer::open_in(folder.path(), clock.clone()).await;
+        let heron = server.heron().await;
         for text in ["one", "two", "three"] {
             heron.hears_from(text).await;
         }
@@ -121,8 +121,8 @@ fn what_was_kept_and_not_acknowledged_survives_a_restart_and_what_was_does_not_c
         (heron.gateway, heron.secret, heron.instance, heron.bots)
     });
     in_a_house_of_its_own(async {
-        let house = House::open_in(folder.path(), clock.clone()).await;
-        let heron = Agent { house: house.clone(), instance, gateway, secret, bots };
+        let server = TestServer::open_in(folder.path(), clock.clone()).await;
+        let heron = Agent { server: server.clone(), instance, gateway, secret, bots };
         let mut socket = heron.sits_settled().await;
         socket.takes("two").await;
         socket.takes("three").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::house::{Agent, House, PATIENCE, eventually, seconds};
+use crate::test_server::{Agent, PATIENCE, TestServer, eventually, seconds};
 
 /// Hears so many messages and takes each; every one comes once and in the order in which it was kept.
 async fn takes_all(agent: &Agent, window: u16, count: usize) -> Vec<String> {
@@ -31,7 +31,7 @@ async fn kept_in_order(
             let mut ids = Vec::new();
             for number in 0..each {
                 let chat = format!("c{writer}");
-                let entry = agent.house.says(&agent.bots[0], &chat, &format!("{writer}-{number}")).await;
+                let entry = agent.server.says(&agent.bots[0], &chat, &format!("{writer}-{number}")).await;
                 ids.push(entry.as_str().to_owned());
             }
             ids
@@ -41,8 +41,8 @@ async fn kept_in_order(
 }
 
 async fn check(window: u16, backlog: usize, writers: usize, each: usize) {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut before = Vec::new();
     for number in 0..backlog {
         before.push(heron.hears_from(&format!("old-{number}")).await.as_str().to_owned());
@@ -77,11 +77,11 @@ async fn a_drain_one_by_one_under_concurrent_appends_keeps_order_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_kept_while_live_is_heard_out_of_order_by_many_agents() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let mut tasks = Vec::new();
     for agent in 0..4 {
-        let on = crate::house::bot("telegram", &agent.to_string());
-        let agent = house.enrol("acme", &format!("agent{agent}"), &[on]).await;
+        let on = crate::test_server::bot("telegram", &agent.to_string());
+        let agent = server.enrol("acme", &format!("agent{agent}"), &[on]).await;
         tasks.push(tokio::spawn(async move {
             let mut gateway = agent.sits_with_window(8).await;
             for number in 0..100 {
@@ -99,8 +99,8 @@ async fn nothing_kept_while_live_is_heard_out_of_order_by_many_agents() {
 
 #[tokio::test]
 async fn more_than_the_tail_holds_is_read_from_the_ledger_in_order() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut gateway = heron.sits_settled().await;
     for number in 0..1_400 {
         heron.hears_from(&number.to_string()).await;
@@ -114,8 +114,8 @@ async fn more_than_the_tail_holds_is_read_from_the_ledger_in_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sockets_that_replace_one_another_under_load_lose_nothing() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let writing = kept_in_order(&heron, 2, 200).await;
     let mut taken: Vec<String> = Vec::new();
     let mut standbys = Vec::new();
@@ -141,7 +141,7 @@ async fn sockets_that_replace_one_another_under_load_lose_nothing() {
     for task in writing {
         kept.extend(task.await.unwrap());
     }
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     let mut last = heron.sits_with_window(16).await;
     let draining = async {
         while heron.unread().await > 0 {
@@ -161,8 +161,8 @@ async fn sockets_that_replace_one_another_under_load_lose_nothing() {
 
 #[tokio::test]
 async fn what_came_before_during_and_after_a_pause_of_the_agent_stays_in_order() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut number = 0;
     let mut expected = 0;
     for _ in 0..5 {
@@ -173,13 +173,13 @@ async fn what_came_before_during_and_after_a_pause_of_the_agent_stays_in_order()
         let mut gateway = heron.sits().await;
         heron.hears_from(&number.to_string()).await;
         number += 1;
-        house.winds(seconds(4));
+        server.winds(seconds(4));
         while expected < number {
             gateway.takes(&expected.to_string()).await;
             expected += 1;
         }
         heron.has_unread(0).await;
         gateway.says_goodbye().await;
-        eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
+        eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
     }
 }

@@ -6,7 +6,7 @@ use relay::Config;
 use serde_json::{Value, json};
 
 use crate::gateway::{End, Gateway};
-use crate::house::{Agent, House, bot, eventually, millis, seconds};
+use crate::test_server::{Agent, TestServer, bot, eventually, millis, seconds};
 
 async fn types(gateway: &mut Gateway, chat: &str) {
     gateway.asks("typing", json!({"op": "typing", "chat_id": chat})).await;
@@ -34,11 +34,11 @@ fn interrupt(chat: &str) -> Value {
 }
 
 /// A stock gateway with a running turn in each of these chats.
-async fn at_work(house: &House, chats: &[&str]) -> (Agent, Gateway) {
-    let heron = house.heron().await;
+async fn at_work(server: &TestServer, chats: &[&str]) -> (Agent, Gateway) {
+    let heron = server.heron().await;
     let mut gateway = heron.sits_settled().await;
     for chat in chats {
-        house.says(&heron.bots[0], chat, "work").await;
+        server.says(&heron.bots[0], chat, "work").await;
         gateway.takes("work").await;
         types(&mut gateway, chat).await;
     }
@@ -48,19 +48,19 @@ async fn at_work(house: &House, chats: &[&str]) -> (Agent, Gateway) {
 
 #[tokio::test]
 async fn a_stop_to_a_chat_that_types_becomes_an_interrupt_and_is_confirmed_once_typing_ended() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
-    let stop = house.says(&heron.bots[0], "c1", "/stop").await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
+    let stop = server.says(&heron.bots[0], "c1", "/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     gateway.hears_nothing().await;
-    assert!(house.egress.texts("c1").is_empty(), "nothing is claimed before typing ended");
-    house.winds(seconds(1));
-    eventually(|| house.egress.texts("c1") == ["Stopped."]).await;
+    assert!(server.egress.texts("c1").is_empty(), "nothing is claimed before typing ended");
+    server.winds(seconds(1));
+    eventually(|| server.egress.texts("c1") == ["Stopped."]).await;
     heron.has_unread(0).await;
     gateway.hears_nothing().await;
     // It is done with: nobody finds it later.
-    let story = house.ledger.traces().entry(&stop).await.unwrap().unwrap();
+    let story = server.ledger.traces().entry(&stop).await.unwrap().unwrap();
     assert!(story.steps.iter().any(|step| step.what == "acknowledged"), "{story:?}");
     let mut again = heron.sits_settled().await;
     again.hears_nothing().await;
@@ -68,36 +68,36 @@ async fn a_stop_to_a_chat_that_types_becomes_an_interrupt_and_is_confirmed_once_
 
 #[tokio::test]
 async fn if_typing_goes_on_five_seconds_later_the_text_is_delivered() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
-    house.says(&heron.bots[0], "c1", "/stop").await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
+    server.says(&heron.bots[0], "c1", "/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
     for _ in 0..2 {
-        house.winds(seconds(2));
+        server.winds(seconds(2));
         types(&mut gateway, "c1").await;
     }
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     gateway.takes("/stop").await;
     heron.has_unread(0).await;
     gateway.hears_nothing().await;
-    assert!(house.egress.texts("c1").is_empty(), "it has not stopped, so nobody says so");
+    assert!(server.egress.texts("c1").is_empty(), "it has not stopped, so nobody says so");
 }
 
 #[tokio::test]
 async fn a_stop_is_delivered_as_text_where_no_interrupt_is_known_to_work() {
-    let house = House::open().await;
+    let server = TestServer::open().await;
     let (telegram, slack) = (bot("telegram", "7001"), bot("slack", "s1"));
-    let heron = house.enrol("acme", "heron", &[telegram.clone(), slack.clone()]).await;
+    let heron = server.enrol("acme", "heron", &[telegram.clone(), slack.clone()]).await;
     let mut gateway = heron.sits_settled().await;
     gateway.says_hello(&slack).await;
     let mut turn = async |on: &BotRef, chat: &str, typing: u64, text: &str| {
-        house.says(on, chat, "work").await;
+        server.says(on, chat, "work").await;
         gateway.takes("work").await;
         if typing > 0 {
             types(&mut gateway, chat).await;
         }
-        house.winds(seconds(typing));
-        house.says(on, chat, text).await;
+        server.winds(seconds(typing));
+        server.says(on, chat, text).await;
         gateway.takes(text).await;
         heron.has_unread(0).await;
     };
@@ -111,40 +111,40 @@ async fn a_stop_is_delivered_as_text_where_no_interrupt_is_known_to_work() {
     for text in ["/stop now", "/Stop", " /stop", "stop"] {
         turn(&telegram, "c4", 1, text).await;
     }
-    assert!(house.egress.orders().iter().all(|order| order.action.op() == "typing"));
+    assert!(server.egress.orders().iter().all(|order| order.action.op() == "typing"));
 }
 
 /// An agent that talks in the web chat.
-async fn in_the_web_chat(house: &House) -> Agent {
+async fn in_the_web_chat(server: &TestServer) -> Agent {
     let wanted = Enrolment {
         tenant: "acme".to_owned(),
         name: "heron".to_owned(),
         built_in: vec!["web".into()],
         ..Enrolment::default()
     };
-    let mut heron = house.enrol_as(wanted).await;
+    let mut heron = server.enrol_as(wanted).await;
     heron.bots = vec![bot("web", heron.instance.as_str())];
     heron
 }
 
 #[tokio::test]
 async fn in_the_web_chat_a_stop_is_an_interrupt_for_every_agent() {
-    let house = House::open().await;
-    let heron = in_the_web_chat(&house).await;
+    let server = TestServer::open().await;
+    let heron = in_the_web_chat(&server).await;
     let web = heron.bots[0].clone();
     let mut gateway = heron.sits_settled().await;
-    house.says(&web, "web-1", "work").await;
+    server.says(&web, "web-1", "work").await;
     gateway.takes("work").await;
-    house.says(&web, "web-1", "/stop").await;
+    server.says(&web, "web-1", "/stop").await;
     let frames = told(&mut gateway).await;
     assert!(!frames.is_empty() && frames.iter().all(|frame| frame["type"] == "interrupt_inbound"));
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     heron.has_unread(0).await;
     // It never typed, so there is nothing to confirm; and no turn runs once it was stopped or has answered.
-    assert!(house.egress.orders().is_empty());
-    house.says(&web, "web-1", "/stop").await;
+    assert!(server.egress.orders().is_empty());
+    server.says(&web, "web-1", "/stop").await;
     gateway.takes("/stop").await;
-    house.says(&web, "web-1", "more").await;
+    server.says(&web, "web-1", "more").await;
     gateway.takes("more").await;
     gateway
         .asks(
@@ -153,20 +153,20 @@ async fn in_the_web_chat_a_stop_is_an_interrupt_for_every_agent() {
         )
         .await;
     gateway.hears_result("r1").await;
-    house.says(&web, "web-1", "/stop").await;
+    server.says(&web, "web-1", "/stop").await;
     gateway.takes("/stop").await;
 }
 
 #[tokio::test]
 async fn an_agent_of_our_sdk_gets_the_interrupt_while_its_turn_is_open() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut agent = heron.sits_with_window(8).await;
     heron.hears_from("work").await;
     agent.takes("work").await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut agent).await, [interrupt("c1")]);
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     heron.has_unread(0).await;
     heron.hears_from("more").await;
     agent.takes("more").await;
@@ -178,11 +178,11 @@ async fn an_agent_of_our_sdk_gets_the_interrupt_while_its_turn_is_open() {
 
 #[tokio::test]
 async fn a_stop_to_a_chat_whose_turn_ended_without_a_marked_answer_is_delivered() {
-    let house = House::open().await;
-    let heron = in_the_web_chat(&house).await;
+    let server = TestServer::open().await;
+    let heron = in_the_web_chat(&server).await;
     let web = heron.bots[0].clone();
     let mut gateway = heron.sits_settled().await;
-    house.says(&web, "web-1", "work").await;
+    server.says(&web, "web-1", "work").await;
     gateway.takes("work").await;
     types(&mut gateway, "web-1").await;
     // A streamed answer ends with an edit, which nothing marks.
@@ -192,23 +192,23 @@ async fn a_stop_to_a_chat_whose_turn_ended_without_a_marked_answer_is_delivered(
         .asks("r2", json!({"op": "edit", "chat_id": "web-1", "message_id": "m2", "content": "done"}))
         .await;
     gateway.hears_result("r2").await;
-    house.winds(seconds(5));
-    house.says(&web, "web-1", "/stop").await;
+    server.winds(seconds(5));
+    server.says(&web, "web-1", "/stop").await;
     gateway.takes("/stop").await;
     heron.has_unread(0).await;
 }
 
 #[tokio::test]
 async fn a_stop_to_a_chat_whose_turn_was_interrupted_before_is_delivered() {
-    let house = House::open().await;
-    let heron = house.heron().await;
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
     let mut agent = heron.sits_with_window(8).await;
     heron.hears_from("work").await;
     agent.takes("work").await;
-    house
+    server
         .relay
         .interrupts()
-        .interrupt(&heron.instance, &crate::house::message(&heron.bots[0], "c1", "").source);
+        .interrupt(&heron.instance, &crate::test_server::message(&heron.bots[0], "c1", "").source);
     assert_eq!(agent.hears().await, interrupt("c1"));
     heron.hears_from("/stop").await;
     agent.takes("/stop").await;
@@ -217,78 +217,78 @@ async fn a_stop_to_a_chat_whose_turn_was_interrupted_before_is_delivered() {
 
 #[tokio::test]
 async fn a_stop_is_not_confirmed_when_its_socket_died_and_the_text_goes_to_the_next() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
     gateway.dies();
-    eventually(|| !house.relay.connections().presence(&heron.instance).connected).await;
-    house.winds(seconds(5));
+    eventually(|| !server.relay.connections().presence(&heron.instance).connected).await;
+    server.winds(seconds(5));
     let mut next = heron.sits_settled().await;
     next.takes("/stop").await;
     heron.has_unread(0).await;
-    assert!(house.egress.texts("c1").is_empty(), "it may well go on");
+    assert!(server.egress.texts("c1").is_empty(), "it may well go on");
 }
 
 #[tokio::test]
 async fn a_stop_that_never_reached_the_agent_is_not_confirmed() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     heron.hears_from("/stop").await;
-    // Nothing is heard from it any more: the line may be dead.
-    house.winds(seconds(5));
+    // Nothing is heard from it any more: the connection may be dead.
+    server.winds(seconds(5));
     assert_eq!(gateway.hears().await, interrupt("c1"));
     gateway.takes("/stop").await;
     heron.has_unread(0).await;
-    assert!(house.egress.texts("c1").is_empty());
+    assert!(server.egress.texts("c1").is_empty());
 }
 
 #[tokio::test]
 async fn typing_that_comes_late_because_the_platform_is_slow_still_shows_that_a_turn_goes_on() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
     // A stock gateway types 2 s after the platform has taken the last sign, for which it waits up to 1.5 s.
-    house.winds(millis(1_500));
+    server.winds(millis(1_500));
     types(&mut gateway, "c1").await;
-    house.winds(millis(3_500));
+    server.winds(millis(3_500));
     gateway.takes("/stop").await;
     heron.has_unread(0).await;
-    assert!(house.egress.texts("c1").is_empty());
+    assert!(server.egress.texts("c1").is_empty());
 }
 
 #[tokio::test]
 async fn a_stop_said_again_waits_for_the_first_and_takes_no_other_chats_place() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1", "c2"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1", "c2"]).await;
     for _ in 0..65 {
         heron.hears_from("/stop").await;
     }
-    house.says(&heron.bots[0], "c2", "/stop").await;
+    server.says(&heron.bots[0], "c2", "/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1"), interrupt("c2")]);
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     for _ in 1..65 {
         gateway.takes("/stop").await;
     }
     heron.has_unread(0).await;
-    eventually(|| house.egress.texts("c2") == ["Stopped."]).await;
-    assert_eq!(house.egress.texts("c1"), ["Stopped."]);
+    eventually(|| server.egress.texts("c2") == ["Stopped."]).await;
+    assert_eq!(server.egress.texts("c1"), ["Stopped."]);
 }
 
 #[tokio::test]
 async fn a_stop_interrupts_even_when_the_inbox_is_full() {
-    let house = House::open_with(Config { inbox_entries: 4, ..Config::default() }).await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open_with(Config { inbox_entries: 4, ..Config::default() }).await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     let on = &heron.bots[0];
     heron.hears_from("flood").await;
     let (text, flood) = gateway.hears_inbound().await;
     assert_eq!(text, "flood");
-    let stop = house.brings(on, crate::house::message(on, "c1", "/stop"), None).await;
+    let stop = server.brings(on, crate::test_server::message(on, "c1", "/stop"), None).await;
     assert_eq!(stop, None, "one person has a quarter of the inbox");
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
-    house.winds(seconds(5));
-    eventually(|| house.egress.texts("c1") == ["Stopped."]).await;
+    server.winds(seconds(5));
+    eventually(|| server.egress.texts("c1") == ["Stopped."]).await;
     gateway.acknowledges(&flood).await;
     heron.has_unread(0).await;
     gateway.hears_nothing().await;
@@ -296,8 +296,8 @@ async fn a_stop_interrupts_even_when_the_inbox_is_full() {
 
 #[tokio::test]
 async fn the_platform_is_told_which_message_ends_a_turn() {
-    let house = House::open().await;
-    let (heron, mut stock) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut stock) = at_work(&server, &["c1"]).await;
     let send =
         |metadata: Value| json!({"op": "send", "chat_id": "c1", "content": "so", "metadata": metadata});
     stock.asks("r1", send(json!({}))).await;
@@ -311,34 +311,34 @@ async fn the_platform_is_told_which_message_ends_a_turn() {
     ours.asks("r4", send(json!({}))).await;
     ours.hears_result("r4").await;
     // And so does our own word that it was stopped.
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     heron.hears_from("work").await;
     ours.takes("work").await;
     types(&mut ours, "c1").await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut ours).await, [interrupt("c1")]);
-    house.winds(seconds(5));
-    eventually(|| house.egress.texts("c1").len() == 5).await;
-    let orders = house.egress.orders().into_iter().filter(|order| order.action.op() == "send");
+    server.winds(seconds(5));
+    eventually(|| server.egress.texts("c1").len() == 5).await;
+    let orders = server.egress.orders().into_iter().filter(|order| order.action.op() == "send");
     assert_eq!(orders.map(|order| order.ends_turn).collect::<Vec<_>>(), [false, true, false, true, true]);
 }
 
 #[tokio::test]
 async fn while_a_stop_has_its_chance_other_chats_pass_and_its_own_waits_in_order() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     let on = &heron.bots[0];
-    house.says(on, "c1", "/stop").await;
-    house.says(on, "c1", "something else").await;
-    house.says(on, "c2", "another chat").await;
+    server.says(on, "c1", "/stop").await;
+    server.says(on, "c1", "something else").await;
+    server.says(on, "c2", "another chat").await;
     assert_eq!(gateway.hears().await, interrupt("c1"));
     gateway.takes("another chat").await;
     gateway.hears_nothing().await;
     for _ in 0..2 {
-        house.winds(seconds(2));
+        server.winds(seconds(2));
         types(&mut gateway, "c1").await;
     }
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     gateway.takes("/stop").await;
     gateway.takes("something else").await;
     heron.has_unread(0).await;
@@ -346,85 +346,85 @@ async fn while_a_stop_has_its_chance_other_chats_pass_and_its_own_waits_in_order
 
 #[tokio::test]
 async fn a_turn_that_answered_meanwhile_is_not_said_to_be_stopped() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
-    house.winds(seconds(1));
+    server.winds(seconds(1));
     let answer = json!({"op": "send", "chat_id": "c1", "content": "done", "metadata": {"notify": true}});
     gateway.asks("r1", answer).await;
     gateway.hears_result("r1").await;
-    house.winds(seconds(4));
+    server.winds(seconds(4));
     heron.has_unread(0).await;
     heron.hears_from("next").await;
     gateway.takes("next").await;
-    assert_eq!(house.egress.texts("c1"), ["done"]);
+    assert_eq!(server.egress.texts("c1"), ["done"]);
 }
 
 #[tokio::test]
 async fn what_was_said_after_an_honoured_stop_follows_it() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     heron.hears_from("/stop").await;
     heron.hears_from("something else").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
-    house.winds(seconds(5));
+    server.winds(seconds(5));
     gateway.takes("something else").await;
     heron.has_unread(0).await;
 }
 
 #[tokio::test]
 async fn a_stop_goes_to_the_socket_that_took_the_sessions_last_entry_whatever_its_role() {
-    let house = House::open().await;
-    let (heron, mut old) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut old) = at_work(&server, &["c1"]).await;
     let other = heron.with_another_gateway("gw-other").await;
     let mut reserve = other.sits_settled().await;
-    house.says(&heron.bots[0], "c2", "for the second").await;
+    server.says(&heron.bots[0], "c2", "for the second").await;
     reserve.takes("for the second").await;
     types(&mut reserve, "c2").await;
     let mut live = heron.sits_settled().await;
-    house.says(&heron.bots[0], "c3", "for the third").await;
+    server.says(&heron.bots[0], "c3", "for the third").await;
     live.takes("for the third").await;
     types(&mut old, "c1").await;
     types(&mut reserve, "c2").await;
     // One of them was superseded by its own credential, the other by another one.
-    house.says(&heron.bots[0], "c1", "/stop").await;
+    server.says(&heron.bots[0], "c1", "/stop").await;
     assert_eq!(told(&mut old).await, [interrupt("c1")]);
-    house.says(&heron.bots[0], "c2", "/stop").await;
+    server.says(&heron.bots[0], "c2", "/stop").await;
     assert_eq!(told(&mut reserve).await, [interrupt("c2")]);
     live.hears_nothing().await;
     // So does one that an agent or the page asks for.
-    house
+    server
         .relay
         .interrupts()
-        .interrupt(&heron.instance, &crate::house::message(&heron.bots[0], "c1", "").source);
+        .interrupt(&heron.instance, &crate::test_server::message(&heron.bots[0], "c1", "").source);
     assert_eq!(old.hears().await, interrupt("c1"));
     live.hears_nothing().await;
 }
 
 #[tokio::test]
 async fn a_stop_leaves_a_sibling_turn_that_goes_on_alone() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1", "c2"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1", "c2"]).await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
     for _ in 0..5 {
-        house.winds(seconds(1));
+        server.winds(seconds(1));
         types(&mut gateway, "c2").await;
     }
-    eventually(|| house.egress.texts("c1") == ["Stopped."]).await;
-    assert!(house.egress.texts("c2").is_empty());
+    eventually(|| server.egress.texts("c1") == ["Stopped."]).await;
+    assert!(server.egress.texts("c2").is_empty());
     gateway.sends("r1", "c2", "the sibling's answer").await;
     assert_eq!(gateway.hears_result("r1").await["success"], true);
 }
 
 #[tokio::test]
 async fn a_stop_that_a_closing_server_cut_off_stays_as_text() {
-    let house = House::open().await;
-    let (heron, mut gateway) = at_work(&house, &["c1"]).await;
+    let server = TestServer::open().await;
+    let (heron, mut gateway) = at_work(&server, &["c1"]).await;
     heron.hears_from("/stop").await;
     assert_eq!(told(&mut gateway).await, [interrupt("c1")]);
-    let (_, end) = tokio::join!(house.relay.close(), gateway.ends());
+    let (_, end) = tokio::join!(server.relay.close(), gateway.ends());
     assert_eq!(end, End::Closed(1012, "the server is shutting down".to_owned()));
     assert_eq!(heron.unread().await, 1);
 }

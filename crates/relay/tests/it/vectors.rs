@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::house::{House, bot};
+use crate::test_server::{TestServer, bot};
 
 fn cases(name: &str, list: &str) -> Vec<Value> {
     let folder = std::env::var_os("POSTHOUSE_VECTORS")
@@ -21,7 +21,7 @@ fn cases(name: &str, list: &str) -> Vec<Value> {
 #[tokio::test]
 async fn every_hello_of_the_vectors_of_0_20_5_for_a_bot_of_its_agent_is_answered_in_order() {
     for case in cases("hello.json", "cases") {
-        let house = House::open().await;
+        let server = TestServer::open().await;
         let known = |pair: &&Value| ["telegram", "discord", "slack"].contains(&pair[0].as_str().unwrap());
         let named =
             |pair: &Value| (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned());
@@ -31,7 +31,7 @@ async fn every_hello_of_the_vectors_of_0_20_5_for_a_bot_of_its_agent_is_answered
             .iter()
             .map(|(platform, id)| bot(platform, if id.is_empty() { "7001" } else { id }))
             .collect();
-        let heron = house.enrol("acme", "heron", &bots).await;
+        let heron = server.enrol("acme", "heron", &bots).await;
         let mut gateway = heron.dials().await;
         for hello in case["hellos"].as_array().unwrap() {
             gateway.say(hello.clone()).await;
@@ -44,9 +44,9 @@ async fn every_hello_of_the_vectors_of_0_20_5_for_a_bot_of_its_agent_is_answered
 }
 
 /// Dials in as an SDK agent that fronts one bot on each platform of the vectors.
-async fn seated(house: &House) -> Gateway {
+async fn seated(server: &TestServer) -> Gateway {
     let bots = ["telegram", "discord", "slack"].map(|platform| bot(platform, "b1"));
-    let heron = house.enrol("acme", "heron", &bots).await;
+    let heron = server.enrol("acme", "heron", &bots).await;
     let mut gateway = heron.sits_with_window(64).await;
     for on in &bots[1..] {
         gateway.says_hello(on).await;
@@ -56,14 +56,14 @@ async fn seated(house: &House) -> Gateway {
 
 #[tokio::test]
 async fn every_request_of_the_vectors_of_0_20_5_is_answered_once_and_in_words_where_it_is_refused() {
-    let house = House::open().await;
-    let mut gateway = seated(&house).await;
+    let server = TestServer::open().await;
+    let mut gateway = seated(&server).await;
     let mut requests = 0;
     for (file, list) in [("outbound.json", "cases"), ("prompts.json", "frames")] {
         for case in cases(file, list) {
             let before = &case["after_inbound"];
             if let (Some(platform), Some(chat)) = (before["platform"].as_str(), before["chat_id"].as_str()) {
-                house.says(&bot(platform, "b1"), chat, "hello").await;
+                server.says(&bot(platform, "b1"), chat, "hello").await;
                 gateway.takes("hello").await;
             }
             for frame in case["frames"].as_array().unwrap() {

@@ -107,7 +107,7 @@ impl MethodCall<'_> {
     }
 
     /// Counts a write against the rate limits, if there are any.
-    fn pace(&self, state: &mut BotState, chat: i64) -> Result<(), ApiRefusal> {
+    fn apply_rate_limit(&self, state: &mut BotState, chat: i64) -> Result<(), ApiRefusal> {
         match &self.shared.settings.limits {
             Some(limits) => state.windows.admit(limits, chat, unix_ms()).map_err(ApiRefusal::too_many),
             None => Ok(()),

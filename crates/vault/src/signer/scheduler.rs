@@ -44,10 +44,10 @@ impl Signer {
     pub async fn scheduler_secrets(&self) -> Result<Vec<SchedulerSecretStatus>, Fault> {
         self.refresh().await?;
         let loaded = self.0.loaded.read();
-        let statuses = loaded.scheduler.iter().rev().map(|outside| SchedulerSecretStatus {
-            name: outside.record.name.clone(),
-            created: outside.record.created,
-            good_until: outside.record.ends,
+        let statuses = loaded.scheduler.iter().rev().map(|key| SchedulerSecretStatus {
+            name: key.record.name.clone(),
+            created: key.record.created,
+            good_until: key.record.ends,
         });
         Ok(statuses.collect())
     }
@@ -57,7 +57,7 @@ impl Signer {
     pub fn vouches(&self, stamp: &Stamp, message: &[u8]) -> Option<[u8; 32]> {
         let now = self.0.timepiece.now();
         let loaded = self.0.loaded.read();
-        let good = loaded.scheduler.iter().filter(|outside| outside.is_good(&self.0.timepiece));
-        stamp.vouched(good.map(|outside| &outside.secret), message, now.seconds())
+        let good = loaded.scheduler.iter().filter(|key| key.is_good(&self.0.timepiece));
+        stamp.vouched(good.map(|key| &key.secret), message, now.seconds())
     }
 }

@@ -15,15 +15,15 @@ use crate::{MasterKeys, Vault};
 #[tokio::test]
 async fn no_private_key_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
-    let server_folder = folder.path().join("house");
+    let server_folder = folder.path().join("server");
     let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
     let ledger = Ledger::open(Location::Folder(server_folder.clone()), clock.clone()).await.unwrap();
     let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock).await.unwrap();
     let signer = vault.signer(Algorithm::Es256).await.unwrap();
     let kid = signer.rotate(None, false).await.unwrap().kid;
-    let outside = signer.rotate_scheduler_secret().await.unwrap();
-    let mut canaries = vec![outside.expose().as_bytes().to_vec()];
+    let scheduler_secret = signer.rotate_scheduler_secret().await.unwrap();
+    let mut canaries = vec![scheduler_secret.expose().as_bytes().to_vec()];
     for kind in [ServerKeyKind::Signing, ServerKeyKind::CronMaster] {
         for record in ledger.vault().server_keys(kind).await.unwrap() {
             let plain = vault.keys.open(&context(kind, &record.name), &record.sealed).unwrap();

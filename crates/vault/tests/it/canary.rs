@@ -12,7 +12,7 @@ use crate::safe::{Safe, credentials};
 async fn no_secret_lies_in_the_clear_in_ledger_log_or_backup() {
     let folder = tempfile::tempdir().unwrap();
     let (keys, successor) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
-    let server_folder = folder.path().join("house");
+    let server_folder = folder.path().join("server");
     let safe = Safe::open_at(Location::Folder(server_folder.clone()), &keys).await;
     let heron = safe.enrols("acme", "heron").await;
     let mut canaries = vec!["canary-bot-token".to_owned(), "canary-webhook-secret".to_owned()];

@@ -148,7 +148,7 @@ async fn keys_outlive_the_server_and_move_under_a_new_vault_key() {
     let (old, new) = (MasterKeys::generate().unwrap(), MasterKeys::generate().unwrap());
     let safe = Safe::open_at(Location::Memory, &old).await;
     let before = signer(&safe).await;
-    let outside = before.rotate_scheduler_secret().await.unwrap();
+    let scheduler_secret = before.rotate_scheduler_secret().await.unwrap();
     let together = Secret::new(format!("{}{}", new.expose(), old.expose()));
     safe.unlocks_with(&together).await.unwrap();
     let after = safe.unlocks_with(&new).await.unwrap().signer(Algorithm::Es256).await.unwrap();
@@ -156,7 +156,7 @@ async fn keys_outlive_the_server_and_move_under_a_new_vault_key() {
     assert!(good(&before, &after.sign(&json!({})).unwrap()));
     let (heron, job) = ("inst_heron".into(), "job".into());
     assert_eq!(after.cron_key(&heron, &job).expose(), before.cron_key(&heron, &job).expose());
-    let stamp = Stamp::make(&outside, safe.clock.now().seconds(), b"body");
+    let stamp = Stamp::make(&scheduler_secret, safe.clock.now().seconds(), b"body");
     assert!(after.vouches(&stamp, b"body").is_some());
 }
 

@@ -17,11 +17,11 @@ pub(super) fn is_full(db: &Connection, new: &NewAlarm, quota: u32) -> rusqlite::
         )?
         .query_row(params![new.tenant.as_str(), quota], |row| row.get(0))?;
     // A replaced alarm does not count twice.
-    Ok(pending >= quota && pending_of(db, &new.tenant, &new.bell, &new.job)?.is_none())
+    Ok(pending >= quota && pending_of(db, &new.tenant, &new.target, &new.job)?.is_none())
 }
 
 pub(super) fn set(db: &Connection, new: &NewAlarm, now: Moment) -> rusqlite::Result<Armed> {
-    let pending = pending_of(db, &new.tenant, &new.bell, &new.job)?;
+    let pending = pending_of(db, &new.tenant, &new.target, &new.job)?;
     if let Some(same) = pending.as_ref().filter(|pending| pending.fire_at == new.fire_at.text()) {
         return Ok(Armed::Same { schedule: same.schedule.as_str().into(), due: same.due() });
     }
@@ -34,7 +34,7 @@ pub(super) fn set(db: &Connection, new: &NewAlarm, now: Moment) -> rusqlite::Res
     )?
     .execute(params![
         new.fire_at.due_us(),
-        new.bell,
+        new.target,
         new.tenant.as_str(),
         new.job.as_str(),
         new.schedule.as_str(),
@@ -46,11 +46,11 @@ pub(super) fn set(db: &Connection, new: &NewAlarm, now: Moment) -> rusqlite::Res
 
 pub(super) fn unset(
     db: &Connection,
-    bell: &str,
+    target: &str,
     tenant: &TenantId,
     job: &JobId,
 ) -> rusqlite::Result<Option<ArmKey>> {
-    let Some(pending) = pending_of(db, tenant, bell, job)? else { return Ok(None) };
+    let Some(pending) = pending_of(db, tenant, target, job)? else { return Ok(None) };
     pending.delete(db)?;
     Ok(Some(pending.key))
 }
@@ -58,12 +58,12 @@ pub(super) fn unset(
 fn pending_of(
     db: &Connection,
     tenant: &TenantId,
-    bell: &str,
+    target: &str,
     job: &JobId,
 ) -> rusqlite::Result<Option<PendingArm>> {
     let key: Option<i64> = db
         .prepare_cached("SELECT key FROM arms WHERE tenant = ?1 AND bell = ?2 AND job = ?3")?
-        .query_row([tenant.as_str(), bell, job.as_str()], |row| row.get(0))
+        .query_row([tenant.as_str(), target, job.as_str()], |row| row.get(0))
         .optional()?;
     key.map_or(Ok(None), |key| PendingArm::of_key(db, ArmKey(key)))
 }
@@ -111,11 +111,11 @@ mod tests {
         together.execute_batch(STEP).unwrap();
         together.commit().unwrap();
         assert_eq!((before.len(), rows(&db)), (2, before));
-        let new = |instance: &str, bell: &str, tenant: &str| {
+        let new = |instance: &str, target: &str, tenant: &str| {
             db.execute(
                 "INSERT INTO arms (state, next_us, instance, bell, tenant, job, schedule, fire_at, per_job_key, created)
                  VALUES (0, 1, nullif(?1, ''), nullif(?2, ''), nullif(?3, ''), 'job', 's', 'a', 0, 1)",
-                [instance, bell, tenant],
+                [instance, target, tenant],
             )
             .map(|_| db.last_insert_rowid())
         };

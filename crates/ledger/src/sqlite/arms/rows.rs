@@ -24,16 +24,16 @@ pub(super) fn arm(row: &Row<'_>) -> rusqlite::Result<Arm> {
     let (attempts, next_us) = (row.get(12)?, row.get(13)?);
     let (fire_at, dedup): (String, Option<String>) = (row.get(5)?, row.get(7)?);
     let (tenant, instance): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-    let bell: Option<String> = row.get(19)?;
+    let target: Option<String> = row.get(19)?;
     // A stored time can be parsed, because it was parsed before it was stored. If that ever fails, this one
     // arm gets a different fire time. An error here would prevent all arms of the same claim.
     let fire_at_read = FireAt::parse(&fire_at).unwrap_or_else(|_| FireAt::from_micros(next_us));
     Ok(Arm {
         key: ArmKey(row.get(0)?),
         instance: instance
-            .unwrap_or_else(|| format!("{}:{tenant}", bell.as_deref().unwrap_or_default()))
+            .unwrap_or_else(|| format!("{}:{tenant}", target.as_deref().unwrap_or_default()))
             .into(),
-        bell,
+        target,
         tenant: tenant.into(),
         schedule: row.get::<_, String>(4)?.into(),
         dedup: dedup.unwrap_or_else(|| usual_dedup(job.as_str(), &fire_at)),

@@ -62,13 +62,13 @@ pub(super) fn newest_first(
 /// way.
 fn listing(filter: &ReceiptFilter) -> String {
     let mut narrowed = String::from("receipts.key < :before");
-    for (wished, condition) in [
+    for (requested, condition) in [
         (filter.tenant.is_some(), "receipts.tenant = :tenant"),
         (filter.sent_by.is_some(), "receipts.sent_by = :sent_by"),
         (filter.agent.is_some(), OF_AGENT),
         (filter.state.is_some(), &format!("{STATE} = :state")),
     ] {
-        if wished {
+        if requested {
             narrowed = format!("{narrowed} AND {condition}");
         }
     }

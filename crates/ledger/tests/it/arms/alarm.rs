@@ -4,12 +4,12 @@ use ledger::{ArmFilter, ArmKey, ArmState, Armed, Due, Fault, NewAlarm, Removed, 
 use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Policy};
 
-use super::{HOUSE, about, at, delivered, postponed, refused, wish};
+use super::{SERVER, about, arm_request, at, delivered, postponed, refused};
 use crate::book::{Book, START};
 
 fn alarm(tenant: &str, job: &str, seconds: i64) -> NewAlarm {
     NewAlarm {
-        bell: "post".to_owned(),
+        target: "post".to_owned(),
         tenant: format!("ten_{tenant}").into(),
         job: job.into(),
         schedule: ScheduleId::mint(START.millis()),
@@ -29,26 +29,26 @@ impl Book {
         }
     }
 
-    async fn unsets(&self, bell: &str, tenant: &str, job: &str) -> Option<ArmKey> {
+    async fn unsets(&self, target: &str, tenant: &str, job: &str) -> Option<ArmKey> {
         let tenant = format!("ten_{tenant}").into();
-        self.ledger.arms().unset_alarm(bell, &tenant, &job.into()).await.unwrap()
+        self.ledger.arms().unset_alarm(target, &tenant, &job.into()).await.unwrap()
     }
 }
 
 stories! {
     async fn an_alarm_stands_in_line_with_arms_and_is_its_tenants(book) {
         let heron = book.enrols("acme", "heron").await;
-        let late = book.arms(wish(&heron, 90)).await;
-        let rung = book.sets(alarm("acme", "r1", 60)).await;
+        let late = book.arms(arm_request(&heron, 90)).await;
+        let fired = book.sets(alarm("acme", "r1", 60)).await;
         let early = book.arms(about(&heron, "early", 30)).await;
-        assert_eq!(book.due().await, [early, rung, late]);
-        let held = book.ledger.arms().claim(vec![rung], HOUSE, book.clock.now()).await.unwrap().remove(0);
-        assert_eq!((held.bell.as_deref(), held.tenant.as_str(), held.job.as_str()), (Some("post"), "ten_acme", "r1"));
+        assert_eq!(book.due().await, [early, fired, late]);
+        let held = book.ledger.arms().claim(vec![fired], SERVER, book.clock.now()).await.unwrap().remove(0);
+        assert_eq!((held.target.as_deref(), held.tenant.as_str(), held.job.as_str()), (Some("post"), "ten_acme", "r1"));
         assert_eq!((held.instance.as_str(), held.callback, held.attempts), ("post:ten_acme", None, 0));
         assert_eq!((held.fire_at.due_us(), held.next_us, held.policy), (at(60), at(60), Policy::default()));
-        assert_eq!(book.settles(rung, HOUSE, delivered()).await, None);
+        assert_eq!(book.settles(fired, SERVER, delivered()).await, None);
         assert_eq!(book.due().await, [early, late]);
-        assert!(book.sets(alarm("acme", "r1", 60)).await > rung, "one that rang is not remembered");
+        assert!(book.sets(alarm("acme", "r1", 60)).await > fired, "one that fired is not remembered");
     }
 
     async fn the_same_alarm_again_changes_nothing_and_another_time_replaces_it(book) {
@@ -60,7 +60,7 @@ stories! {
         let moved = book.sets_within(alarm("acme", "r1", 30), 1000).await;
         let Armed::New { key: second, superseded } = moved else { panic!("{moved:?}") };
         assert_eq!((superseded, book.due().await), (Some(first), vec![second]));
-        assert!(book.claims(&[first], HOUSE).await.is_empty());
+        assert!(book.claims(&[first], SERVER).await.is_empty());
     }
 
     async fn bell_tenant_and_job_tell_alarms_apart(book) {
@@ -68,7 +68,7 @@ stories! {
         book.tenant("umbrella").await;
         let one = book.sets(alarm("acme", "r1", 1)).await;
         let two = book.sets(alarm("umbrella", "r1", 2)).await;
-        let three = book.sets(NewAlarm { bell: "skills".to_owned(), ..alarm("acme", "r1", 3) }).await;
+        let three = book.sets(NewAlarm { target: "skills".to_owned(), ..alarm("acme", "r1", 3) }).await;
         let four = book.sets(alarm("acme", "r2", 4)).await;
         assert_eq!(book.due().await, [one, two, three, four]);
         assert_eq!(book.unsets("post", "acme", "r1").await, Some(one));
@@ -84,12 +84,12 @@ stories! {
         let key = book.sets(alarm("acme", "r1", 0)).await;
         let due = book.fires(key, postponed(5)).await;
         assert_eq!(due, Some(Due { next_us: at(5), key }));
-        let held = book.ledger.arms().claim(vec![key], HOUSE, book.clock.now()).await.unwrap().remove(0);
+        let held = book.ledger.arms().claim(vec![key], SERVER, book.clock.now()).await.unwrap().remove(0);
         assert_eq!((held.attempts, held.last_status), (1, Some(503)));
-        assert_eq!(book.settles(key, HOUSE, Settled::PutBack { next_us: Some(at(9)) }).await, Some(Due { next_us: at(9), key }));
+        assert_eq!(book.settles(key, SERVER, Settled::PutBack { next_us: Some(at(9)) }).await, Some(Due { next_us: at(9), key }));
         book.claims(&[key], "gone").await;
-        let freed = book.ledger.arms().free_orphans(HOUSE, START + crate::book::minutes(1), std::time::Duration::from_secs(1)).await.unwrap();
-        assert_eq!(freed, [Due { next_us: at(61), key }], "nobody knows how it ended, so it rings again");
+        let freed = book.ledger.arms().free_orphans(SERVER, START + crate::book::minutes(1), std::time::Duration::from_secs(1)).await.unwrap();
+        assert_eq!(freed, [Due { next_us: at(61), key }], "nobody knows how it ended, so it fires again");
         book.fires(key, delivered()).await;
         assert!(book.words(&heron).await.is_empty());
         for nobody in ["", "post:ten_acme"] {
@@ -100,18 +100,18 @@ stories! {
     async fn an_alarm_replaced_or_unset_while_it_rings_stays_so(book) {
         book.tenant("acme").await;
         let first = book.sets(alarm("acme", "r1", 0)).await;
-        book.claims(&[first], HOUSE).await;
+        book.claims(&[first], SERVER).await;
         let Armed::New { key: second, .. } = book.sets_within(alarm("acme", "r1", 60), 1000).await else { panic!() };
-        assert_eq!(book.settles(first, HOUSE, delivered()).await, None);
-        assert_eq!(book.due().await, [second], "the older one's ring says nothing about it");
-        book.claims(&[second], HOUSE).await;
+        assert_eq!(book.settles(first, SERVER, delivered()).await, None);
+        assert_eq!(book.due().await, [second], "the older one's fire says nothing about it");
+        book.claims(&[second], SERVER).await;
         book.unsets("post", "acme", "r1").await;
-        assert_eq!(book.settles(second, HOUSE, postponed(90)).await, None);
+        assert_eq!(book.settles(second, SERVER, postponed(90)).await, None);
         assert!(book.due().await.is_empty());
         let third = book.sets(alarm("acme", "r1", 0)).await;
         book.claims(&[third], "another").await;
-        assert_eq!(book.settles(third, HOUSE, delivered()).await, None, "it is in another's hands");
-        assert_eq!(book.claims(&[third], HOUSE).await, []);
+        assert_eq!(book.settles(third, SERVER, delivered()).await, None, "it is in another's hands");
+        assert_eq!(book.claims(&[third], SERVER).await, []);
     }
 
     async fn no_agent_and_no_list_of_jobs_shows_an_alarm(book) {
@@ -120,7 +120,7 @@ stories! {
         book.sets(alarm("acme", "daily", 1)).await;
         let dead = book.sets(alarm("acme", "dead", 1)).await;
         book.fires(dead, Settled::Dead { attempt: refused() }).await;
-        let own = book.arms(wish(&heron, 60)).await;
+        let own = book.arms(arm_request(&heron, 60)).await;
         for filter in [
             ArmFilter::default(),
             ArmFilter { tenant: Some("ten_acme".into()), ..ArmFilter::default() },
@@ -151,7 +151,7 @@ stories! {
         assert!(matches!(moved, Armed::New { superseded: Some(_), .. }), "a replaced one is not one more");
         assert!(matches!(book.sets_within(alarm("umbrella", "r3", 60), 2).await, Armed::New { .. }));
         let now = book.clock.now();
-        let own = book.ledger.arms().arm(wish(&heron, 60), 1, now).await.unwrap();
+        let own = book.ledger.arms().arm(arm_request(&heron, 60), 1, now).await.unwrap();
         assert!(matches!(own, Armed::New { .. }), "and agents have theirs");
         book.unsets("post", "acme", "r1").await;
         assert!(matches!(book.sets_within(alarm("acme", "r3", 60), 2).await, Armed::New { .. }));

@@ -1,7 +1,7 @@
 use ledger::{ArmFate, ArmFilter, ArmKey, ArmState, Armed, FireAttempt, Settled};
 use posthouse_wire::cron::FireAt;
 
-use super::{Book, HOUSE, QUOTA, about, at, delivered, followed_by, postponed, refused, wish};
+use super::{Book, QUOTA, SERVER, about, arm_request, at, delivered, followed_by, postponed, refused};
 use crate::book::{days, minutes};
 
 async fn ending(book: &Book, instance: &posthouse_wire::InstanceId, schedule: &str) -> Option<String> {
@@ -39,7 +39,7 @@ stories! {
 
     async fn a_fire_by_hand_is_a_line_of_its_own(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 60)).await;
+        let key = book.arms(arm_request(&heron, 60)).await;
         let (time, attempt) = (FireAt::from_micros(at(0)), FireAttempt { status: Some(200), ..FireAttempt::default() });
         book.ledger.arms().note_fire(&heron, &"daily".into(), &time, attempt, book.clock.now()).await.unwrap();
         let lines = book.lines(&heron).await;
@@ -51,7 +51,7 @@ stories! {
 
     async fn how_a_schedule_ended_is_told_once_it_has(book) {
         let (heron, otter) = (book.enrols("acme", "heron").await, book.enrols("acme", "otter").await);
-        let first = wish(&heron, 0);
+        let first = arm_request(&heron, 0);
         let key = book.arms(first.clone()).await;
         let schedule = first.schedule.as_str();
         assert_eq!(ending(&book, &heron, schedule).await, None);
@@ -61,7 +61,7 @@ stories! {
         assert_eq!(ending(&book, &heron, schedule).await, None, "a dead arm is not over");
         book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap();
         assert_eq!(ending(&book, &heron, schedule).await, None);
-        let second = wish(&heron, 30);
+        let second = arm_request(&heron, 30);
         let key = book.arms(second.clone()).await;
         assert_eq!(ending(&book, &heron, schedule).await.as_deref(), Some("superseded"));
         let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Gone, 60) else { panic!() };
@@ -78,12 +78,12 @@ stories! {
     async fn pending_arms_are_found_by_whose_and_how_they_are(book) {
         let (heron, otter) = (book.enrols("acme", "heron").await, book.enrols("acme", "otter").await);
         let crane = book.enrols("other", "crane").await;
-        let daily = book.arms(wish(&heron, 9)).await;
+        let daily = book.arms(arm_request(&heron, 9)).await;
         let hourly = book.arms(about(&heron, "hourly", 8)).await;
-        let of_otter = book.arms(wish(&otter, 7)).await;
-        let of_crane = book.arms(wish(&crane, 6)).await;
+        let of_otter = book.arms(arm_request(&otter, 7)).await;
+        let of_crane = book.arms(arm_request(&crane, 6)).await;
         book.fires(hourly, Settled::Dead { attempt: refused() }).await;
-        book.claims(&[of_crane], HOUSE).await;
+        book.claims(&[of_crane], SERVER).await;
         let all = ArmFilter::default;
         assert_eq!(found(&book, all()).await, [daily, hourly, of_otter, of_crane]);
         assert_eq!(found(&book, ArmFilter { after: Some(hourly), ..all() }).await, [of_otter, of_crane]);
@@ -118,7 +118,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let taken = book.arms(about(&heron, "taken", 0)).await;
         book.fires(taken, delivered()).await;
-        book.arms(wish(&heron, 0)).await;
+        book.arms(arm_request(&heron, 0)).await;
         book.cancels(&heron).await;
         let dead = book.arms(about(&heron, "dead", 0)).await;
         book.fires(dead, Settled::Dead { attempt: refused() }).await;
@@ -145,11 +145,11 @@ stories! {
             let Armed::New { key, .. } = armed else { panic!("it should be new: {armed:?}") };
             keys.push(key);
         }
-        assert_eq!(book.claims(&keys, HOUSE).await.len(), 1100);
+        assert_eq!(book.claims(&keys, SERVER).await.len(), 1100);
         let mut settling = tokio::task::JoinSet::new();
         for key in keys {
             let arms = book.ledger.arms();
-            settling.spawn(async move { arms.settle(key, HOUSE, delivered(), now).await.unwrap() });
+            settling.spawn(async move { arms.settle(key, SERVER, delivered(), now).await.unwrap() });
         }
         settling.join_all().await;
         book.winds(days(1) + minutes(1));
@@ -165,23 +165,23 @@ async fn arms_and_history_are_there_after_a_restart() {
     let book = Book::in_a_folder().await;
     let heron = book.enrols("acme", "heron").await;
     let taken = book.arms(about(&heron, "taken", 0)).await;
-    let first = book.arms(wish(&heron, 60)).await;
+    let first = book.arms(arm_request(&heron, 60)).await;
     book.fires(taken, delivered()).await;
     let book = book.reopened().await;
     assert_eq!(book.due().await, [first]);
     assert_eq!(book.words(&heron).await, ["delivered"]);
-    let again = book.wishes(about(&heron, "taken", 0)).await;
+    let again = book.requests(about(&heron, "taken", 0)).await;
     assert!(matches!(again, Armed::Delivered { .. }));
     book.cancels(&heron).await;
     let book = book.reopened().await;
-    assert!(book.arms(wish(&heron, 60)).await > first, "a key is never given out twice");
+    assert!(book.arms(arm_request(&heron, 60)).await > first, "a key is never given out twice");
 }
 
 #[tokio::test]
 async fn a_fire_that_was_taken_before_a_stop_is_not_made_again_by_an_agent_that_comes_back() {
     let book = Book::in_a_folder().await;
     let heron = book.enrols("acme", "heron").await;
-    let taken = book.arms(wish(&heron, 0)).await;
+    let taken = book.arms(arm_request(&heron, 0)).await;
     book.fires(taken, delivered()).await;
     let wall = book.clock.now() + days(100);
     let book = book.reopened_at(wall).await;
@@ -189,8 +189,8 @@ async fn a_fire_that_was_taken_before_a_stop_is_not_made_again_by_an_agent_that_
     book.prunes().await;
     let book = book.reopened().await;
     book.prunes().await;
-    assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+    assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
     book.winds(minutes(10));
     book.prunes().await;
-    assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::New { .. }), "a day has passed");
+    assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::New { .. }), "a day has passed");
 }

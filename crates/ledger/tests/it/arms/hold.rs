@@ -3,10 +3,10 @@ use std::time::Duration;
 use ledger::{ArmFate, ArmKey, ArmState, Armed, Due, FireAttempt, Settled};
 use posthouse_wire::cron::FireAt;
 
-use super::{Book, HOUSE, about, at, delivered, ended, followed_by, postponed, refused, wish};
+use super::{Book, SERVER, about, arm_request, at, delivered, ended, followed_by, postponed, refused};
 use crate::book::{hours, minutes};
 
-const OTHER: &str = "house-2";
+const OTHER: &str = "server-2";
 
 stories! {
     async fn the_heap_is_filled_by_pages_in_order(book) {
@@ -32,7 +32,7 @@ stories! {
         let first = book.arms(about(&heron, "one", 0)).await;
         let second = book.arms(about(&heron, "two", 0)).await;
         let lease = book.clock.now() + minutes(1);
-        let held = book.ledger.arms().claim(vec![first, first, ArmKey(99)], HOUSE, lease).await.unwrap();
+        let held = book.ledger.arms().claim(vec![first, first, ArmKey(99)], SERVER, lease).await.unwrap();
         assert_eq!(held.len(), 1, "once, and what is not there is left out");
         assert_eq!((held[0].key, held[0].state, held[0].job.as_str()), (first, ArmState::Dispatching, "one"));
         assert_eq!(book.claims(&[first, second], OTHER).await, [second]);
@@ -47,17 +47,17 @@ stories! {
         for job in ["kept", "cancelled", "other's", "settled"] {
             keys.push(book.arms(about(&heron, job, 0)).await);
         }
-        book.claims(&[keys[0], keys[1], keys[3]], HOUSE).await;
+        book.claims(&[keys[0], keys[1], keys[3]], SERVER).await;
         book.claims(&[keys[2]], OTHER).await;
         book.ledger.arms().cancel(&heron, &"cancelled".into(), book.clock.now()).await.unwrap();
-        book.settles(keys[3], HOUSE, postponed(60)).await;
-        let lost = book.ledger.arms().renew(keys.clone(), HOUSE, book.clock.now() + minutes(1)).await.unwrap();
+        book.settles(keys[3], SERVER, postponed(60)).await;
+        let lost = book.ledger.arms().renew(keys.clone(), SERVER, book.clock.now() + minutes(1)).await.unwrap();
         assert_eq!(lost, keys[1..]);
     }
 
     async fn a_taken_fire_ends_its_arm_with_a_line(book) {
         let heron = book.enrols("acme", "heron").await;
-        let new = wish(&heron, 0);
+        let new = arm_request(&heron, 0);
         let key = book.arms(new.clone()).await;
         book.winds(Duration::from_millis(7));
         assert_eq!(book.fires(key, delivered()).await, None);
@@ -68,22 +68,22 @@ stories! {
         assert_eq!((line.what.as_str(), line.at), ("delivered", book.clock.now()));
         assert_eq!((&line.job, &line.schedule, line.fire_at.as_str()), (&new.job, &new.schedule, new.fire_at.text()));
         assert_eq!((line.status, &line.error, line.late_ms, line.next), (Some(202), &None, Some(7), None));
-        assert_eq!(book.settles(key, HOUSE, delivered()).await, None);
+        assert_eq!(book.settles(key, SERVER, delivered()).await, None);
         assert_eq!(book.lines(&heron).await.len(), 1, "settling twice is settling once");
     }
 
     async fn a_failed_attempt_waits_for_its_retry(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let failed = book.clock.now();
         assert_eq!(book.fires(key, postponed(1)).await, Some(Due { next_us: at(1), key }));
         book.winds(Duration::from_secs(1));
         let poked = Settled::Postponed { attempt: FireAttempt::default(), next_us: at(3) + 1, pause: Duration::ZERO, poked: true };
         book.fires(key, poked).await;
-        let again = book.ledger.arms().claim(vec![key], HOUSE, book.clock.now()).await.unwrap();
+        let again = book.ledger.arms().claim(vec![key], SERVER, book.clock.now()).await.unwrap();
         assert_eq!((again[0].attempts, again[0].poked, again[0].next_us), (2, true, at(3) + 1));
         assert_eq!((again[0].failing_since, again[0].last_status), (Some(failed), None));
-        book.settles(key, HOUSE, postponed(7)).await;
+        book.settles(key, SERVER, postponed(7)).await;
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.poked), (ArmState::Armed, 3, true));
         assert_eq!((arm.last_status, arm.last_error.as_deref()), (Some(503), Some("draining")));
@@ -96,19 +96,19 @@ stories! {
 
     async fn an_arm_given_up_stays_dead_and_visible(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         assert_eq!(book.fires(key, Settled::Dead { attempt: refused() }).await, None);
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.failing_since), (ArmState::Dead, 1, Some(book.clock.now())));
         assert!(book.due().await.is_empty());
-        assert!(book.claims(&[key], HOUSE).await.is_empty());
+        assert!(book.claims(&[key], SERVER).await.is_empty());
         assert_eq!(book.words(&heron).await, ["dead"]);
         assert_eq!(book.ledger.arms().census().await.unwrap(), (0, 1));
     }
 
     async fn what_was_not_tried_is_put_back_as_it_was(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let put_back = Settled::PutBack { next_us: Some(at(2)) };
         assert_eq!(book.fires(key, put_back).await, Some(Due { next_us: at(2), key }));
         let arm = book.pending(&heron).await;
@@ -118,7 +118,7 @@ stories! {
 
     async fn the_next_known_time_is_armed_as_its_predecessor_ends(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = ledger::NewArm { callback: None, ..wish(&heron, 0) };
+        let first = ledger::NewArm { callback: None, ..arm_request(&heron, 0) };
         let key = book.arms(first).await;
         let Settled::Ended { fate, attempt, successor, .. } = followed_by(ArmFate::Delivered, 90) else { panic!() };
         let missed = vec![FireAt::from_micros(at(30)), FireAt::from_micros(at(60))];
@@ -142,7 +142,7 @@ stories! {
 
     async fn a_fire_given_up_for_a_later_time_ends_for_it(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let due = book.fires(key, followed_by(ArmFate::Dead, 90)).await.unwrap();
         assert_eq!(book.due().await, [due.key]);
         assert_eq!(book.words(&heron).await, ["dead"]);
@@ -150,63 +150,63 @@ stories! {
 
     async fn a_fire_taken_after_it_was_superseded_is_not_made_again(book) {
         let heron = book.enrols("acme", "heron").await;
-        let old = wish(&heron, 0);
+        let old = arm_request(&heron, 0);
         let first = book.arms(old.clone()).await;
-        book.claims(&[first], HOUSE).await;
-        let second = book.arms(wish(&heron, 60)).await;
-        assert_eq!(book.settles(first, HOUSE, followed_by(ArmFate::Delivered, 90)).await, None);
-        assert_eq!(book.due().await, [second], "the agent's newer wish stands");
-        let repeat = book.wishes(wish(&heron, 0)).await;
+        book.claims(&[first], SERVER).await;
+        let second = book.arms(arm_request(&heron, 60)).await;
+        assert_eq!(book.settles(first, SERVER, followed_by(ArmFate::Delivered, 90)).await, None);
+        assert_eq!(book.due().await, [second], "the agent's newer request stands");
+        let repeat = book.requests(arm_request(&heron, 0)).await;
         assert_eq!(repeat, Armed::Delivered { schedule: old.schedule, at: book.clock.now() });
         assert_eq!(book.words(&heron).await, ["delivered", "superseded"]);
-        book.settles(first, HOUSE, delivered()).await;
+        book.settles(first, SERVER, delivered()).await;
         assert_eq!(book.words(&heron).await.len(), 2, "settling twice is settling once");
     }
 
     async fn a_failure_after_it_was_superseded_means_nothing(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 0)).await;
-        book.claims(&[first], HOUSE).await;
-        let second = book.arms(wish(&heron, 60)).await;
+        let first = book.arms(arm_request(&heron, 0)).await;
+        book.claims(&[first], SERVER).await;
+        let second = book.arms(arm_request(&heron, 60)).await;
         for settled in [postponed(5), Settled::Dead { attempt: refused() }, ended(ArmFate::Missed), Settled::PutBack { next_us: Some(at(1)) }] {
-            assert_eq!(book.settles(first, HOUSE, settled).await, None);
+            assert_eq!(book.settles(first, SERVER, settled).await, None);
         }
         assert_eq!(book.due().await, [second]);
         assert_eq!(book.words(&heron).await, ["superseded"]);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::New { .. }), "nobody took it");
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::New { .. }), "nobody took it");
     }
 
-    async fn a_fire_superseded_and_wished_for_again_while_it_was_taken_is_over(book) {
+    async fn a_fire_superseded_and_requested_again_during_its_attempt_is_over(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 0)).await;
-        book.claims(&[first], HOUSE).await;
-        book.arms(wish(&heron, 60)).await;
-        book.arms(wish(&heron, 0)).await;
-        let next = book.settles(first, HOUSE, followed_by(ArmFate::Delivered, 90)).await.unwrap();
+        let first = book.arms(arm_request(&heron, 0)).await;
+        book.claims(&[first], SERVER).await;
+        book.arms(arm_request(&heron, 60)).await;
+        book.arms(arm_request(&heron, 0)).await;
+        let next = book.settles(first, SERVER, followed_by(ArmFate::Delivered, 90)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
     }
 
-    async fn a_fire_taken_after_a_cancel_is_told_but_keeps_nothing_from_firing(book) {
+    async fn a_fire_accepted_after_a_cancel_is_recorded_but_keeps_nothing_from_firing(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
-        book.claims(&[key], HOUSE).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
+        book.claims(&[key], SERVER).await;
         assert_eq!(book.cancels(&heron).await, Some(key));
-        assert_eq!(book.settles(key, HOUSE, followed_by(ArmFate::Delivered, 60)).await, None);
+        assert_eq!(book.settles(key, SERVER, followed_by(ArmFate::Delivered, 60)).await, None);
         assert!(book.due().await.is_empty(), "a cancelled job has no successor");
         assert_eq!(book.words(&heron).await, ["delivered", "cancelled"]);
-        book.arms(wish(&heron, 0)).await;
+        book.arms(arm_request(&heron, 0)).await;
     }
 
     async fn a_cancel_after_it_was_superseded_forgets_it_too(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 0)).await;
-        book.claims(&[first], HOUSE).await;
-        book.arms(wish(&heron, 60)).await;
+        let first = book.arms(arm_request(&heron, 0)).await;
+        book.claims(&[first], SERVER).await;
+        book.arms(arm_request(&heron, 60)).await;
         book.cancels(&heron).await;
-        book.arms(wish(&heron, 0)).await;
-        assert_eq!(book.settles(first, HOUSE, delivered()).await, None);
-        assert_eq!(book.pending(&heron).await.fire_at.due_us(), at(0), "it was wished for after the cancel");
+        book.arms(arm_request(&heron, 0)).await;
+        assert_eq!(book.settles(first, SERVER, delivered()).await, None);
+        assert_eq!(book.pending(&heron).await.fire_at.due_us(), at(0), "it was requested after the cancel");
         assert_eq!(book.words(&heron).await, ["delivered", "cancelled", "superseded"]);
     }
 
@@ -217,9 +217,9 @@ stories! {
         let mine = book.arms(about(&heron, "mine", 0)).await;
         let waiting = book.arms(about(&heron, "waiting", 0)).await;
         book.claims(&[begun, ahead], OTHER).await;
-        book.claims(&[mine], HOUSE).await;
+        book.claims(&[mine], SERVER).await;
         book.winds(Duration::from_secs(1));
-        let freed = book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(2)).await.unwrap();
+        let freed = book.ledger.arms().free_orphans(SERVER, book.clock.now(), Duration::from_secs(2)).await.unwrap();
         assert_eq!(freed, [Due { next_us: at(3), key: begun }, Due { next_us: at(5), key: ahead }]);
         assert_eq!(book.due().await, [waiting, begun, ahead]);
         let arm = book.ledger.arms().pending(&heron, &"begun".into()).await.unwrap().unwrap();
@@ -231,32 +231,32 @@ stories! {
         assert_eq!((lines[0].what.as_str(), lines[0].job.as_str()), ("attempt", "begun"));
         assert_eq!(lines[0].error.as_deref(), Some("the server stopped during the attempt"));
         book.winds(hours(1));
-        assert!(book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(2)).await.unwrap().is_empty());
-        assert_eq!(book.settles(mine, HOUSE, delivered()).await, None);
+        assert!(book.ledger.arms().free_orphans(SERVER, book.clock.now(), Duration::from_secs(2)).await.unwrap().is_empty());
+        assert_eq!(book.settles(mine, SERVER, delivered()).await, None);
         assert_eq!(book.words(&heron).await[0], "delivered", "what the living hold is theirs, lease or not");
     }
 
     async fn a_fire_taken_after_it_was_freed_ends_its_arm(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[key], OTHER).await;
-        book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(1)).await.unwrap();
+        book.ledger.arms().free_orphans(SERVER, book.clock.now(), Duration::from_secs(1)).await.unwrap();
         assert_eq!(book.settles(key, OTHER, postponed(9)).await, None, "a failure is not its to report");
         let next = book.settles(key, OTHER, followed_by(ArmFate::Delivered, 60)).await.unwrap();
         assert_eq!(book.due().await, [next.key]);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
     }
 
     async fn a_fire_taken_after_another_took_it_over_is_remembered(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.claims(&[key], OTHER).await;
-        book.ledger.arms().free_orphans(HOUSE, book.clock.now(), Duration::from_secs(1)).await.unwrap();
-        book.claims(&[key], HOUSE).await;
+        book.ledger.arms().free_orphans(SERVER, book.clock.now(), Duration::from_secs(1)).await.unwrap();
+        book.claims(&[key], SERVER).await;
         assert_eq!(book.settles(key, OTHER, followed_by(ArmFate::Delivered, 60)).await, None);
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
-        assert_eq!(book.settles(key, HOUSE, ended(ArmFate::Duplicate)).await, None);
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert_eq!(book.settles(key, SERVER, ended(ArmFate::Duplicate)).await, None);
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
         assert_eq!(book.words(&heron).await, ["duplicate", "delivered", "attempt"]);
     }
 }
@@ -267,7 +267,7 @@ async fn what_was_held_when_the_server_fell_is_found_at_the_next_start() {
     let heron = book.enrols("acme", "heron").await;
     let (held, waiting) = (about(&heron, "held", 0), about(&heron, "waiting", 60));
     let (held, waiting) = (book.arms(held).await, book.arms(waiting).await);
-    book.claims(&[held], HOUSE).await;
+    book.claims(&[held], SERVER).await;
     let book = book.reopened().await;
     assert_eq!(book.due().await, [waiting]);
     let freed =

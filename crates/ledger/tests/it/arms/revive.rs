@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ledger::{ArmState, Due, FireAttempt, Settled};
 
-use super::{Book, HOUSE, about, at, postponed, refused, wish};
+use super::{Book, SERVER, about, arm_request, at, postponed, refused};
 use crate::book::{hours, minutes};
 
 stories! {
@@ -12,14 +12,14 @@ stories! {
         let waiting = book.arms(about(&heron, "waiting", 0)).await;
         let future = book.arms(about(&heron, "future", 7200)).await;
         let held = book.arms(about(&heron, "held", 0)).await;
-        let foreign = book.arms(wish(&otter, 0)).await;
+        let foreign = book.arms(arm_request(&otter, 0)).await;
         for key in [dead, foreign] {
             book.fires(key, Settled::Dead { attempt: refused() }).await;
         }
         for key in [waiting, held] {
             book.fires(key, postponed(7000)).await;
         }
-        book.claims(&[held], HOUSE).await;
+        book.claims(&[held], SERVER).await;
         book.winds(hours(1));
         let now_us = at(3600);
         let due = book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap();
@@ -40,7 +40,7 @@ stories! {
 
     async fn an_attempt_that_may_have_been_heard_is_not_followed_by_another_before_its_time(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let attempt = FireAttempt { unsure: true, ..FireAttempt::default() };
         book.fires(key, Settled::Postponed { attempt, next_us: at(9), pause: Duration::ZERO, poked: false }).await;
         assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
@@ -51,7 +51,7 @@ stories! {
         let heron = book.enrols("acme", "heron").await;
         let (arms, daily) = (book.ledger.arms(), "daily".into());
         assert_eq!(arms.redrive(&heron, &daily, book.clock.now()).await.unwrap(), None);
-        let key = book.arms(wish(&heron, 60)).await;
+        let key = book.arms(arm_request(&heron, 60)).await;
         let early = arms.redrive(&heron, &daily, book.clock.now()).await.unwrap();
         assert_eq!(early, Some(Due { next_us: at(60), key }), "its first attempt never comes early");
         book.winds(minutes(1));
@@ -64,7 +64,7 @@ stories! {
         let revived = arms.redrive(&heron, &daily, book.clock.now()).await.unwrap();
         assert_eq!(revived, Some(Due { next_us: at(120), key }));
         assert_eq!(book.words(&heron).await, ["revived", "dead", "revived", "attempt"]);
-        book.claims(&[key], HOUSE).await;
+        book.claims(&[key], SERVER).await;
         assert_eq!(arms.redrive(&heron, &daily, book.clock.now()).await.unwrap(), revived);
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
     }
@@ -75,7 +75,7 @@ stories! {
 async fn a_sign_of_life_of_a_healthy_agent_costs_no_commit() {
     let book = Book::in_a_folder().await;
     let heron = book.enrols("acme", "heron").await;
-    book.arms(wish(&heron, 0)).await;
+    book.arms(arm_request(&heron, 0)).await;
     let before = book.ledger.commits();
     assert!(book.ledger.arms().revive(&heron, book.clock.now()).await.unwrap().is_empty());
     assert_eq!(book.ledger.commits(), before);

@@ -24,7 +24,7 @@ stories! {
     async fn a_list_is_narrowed_by_sender_agent_and_state(book) {
         let heron = kept(&book, word(&book, "acknowledged", "hello")).await;
         book.acknowledges(HERON, &[&heron]).await;
-        kept(&book, word(&book, "queued on the line", "hello")).await;
+        kept(&book, word(&book, "queued by relay", "hello")).await;
         opened(&book, call(&book, "queued", "hello")).await;
         let done = opened(&book, call(&book, "delivered", "hello")).await;
         attempted(&book, done, delivered(&book)).await;
@@ -42,7 +42,7 @@ stories! {
         let in_state = |state| ReceiptFilter { state: Some(state), ..of_acme() };
         for (state, expected) in [
             (ReceiptState::Scheduled, vec!["scheduled"]),
-            (ReceiptState::Queued, vec!["to another", "to a session", "queued", "queued on the line"]),
+            (ReceiptState::Queued, vec!["to another", "to a session", "queued", "queued by relay"]),
             (ReceiptState::Delivered, vec!["delivered"]),
             (ReceiptState::Acknowledged, vec!["acknowledged"]),
             (ReceiptState::Failed, vec!["failed"]),

@@ -11,7 +11,7 @@ async fn keys(book: &Book) -> Vec<String> {
 
 stories! {
     async fn receipts_and_what_was_said_are_told_for_thirty_days(book) {
-        let entry = kept(&book, word(&book, "line", "hello")).await;
+        let entry = kept(&book, word(&book, "relayed", "hello")).await;
         book.acknowledges(HERON, &[&entry]).await;
         let key = book.ledger.receipts().said(&HERON.into(), &"post-ci".into(), None, utterance(&book, "aye")).await;
         let key = key.unwrap().unwrap();
@@ -20,7 +20,7 @@ stories! {
         opened(&book, call(&book, "newest", "hello")).await;
         book.winds(days(30) - hours(1));
         book.prunes().await;
-        assert_eq!(keys(&book).await, ["newest", "call", "line"]);
+        assert_eq!(keys(&book).await, ["newest", "call", "relayed"]);
         assert_eq!(texts(&book, key).await, ["aye"]);
         book.winds(hours(2));
         book.prunes().await;
@@ -28,11 +28,11 @@ stories! {
         assert!(texts(&book, key).await.is_empty());
         let said = book.ledger.receipts().said(&HERON.into(), &"post-ci".into(), None, utterance(&book, "well")).await;
         assert_eq!(said.unwrap(), None);
-        assert!(kept(&book, word(&book, "line", "hello")).await > entry, "a repeat is not known any more");
+        assert!(kept(&book, word(&book, "relayed", "hello")).await > entry, "a repeat is not known any more");
     }
 
     async fn a_step_of_the_wall_clock_by_thirty_one_days_deletes_no_receipts(book) {
-        let entry = kept(&book, word(&book, "line", "hello")).await;
+        let entry = kept(&book, word(&book, "relayed", "hello")).await;
         book.acknowledges(HERON, &[&entry]).await;
         let called = opened(&book, call(&book, "call", "hello")).await;
         attempted(&book, called, delivered(&book)).await;
@@ -41,7 +41,7 @@ stories! {
         for wall in [start + days(31), start - days(31), start] {
             book.clock.set(wall);
             book.prunes().await;
-            assert_eq!(keys(&book).await, ["newest", "call", "line"]);
+            assert_eq!(keys(&book).await, ["newest", "call", "relayed"]);
         }
     }
 

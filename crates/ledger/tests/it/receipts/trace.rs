@@ -90,26 +90,26 @@ stories! {
     async fn what_the_agent_said_is_among_the_steps_and_its_words_are_not(book) {
         let start = book.clock.now();
         let called = opened(&book, call(&book, "called", "hello")).await;
-        let entry = kept(&book, word(&book, "line", "hello")).await;
-        let on_the_line = told(&book, "line").await.key;
+        let entry = kept(&book, word(&book, "relayed", "hello")).await;
+        let relayed = told(&book, "relayed").await.key;
         attempted(&book, called, delivered(&book)).await;
         book.acknowledges(HERON, &[&entry]).await;
         let kinds = [ReplyKind::Said, ReplyKind::Answer, ReplyKind::Duplicate, ReplyKind::LateReply];
         for what in kinds {
             book.winds(minutes(1));
-            for key in [called, on_the_line] {
+            for key in [called, relayed] {
                 let reply = NewReply { what, ..utterance(&book, "between us") };
                 book.ledger.receipts().replied(key, reply).await.unwrap();
             }
         }
         let at = |minute| start + minutes(minute);
         let said = [("said", at(1)), ("answer", at(2)), ("duplicate", at(3)), ("late_reply", at(4))];
-        for (dispatch, before) in [("called", 3), ("line", 5)] {
+        for (dispatch, before) in [("called", 3), ("relayed", 5)] {
             let [story] = &stories(&book, dispatch).await[..] else { panic!("one delivery, one story") };
             assert_eq!(steps(story)[before..], said, "{dispatch}");
             assert!(!format!("{story:?}").contains("between us"));
         }
-        assert_eq!(book.ledger.traces().entry(&entry).await.unwrap(), stories(&book, "line").await.pop());
+        assert_eq!(book.ledger.traces().entry(&entry).await.unwrap(), stories(&book, "relayed").await.pop());
     }
 
     async fn a_late_answer_to_a_question_that_failed_stands_behind_the_failure(book) {

@@ -58,15 +58,15 @@ impl DirectoryWorkers {
         slot: ThreadSlot,
         job: impl FnOnce() -> Result<T, DropError> + Send + 'static,
     ) -> Result<T, DropError> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let work = move || {
             let done = job();
             // The permit is freed before the result is sent, because the receiver may want one at once.
             drop(hand);
-            let _ = tell.send(done);
+            let _ = sender.send(done);
         };
         self.threads.run(slot, work).map_err(DropError::Io)?;
-        told.await.map_err(|lost| DropError::Io(std::io::Error::other(lost)))?
+        receiver.await.map_err(|lost| DropError::Io(std::io::Error::other(lost)))?
     }
 }
 
@@ -166,11 +166,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         runtime.block_on(async {
             let (end, ended) = mpsc::channel::<()>();
-            let taken = tokio::task::spawn_blocking(move || ended.recv());
+            let waiting = tokio::task::spawn_blocking(move || ended.recv());
             let (hands, timepiece) = hands(1);
             assert!(matches!(hands.work(&timepiece, || Ok(7)).await, Ok(7)));
             drop(end);
-            let _ = taken.await;
+            let _ = waiting.await;
         });
     }
 }

@@ -15,7 +15,7 @@ const NAMED: usize = 3;
 
 impl WebhookConnector {
     /// Healthy if every status URL answers 2xx. If none is configured, any HTTP response of the receivers suffices.
-    pub(super) async fn look(&self) -> Result<(), String> {
+    pub(super) async fn check_receivers(&self) -> Result<(), String> {
         let agents = || self.settings.agents.0.iter();
         // A shared URL is checked once, and reported with the first of its agents.
         let statuses: BTreeMap<&str, &str> = agents()
@@ -62,11 +62,11 @@ impl WebhookConnector {
             .collect()
             .await;
         let more = troubles.len().saturating_sub(NAMED);
-        let told = troubles.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let named = troubles.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
         match (troubles.is_empty(), more) {
             (true, _) => Ok(()),
-            (false, 0) => Err(told),
-            (false, more) => Err(format!("{told}; and {more} more")),
+            (false, 0) => Err(named),
+            (false, more) => Err(format!("{named}; and {more} more")),
         }
     }
 }

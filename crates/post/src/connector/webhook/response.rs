@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_cannot_be_read_is_told_from_none() {
+    fn an_unreadable_reply_is_not_the_same_as_no_reply() {
         let heard = |body: &[u8]| WebhookResponse::read(body).reply("desk", &"c-1".into());
         let deep = format!(r#"{{"reply":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
         for unreadable in [

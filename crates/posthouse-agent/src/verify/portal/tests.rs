@@ -85,118 +85,118 @@ impl Fixture {
 #[tokio::test]
 async fn a_key_set_is_kept_for_five_minutes_and_renewed_beside_the_work_after_four() {
     let (old, new) = (Mint::new("old"), Mint::new("new"));
-    let scene = Fixture::open(&[&old]).await;
-    assert!(scene.takes(&old).await);
-    scene.winds(239);
-    assert!(scene.takes(&old).await);
-    assert_eq!(scene.publisher.asked(), 1);
-    scene.publisher.shows(Some(Mint::set(&[&old, &new])));
-    scene.winds(1);
-    assert!(scene.takes(&old).await);
-    scene.until_fetched(2).await;
-    assert!(scene.takes(&new).await, "without another fetch");
-    scene.winds(239);
-    assert!(scene.takes(&new).await);
-    assert_eq!(scene.publisher.asked(), 2);
+    let fixture = Fixture::open(&[&old]).await;
+    assert!(fixture.takes(&old).await);
+    fixture.winds(239);
+    assert!(fixture.takes(&old).await);
+    assert_eq!(fixture.publisher.asked(), 1);
+    fixture.publisher.shows(Some(Mint::set(&[&old, &new])));
+    fixture.winds(1);
+    assert!(fixture.takes(&old).await);
+    fixture.until_fetched(2).await;
+    assert!(fixture.takes(&new).await, "without another fetch");
+    fixture.winds(239);
+    assert!(fixture.takes(&new).await);
+    assert_eq!(fixture.publisher.asked(), 2);
     // Nobody asked between four minutes and five: then the fire itself waits for the keys.
-    scene.publisher.shows(Some(Mint::set(&[&new])));
-    scene.winds(61);
-    assert!(!scene.takes(&old).await);
-    assert_eq!(scene.publisher.asked(), 3);
+    fixture.publisher.shows(Some(Mint::set(&[&new])));
+    fixture.winds(61);
+    assert!(!fixture.takes(&old).await);
+    assert_eq!(fixture.publisher.asked(), 3);
 }
 
 #[tokio::test]
 async fn stale_keys_count_for_an_hour_while_the_portal_cannot_be_reached() {
     let mint = Mint::new("a");
-    let scene = Fixture::open(&[&mint]).await;
-    assert!(scene.takes(&mint).await);
+    let fixture = Fixture::open(&[&mint]).await;
+    assert!(fixture.takes(&mint).await);
     for unreachable in [None, Some("<html>hotel wifi</html>".to_owned())] {
-        scene.publisher.shows(unreachable);
-        scene.winds(600);
-        assert!(scene.takes(&mint).await);
+        fixture.publisher.shows(unreachable);
+        fixture.winds(600);
+        assert!(fixture.takes(&mint).await);
     }
-    let asked = scene.publisher.asked();
-    assert!(scene.takes(&mint).await);
-    assert_eq!(scene.publisher.asked(), asked, "not every fire waits for what just failed");
-    scene.winds(2399);
-    assert!(scene.takes(&mint).await);
-    scene.winds(1);
-    assert!(!scene.takes(&mint).await, "an hour old");
-    scene.publisher.shows(Some(Mint::set(&[&mint])));
-    scene.winds(1);
-    assert!(scene.takes(&mint).await);
+    let asked = fixture.publisher.asked();
+    assert!(fixture.takes(&mint).await);
+    assert_eq!(fixture.publisher.asked(), asked, "not every fire waits for what just failed");
+    fixture.winds(2399);
+    assert!(fixture.takes(&mint).await);
+    fixture.winds(1);
+    assert!(!fixture.takes(&mint).await, "an hour old");
+    fixture.publisher.shows(Some(Mint::set(&[&mint])));
+    fixture.winds(1);
+    assert!(fixture.takes(&mint).await);
 }
 
 #[tokio::test]
 async fn a_step_of_the_wall_clock_ages_no_key_and_keeps_none_young() {
     let hours = |count: u64| Duration::from_secs(count * 3600);
     let mint = Mint::new("a");
-    let scene = Fixture::open(&[&mint]).await;
-    assert!(scene.takes(&mint).await);
-    scene.publisher.shows(None);
-    scene.clock.set(NOW + hours(2));
-    assert!(scene.takes(&mint).await, "the keys were fetched a moment ago");
-    assert_eq!(scene.publisher.asked(), 1);
-    scene.clock.set(NOW - hours(2));
-    scene.winds(3600);
-    assert!(!scene.takes(&mint).await, "an hour has passed since they were fetched");
+    let fixture = Fixture::open(&[&mint]).await;
+    assert!(fixture.takes(&mint).await);
+    fixture.publisher.shows(None);
+    fixture.clock.set(NOW + hours(2));
+    assert!(fixture.takes(&mint).await, "the keys were fetched a moment ago");
+    assert_eq!(fixture.publisher.asked(), 1);
+    fixture.clock.set(NOW - hours(2));
+    fixture.winds(3600);
+    assert!(!fixture.takes(&mint).await, "an hour has passed since they were fetched");
 }
 
 #[tokio::test]
 async fn a_portal_that_publishes_no_key_any_more_is_believed() {
     let mint = Mint::new("a");
-    let scene = Fixture::open(&[&mint]).await;
-    assert!(scene.takes(&mint).await);
-    scene.publisher.shows(Some(Mint::set(&[])));
-    scene.winds(300);
-    assert!(!scene.takes(&mint).await);
+    let fixture = Fixture::open(&[&mint]).await;
+    assert!(fixture.takes(&mint).await);
+    fixture.publisher.shows(Some(Mint::set(&[])));
+    fixture.winds(300);
+    assert!(!fixture.takes(&mint).await);
 }
 
 #[tokio::test]
 async fn an_unknown_key_is_asked_for_at_once_and_junk_at_most_every_ten_seconds() {
     let (old, new, junk) = (Mint::new("old"), Mint::new("new"), Mint::new("junk"));
-    let scene = Fixture::open(&[&old]).await;
-    assert!(scene.takes(&old).await);
-    scene.publisher.shows(Some(Mint::set(&[&old, &new])));
-    let (one, other, third) = tokio::join!(scene.takes(&new), scene.takes(&new), scene.takes(&old));
+    let fixture = Fixture::open(&[&old]).await;
+    assert!(fixture.takes(&old).await);
+    fixture.publisher.shows(Some(Mint::set(&[&old, &new])));
+    let (one, other, third) = tokio::join!(fixture.takes(&new), fixture.takes(&new), fixture.takes(&old));
     assert!(one && other && third, "an emergency rotation");
-    assert_eq!(scene.publisher.asked(), 2, "one fetch for all who wait");
+    assert_eq!(fixture.publisher.asked(), 2, "one fetch for all who wait");
     for _ in 0..20 {
-        assert!(!scene.takes(&junk).await);
+        assert!(!fixture.takes(&junk).await);
     }
-    scene.winds(9);
-    assert!(!scene.takes(&junk).await);
-    assert_eq!(scene.publisher.asked(), 2);
-    scene.winds(1);
-    assert!(!scene.takes(&junk).await);
-    assert!(!scene.takes(&junk).await);
-    assert_eq!(scene.publisher.asked(), 3);
-    assert!(scene.takes(&old).await && scene.takes(&new).await);
+    fixture.winds(9);
+    assert!(!fixture.takes(&junk).await);
+    assert_eq!(fixture.publisher.asked(), 2);
+    fixture.winds(1);
+    assert!(!fixture.takes(&junk).await);
+    assert!(!fixture.takes(&junk).await);
+    assert_eq!(fixture.publisher.asked(), 3);
+    assert!(fixture.takes(&old).await && fixture.takes(&new).await);
 }
 
 #[tokio::test]
 async fn what_no_key_could_make_good_is_refused_without_a_fetch() {
     let mint = Mint::new("a");
-    let scene = Fixture::open(&[&mint]).await;
+    let fixture = Fixture::open(&[&mint]).await;
     let late = mint.token(NOW - Duration::from_secs(200), json!({}));
     let nameless = mint.signs(&json!({ "alg": "ES256" }), &json!({}));
     for token in ["", "junk", &late, &nameless, &mint.token(NOW, json!({ "aud": "agent:other" }))] {
-        assert_eq!(scene.verifier.verify(&presenting(token), b"{}").await, None);
+        assert_eq!(fixture.verifier.verify(&presenting(token), b"{}").await, None);
     }
-    assert_eq!(scene.publisher.asked(), 0);
+    assert_eq!(fixture.publisher.asked(), 0);
 }
 
 #[tokio::test]
 async fn a_first_fetch_that_failed_is_tried_again_after_a_second() {
     let mint = Mint::new("a");
-    let scene = Fixture::open(&[&mint]).await;
-    scene.publisher.shows(None);
-    assert!(!scene.takes(&mint).await);
-    scene.publisher.shows(Some(Mint::set(&[&mint])));
-    assert!(!scene.takes(&mint).await);
-    assert_eq!(scene.publisher.asked(), 1);
-    scene.winds(1);
-    assert!(scene.takes(&mint).await);
+    let fixture = Fixture::open(&[&mint]).await;
+    fixture.publisher.shows(None);
+    assert!(!fixture.takes(&mint).await);
+    fixture.publisher.shows(Some(Mint::set(&[&mint])));
+    assert!(!fixture.takes(&mint).await);
+    assert_eq!(fixture.publisher.asked(), 1);
+    fixture.winds(1);
+    assert!(fixture.takes(&mint).await);
 }
 
 #[tokio::test]

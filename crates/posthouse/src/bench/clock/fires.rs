@@ -13,7 +13,7 @@ use super::ClockArgs;
 use super::fixtures::{ClockFixture, JobToArm, settings};
 use super::receivers::{FireReceivers, FireTimes, job};
 
-/// Fires per second in the part `pace`.
+/// Fires per second in the part `fixed-rate`.
 pub const RATE: u32 = 500;
 pub const CPU: &str = "server CPU of a fire";
 pub const P50: &str = "late at the agent, p50";
@@ -34,21 +34,25 @@ const LEAD_EACH_US: i64 = 300;
 const CAME_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-pub async fn pace(bench_folder: &BenchFolder, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
+pub async fn fixed_rate(
+    bench_folder: &BenchFolder,
+    args: &ClockArgs,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let gap_us = 1_000_000 / i64::from(RATE);
     // Due times of people are whole seconds; those of intervals can be anything.
     let due = (0..i64::from(RATE * args.seconds)).map(|at| at * gap_us + at * 617 % 1000);
     let found = run(bench_folder, due.collect()).await?;
-    found.tell("pace", report);
-    report.judged("pace", P50, found.percentile(50.0), "ms", at_most(5.0));
-    report.judged("pace", P99, found.percentile(99.0), "ms", at_most(25.0));
-    report.figure("pace", "late at the agent, max", found.percentile(100.0), "ms");
+    found.report("fixed rate", report);
+    report.judged("fixed rate", P50, found.percentile(50.0), "ms", at_most(5.0));
+    report.judged("fixed rate", P99, found.percentile(99.0), "ms", at_most(25.0));
+    report.figure("fixed rate", "late at the agent, max", found.percentile(100.0), "ms");
     Ok(())
 }
 
 pub async fn burst(bench_folder: &BenchFolder, args: &ClockArgs, report: &mut Report) -> anyhow::Result<()> {
     let found = run(bench_folder, vec![0; args.burst as usize]).await?;
-    found.tell("burst", report);
+    found.report("burst", report);
     report.figure("burst", P50, found.percentile(50.0), "ms");
     report.judged("burst", P99, found.percentile(99.0), "ms", at_most(2_000.0));
     report.figure("burst", "late at the agent, max", found.percentile(100.0), "ms");
@@ -70,7 +74,7 @@ impl FireStatistics {
         self.late.percentile(percent)
     }
 
-    fn tell(&self, part: &'static str, report: &mut Report) {
+    fn report(&self, part: &'static str, report: &mut Report) {
         report.judged(part, "before their time", self.early as f64, "", at_most(0.0));
         report.judged(part, "came twice", self.again as f64, "", at_most(0.0));
         report.figure(part, CPU, self.cpu.as_secs_f64() * 1e6 / self.fires as f64, "us");

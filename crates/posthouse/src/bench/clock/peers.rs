@@ -69,7 +69,7 @@ fn table(report: &Report, args: &ClockArgs, document: &Value) -> String {
         text,
         "| posthouse {}, its own ledger | {} | {} | {} |",
         env!("CARGO_PKG_VERSION"),
-        late("pace"),
+        late("fixed rate"),
         late("burst"),
         armed.unwrap_or_else(|| NONE.to_owned())
     );

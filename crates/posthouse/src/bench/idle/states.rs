@@ -21,8 +21,8 @@ const WATCHED: Duration = Duration::from_secs(10);
 /// one that has not acknowledged its message.
 pub async fn measure(bench_folder: &BenchFolder, report: &mut Report) -> anyhow::Result<()> {
     let fixture =
-        ServerFixture::prepare(bench_folder, Plan { busy: 1, chats: 1, shared: false, crowd: 0 }).await?;
-    let agent = &fixture.busy[0];
+        ServerFixture::prepare(bench_folder, Plan { loaded: 1, chats: 1, shared: false, idle: 0 }).await?;
+    let agent = &fixture.loaded[0];
     let other = fixture.another_credential(agent).await?;
     let server = ServerProcess::start(&fixture.folder, &[]).await?;
     let address = server.address()?;

@@ -15,7 +15,7 @@ use super::super::server::ServerProcess;
 /// Receipts read at once.
 const PAGE: u32 = 10_000;
 
-/// An access token for the tenant of every busy agent, created before the server runs.
+/// An access token for the tenant of every agent under load, created before the server runs.
 pub async fn passes(fixture: &ServerFixture) -> anyhow::Result<Vec<Secret>> {
     let timepiece = Timepiece::wall();
     let ledger = Ledger::open(Location::Folder(fixture.folder.clone()), timepiece.clone()).await?;
@@ -23,8 +23,8 @@ pub async fn passes(fixture: &ServerFixture) -> anyhow::Result<Vec<Secret>> {
     let facts = ledger.facts();
     let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*facts, timepiece).await?;
     let keyring = vault.keyring();
-    let mut passes = Vec::with_capacity(fixture.busy.len());
-    for agent in &fixture.busy {
+    let mut passes = Vec::with_capacity(fixture.loaded.len());
+    for agent in &fixture.loaded {
         let client = keyring.create_client(&Owner::Tenant(agent.tenant.clone())).await?;
         let (client, _) = client.context("a fresh tenant was refused a client")?;
         let grant = keyring.grant_access(&client).await?;
@@ -47,10 +47,10 @@ pub async fn connect(
     let address = server.address()?;
     let mut programs = Vec::with_capacity(count as usize);
     for at in 0..count {
-        let to = at as usize % fixture.busy.len();
+        let to = at as usize % fixture.loaded.len();
         let body = format!(
             "{{\"agent\":\"{}\",\"message\":\"{WORDS}\",\"correlation_id\":\"{PLACE}\",\"from\":\"{}\"}}",
-            fixture.busy[to].name,
+            fixture.loaded[to].name,
             busy_chat(at)
         );
         let request = format!(

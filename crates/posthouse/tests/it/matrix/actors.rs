@@ -93,7 +93,7 @@ pub struct Actors {
     pub wired: Name,
     pub dispatch: Name,
     pub correlation: Name,
-    /// A question put to heron down its line.
+    /// A question sent to heron over its socket.
     pub asked: Name,
     pub reply_token: Name,
     pub other_reply_token: String,

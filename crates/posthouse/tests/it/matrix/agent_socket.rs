@@ -145,7 +145,7 @@ pub async fn fill(actors: &Actors, cells: &mut Cells) {
             let (there, absent) = (says(actors, agent, &there).await, says(actors, agent, &absent).await);
             for (what, ..) in about {
                 let refused = there == "closed 4401 unauthorized";
-                cells.cell("the line", &format!("{what} by {who}"), refused, &there, &absent);
+                cells.cell("the socket", &format!("{what} by {who}"), refused, &there, &absent);
             }
             continue;
         }
@@ -153,7 +153,7 @@ pub async fn fill(actors: &Actors, cells: &mut Cells) {
             let there = name.without(true, &says(actors, agent, &[there]).await);
             let absent = name.without(false, &says(actors, agent, &[absent]).await);
             let refused = !there.contains(r#""success":true"#) && !there.contains("closed");
-            cells.cell("the line", &format!("{what} by {who}"), refused, &there, &absent);
+            cells.cell("the socket", &format!("{what} by {who}"), refused, &there, &absent);
         }
     }
 }

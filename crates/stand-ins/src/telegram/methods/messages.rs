@@ -27,7 +27,7 @@ impl MethodCall<'_> {
         let thread = self.thread(state, chat)?;
         let reply_to = self.reply_to(state, chat)?;
         let markup = self.markup()?;
-        self.pace(state, chat)?;
+        self.apply_rate_limit(state, chat)?;
 
         let id = state.next_message_id(chat);
         let mut message = Map::new();
@@ -75,7 +75,7 @@ impl MethodCall<'_> {
         let id = self.message_id()?;
         let (text, entities) = self.composed()?;
         let markup = self.markup()?;
-        self.pace(state, chat)?;
+        self.apply_rate_limit(state, chat)?;
         let missing = || ApiRefusal::bad_request("message to edit not found");
         let stored = state.messages.get_mut(&(chat, id)).ok_or_else(missing)?;
         if !stored.own {

@@ -16,7 +16,7 @@ use super::actors::{Fixture, LONG, WEBHOOK_SECRET, open};
 #[tokio::test]
 async fn a_bot_is_met_under_the_name_and_id_that_telegram_gave_it() {
     let fixture = open(Timepiece::wall()).await;
-    let met = fixture.telegram.meet(&fixture.bot).await.unwrap();
+    let met = fixture.telegram.check_credentials(&fixture.bot).await.unwrap();
     assert_eq!(met.id, "42");
     assert_eq!(json!(met.settings), json!({"username": "posty_bot", "bot_user_id": "42"}));
 }
@@ -26,14 +26,14 @@ async fn a_token_that_telegram_does_not_know_is_told_in_words_without_it() {
     let Fixture { stand_in: _running, telegram, mut bot, .. } = open(Timepiece::wall()).await;
     for token in ["43:canary-wrong", "canary", ""] {
         bot.credentials.insert("token", Secret::new(token));
-        let trouble = telegram.meet(&bot).await.unwrap_err().to_string();
+        let trouble = telegram.check_credentials(&bot).await.unwrap_err().to_string();
         assert!(!trouble.contains("canary"), "{trouble}");
         let expected = if token.is_empty() { "needs its token" } else { "does not know this token" };
         assert!(trouble.contains(expected), "{trouble}");
     }
     bot.settings.insert("api_base_url".to_owned(), json!("http://127.0.0.1:1"));
     bot.credentials.insert("token", Secret::new("43:canary-wrong"));
-    let trouble = telegram.meet(&bot).await.unwrap_err().to_string();
+    let trouble = telegram.check_credentials(&bot).await.unwrap_err().to_string();
     assert!(trouble.contains("cannot be reached") && !trouble.contains("canary"), "{trouble}");
 }
 

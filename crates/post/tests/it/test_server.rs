@@ -36,7 +36,7 @@ const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub struct Town {
+pub struct TestServer {
     pub post: Post,
     pub identity: Identity,
     pub relay: Relay,
@@ -51,7 +51,7 @@ pub struct Town {
 /// An agent of the roster with its credential.
 #[derive(Clone)]
 pub struct Enrolled {
-    pub town: Town,
+    pub server: TestServer,
     pub tenant: TenantId,
     pub instance: InstanceId,
     gateway: posthouse_wire::GatewayId,
@@ -61,23 +61,23 @@ pub struct Enrolled {
 /// A program and the bearer it calls with.
 #[derive(Clone)]
 pub struct Program {
-    town: Town,
+    server: TestServer,
     token: Secret,
 }
 
 /// A connected agent.
 pub struct Seated {
-    line: WebSocketTransport,
+    transport: WebSocketTransport,
     heard: Mutex<mpsc::UnboundedReceiver<Inbound>>,
     takes: watch::Sender<bool>,
 }
 
-struct Ears {
-    tell: mpsc::UnboundedSender<Inbound>,
+struct InboundQueue {
+    sender: mpsc::UnboundedSender<Inbound>,
     takes: watch::Receiver<bool>,
 }
 
-impl Town {
+impl TestServer {
     pub async fn open() -> Self {
         Self::open_with(Config::default()).await
     }
@@ -220,7 +220,7 @@ impl Town {
             Enrolment { tenant: tenant.to_owned(), name: name.to_owned(), wake_url, ..Enrolment::default() };
         let made = self.identity.accounts.enrol(wanted).await.unwrap().unwrap();
         Enrolled {
-            town: self.clone(),
+            server: self.clone(),
             tenant: tenant_id,
             instance: made.instance.id,
             gateway: made.gateway,
@@ -238,7 +238,7 @@ impl Town {
         let keyring = &self.identity.accounts;
         let (client, _) = keyring.create_client(&owner).await.unwrap().unwrap();
         let token = keyring.grant_access(&client).await.unwrap().unwrap().access_token;
-        Program { town: self.clone(), token }
+        Program { server: self.clone(), token }
     }
 
     /// Makes a connector for a tenant, healthy or not.
@@ -268,12 +268,12 @@ impl Program {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.town.calls(request.body(Body::from(body.to_string())).unwrap()).await
+        self.server.calls(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
     pub async fn gets(&self, path: &str) -> (StatusCode, Value) {
         let request = Request::get(path).header("authorization", format!("Bearer {}", self.token.expose()));
-        self.town.calls(request.body(Body::empty()).unwrap()).await
+        self.server.calls(request.body(Body::empty()).unwrap()).await
     }
 
     pub async fn notifies(&self, agent: &str, message: &str) -> Value {
@@ -287,10 +287,10 @@ impl Program {
         let path = format!("/v1/receipts/{}", dispatch.as_str().unwrap());
         let waiting = async {
             loop {
-                let (status, told) = self.gets(&path).await;
-                assert_eq!(status, 200, "{told}");
-                if is_so(&told["items"][0]) {
-                    return told["items"][0].clone();
+                let (status, response) = self.gets(&path).await;
+                assert_eq!(status, 200, "{response}");
+                if is_so(&response["items"][0]) {
+                    return response["items"][0].clone();
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
@@ -305,37 +305,40 @@ impl Enrolled {
         self.sits_and(true).await
     }
 
-    /// Connects and accepts nothing until told to.
+    /// Connects and accepts nothing until it is thawed.
     pub async fn sits_frozen(&self) -> Seated {
         self.sits_and(false).await
     }
 
     async fn sits_and(&self, takes: bool) -> Seated {
-        let settings = Settings::new(&self.town.url, self.gateway.clone(), self.secret.clone())
+        let settings = Settings::new(&self.server.url, self.gateway.clone(), self.secret.clone())
             .fronting([AgentIdentity::new("post", "post")]);
-        let line = WebSocketTransport::new(settings).unwrap();
-        let (tell, heard) = mpsc::unbounded_channel();
+        let transport = WebSocketTransport::new(settings).unwrap();
+        let (sender, heard) = mpsc::unbounded_channel();
         let takes = watch::Sender::new(takes);
-        line.set_inbound_handler(Arc::new(Ears { tell, takes: takes.subscribe() }));
-        line.connect().await.unwrap();
+        transport.set_inbound_handler(Arc::new(InboundQueue { sender, takes: takes.subscribe() }));
+        transport.connect().await.unwrap();
         // The descriptor is sent before the server counts the agent as connected.
         eventually("it is present", async || {
-            self.town.relay.connections().presence(&self.instance).connected
+            self.server.relay.connections().presence(&self.instance).connected
         })
         .await;
-        Seated { line, heard: Mutex::new(heard), takes }
+        Seated { transport, heard: Mutex::new(heard), takes }
     }
 
     /// A program with this agent's own credential.
     pub async fn program(&self) -> Program {
-        self.town.with_credential(Owner::Instance(self.instance.clone())).await
+        self.server.with_credential(Owner::Instance(self.instance.clone())).await
     }
 }
 
 impl Seated {
     pub async fn hears(&self) -> Inbound {
         let mut heard = self.heard.lock().await;
-        tokio::time::timeout(PATIENCE, heard.recv()).await.expect("nothing came").expect("the line is up")
+        tokio::time::timeout(PATIENCE, heard.recv())
+            .await
+            .expect("nothing came")
+            .expect("the connection is open")
     }
 
     pub async fn hears_nothing_more(&self) -> bool {
@@ -354,12 +357,12 @@ impl Seated {
             content: text.to_owned(),
             metadata: Metadata::default(),
         };
-        self.line.send_outbound(action, &Tag::default()).await
+        self.transport.send_outbound(action, &Tag::default()).await
     }
 
     pub async fn types(&self, chat: &ChatId) {
         let action = Action::Typing { chat_id: chat.clone(), content: None, metadata: Metadata::default() };
-        assert!(self.line.send_outbound(action, &Tag::default()).await.success);
+        assert!(self.transport.send_outbound(action, &Tag::default()).await.success);
     }
 
     /// Says something in reply to one message.
@@ -370,22 +373,22 @@ impl Seated {
             reply_to: to.event.message_id.clone(),
             metadata,
         };
-        self.line.send_outbound(action, &Tag::default()).await
+        self.transport.send_outbound(action, &Tag::default()).await
     }
 
     pub async fn says(&self, chat: &ChatId, text: &str, metadata: Metadata) -> Outcome {
         let action =
             Action::Send { chat_id: chat.clone(), content: text.to_owned(), reply_to: None, metadata };
-        self.line.send_outbound(action, &Tag::default()).await
+        self.transport.send_outbound(action, &Tag::default()).await
     }
 }
 
 #[async_trait]
-impl InboundHandler for Ears {
+impl InboundHandler for InboundQueue {
     async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
         let mut takes = self.takes.clone();
         let _ = takes.wait_for(|takes| *takes).await;
-        let _ = self.tell.send(inbound);
+        let _ = self.sender.send(inbound);
         Ok(())
     }
 

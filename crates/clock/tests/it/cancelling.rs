@@ -9,9 +9,9 @@ use crate::fixtures::{TestServer, eventually, seconds, start};
 const ROUNDS: u64 = 40;
 const JOBS: usize = 12;
 
-/// Arms are claimed shortly before they are due. An arm that is withdrawn during its claim must not fire.
+/// Arms are claimed shortly before they are due. An arm that is cancelled during its claim must not fire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
+async fn what_is_cancelled_while_it_is_being_claimed_is_never_called() {
     let server = TestServer::open_with(Config { requests_per_second: 1_000_000, ..Config::default() }).await;
     let heron = server.create_agent("acme", "heron").await;
     for round in 1..=ROUNDS {
@@ -20,14 +20,14 @@ async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
         for job in 0..JOBS {
             heron.arm(&format!("job-{round}-{job}"), &due).await;
         }
-        // Advance to just before the claim, then past it while everything is withdrawn.
+        // Advance to just before the claim, then past it while everything is cancelled.
         let before_claim = start() + seconds(60 * round) - Duration::from_millis(60);
         let quiet = before_claim - seconds(10);
         server.advance(quiet.since(server.time.now()));
         // Earlier, because a marker that is due shortly before the claim would be claimed together with the jobs.
         server.catch_up().await;
         server.advance(before_claim.since(quiet));
-        let withdrawing: Vec<_> = (0..JOBS)
+        let cancelling: Vec<_> = (0..JOBS)
             .map(|job| {
                 let (heron, name) = (heron.clone(), format!("job-{round}-{job}"));
                 tokio::spawn(async move {
@@ -42,8 +42,8 @@ async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
             })
             .collect();
         server.advance(Duration::from_millis(20));
-        for withdrawn in withdrawing {
-            withdrawn.await.unwrap();
+        for cancelled in cancelling {
+            cancelled.await.unwrap();
         }
         assert!(
             server.time.now() < start() + seconds(60 * round),
@@ -53,7 +53,7 @@ async fn what_is_withdrawn_while_it_is_being_claimed_is_never_called() {
         server.advance_until(|| server.callback.fires().len() >= so_far).await;
         server.catch_up().await;
         let called = server.callback.jobs();
-        assert_eq!(called.len(), so_far, "called although withdrawn: {called:?}");
+        assert_eq!(called.len(), so_far, "called although cancelled: {called:?}");
         assert!(called.iter().all(|job| job.starts_with("kept-")), "{called:?}");
     }
 }

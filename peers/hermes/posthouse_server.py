@@ -28,15 +28,15 @@ class Agent:
     gateway_id: str
     secret: str
     env: dict[str, str]
-    papers: dict[str, Any] = field(default_factory=dict)
+    printed: dict[str, Any] = field(default_factory=dict)
     """All of it, as it was printed."""
 
 
-class House(Child):
+class Server(Child):
     def __init__(self, folder: Path, telegram: Telegram | None = None, **settings: str) -> None:
         """`settings` are overrides such as `relay__ack_lease="3s"`."""
-        super().__init__("house", folder / "house.log")
-        self.folder = folder / "house"
+        super().__init__("server", folder / "server.log")
+        self.folder = folder / "server"
         self._files = folder
         # A restarted server must use the same port.
         self._place = Place()
@@ -45,11 +45,11 @@ class House(Child):
 
     # Start and stop.
 
-    def open(self) -> "House":
+    def open(self) -> "Server":
         self.run("init", str(self.folder))
         return self.serve()
 
-    def serve(self) -> "House":
+    def serve(self) -> "Server":
         command = [posthouse(), "serve", "--config", str(self.folder / "posthouse.toml")]
 
         def opened() -> bool:
@@ -62,7 +62,7 @@ class House(Child):
                     raise
                 return False
 
-        until("the house finds its port free", opened)
+        until("the server finds its port free", opened)
         return self
 
     def _environment(self) -> dict[str, str]:

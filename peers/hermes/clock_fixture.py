@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from callback import Callback, seconds_from_now
-from house import Agent, House
+from posthouse_server import Agent, Server
 from stock_cron import CronHome
 
 # Callbacks and wake URLs of these suites are all on this machine, without TLS.
@@ -17,7 +17,7 @@ ON_LOOPBACK = {"errand__allow_http": "true", "errand__allow_cidrs": "127.0.0.0/8
 
 @dataclass
 class Clock:
-    house: House
+    server: Server
     folder: Path
     callback: Callback
     agents: list[Agent] = field(default_factory=list)
@@ -26,8 +26,8 @@ class Clock:
     def agent(self, *options: str) -> Agent:
         """An agent of a tenant of its own."""
         name = f"heron-{next(self._numbers)}"
-        self.house.tenant(f"acme-{name}")
-        made = self.house.agent(name, f"acme-{name}", [], *options)
+        self.server.tenant(f"acme-{name}")
+        made = self.server.agent(name, f"acme-{name}", [], *options)
         self.agents.append(made)
         return made
 
@@ -43,10 +43,10 @@ class Clock:
 
     def no_secret_was_written(self) -> None:
         """Searches everything that a module's tests made the server print or store."""
-        kept = [p for p in self.house.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
-        written = {"its log": self.house.log().encode()} | {p.name: p.read_bytes() for p in kept}
-        papers = ("secret", "client_secret", "access_token", "refresh_token")
-        secrets = [agent.papers[name] for agent in self.agents for name in papers]
+        kept = [p for p in self.server.folder.rglob("*") if p.is_file() and p.name not in ("vault.key", "admin.token")]
+        written = {"its log": self.server.log().encode()} | {p.name: p.read_bytes() for p in kept}
+        names = ("secret", "client_secret", "access_token", "refresh_token")
+        secrets = [agent.printed[name] for agent in self.agents for name in names]
         for secret in secrets + [fire.token for fire in self.callback.fires]:
             found = [where for where, text in written.items() if secret.encode() in text]
             assert not found, f"{secret[:8]}... was written in {found}"

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from account import PONG, Account
-from house import Agent
+from posthouse_server import Agent
 from scripted_model import ScriptedModel
 from stock_gateway import Gateway
 from waiting import until
 
 if TYPE_CHECKING:
-    from conftest import Town
+    from conftest import Actors
 
 # A stock gateway waits 30 s for the result of a send before the chat goes on.
 AFTER_A_DEATH_S = 120.0
@@ -30,7 +30,7 @@ def number() -> str:
 class Chat:
     """One person in one chat with the agent, and the messages of that person."""
 
-    town: Town
+    actors: Actors
     agent: Agent
     model: ScriptedModel
     id: int
@@ -40,29 +40,29 @@ class Chat:
     def ping(self, count: int = 1) -> list[str]:
         """Writes numbered messages. Returns when the server has confirmed them to the platform."""
         numbers = [self.inject() for _ in range(count)]
-        until("the updates are taken", lambda: set(self.updates) <= self.town.telegram.confirmed(), 60)
+        until("the updates are taken", lambda: set(self.updates) <= self.actors.telegram.confirmed(), 60)
         return numbers
 
     def inject(self) -> str:
         new = number()
-        bot = self.town.bots[self.agent.instance_id]
-        self.updates.append(self.town.telegram.inject(bot, self.id, f"ping {new}")["update_id"])
+        bot = self.actors.bots[self.agent.instance_id]
+        self.updates.append(self.actors.telegram.inject(bot, self.id, f"ping {new}")["update_id"])
         self.written.append(new)
         return new
 
     def answered(self) -> list[str]:
-        return [n for text in self.town.telegram.sent(self.id) for n in PONG.findall(text)]
+        return [n for text in self.actors.telegram.sent(self.id) for n in PONG.findall(text)]
 
     def wait_answered(self, numbers: list[str], timeout: float = 60.0) -> None:
         until(f"answers to {numbers}", lambda: set(numbers) <= set(self.answered()), timeout, 0.2)
 
     def account(self) -> Account:
-        return Account(list(self.written), list(self.model.turns), self.town.telegram.sent(self.id))
+        return Account(list(self.written), list(self.model.turns), self.actors.telegram.sent(self.id))
 
 
 @dataclass
-class Scene:
-    town: Town
+class StockAgent:
+    actors: Actors
     agent: Agent
     model: ScriptedModel
     gateway: Gateway
@@ -70,7 +70,7 @@ class Scene:
     _rising: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
 
     def chat(self) -> Chat:
-        return Chat(self.town, self.agent, self.model, self.town.chat())
+        return Chat(self.actors, self.agent, self.model, self.actors.chat())
 
     def rise(self) -> None:
         """Starts the gateway unless it runs. The listener at its wake URL may be doing the same."""
@@ -79,7 +79,7 @@ class Scene:
                 self.gateway.start()
 
     def connected(self, connected: bool = True) -> None:
-        self.town.house.wait_connected(self.agent, connected)
+        self.actors.server.wait_connected(self.agent, connected)
 
     def unread(self) -> int:
-        return self.town.house.unread(self.agent)
+        return self.actors.server.unread(self.agent)

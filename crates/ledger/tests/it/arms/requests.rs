@@ -2,11 +2,11 @@ use ledger::{ArmFate, ArmState, Armed, Due, Fault, NewArm};
 use posthouse_wire::cron::{FireAt, FireProof, Missed, Overlap, Policy};
 use posthouse_wire::{InstanceId, JobId};
 
-use super::{HOUSE, QUOTA, about, at, delivered, ended, followed_by, postponed, refused, wish};
+use super::{QUOTA, SERVER, about, arm_request, at, delivered, ended, followed_by, postponed, refused};
 use crate::book::{hours, minutes};
 
 stories! {
-    async fn an_arm_is_kept_as_it_was_wished_for(book) {
+    async fn an_arm_is_kept_as_it_was_requested(book) {
         let heron = book.enrols("acme", "heron").await;
         let new = NewArm {
             callback: None,
@@ -15,7 +15,7 @@ stories! {
             policy: Policy { missed: Missed::All, window: Some(60), overlap: Overlap::Queue, jitter: 5 },
             then: vec![FireAt::from_micros(at(120)), FireAt::from_micros(at(180))],
             next_us: at(60) + 4_321,
-            ..wish(&heron, 60)
+            ..arm_request(&heron, 60)
         };
         let key = book.arms(new.clone()).await;
         let arm = book.pending(&heron).await;
@@ -51,16 +51,16 @@ stories! {
             let arm = book.ledger.arms().pending(&heron, &job).await.unwrap().unwrap();
             assert_eq!((&arm.job, arm.dedup.as_str(), arm.callback.as_deref()), (&job, text, Some(text)));
             assert_eq!(book.fires(key, delivered()).await, None);
-            let again = book.wishes(NewArm { dedup: text.to_owned(), ..about(&heron, text, 9) }).await;
+            let again = book.requests(NewArm { dedup: text.to_owned(), ..about(&heron, text, 9) }).await;
             assert!(matches!(again, Armed::Delivered { .. }), "{text:?}");
         }
     }
 
     async fn the_same_key_again_changes_nothing(book) {
         let heron = book.enrols("acme", "heron").await;
-        let new = wish(&heron, 60);
+        let new = arm_request(&heron, 60);
         let key = book.arms(new.clone()).await;
-        let again = book.wishes(wish(&heron, 60)).await;
+        let again = book.requests(arm_request(&heron, 60)).await;
         assert_eq!(again, Armed::Same { schedule: new.schedule, due: Due { next_us: at(60), key } });
         assert_eq!(book.due().await, [key]);
         assert!(book.words(&heron).await.is_empty());
@@ -68,30 +68,30 @@ stories! {
 
     async fn a_changed_callback_under_the_same_key_is_taken_over_without_a_second_fire(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 60)).await;
+        let key = book.arms(arm_request(&heron, 60)).await;
         let moved = NewArm {
             callback: Some("https://elsewhere.example".to_owned()),
             proof: FireProof::PerJobKey,
             policy: Policy { jitter: 3, ..Policy::default() },
             then: vec![FireAt::from_micros(at(120))],
             next_us: at(61),
-            ..wish(&heron, 60)
+            ..arm_request(&heron, 60)
         };
-        assert!(matches!(book.wishes(moved.clone()).await, Armed::Same { due, .. } if due.next_us == at(60)));
+        assert!(matches!(book.requests(moved.clone()).await, Armed::Same { due, .. } if due.next_us == at(60)));
         let arm = book.pending(&heron).await;
         assert_eq!((arm.key, arm.callback, arm.proof), (key, moved.callback, moved.proof));
         assert_eq!((arm.policy, arm.then), (moved.policy, moved.then));
         assert_eq!(book.due().await, [key]);
-        book.wishes(wish(&heron, 60)).await;
+        book.requests(arm_request(&heron, 60)).await;
         let arm = book.pending(&heron).await;
         assert_eq!((arm.proof, arm.policy, arm.then.len()), (FireProof::PortalJwt, Policy::default(), 0));
     }
 
     async fn a_repeat_while_it_is_under_way_leaves_it_under_way(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 60)).await;
-        book.claims(&[key], HOUSE).await;
-        let again = book.wishes(wish(&heron, 60)).await;
+        let key = book.arms(arm_request(&heron, 60)).await;
+        book.claims(&[key], SERVER).await;
+        let again = book.requests(arm_request(&heron, 60)).await;
         assert!(matches!(again, Armed::Same { due, .. } if due == Due { next_us: at(60), key }));
         assert_eq!(book.pending(&heron).await.state, ArmState::Dispatching);
         assert!(book.due().await.is_empty());
@@ -99,20 +99,20 @@ stories! {
 
     async fn a_repeat_of_one_that_waits_for_its_retry_does_not_hasten_it(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.fires(key, postponed(300)).await;
-        let again = book.wishes(wish(&heron, 0)).await;
+        let again = book.requests(arm_request(&heron, 0)).await;
         assert!(matches!(again, Armed::Same { due, .. } if due == Due { next_us: at(300), key }));
         assert_eq!(book.pending(&heron).await.attempts, 1);
     }
 
     async fn a_repeat_of_a_dead_one_arms_it_again_due_now(book) {
         let heron = book.enrols("acme", "heron").await;
-        let new = wish(&heron, 0);
+        let new = arm_request(&heron, 0);
         let key = book.arms(new.clone()).await;
         book.fires(key, ledger::Settled::Dead { attempt: refused() }).await;
         book.winds(minutes(1));
-        let again = book.wishes(wish(&heron, 0)).await;
+        let again = book.requests(arm_request(&heron, 0)).await;
         assert_eq!(again, Armed::Same { schedule: new.schedule, due: Due { next_us: at(60), key } });
         let arm = book.pending(&heron).await;
         assert_eq!((arm.state, arm.attempts, arm.failing_since), (ArmState::Armed, 0, None));
@@ -122,25 +122,25 @@ stories! {
 
     async fn another_time_replaces_the_pending_arm_even_amid_its_retries(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 60)).await;
-        let second = book.wishes(wish(&heron, 90)).await;
+        let first = book.arms(arm_request(&heron, 60)).await;
+        let second = book.requests(arm_request(&heron, 90)).await;
         let Armed::New { key: second, superseded } = second else { panic!("{second:?}") };
         assert_eq!(superseded, Some(first));
         assert!(second > first, "a key is never given out twice");
         book.fires(second, postponed(100)).await;
-        let third = book.arms(wish(&heron, 120)).await;
+        let third = book.arms(arm_request(&heron, 120)).await;
         assert_eq!(book.due().await, [third]);
         let arm = book.pending(&heron).await;
         assert_eq!((arm.attempts, arm.failing_since, arm.last_status), (0, None, None));
         assert_eq!(book.words(&heron).await, ["superseded", "attempt", "superseded"]);
-        assert!(book.claims(&[first, second], HOUSE).await.is_empty());
+        assert!(book.claims(&[first, second], SERVER).await.is_empty());
     }
 
     async fn a_key_is_not_given_out_again_when_its_arm_is_gone(book) {
         let heron = book.enrols("acme", "heron").await;
-        let first = book.arms(wish(&heron, 60)).await;
+        let first = book.arms(arm_request(&heron, 60)).await;
         book.cancels(&heron).await;
-        assert!(book.arms(wish(&heron, 60)).await > first);
+        assert!(book.arms(arm_request(&heron, 60)).await > first);
     }
 
     async fn a_taken_fire_is_not_made_again_for_a_day(book) {
@@ -150,74 +150,74 @@ stories! {
             let key = book.arms(new.clone()).await;
             book.fires(key, ended(fate)).await;
             let taken = Armed::Delivered { schedule: new.schedule.clone(), at: book.clock.now() };
-            assert_eq!(book.wishes(about(&heron, fate.word(), 0)).await, taken);
-            assert_eq!(book.wishes(about(&heron, fate.word(), 0)).await, taken, "asking does not change it");
+            assert_eq!(book.requests(about(&heron, fate.word(), 0)).await, taken);
+            assert_eq!(book.requests(about(&heron, fate.word(), 0)).await, taken, "asking does not change it");
         }
         assert!(book.due().await.is_empty());
         book.winds(hours(24));
         book.prunes().await;
-        let still = book.wishes(about(&heron, "delivered", 0)).await;
+        let still = book.requests(about(&heron, "delivered", 0)).await;
         assert!(matches!(still, Armed::Delivered { .. }));
         book.winds(minutes(1));
-        assert!(matches!(book.wishes(about(&heron, "delivered", 0)).await, Armed::New { .. }), "unpruned");
+        assert!(matches!(book.requests(about(&heron, "delivered", 0)).await, Armed::New { .. }), "unpruned");
         book.prunes().await;
-        assert!(matches!(book.wishes(about(&heron, "gone", 0)).await, Armed::New { .. }), "pruned");
+        assert!(matches!(book.requests(about(&heron, "gone", 0)).await, Armed::New { .. }), "pruned");
     }
 
     async fn what_the_agent_did_not_take_is_armed_again(book) {
         let heron = book.enrols("acme", "heron").await;
         for fate in [ArmFate::Missed, ArmFate::Dead] {
-            let key = book.arms(wish(&heron, 0)).await;
+            let key = book.arms(arm_request(&heron, 0)).await;
             book.fires(key, ended(fate)).await;
-            book.arms(wish(&heron, 0)).await;
+            book.arms(arm_request(&heron, 0)).await;
             book.cancels(&heron).await;
         }
-        book.arms(wish(&heron, 0)).await;
-        book.arms(wish(&heron, 60)).await;
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::New { superseded: Some(_), .. }));
+        book.arms(arm_request(&heron, 0)).await;
+        book.arms(arm_request(&heron, 60)).await;
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::New { superseded: Some(_), .. }));
     }
 
     async fn a_repeat_of_a_taken_fire_leaves_its_successor_pending(book) {
         let heron = book.enrols("acme", "heron").await;
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         let next = book.fires(key, followed_by(ArmFate::Delivered, 60)).await.unwrap();
-        assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+        assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
         assert_eq!(book.due().await, [next.key]);
     }
 
     async fn cancelling_ends_the_arm_and_nothing_armed_is_fine(book) {
         let heron = book.enrols("acme", "heron").await;
         assert_eq!(book.cancels(&heron).await, None);
-        let key = book.arms(wish(&heron, 0)).await;
+        let key = book.arms(arm_request(&heron, 0)).await;
         book.fires(key, postponed(60)).await;
         assert_eq!(book.cancels(&heron).await, Some(key));
         assert_eq!(book.cancels(&heron).await, None);
         assert!(book.due().await.is_empty());
         assert!(book.ledger.arms().listing(&heron, 10).await.unwrap().is_empty());
-        assert!(book.claims(&[key], HOUSE).await.is_empty());
+        assert!(book.claims(&[key], SERVER).await.is_empty());
         assert_eq!(book.words(&heron).await, ["cancelled", "attempt"]);
     }
 
     async fn arming_after_a_cancel_always_works(book) {
         let heron = book.enrols("acme", "heron").await;
         for _ in 0..2 {
-            let key = book.arms(wish(&heron, 0)).await;
+            let key = book.arms(arm_request(&heron, 0)).await;
             book.fires(key, delivered()).await;
-            assert!(matches!(book.wishes(wish(&heron, 0)).await, Armed::Delivered { .. }));
+            assert!(matches!(book.requests(arm_request(&heron, 0)).await, Armed::Delivered { .. }));
             book.cancels(&heron).await;
         }
         let other = book.arms(about(&heron, "other", 0)).await;
         book.fires(other, delivered()).await;
         book.cancels(&heron).await;
-        let other = book.wishes(about(&heron, "other", 0)).await;
+        let other = book.requests(about(&heron, "other", 0)).await;
         assert!(matches!(other, Armed::Delivered { .. }), "only the job that was cancelled is forgotten");
     }
 
     async fn two_agents_may_call_their_jobs_alike(book) {
         let (heron, otter) = (book.enrols("acme", "heron").await, book.enrols("acme", "otter").await);
-        let (of_heron, of_otter) = (book.arms(wish(&heron, 0)).await, book.arms(wish(&otter, 0)).await);
+        let (of_heron, of_otter) = (book.arms(arm_request(&heron, 0)).await, book.arms(arm_request(&otter, 0)).await);
         book.fires(of_heron, delivered()).await;
-        assert!(matches!(book.wishes(wish(&otter, 0)).await, Armed::Same { .. }));
+        assert!(matches!(book.requests(arm_request(&otter, 0)).await, Armed::Same { .. }));
         assert_eq!(book.cancels(&heron).await, None);
         assert_eq!(book.due().await, [of_otter]);
         assert!(book.ledger.arms().listing(&heron, 10).await.unwrap().is_empty());
@@ -235,7 +235,7 @@ stories! {
         assert!(arms.pending(&heron, &"three".into()).await.unwrap().is_none());
         assert!(matches!(arms.arm(about(&heron, "two", 60), 2, now).await.unwrap(), Armed::Same { .. }));
         assert!(matches!(arms.arm(about(&heron, "two", 90), 2, now).await.unwrap(), Armed::New { .. }));
-        assert!(matches!(arms.arm(wish(&otter, 60), 2, now).await.unwrap(), Armed::New { .. }));
+        assert!(matches!(arms.arm(arm_request(&otter, 60), 2, now).await.unwrap(), Armed::New { .. }));
         book.fires(first, followed_by(ArmFate::Delivered, 60)).await;
         assert_eq!(arms.arm(about(&heron, "three", 60), 2, now).await.unwrap(), Armed::OverQuota);
         let one = arms.arm(about(&heron, "one", 0), 2, now).await.unwrap();
@@ -246,7 +246,7 @@ stories! {
 
     async fn an_instance_that_is_not_there_cannot_arm(book) {
         let nobody = InstanceId::from("inst_nobody");
-        let refused = book.ledger.arms().arm(wish(&nobody, 0), QUOTA, book.clock.now()).await;
+        let refused = book.ledger.arms().arm(arm_request(&nobody, 0), QUOTA, book.clock.now()).await;
         assert!(matches!(refused, Err(Fault::Storage(_))));
         assert!(book.due().await.is_empty());
     }
@@ -259,7 +259,7 @@ stories! {
         let retried = book.arms(about(&heron, "retried", 5)).await;
         let taken = book.arms(about(&heron, "taken", 1)).await;
         let dead = book.arms(about(&heron, "dead", 2)).await;
-        book.claims(&[held], HOUSE).await;
+        book.claims(&[held], SERVER).await;
         book.fires(retried, postponed(30)).await;
         book.fires(taken, delivered()).await;
         book.fires(dead, ledger::Settled::Dead { attempt: refused() }).await;
@@ -274,13 +274,13 @@ stories! {
         let (heron, otter) = (book.enrols("acme", "heron").await, book.enrols("acme", "otter").await);
         let first = book.arms(about(&heron, "one", 0)).await;
         let held = book.arms(about(&heron, "two", 0)).await;
-        let other = book.arms(wish(&otter, 0)).await;
+        let other = book.arms(arm_request(&otter, 0)).await;
         book.fires(first, postponed(60)).await;
-        book.claims(&[held], HOUSE).await;
+        book.claims(&[held], SERVER).await;
         book.ledger.roster().remove_instance(&heron).await.unwrap();
         assert_eq!(book.due().await, [other]);
-        assert!(book.claims(&[first], HOUSE).await.is_empty());
-        assert_eq!(book.settles(held, HOUSE, delivered()).await, None);
+        assert!(book.claims(&[first], SERVER).await.is_empty());
+        assert_eq!(book.settles(held, SERVER, delivered()).await, None);
         assert_eq!(book.words(&heron).await, ["cancelled", "cancelled", "attempt"]);
         assert!(book.words(&otter).await.is_empty());
     }

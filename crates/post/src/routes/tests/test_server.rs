@@ -14,7 +14,7 @@ use tower::ServiceExt;
 use crate::tests::fixtures::Fixture;
 use crate::{Post, routes};
 
-pub struct House {
+pub struct TestServer {
     pub identity: Identity,
     pub post: Post,
     pub acme: Owner,
@@ -24,11 +24,11 @@ pub struct House {
 
 /// A client, with the value of its `Authorization` header.
 pub struct Program<'a> {
-    house: &'a House,
+    server: &'a TestServer,
     proof: String,
 }
 
-impl House {
+impl TestServer {
     pub async fn open() -> Self {
         let fixture = Fixture::open().await;
         let post = Post::new(fixture.parts());
@@ -44,14 +44,14 @@ impl House {
     pub async fn program(&self, owner: &Owner) -> Program<'_> {
         let (client, secret) = self.identity.accounts.create_client(owner).await.unwrap().unwrap();
         let proof = format!("Basic {}", STANDARD.encode(format!("{client}:{}", secret.expose())));
-        Program { house: self, proof }
+        Program { server: self, proof }
     }
 
     /// A program that sends an access token (Bearer).
     pub async fn bearer(&self, owner: &Owner) -> Program<'_> {
         let (client, _) = self.identity.accounts.create_client(owner).await.unwrap().unwrap();
         let token = self.identity.accounts.grant_access(&client).await.unwrap().unwrap().access_token;
-        Program { house: self, proof: format!("Bearer {}", token.expose()) }
+        Program { server: self, proof: format!("Bearer {}", token.expose()) }
     }
 
     pub async fn asks(&self, request: Request<Body>) -> (u16, Value) {
@@ -68,12 +68,12 @@ impl House {
 impl Program<'_> {
     pub async fn get(&self, path: &str) -> (u16, Value) {
         let request = Request::get(path).header("authorization", &self.proof);
-        self.house.asks(request.body(Body::empty()).unwrap()).await
+        self.server.asks(request.body(Body::empty()).unwrap()).await
     }
 
     pub async fn posts(&self, path: &str, header: (&str, &str), body: &Value) -> (u16, Value) {
         let request = Request::post(path).header("authorization", &self.proof).header(header.0, header.1);
-        self.house.asks(request.body(Body::from(body.to_string())).unwrap()).await
+        self.server.asks(request.body(Body::from(body.to_string())).unwrap()).await
     }
 
     pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {

@@ -27,7 +27,7 @@ const KEY: &str = "test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub struct House {
+pub struct TestServer {
     pub identity: Identity,
     /// Changes credentials without telling anybody, as another node does whose notification is lost.
     pub keyring: Keyring,
@@ -44,7 +44,7 @@ pub struct House {
 /// One enrolled agent.
 #[derive(Clone)]
 pub struct Agent {
-    pub house: House,
+    pub server: TestServer,
     pub instance: InstanceId,
     pub gateway: GatewayId,
     pub secret: Secret,
@@ -90,7 +90,7 @@ pub fn message(on: &BotRef, chat: &str, text: &str) -> Event {
     }
 }
 
-impl House {
+impl TestServer {
     pub async fn open() -> Self {
         Self::open_with(Config::default()).await
     }
@@ -214,7 +214,7 @@ impl House {
         let bots = enrolment.bots.clone();
         let enrolled = self.identity.accounts.enrol(enrolment).await.unwrap().unwrap();
         Agent {
-            house: self.clone(),
+            server: self.clone(),
             instance: enrolled.instance.id,
             gateway: enrolled.gateway,
             secret: enrolled.secret,
@@ -286,22 +286,22 @@ impl House {
 
 impl Agent {
     pub fn token(&self) -> String {
-        token::mint(&self.gateway, &self.secret, 300, self.house.clock.now().seconds())
+        token::mint(&self.gateway, &self.secret, 300, self.server.clock.now().seconds())
     }
 
     /// Another credential of the same agent.
     pub async fn with_another_gateway(&self, id: &str) -> Agent {
         let gateway = GatewayId::new(id);
-        let secret = self.house.identity.accounts.rotate(&gateway, &self.instance).await.unwrap().unwrap();
+        let secret = self.server.identity.accounts.rotate(&gateway, &self.instance).await.unwrap().unwrap();
         Agent { gateway, secret, ..self.clone() }
     }
 
     /// Dials and says nothing.
     pub async fn dials(&self) -> Gateway {
-        Gateway::dial(&self.house, Some(&self.token())).await
+        Gateway::dial(&self.server, Some(&self.token())).await
     }
 
-    /// A stock gateway: says hello for its first bot. The house leaves it alone for a while.
+    /// A stock gateway: says hello for its first bot. The server leaves it alone for a while.
     pub async fn sits(&self) -> Gateway {
         let mut gateway = self.dials().await;
         gateway.says_hello(&self.bots[0]).await;
@@ -313,7 +313,7 @@ impl Agent {
     /// A stock gateway that has been left alone long enough.
     pub async fn sits_settled(&self) -> Gateway {
         let gateway = self.sits().await;
-        self.house.winds(seconds(4));
+        self.server.winds(seconds(4));
         gateway
     }
 
@@ -330,11 +330,11 @@ impl Agent {
     }
 
     pub async fn hears_from(&self, text: &str) -> EntryId {
-        self.house.says(&self.bots[0], "c1", text).await
+        self.server.says(&self.bots[0], "c1", text).await
     }
 
     pub async fn unread(&self) -> i64 {
-        self.house.ledger.inbox().size(&self.instance).await.unwrap().entries
+        self.server.ledger.inbox().size(&self.instance).await.unwrap().entries
     }
 
     pub async fn has_unread(&self, count: i64) {
@@ -356,7 +356,7 @@ impl Agent {
     }
 
     pub async fn dead_letters(&self) -> Vec<EntryId> {
-        let letters = self.house.ledger.inbox().dead_letters(Some(&self.instance), 100).await.unwrap();
+        let letters = self.server.ledger.inbox().dead_letters(Some(&self.instance), 100).await.unwrap();
         letters.into_iter().map(|letter| letter.entry).collect()
     }
 }

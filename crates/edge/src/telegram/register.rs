@@ -37,7 +37,10 @@ struct DeleteWebhook {
     drop_pending_updates: bool,
 }
 
-pub(super) async fn meet(telegram: &Telegram, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
+pub(super) async fn check_credentials(
+    telegram: &Telegram,
+    draft: &OpenedBot,
+) -> Result<PlatformBot, BotTrouble> {
     if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
         return Err(BotTrouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }

@@ -8,8 +8,8 @@ from typing import Any, Mapping
 from urllib.parse import quote
 
 from child import call
-from house import House
-from scene import Scene, number
+from posthouse_server import Server
+from stock_agent import StockAgent, number
 from waiting import until
 from wake_listener import WakeListener
 
@@ -20,11 +20,11 @@ LONGEST_CALL_S = 70.0
 class Program:
     """A program. It may write to every agent of its tenant."""
 
-    def __init__(self, house: House, papers: dict[str, Any]) -> None:
-        """`papers` is what the server printed when it created the client."""
-        self._house = house
-        self.secret = papers["client_secret"]
-        pair = base64.b64encode(f"{papers['client_id']}:{self.secret}".encode()).decode()
+    def __init__(self, server: Server, credential: dict[str, Any]) -> None:
+        """`credential` is what the server printed when it created the client."""
+        self._server = server
+        self.secret = credential["client_secret"]
+        pair = base64.b64encode(f"{credential['client_id']}:{self.secret}".encode()).decode()
         self._credential = {"Authorization": f"Basic {pair}"}
 
     # The three operations.
@@ -86,7 +86,7 @@ class Program:
 
     def _call(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> tuple[int, Any]:
         said = self._credential | dict(headers)
-        return call(method, f"{self._house.url}/v1/{path}", body, said, LONGEST_CALL_S)
+        return call(method, f"{self._server.url}/v1/{path}", body, said, LONGEST_CALL_S)
 
 
 def said(receipt: dict[str, Any]) -> list[str]:
@@ -114,7 +114,7 @@ def headed(text: str, sender: str, kind: str = "augment") -> str:
 
 
 @dataclass
-class Office(Scene):
+class PostAgent(StockAgent):
     """A stock gateway that programs write to, started by a call to its wake URL."""
 
     program: Program
