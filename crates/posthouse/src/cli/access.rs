@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::admin_client::AdminClient;
 use super::bot::split;
-use super::client::AdminClient;
 use super::output::{Output, cell};
 
 #[derive(Subcommand)]

@@ -6,9 +6,9 @@ use anyhow::bail;
 use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::ask;
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::{Output, cell};
+use super::prompt;
 
 /// One agent.
 #[derive(Args)]
@@ -274,10 +274,10 @@ async fn confirm_loss(client: &AdminClient, which: &AgentSelector) -> anyhow::Re
         Some(unread) => format!("{unread} messages wait"),
     };
     let agent = &which.agent;
-    if !ask::somebody_there() {
+    if !prompt::is_interactive() {
         bail!("{waiting} for {agent} and would be lost; use --yes to remove it anyway");
     }
-    if !ask::confirm(&format!("{waiting} for {agent} and will be lost. Remove it?"))? {
+    if !prompt::confirm(&format!("{waiting} for {agent} and will be lost. Remove it?"))? {
         bail!("{agent} was not removed");
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]

@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::Output;
-use super::reach::read_secret;
-use super::{RawArguments, access, ask};
+use super::server_address::read_secret;
+use super::{RawArguments, access, prompt};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -207,10 +207,10 @@ async fn secrets(client: &AdminClient, platform: &str, given: Given) -> anyhow::
         if need["generated"] == json!(true) || secrets.contains_key(name) {
             continue;
         }
-        if !ask::somebody_there() {
+        if !prompt::is_interactive() {
             bail!("a {platform} bot needs --{}-file FILE: {about}", name.replace('_', "-"));
         }
-        secrets.insert(name.to_owned(), ask::secret(about)?.expose().into());
+        secrets.insert(name.to_owned(), prompt::secret(about)?.expose().into());
     }
     Ok(secrets)
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::client::{AdminClient, listed};
+use super::admin_client::{AdminClient, listed};
 use super::output::Output;
 
 /// Filter for inboxes; without it, all inboxes.

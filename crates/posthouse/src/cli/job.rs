@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::Output;
 
 /// One armed job.

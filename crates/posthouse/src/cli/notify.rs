@@ -1,18 +1,16 @@
-//! `posthouse notify` and `posthouse wake`: messages to agents.
+//! `posthouse notify`: messages to agents.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
-use posthouse_time::{Span, Timepiece};
-use posthouse_wire::cron::FireAt;
 use serde_json::{Value, json};
 
+use super::message_text;
 use super::output::{Output, aligned, cell};
-use super::reach::Reach;
-use super::speaker::{As, ProgramClient, Whom};
-use super::text;
+use super::program_client::{CredentialArgs, ProgramClient, Recipient};
+use super::server_address::ServerOptions;
 
 /// The connector of agents that connect by WebSocket.
-const LINE: &str = "relay";
+const RELAY: &str = "relay";
 
 #[derive(Args)]
 pub struct NotifyArgs {
@@ -20,7 +18,7 @@ pub struct NotifyArgs {
     #[arg(value_name = "AGENT[@SESSION]")]
     agent: String,
     /// The message; `-` reads standard input, and so does an absent text if input is piped
-    #[arg(allow_hyphen_values = true, value_parser = text::argument)]
+    #[arg(allow_hyphen_values = true, value_parser = message_text::argument)]
     text: Option<String>,
     /// How the agent treats the message
     #[arg(long, value_enum)]
@@ -34,35 +32,12 @@ pub struct NotifyArgs {
     #[command(flatten)]
     sending: SendArgs,
     #[command(flatten)]
-    speaking: As,
+    credential: CredentialArgs,
 }
 
+/// Options of `notify` and `wake`.
 #[derive(Args)]
-pub struct WakeArgs {
-    /// Agent name, optionally with a session
-    #[arg(value_name = "AGENT[@SESSION]")]
-    agent: String,
-    /// The message; `-` reads standard input
-    #[arg(allow_hyphen_values = true, value_parser = text::argument)]
-    text: Option<String>,
-    /// When to wake: a time such as 2030-01-31T09:00:00Z, or +5m from now
-    #[arg(long, value_name = "TIME|+SPAN")]
-    when: Option<String>,
-    /// Seconds to wait until the agent has accepted the wake
-    #[arg(long, value_name = "SECONDS")]
-    wait: Option<f64>,
-    /// The session to wake; overrides the one in the address
-    #[arg(long, value_name = "SESSION")]
-    session: Option<String>,
-    #[command(flatten)]
-    sending: SendArgs,
-    #[command(flatten)]
-    speaking: As,
-}
-
-/// Options for sending.
-#[derive(Args)]
-struct SendArgs {
+pub struct SendArgs {
     /// Use only this connector; can be repeated
     #[arg(long = "connector", value_name = "NAME")]
     connectors: Vec<String>,
@@ -92,46 +67,32 @@ impl MessageKind {
 }
 
 impl NotifyArgs {
-    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
-        let message = text::needed(self.text)?;
-        let mut speaker = self.speaking.speaker(reach).await?;
+    pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
+        let message = message_text::needed(self.text)?;
+        let mut program = self.credential.connect(server).await?;
         let mut body = json!({ "agent": self.agent, "message": message, "trigger_kind": "cli" });
         say(&mut body, "kind", self.kind.map(MessageKind::word));
         say(&mut body, "event_type", self.event_type);
         say(&mut body, "correlation_id", self.correlation_id);
-        self.sending.send(&mut speaker, output, "notify", self.agent, body).await
-    }
-}
-
-impl WakeArgs {
-    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
-        let when = self.when.as_deref().map(|when| moment(when, &Timepiece::wall())).transpose()?;
-        let context = text::optional(self.text)?;
-        let mut speaker = self.speaking.speaker(reach).await?;
-        let mut body = json!({ "agent": self.agent });
-        say(&mut body, "context", context);
-        say(&mut body, "when", when);
-        say(&mut body, "wait", self.wait);
-        say(&mut body, "session_id", self.session);
-        self.sending.send(&mut speaker, output, "wake", self.agent, body).await
+        self.sending.send(&mut program, output, "notify", self.agent, body).await
     }
 }
 
 impl SendArgs {
-    async fn send(
+    pub async fn send(
         self,
-        speaker: &mut ProgramClient,
+        program: &mut ProgramClient,
         output: &Output,
         verb: &str,
         agent: String,
         mut body: Value,
     ) -> anyhow::Result<()> {
-        let whom = Whom { agent, connectors: self.connectors };
-        say(&mut body, "connectors", Some(whom.connectors.clone()).filter(|named| !named.is_empty()));
-        say(&mut body, "from", self.from.or_else(|| speaker.goes_by().map(str::to_owned)));
-        let (status, answer) = speaker.post(verb, &body, self.idempotency_key.as_deref()).await?;
+        let recipient = Recipient { agent, connectors: self.connectors };
+        say(&mut body, "connectors", Some(recipient.connectors.clone()).filter(|named| !named.is_empty()));
+        say(&mut body, "from", self.from.or_else(|| program.default_sender().map(str::to_owned)));
+        let (status, answer) = program.post(verb, &body, self.idempotency_key.as_deref()).await?;
         if !status.is_success() {
-            return Err(speaker.refusal(&whom, status, &answer));
+            return Err(program.refusal(&recipient, status, &answer));
         }
         let dispatched: Vec<&Value> = answer["dispatched"].as_array().into_iter().flatten().collect();
         match output.json {
@@ -140,7 +101,7 @@ impl SendArgs {
             false => output.text(&told(&answer, &dispatched))?,
         }
         if dispatched.is_empty() {
-            return Err(whom.nobody());
+            return Err(recipient.unknown_agent());
         }
         if dispatched.iter().all(|one| one["ok"] == json!(false)) {
             bail!("no connector accepted the message");
@@ -170,7 +131,7 @@ fn row(one: &Value) -> Vec<String> {
         (true, Some("wake")) => ("not woken", &receipt["session_id"]),
         (true, _) if receipt["delivery_skipped"] == json!(true) => ("kept", &receipt["delivery_id"]),
         // The entry is in the agent's inbox. Only the receipt says whether the agent has it.
-        (true, _) if one["connector"] == LINE => ("queued", &receipt["delivery_id"]),
+        (true, _) if one["connector"] == RELAY => ("queued", &receipt["delivery_id"]),
         (true, _) => ("delivered", &receipt["delivery_id"]),
     };
     let warnings = receipt["warnings"].as_array().into_iter().flatten();
@@ -179,33 +140,9 @@ fn row(one: &Value) -> Vec<String> {
     vec![format!("  {}", cell(&one["connector"])), outcome.to_owned(), notes.join("; ")]
 }
 
-/// Parses `+5m` from now, or a time with its offset, to milliseconds since 1970.
-fn moment(text: &str, timepiece: &Timepiece) -> anyhow::Result<i64> {
-    if let Some(span) = text.strip_prefix('+') {
-        let span: Span = span.parse().map_err(anyhow::Error::msg)?;
-        return Ok((timepiece.now() + span.0).millis());
-    }
-    let at = FireAt::parse(text)
-        .with_context(|| format!("`{text}` is not a time: use 2030-01-31T09:00:00Z or +5m"))?;
-    Ok(at.due_ms())
-}
-
 #[cfg(test)]
 mod tests {
-    use posthouse_time::Moment;
-
     use super::*;
-
-    #[test]
-    fn a_time_is_written_whole_or_as_a_span_from_now() {
-        let timepiece = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-        assert_eq!(moment("+5m", &timepiece).unwrap(), 1_765_000_300_000);
-        assert_eq!(moment("2025-12-06T05:46:40Z", &timepiece).unwrap(), 1_765_000_000_000);
-        assert_eq!(moment("2025-12-06T06:46:40.007+01:00", &timepiece).unwrap(), 1_765_000_000_007);
-        for bad in ["tomorrow", "+5", "2025-12-06T05:46:40", "1765000000000", "+-5m", ""] {
-            assert!(moment(bad, &timepiece).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn what_became_of_it_is_said_honestly() {

@@ -31,7 +31,7 @@ impl Output {
     /// Prints a list, one line per item. `columns` are headings with the field below them.
     pub fn list(&self, items: Vec<Value>, columns: &[(&str, &str)], none: &str) -> anyhow::Result<()> {
         if self.json {
-            return self.value(&super::client::listed(items));
+            return self.value(&super::admin_client::listed(items));
         }
         if items.is_empty() {
             return self.text(&format!("{none}\n"));

@@ -5,10 +5,10 @@ use clap::Subcommand;
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::client::{AdminClient, Query};
+use super::admin_client::{AdminClient, Query};
 use super::output::{Output, aligned, at, cell, tame};
-use super::reach::Reach;
-use super::speaker::{As, ProgramClient};
+use super::program_client::{CredentialArgs, ProgramClient};
+use super::server_address::ServerOptions;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -34,7 +34,7 @@ pub enum Command {
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
         #[command(flatten)]
-        looking: As,
+        credential: CredentialArgs,
     },
     /// Shows every receipt of one dispatch, and what agents replied to it
     #[command(after_help = "Examples:\n  posthouse receipt show 0193c0de-…\n  \
@@ -44,14 +44,14 @@ pub enum Command {
         #[arg(value_name = "DISPATCH")]
         dispatch: String,
         #[command(flatten)]
-        looking: As,
+        credential: CredentialArgs,
     },
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
-            Command::List { agent, state, limit, after, looking } => {
+            Command::List { agent, state, limit, after, credential } => {
                 let limit = limit.to_string();
                 let mut query = vec![
                     ("agent", agent.as_deref()),
@@ -59,23 +59,23 @@ impl Command {
                     ("limit", Some(limit.as_str())),
                     ("after", after.as_deref()),
                 ];
-                let tenant = looking.tenant.clone();
-                let mut reader = match looking.is_a_program() {
-                    true => ReceiptSource::Program(looking.speaker(reach).await?),
+                let tenant = credential.tenant.clone();
+                let mut reader = match credential.is_program() {
+                    true => ReceiptSource::Program(credential.connect(server).await?),
                     false => {
                         query.push(("tenant", tenant.as_deref()));
-                        ReceiptSource::Operator(AdminClient::new(reach)?)
+                        ReceiptSource::Operator(AdminClient::new(server)?)
                     }
                 };
                 // Only one page: the user asks for the newest receipts.
                 list(output, &reader.reads(&["receipts"], &query).await?)
             }
-            Command::Show { dispatch, looking } => {
+            Command::Show { dispatch, credential } => {
                 // Programs choose dispatch ids, so several tenants may have the same one. A tenant that is
                 // named sees only its own.
-                let mut reader = match looking.is_a_program() || looking.tenant.is_some() {
-                    true => ReceiptSource::Program(looking.speaker(reach).await?),
-                    false => ReceiptSource::Operator(AdminClient::new(reach)?),
+                let mut reader = match credential.is_program() || credential.tenant.is_some() {
+                    true => ReceiptSource::Program(credential.connect(server).await?),
+                    false => ReceiptSource::Operator(AdminClient::new(server)?),
                 };
                 let shown = reader.reads(&["receipts", &dispatch], &[]).await?;
                 if output.json {
@@ -97,17 +97,17 @@ enum ReceiptSource {
 
 impl ReceiptSource {
     async fn reads(&mut self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
-        let speaker = match self {
+        let program = match self {
             ReceiptSource::Operator(client) => return client.get(path, query).await,
-            ReceiptSource::Program(speaker) => speaker,
+            ReceiptSource::Program(program) => program,
         };
-        let (status, answer) = speaker.get(path, query).await?;
+        let (status, answer) = program.get(path, query).await?;
         match (status, path) {
             (status, _) if status.is_success() => Ok(answer),
             (StatusCode::NOT_FOUND, [_, dispatch]) => {
                 bail!("you have no receipt with the dispatch id `{dispatch}`")
             }
-            _ => Err(speaker.refused(status, &answer)),
+            _ => Err(program.refused(status, &answer)),
         }
     }
 }

@@ -4,8 +4,8 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::admin_client::AdminClient;
 use super::bot::split;
-use super::client::AdminClient;
 use super::output::Output;
 
 /// One route.

@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]

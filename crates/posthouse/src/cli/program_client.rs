@@ -10,18 +10,18 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::client::{AdminClient, Query, ServerConnection, Unreached};
-use super::reach::{Reach, read_secret};
+use super::admin_client::{AdminClient, Query, ServerConnection, Unreached};
+use super::server_address::{ServerOptions, read_secret};
 
 /// Exit code if no agent has the given name.
-pub const NOBODY: u8 = 4;
+pub const UNKNOWN_AGENT: u8 = 4;
 
 /// Default sender name of the operator.
 const OPERATOR: &str = "operator";
 
 /// Credential options.
 #[derive(Args)]
-pub struct As {
+pub struct CredentialArgs {
     /// Act as the operator, for this tenant
     #[arg(long, value_name = "TENANT", conflicts_with_all = ["client_id", "client_secret_file"])]
     pub tenant: Option<String>,
@@ -46,23 +46,23 @@ pub struct ProgramClient {
     token: Secret,
 }
 
-impl As {
-    pub async fn speaker(self, reach: &Reach) -> anyhow::Result<ProgramClient> {
+impl CredentialArgs {
+    pub async fn connect(self, server: &ServerOptions) -> anyhow::Result<ProgramClient> {
         let who = match self.tenant {
-            Some(tenant) => Who::Operator { client: AdminClient::new(reach)?, tenant },
+            Some(tenant) => Who::Operator { client: AdminClient::new(server)?, tenant },
             None => self.credential()?,
         };
         // A program usually has no access to the server's folder, so this error does not mention --dir.
-        if matches!(who, Who::Client { .. }) && !reach.is_told() {
+        if matches!(who, Who::Client { .. }) && !server.is_given() {
             bail!("no server given: use --url URL, or set POSTHOUSE_URL");
         }
-        let connection = ServerConnection::new(reach)?;
+        let connection = ServerConnection::new(server)?;
         let token = who.token(&connection).await?;
         Ok(ProgramClient { connection, who, token })
     }
 
     /// Whether to use a client credential: there is one, and no --tenant, which only the operator may use.
-    pub fn is_a_program(&self) -> bool {
+    pub fn is_program(&self) -> bool {
         self.tenant.is_none() && (self.client_id.is_some() || variable("POSTHOUSE_CLIENT_ID").is_some())
     }
 
@@ -130,7 +130,7 @@ impl Who {
 
 impl ProgramClient {
     /// Default sender name. Programs and agents have a name of their own, so only the operator gets one.
-    pub fn goes_by(&self) -> Option<&'static str> {
+    pub fn default_sender(&self) -> Option<&'static str> {
         matches!(self.who, Who::Operator { .. }).then_some(OPERATOR)
     }
 
@@ -179,11 +179,11 @@ impl ProgramClient {
     }
 
     /// A refusal as an error, with its own exit code if the agent is unknown.
-    pub fn refusal(&self, whom: &Whom, status: StatusCode, answer: &Value) -> anyhow::Error {
+    pub fn refusal(&self, recipient: &Recipient, status: StatusCode, answer: &Value) -> anyhow::Error {
         // Compared by these words, because a connector can know the agent and refuse it for another reason.
         let detail = answer["detail"].as_str().unwrap_or_default();
         if answer["cause_kind"] == "client_validation" && detail.starts_with("no connector knows") {
-            return whom.nobody();
+            return recipient.unknown_agent();
         }
         let refusal = self.connection.refusal(status, answer);
         // A failed delivery can still have a receipt; the error names its dispatch id.
@@ -202,14 +202,14 @@ impl ProgramClient {
 
 /// The agent to reach, and the connectors to use.
 #[derive(Default)]
-pub struct Whom {
+pub struct Recipient {
     pub agent: String,
     pub connectors: Vec<String>,
 }
 
-impl Whom {
+impl Recipient {
     /// The error for an agent that no connector, or none of the named connectors, knows.
-    pub fn nobody(&self) -> anyhow::Error {
+    pub fn unknown_agent(&self) -> anyhow::Error {
         let agent = &self.agent;
         let words = match &self.connectors[..] {
             [] => {
@@ -218,7 +218,7 @@ impl Whom {
             [one] => format!("no connector `{one}` knows an agent `{agent}`"),
             named => format!("none of the connectors {} knows an agent `{agent}`", named.join(", ")),
         };
-        Exit { code: NOBODY, words }.into()
+        Exit { code: UNKNOWN_AGENT, words }.into()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::key_files::read_key_file;
 const DEFAULT_DIR: &str = "posthouse-data";
 
 #[derive(Args)]
-pub struct Reach {
+pub struct ServerOptions {
     /// URL of the server; not needed with --dir
     #[arg(
         long,
@@ -46,7 +46,7 @@ pub struct Reach {
     pub dir: Option<PathBuf>,
 }
 
-impl Reach {
+impl ServerOptions {
     /// The folder that `up` serves.
     pub fn dir_or_default(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR))
@@ -59,7 +59,7 @@ impl Reach {
     }
 
     /// Whether a server was named.
-    pub fn is_told(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.url.is_some() || self.folder().is_some()
     }
 
