@@ -1,33 +1,28 @@
-//! HTTP client for a running server and its admin API.
+//! HTTP client of the admin API.
 
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use posthouse_wire::Secret;
-use reqwest::{Method, RequestBuilder, StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 use serde_json::{Value, json};
 
 use super::server_address::ServerOptions;
 
-/// HTTP connection to a server, without authentication.
-pub struct ServerConnection {
-    http: reqwest::Client,
-    base: Url,
-}
-
 /// Client of the admin API, authenticated as the operator.
 pub struct AdminClient {
-    connection: ServerConnection,
+    http: reqwest::Client,
+    base: Url,
     token: Secret,
 }
 
 /// The call failed: no response, or an incomplete one.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
-pub struct Unreached {
+pub struct Unreachable {
     words: String,
-    /// There was no connection at all, so the server has not received the request.
-    pub unheard: bool,
+    /// The reason alone, without the address.
+    pub cause: String,
 }
 
 /// Long enough for a backup or a slow platform.
@@ -36,13 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Query parameters; those without a value are left out.
 pub type Query<'a> = [(&'a str, Option<&'a str>)];
 
-impl ServerConnection {
+impl AdminClient {
     pub fn new(server: &ServerOptions) -> anyhow::Result<Self> {
-        let address = server.address()?;
-        let base = Url::parse(&address).with_context(|| format!("`{address}` is not a URL"))?;
-        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            bail!("`{address}` is not an http or https URL");
-        }
+        let base = server.url()?;
         // No redirects, because the token would be sent to their target. No proxy for loopback addresses.
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -51,52 +42,7 @@ impl ServerConnection {
         if is_this_machine(&base) {
             http = http.no_proxy();
         }
-        Ok(Self { http: http.build().context("cannot make HTTP calls")?, base })
-    }
-
-    /// A request to a path below the server's address.
-    pub fn request(&self, method: Method, path: &[&str], query: &Query<'_>) -> RequestBuilder {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        for (name, value) in query {
-            if let Some(value) = value {
-                url.query_pairs_mut().append_pair(name, value);
-            }
-        }
-        self.http.request(method, url)
-    }
-
-    /// The response with its status, refusals included. The body is null if it is not JSON.
-    pub async fn send(&self, request: RequestBuilder) -> Result<(StatusCode, Value), Unreached> {
-        let answer = request.send().await.map_err(|error| self.unreached(error))?;
-        let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.unreached(error))?;
-        Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
-    }
-
-    /// The `detail` of a refusal as an error.
-    pub fn refusal(&self, status: StatusCode, value: &Value) -> anyhow::Error {
-        match value["detail"].as_str() {
-            Some(detail) => anyhow!("{detail}"),
-            None => {
-                anyhow!("{} answered {status} without a readable error: is it a Posthouse server?", self.base)
-            }
-        }
-    }
-
-    fn unreached(&self, error: reqwest::Error) -> Unreached {
-        let why = if error.is_connect() { "is it running?" } else { "the response is incomplete" };
-        let cause = std::error::Error::source(&error).map(|cause| format!(" ({cause})")).unwrap_or_default();
-        let words = format!("cannot reach the server at {}: {why}{cause}", self.base);
-        Unreached { words, unheard: error.is_connect() }
-    }
-}
-
-impl AdminClient {
-    pub fn new(server: &ServerOptions) -> anyhow::Result<Self> {
-        Ok(Self { connection: ServerConnection::new(server)?, token: server.token()? })
+        Ok(Self { http: http.build().context("cannot make HTTP calls")?, base, token: server.token()? })
     }
 
     pub async fn get(&self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
@@ -115,6 +61,11 @@ impl AdminClient {
         self.call(Method::DELETE, path, query, None).await
     }
 
+    /// An access token with which the operator acts for a tenant, or the refusal.
+    pub async fn tenant_token(&self, tenant: &str) -> Result<(StatusCode, Value), Unreachable> {
+        self.send(Method::POST, &["tenants", tenant, "token"], &[], Some(&json!({}))).await
+    }
+
     /// All items of a list, page after page.
     pub async fn list(&self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Vec<Value>> {
         let (mut items, mut after) = (Vec::new(), None::<String>);
@@ -128,7 +79,7 @@ impl AdminClient {
                 Value::Array(more) => items.extend(more),
                 _ => bail!(
                     "{} answered with something that is not a list: is it a Posthouse server?",
-                    self.connection.base
+                    self.base
                 ),
             }
             match page["next"].as_str() {
@@ -145,17 +96,57 @@ impl AdminClient {
         query: &Query<'_>,
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
-        let path = [&["admin"], path].concat();
-        let mut request = self.connection.request(method, &path, query).bearer_auth(self.token.expose());
+        let (status, value) = self.send(method, path, query, body).await?;
+        match (status.is_success() && !value.is_null(), value["detail"].as_str()) {
+            (true, _) => Ok(value),
+            (false, Some(detail)) => Err(anyhow!("{detail}")),
+            (false, None) => Err(unreadable(&self.base, status)),
+        }
+    }
+
+    /// The response with its status, refusals included. The body is null if it is not JSON.
+    async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &Query<'_>,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Value), Unreachable> {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("admin").extend(path);
+        }
+        for (name, value) in query {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        let mut request = self.http.request(method, url).bearer_auth(self.token.expose());
         if let Some(body) = body {
             request = request.json(body);
         }
-        let (status, value) = self.connection.send(request).await?;
-        if status.is_success() && !value.is_null() {
-            return Ok(value);
-        }
-        Err(self.connection.refusal(status, &value))
+        let failed = |error: reqwest::Error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            unreachable_server(&self.base, !error.is_connect(), cause.as_deref())
+        };
+        let answer = request.send().await.map_err(failed)?;
+        let status = answer.status();
+        let bytes = answer.bytes().await.map_err(failed)?;
+        Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
     }
+}
+
+/// The error of a call without a complete response. `sent`: the server may have received the request.
+pub fn unreachable_server(server: &Url, sent: bool, cause: Option<&str>) -> Unreachable {
+    let why = if sent { "the response is incomplete" } else { "is it running?" };
+    let cause = cause.unwrap_or_default().to_owned();
+    let shown = if cause.is_empty() { String::new() } else { format!(" ({cause})") };
+    Unreachable { words: format!("cannot reach the server at {server}: {why}{shown}"), cause }
+}
+
+/// The error of an answer that no Posthouse server gives.
+pub fn unreadable(server: &Url, status: StatusCode) -> anyhow::Error {
+    anyhow!("{server} answered {status} without a readable error: is it a Posthouse server?")
 }
 
 fn is_this_machine(url: &Url) -> bool {

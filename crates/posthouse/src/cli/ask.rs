@@ -1,34 +1,34 @@
 //! `posthouse ask`: asks an agent a question and waits for its answer.
 
 use std::io::IsTerminal;
+use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
-use posthouse_time::{Instant, Timepiece};
-use posthouse_wire::RequestId;
-use reqwest::StatusCode;
-use serde_json::{Value, json};
+use posthouse_agent::post::{AgentAnswer, Ask, Client, Fault};
+use posthouse_wire::CorrelationId;
+use posthouse_wire::delivery::TriggerKind;
+use serde_json::json;
 
 use super::Exit;
 use super::agent::for_a_shell;
 use super::message_text;
-use super::notify::say;
 use super::output::{Output, tame};
-use super::program_client::{CredentialArgs, ProgramClient, Recipient, unreached};
+use super::program_client::{CredentialArgs, ProgramClient, Recipient};
 use super::server_address::ServerOptions;
 
 /// Exit code if no answer came in time.
 const TIMED_OUT: u8 = 3;
-/// Longest wait of one call in seconds. The question stays open, and the next call attaches to it.
-const CALL: u64 = 50;
 /// Default timeout of a question in seconds.
 const TIMEOUT: u64 = 300;
 /// After the timeout of the question, an unreachable server has this long to come back and report the
 /// result.
 const GRACE: Duration = Duration::from_secs(30);
-/// Pause between two attempts to reach the server.
-const BREATH: Duration = Duration::from_millis(500);
+/// Time limit of one call, in addition to the time that it waits for the answer. A dead connection is noticed then.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// After this time, a user at a terminal is told that there is no answer yet.
+const NOTICE: Duration = Duration::from_secs(50);
 
 #[derive(Args)]
 pub struct AskArgs {
@@ -65,59 +65,111 @@ pub struct AskArgs {
 }
 
 /// A new question, or an earlier one to wait for.
-enum QuestionToWaitFor {
-    /// Asking again under the same id attaches, so a call that was cut off is repeated as it was.
-    Put {
-        recipient: Recipient,
-        body: Value,
-    },
-    Attach,
+enum AwaitedQuestion {
+    New { recipient: Recipient, question: Ask },
+    Earlier(CorrelationId),
 }
 
 impl AskArgs {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
-        let timepiece = Timepiece::wall();
-        let fresh = || RequestId::mint(timepiece.now().millis()).to_string();
-        let (correlation, mut question) = match (self.attach, self.agent) {
-            (Some(correlation), _) => (correlation, QuestionToWaitFor::Attach),
+        let options = [self.credential.words(), server.words()].concat();
+        let (timeout, from) = (Duration::from_secs(self.timeout), self.from);
+        let mut awaited = match (self.attach, self.agent) {
+            (Some(id), _) => AwaitedQuestion::Earlier(id.into()),
             (None, Some(agent)) => {
-                let correlation = self.correlation_id.unwrap_or_else(fresh);
-                let mut body = json!({
-                    "agent": agent,
-                    "message": message_text::needed(self.text)?,
-                    "timeout": self.timeout,
-                    "correlation_id": correlation,
-                    "trigger_kind": "cli",
-                    "wait": self.timeout.min(CALL),
-                });
                 let recipient = Recipient { agent, connectors: self.connectors };
-                say(&mut body, "event_type", self.event_type);
-                say(
-                    &mut body,
-                    "connectors",
-                    Some(recipient.connectors.clone()).filter(|named| !named.is_empty()),
-                );
-                (correlation, QuestionToWaitFor::Put { recipient, body })
+                let mut question = Ask {
+                    timeout,
+                    event_type: self.event_type,
+                    connectors: recipient.only_connectors(),
+                    trigger_kind: Some(TriggerKind::Cli),
+                    ..Ask::new(&recipient.agent, message_text::needed(self.text)?)
+                };
+                if let Some(id) = self.correlation_id {
+                    question.correlation_id = id.into();
+                }
+                AwaitedQuestion::New { recipient, question }
             }
             (None, None) => bail!("no agent given"),
         };
-        let again = again(&correlation, &[self.credential.words(), server.words()].concat());
-        let mut program = self.credential.connect(server).await?;
-        if let QuestionToWaitFor::Put { body, .. } = &mut question {
-            say(body, "from", self.from.or_else(|| program.default_sender().map(str::to_owned)));
+        let again = again(awaited.id().as_str(), &options);
+        let program = self.credential.connect(server).await?;
+        if let AwaitedQuestion::New { question, .. } = &mut awaited {
+            question.from = from.or_else(|| program.default_sender());
             // Printed before anything can fail, because a user whose command is interrupted needs it.
             if std::io::stderr().is_terminal() {
-                eprintln!("posthouse: the question has the id {correlation}; `{again}` waits for it again");
+                let id = &question.correlation_id;
+                eprintln!("posthouse: the question has the id {id}; `{again}` waits for it again");
             }
         }
-        let until = timepiece.instant() + Duration::from_secs(self.timeout) + GRACE;
-        let wait = AnswerWait { correlation: &correlation, again, until, timepiece: &timepiece };
-        let answer = wait.answer(&mut program, question).await?;
+        let answer = with_notice(awaited.answer(&program.post, timeout)).await;
+        let answer = answer.map_err(|fault| awaited.error(&program, &again, fault))?;
         if output.json {
-            return output.value(&answer);
+            return output.value(&json!(answer));
         }
-        output.text(&spoken(answer["content"].as_str().unwrap_or_default()))
+        output.text(&spoken(&answer.response.content))
     }
+}
+
+impl AwaitedQuestion {
+    fn id(&self) -> &CorrelationId {
+        match self {
+            AwaitedQuestion::New { question, .. } => &question.correlation_id,
+            AwaitedQuestion::Earlier(id) => id,
+        }
+    }
+
+    /// Waits until the question has ended. A server that is not reachable at the timeout has a little more time to come
+    /// back and report how.
+    async fn answer(&self, post: &Client, timeout: Duration) -> Result<AgentAnswer, Fault> {
+        let post = post.clone().attempt_limit(CALL_LIMIT);
+        let AwaitedQuestion::New { question, .. } = self else {
+            return post.patience(timeout + GRACE).attach(self.id()).await;
+        };
+        let unreachable = match post.exchange(question).await {
+            Err(fault @ Fault::Unreachable { .. }) => fault,
+            ended => return ended,
+        };
+        match post.patience(GRACE).attach(self.id()).await {
+            // The question never arrived, or the server is still away.
+            Err(Fault::Refused { status: 404, .. } | Fault::Unreachable { .. }) => Err(unreachable),
+            ended => ended,
+        }
+    }
+
+    /// The error of a question that was not answered. `again` is the command that waits for it again.
+    fn error(&self, program: &ProgramClient, again: &str, fault: Fault) -> anyhow::Error {
+        match (self, &fault) {
+            (_, Fault::Timeout(words)) => Exit { code: TIMED_OUT, words: words.clone() }.into(),
+            (AwaitedQuestion::New { .. }, Fault::Unreachable { sent: true, .. })
+            | (AwaitedQuestion::Earlier(_), Fault::Unreachable { .. }) => {
+                let hint = format!("the question may still be open: `{again}` waits for it again");
+                program.error(fault).context(hint)
+            }
+            // A question whose agent is gone has this status too, but another code.
+            (AwaitedQuestion::Earlier(id), Fault::Refused { status: 404, code, .. })
+                if code == "not_found" =>
+            {
+                anyhow!("you have no question with the id `{id}`")
+            }
+            (AwaitedQuestion::New { recipient, .. }, _) => program.dispatch_error(recipient, fault),
+            (AwaitedQuestion::Earlier(_), _) => program.dispatch_error(&Recipient::default(), fault),
+        }
+    }
+}
+
+/// Tells a user at a terminal once that the answer takes its time.
+async fn with_notice(
+    waiting: impl Future<Output = Result<AgentAnswer, Fault>>,
+) -> Result<AgentAnswer, Fault> {
+    let mut waiting = pin!(waiting);
+    if let Ok(ended) = tokio::time::timeout(NOTICE, waiting.as_mut()).await {
+        return ended;
+    }
+    if std::io::stderr().is_terminal() {
+        eprintln!("posthouse: no answer yet");
+    }
+    waiting.await
 }
 
 /// The whole command that attaches to a question again, ready to paste.
@@ -125,77 +177,6 @@ fn again(correlation: &str, further: &[String]) -> String {
     let words = ["posthouse", "ask", "--attach", correlation];
     let words = words.into_iter().chain(further.iter().map(String::as_str)).map(for_a_shell);
     words.collect::<Vec<_>>().join(" ")
-}
-
-struct AnswerWait<'a> {
-    correlation: &'a str,
-    again: String,
-    until: Instant,
-    timepiece: &'a Timepiece,
-}
-
-impl AnswerWait<'_> {
-    async fn answer(
-        &self,
-        program: &mut ProgramClient,
-        mut question: QuestionToWaitFor,
-    ) -> anyhow::Result<Value> {
-        let mut heard = false;
-        loop {
-            let told = match &question {
-                QuestionToWaitFor::Put { body, .. } => program.post("exchange", body, None).await,
-                QuestionToWaitFor::Attach => {
-                    let wait = CALL.to_string();
-                    program.get(&["exchanges", self.correlation], &[("wait", Some(&wait))]).await
-                }
-            };
-            let (status, answer) = match told {
-                Ok(told) => told,
-                Err(error) => {
-                    // A server that was never reached is an error at once. A server that became unreachable
-                    // may come back.
-                    let hopeless = unreached(&error).is_none_or(|reached| reached.unheard && !heard);
-                    if hopeless || self.timepiece.instant() > self.until {
-                        return Err(if heard { error.context(self.hint()) } else { error });
-                    }
-                    heard = true;
-                    tokio::time::sleep(BREATH).await;
-                    continue;
-                }
-            };
-            match (status, &question) {
-                (StatusCode::OK, _) => return Ok(answer),
-                (StatusCode::ACCEPTED, _) => {
-                    if !heard && std::io::stderr().is_terminal() {
-                        eprintln!("posthouse: no answer yet");
-                    }
-                    (heard, question) = (true, QuestionToWaitFor::Attach);
-                }
-                // Another node, or the same node after its start, may have it in a moment.
-                (StatusCode::SERVICE_UNAVAILABLE, _) if heard && self.timepiece.instant() <= self.until => {
-                    tokio::time::sleep(BREATH).await;
-                }
-                (StatusCode::GATEWAY_TIMEOUT, _) if answer["code"] == "timeout" => {
-                    let words = answer["detail"].as_str().unwrap_or("no answer in time").to_owned();
-                    return Err(Exit { code: TIMED_OUT, words }.into());
-                }
-                // A question whose agent is gone has this status too, but another code.
-                (StatusCode::NOT_FOUND, QuestionToWaitFor::Attach) if answer["code"] == "not_found" => {
-                    bail!("you have no question with the id `{}`", self.correlation);
-                }
-                (_, QuestionToWaitFor::Put { recipient, .. }) => {
-                    return Err(program.refusal(recipient, status, &answer));
-                }
-                (_, QuestionToWaitFor::Attach) => {
-                    return Err(program.refusal(&Recipient::default(), status, &answer));
-                }
-            }
-        }
-    }
-
-    fn hint(&self) -> String {
-        format!("the question may still be open: `{}` waits for it again", self.again)
-    }
 }
 
 /// The agent's answer, ending with a line break. Control characters are replaced on a terminal, so that

@@ -1,8 +1,9 @@
 //! `posthouse exchange`: questions of programs and their state.
 
-use anyhow::bail;
+use anyhow::anyhow;
 use clap::Subcommand;
-use reqwest::StatusCode;
+use posthouse_agent::post::{Fault, QuestionProgress};
+use posthouse_wire::CorrelationId;
 use serde_json::{Value, json};
 
 use super::output::{Output, at, cell, tame};
@@ -41,23 +42,17 @@ impl Command {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
             Command::List { limit, after, credential } => {
-                let mut program = credential.connect(server).await?;
-                let limit = limit.to_string();
-                let query = [("limit", Some(limit.as_str())), ("after", after.as_deref())];
-                let (status, page) = program.get(&["exchanges"], &query).await?;
-                if !status.is_success() {
-                    return Err(program.refused(status, &page));
-                }
-                list(output, &page)
+                let program = credential.connect(server).await?;
+                let page = program.post.exchanges(after.as_deref(), Some(limit)).await;
+                list(output, &json!(page.map_err(|fault| program.error(fault))?))
             }
             Command::Show { question, credential } => {
-                let mut program = credential.connect(server).await?;
-                let (status, answer) = program.get(&["exchanges", &question], &[]).await?;
-                let shown = state_of(&program, &question, status, answer)?;
+                let program = credential.connect(server).await?;
+                let shown = state_of(&program, &CorrelationId::from(question)).await?;
                 if output.json {
                     return output.value(&shown);
                 }
-                output.text(&told(&shown))
+                output.text(&render(&shown))
             }
         }
     }
@@ -89,29 +84,25 @@ fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
 }
 
 /// State of a question. Even a timeout or a failure is a result here, not an error.
-fn state_of(
-    program: &ProgramClient,
-    question: &str,
-    status: StatusCode,
-    mut answer: Value,
-) -> anyhow::Result<Value> {
-    let state = match (status, answer["code"].as_str()) {
-        (StatusCode::OK, _) => "answered",
-        (StatusCode::ACCEPTED, _) => "open",
-        (_, Some("timeout")) => "timed_out",
-        (_, Some("delivery_failed")) => "failed",
-        (StatusCode::NOT_FOUND, _) => bail!("you have no question with the id `{question}`"),
-        _ => return Err(program.refused(status, &answer)),
+async fn state_of(program: &ProgramClient, question: &CorrelationId) -> anyhow::Result<Value> {
+    let (state, mut shown) = match program.post.question(question).await {
+        Ok(QuestionProgress::Answered(answer)) => ("answered", json!(answer)),
+        Ok(QuestionProgress::Open { deadline }) => ("open", json!({ "deadline": deadline })),
+        Err(Fault::Timeout(why)) => ("timed_out", json!({ "error": why, "error_kind": null })),
+        Err(Fault::Refused { code, detail, cause_kind, .. }) if code == "delivery_failed" => {
+            ("failed", json!({ "error": detail, "error_kind": cause_kind }))
+        }
+        Err(Fault::Refused { status: 404, .. }) => {
+            return Err(anyhow!("you have no question with the id `{question}`"));
+        }
+        Err(fault) => return Err(program.error(fault)),
     };
-    if !status.is_success() {
-        answer = json!({ "error": answer["detail"], "error_kind": answer["cause_kind"] });
-    }
-    answer["correlation_id"] = question.into();
-    answer["state"] = state.into();
-    Ok(answer)
+    shown["correlation_id"] = json!(question);
+    shown["state"] = state.into();
+    Ok(shown)
 }
 
-fn told(question: &Value) -> String {
+fn render(question: &Value) -> String {
     let id = cell(&question["correlation_id"]);
     match question["state"].as_str() {
         Some("answered") => {
@@ -146,7 +137,7 @@ mod tests {
             ),
             (json!({ "correlation_id": "q-4", "state": "failed", "error": "away" }), "q-4  failed: away\n"),
         ] {
-            assert_eq!(told(&question), text);
+            assert_eq!(render(&question), text);
         }
     }
 }

@@ -1,23 +1,30 @@
-//! Authentication of commands that write to agents: with a client credential, or as the operator for a
+//! Client for programs, with the credential that a command line names: a client credential, or the operator's for a
 //! tenant.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
+use async_trait::async_trait;
 use clap::Args;
+use posthouse_agent::post::{ApiCredential, Client, Fault, FetchedToken, NoToken, TokenSource};
 use posthouse_wire::Secret;
-use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use posthouse_wire::delivery::Cause;
+use reqwest::StatusCode;
 
 use super::Exit;
-use super::admin_client::{AdminClient, Query, ServerConnection, Unreached};
+use super::admin_client::{AdminClient, unreachable_server, unreadable};
 use super::server_address::{ServerOptions, read_secret};
 
 /// Exit code if no agent has the given name.
-pub const UNKNOWN_AGENT: u8 = 4;
+const UNKNOWN_AGENT: u8 = 4;
 
 /// Default sender name of the operator.
 const OPERATOR: &str = "operator";
+
+/// Time limit of one call. Long enough for several connectors, each with a slow receiver.
+const CALL_LIMIT: Duration = Duration::from_secs(300);
 
 /// Credential options.
 #[derive(Args)]
@@ -34,31 +41,41 @@ pub struct CredentialArgs {
     client_secret_file: Option<PathBuf>,
 }
 
-enum Who {
-    Operator { client: AdminClient, tenant: String },
-    Client { id: String, secret: Secret },
-}
-
-/// Authenticated connection of a program or of the operator to the API for programs.
+/// Authenticated client of a program or of the operator.
 pub struct ProgramClient {
-    connection: ServerConnection,
-    who: Who,
-    token: Secret,
+    /// Does not repeat a call: a user sees at once that the server is not there.
+    pub post: Client,
+    server: reqwest::Url,
+    is_operator: bool,
 }
 
 impl CredentialArgs {
+    /// Authenticates before anything else, so that a wrong credential or an absent server is an error at once.
     pub async fn connect(self, server: &ServerOptions) -> anyhow::Result<ProgramClient> {
-        let who = match self.tenant {
-            Some(tenant) => Who::Operator { client: AdminClient::new(server)?, tenant },
-            None => self.credential()?,
+        let (credential, client_id) = match self.tenant {
+            Some(tenant) => {
+                let admin = AdminClient::new(server)?;
+                (ApiCredential::Source(Arc::new(OperatorTokens { admin, tenant })), None)
+            }
+            None => {
+                let (id, secret) = self.client_credential()?;
+                // A program usually has no access to the server's folder, so this error does not mention --dir.
+                if !server.is_given() {
+                    bail!("no server given: use --url URL, or set POSTHOUSE_URL");
+                }
+                (ApiCredential::Client { id: id.clone(), secret }, Some(id))
+            }
         };
-        // A program usually has no access to the server's folder, so this error does not mention --dir.
-        if matches!(who, Who::Client { .. }) && !server.is_given() {
-            bail!("no server given: use --url URL, or set POSTHOUSE_URL");
+        let url = server.url()?;
+        let post = Client::new(url.as_str(), credential).patience(Duration::ZERO).attempt_limit(CALL_LIMIT);
+        let program = ProgramClient { post, server: url, is_operator: client_id.is_none() };
+        match (program.post.authenticate().await, client_id) {
+            (Ok(()), _) => Ok(program),
+            (Err(Fault::Refused { status: 400 | 401, .. }), Some(id)) => {
+                bail!("the server rejects the secret of client {id}")
+            }
+            (Err(fault), _) => Err(program.error(fault)),
         }
-        let connection = ServerConnection::new(server)?;
-        let token = who.token(&connection).await?;
-        Ok(ProgramClient { connection, who, token })
     }
 
     /// Whether to use a client credential: there is one, and no --tenant, which only the operator may use.
@@ -77,7 +94,7 @@ impl CredentialArgs {
         options.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?])).flatten().collect()
     }
 
-    fn credential(self) -> anyhow::Result<Who> {
+    fn client_credential(self) -> anyhow::Result<(String, Secret)> {
         let Some(id) = self.client_id.or_else(|| variable("POSTHOUSE_CLIENT_ID")) else {
             bail!(
                 "no credentials: use --tenant NAME as the operator, or --client-id and --client-secret-file, \
@@ -91,7 +108,7 @@ impl CredentialArgs {
             (None, Some(secret)) => Secret::new(secret.trim()),
             (None, None) => bail!("no secret for client {id}: use --client-secret-file"),
         };
-        Ok(Who::Client { id, secret })
+        Ok((id, secret))
     }
 }
 
@@ -100,103 +117,60 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-impl Who {
-    /// A new access token for this command only.
-    async fn token(&self, connection: &ServerConnection) -> anyhow::Result<Secret> {
-        let granted = match self {
-            Who::Operator { client, tenant } => {
-                client.post(&["tenants", tenant, "token"], &[], &json!({})).await?
+/// Tokens with which the operator acts for a tenant. They are short-lived and may end during a long wait.
+struct OperatorTokens {
+    admin: AdminClient,
+    tenant: String,
+}
+
+#[async_trait]
+impl TokenSource for OperatorTokens {
+    async fn fetch(&self) -> Result<FetchedToken, NoToken> {
+        let answer = self.admin.tenant_token(&self.tenant).await;
+        let (status, granted) = answer.map_err(|error| NoToken::Unreachable(error.cause))?;
+        if !status.is_success() {
+            return Err(NoToken::Refused { status: status.as_u16(), body: granted.to_string().into_bytes() });
+        }
+        match (granted["access_token"].as_str(), granted["expires_in"].as_u64()) {
+            (Some(token), Some(seconds)) => {
+                Ok(FetchedToken { token: Secret::new(token), lifetime: Duration::from_secs(seconds) })
             }
-            Who::Client { id, secret } => {
-                let form = [
-                    ("grant_type", "client_credentials"),
-                    ("client_id", id.as_str()),
-                    ("client_secret", secret.expose()),
-                ];
-                let request = connection.request(Method::POST, &["oauth", "token"], &[]).form(&form);
-                let (status, answer) = connection.send(request).await?;
-                if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST) {
-                    bail!("the server rejects the secret of client {id}");
-                }
-                if !status.is_success() {
-                    return Err(connection.refusal(status, &answer));
-                }
-                answer
-            }
-        };
-        granted["access_token"].as_str().map(Secret::new).context("the server returned no access token")
+            _ => Err(NoToken::Malformed),
+        }
     }
 }
 
 impl ProgramClient {
     /// Default sender name. Programs and agents have a name of their own, so only the operator gets one.
-    pub fn default_sender(&self) -> Option<&'static str> {
-        matches!(self.who, Who::Operator { .. }).then_some(OPERATOR)
+    pub fn default_sender(&self) -> Option<String> {
+        self.is_operator.then(|| OPERATOR.to_owned())
     }
 
-    pub async fn post(
-        &mut self,
-        verb: &str,
-        body: &Value,
-        idempotency_key: Option<&str>,
-    ) -> anyhow::Result<(StatusCode, Value)> {
-        let key: Vec<(&str, &str)> =
-            idempotency_key.map(|key| ("idempotency-key", key)).into_iter().collect();
-        self.call(Method::POST, &["v1", verb], &[], &key, Some(body)).await
-    }
-
-    pub async fn get(&mut self, path: &[&str], query: &Query<'_>) -> anyhow::Result<(StatusCode, Value)> {
-        let path = [&["v1"], path].concat();
-        self.call(Method::GET, &path, query, &[], None).await
-    }
-
-    async fn call(
-        &mut self,
-        method: Method,
-        path: &[&str],
-        query: &Query<'_>,
-        headers: &[(&str, &str)],
-        body: Option<&Value>,
-    ) -> anyhow::Result<(StatusCode, Value)> {
-        let mut renewed = false;
-        loop {
-            let mut request =
-                self.connection.request(method.clone(), path, query).bearer_auth(self.token.expose());
-            for (name, value) in headers {
-                request = request.header(*name, *value);
+    /// The error of a call that concerns no agent.
+    pub fn error(&self, fault: Fault) -> anyhow::Error {
+        match fault {
+            Fault::Refused { status, code, .. } if code.is_empty() => {
+                unreadable(&self.server, StatusCode::from_u16(status).unwrap_or_default())
             }
-            if let Some(body) = body {
-                request = request.json(body);
-            }
-            let (status, answer) = self.connection.send(request).await?;
-            // The token of an operator is short-lived and may expire during a long wait.
-            if status != StatusCode::UNAUTHORIZED || renewed {
-                return Ok((status, answer));
-            }
-            self.token = self.who.token(&self.connection).await?;
-            renewed = true;
+            Fault::Refused { detail, .. } => anyhow!("{detail}"),
+            Fault::Unreachable { why, sent } => unreachable_server(&self.server, sent, Some(&why)).into(),
+            other => other.into(),
         }
     }
 
-    /// A refusal as an error, with its own exit code if the agent is unknown.
-    pub fn refusal(&self, recipient: &Recipient, status: StatusCode, answer: &Value) -> anyhow::Error {
+    /// The error of a message or a question, with its own exit code if the agent is unknown.
+    pub fn dispatch_error(&self, recipient: &Recipient, fault: Fault) -> anyhow::Error {
+        let Fault::Refused { detail, cause_kind: Some(cause), dispatch_id, .. } = &fault else {
+            return self.error(fault);
+        };
         // Compared by these words, because a connector can know the agent and refuse it for another reason.
-        let detail = answer["detail"].as_str().unwrap_or_default();
-        if answer["cause_kind"] == "client_validation" && detail.starts_with("no connector knows") {
+        if *cause == Cause::ClientValidation && detail.starts_with("no connector knows") {
             return recipient.unknown_agent();
         }
-        let refusal = self.connection.refusal(status, answer);
         // A failed delivery can still have a receipt; the error names its dispatch id.
-        let known_by = answer["dispatch_id"].as_str().map(|id| format!(" as {id}")).unwrap_or_default();
-        match answer["cause_kind"].as_str() {
-            Some(kind) => refusal.context(format!("not delivered{known_by} ({kind})")),
-            None => refusal,
-        }
-    }
-
-    /// A refusal of a request that concerns no agent.
-    pub fn refused(&self, status: StatusCode, answer: &Value) -> anyhow::Error {
-        self.connection.refusal(status, answer)
+        let known_by = dispatch_id.as_ref().map(|id| format!(" as {id}")).unwrap_or_default();
+        let context = format!("not delivered{known_by} ({})", cause.word());
+        self.error(fault).context(context)
     }
 }
 
@@ -208,6 +182,11 @@ pub struct Recipient {
 }
 
 impl Recipient {
+    /// The connectors of a request. `None`: all that know the agent.
+    pub fn only_connectors(&self) -> Option<Vec<String>> {
+        Some(self.connectors.clone()).filter(|named| !named.is_empty())
+    }
+
     /// The error for an agent that no connector, or none of the named connectors, knows.
     pub fn unknown_agent(&self) -> anyhow::Error {
         let agent = &self.agent;
@@ -220,9 +199,4 @@ impl Recipient {
         };
         Exit { code: UNKNOWN_AGENT, words }.into()
     }
-}
-
-/// Whether the server could not be reached, which may be temporary.
-pub fn unreached(error: &anyhow::Error) -> Option<&Unreached> {
-    error.downcast_ref()
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use posthouse_wire::Secret;
+use reqwest::Url;
 
 use crate::config::Config;
 use crate::key_files::read_key_file;
@@ -81,8 +82,18 @@ impl ServerOptions {
         typed.flatten().collect()
     }
 
-    /// The URL of the running server, without a trailing slash.
-    pub fn address(&self) -> anyhow::Result<String> {
+    /// The URL of the running server.
+    pub fn url(&self) -> anyhow::Result<Url> {
+        let address = self.address()?;
+        let url = Url::parse(&address).with_context(|| format!("`{address}` is not a URL"))?;
+        if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
+            bail!("`{address}` is not an http or https URL");
+        }
+        Ok(url)
+    }
+
+    /// The URL of the running server as it is written, without a trailing slash.
+    fn address(&self) -> anyhow::Result<String> {
         if let Some(url) = &self.url {
             return Ok(url.trim_end_matches('/').to_owned());
         }

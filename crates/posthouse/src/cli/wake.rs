@@ -1,15 +1,19 @@
 //! `posthouse wake`: wakes an agent, now or at a given time.
 
-use anyhow::Context;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
 use clap::Args;
+use posthouse_agent::post::Wake;
 use posthouse_time::{Span, Timepiece};
 use posthouse_wire::cron::FireAt;
+use posthouse_wire::delivery::{WakeOpts, When};
 use serde_json::json;
 
 use super::message_text;
-use super::notify::{SendArgs, say};
+use super::notify::{SendArgs, check_accepted, render};
 use super::output::Output;
-use super::program_client::CredentialArgs;
+use super::program_client::{CredentialArgs, Recipient};
 use super::server_address::ServerOptions;
 
 #[derive(Args)]
@@ -38,14 +42,32 @@ pub struct WakeArgs {
 impl WakeArgs {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         let when = self.when.as_deref().map(|when| moment(when, &Timepiece::wall())).transpose()?;
+        let wait = self.wait.map(Duration::try_from_secs_f64).transpose();
+        let wait = wait.map_err(|_| anyhow!("`wait` must be a number of seconds, zero or more"))?;
         let context = message_text::optional(self.text)?;
-        let mut program = self.credential.connect(server).await?;
-        let mut body = json!({ "agent": self.agent });
-        say(&mut body, "context", context);
-        say(&mut body, "when", when);
-        say(&mut body, "wait", self.wait);
-        say(&mut body, "session_id", self.session);
-        self.sending.send(&mut program, output, "wake", self.agent, body).await
+        let program = self.credential.connect(server).await?;
+        let recipient = Recipient { agent: self.agent, connectors: self.sending.connectors };
+        let mut request = Wake {
+            opts: WakeOpts {
+                context,
+                when: when.map_or(When::Immediate, When::At),
+                session_id: self.session,
+            },
+            connectors: recipient.only_connectors(),
+            from: self.sending.from.or_else(|| program.default_sender()),
+            wait,
+            ..Wake::new(&recipient.agent)
+        };
+        if let Some(key) = self.sending.idempotency_key {
+            request.dispatch_id = key.into();
+        }
+        let sent = program.post.wake(&request).await;
+        let sent = sent.map_err(|fault| program.dispatch_error(&recipient, fault))?;
+        match output.json {
+            true => output.value(&json!(sent))?,
+            false => output.text(&render(&sent.dispatch_id, &sent.dispatched))?,
+        }
+        check_accepted(&recipient, &sent.dispatched)
     }
 }
 
