@@ -55,40 +55,9 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
         posthouse agent change heron --no-wake-url --callback-url https://heron.example\n  \
-        posthouse agent change heron --generation newer",
-        group = ArgGroup::new("what").required(true).multiple(true)
+        posthouse agent change heron --generation newer"
     )]
-    Change {
-        #[command(flatten)]
-        which: AgentSelector,
-        /// URL to call when something waits for the agent while it is not connected
-        #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
-        wake_url: Option<String>,
-        /// Call no URL when something waits for the agent
-        #[arg(long, group = "what")]
-        no_wake_url: bool,
-        /// The only URL its cron jobs may call back: the address of its gateway's API server
-        #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
-        callback_url: Option<String>,
-        /// Let its cron jobs call back any URL that the server is allowed to call
-        #[arg(long, group = "what")]
-        no_callback_url: bool,
-        /// Version of hermes-agent that it runs: `0.19` needs a pause after each hello, `newer` does not,
-        /// `auto` removes the pin and decides by the hello of each socket
-        #[arg(long, value_name = "VERSION", group = "what", value_parser = ["auto", "0.19", "newer"])]
-        generation: Option<String>,
-        /// The credential that --generation applies to; by default all of them
-        #[arg(long, value_name = "ID", requires = "generation")]
-        gateway: Option<String>,
-        /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),
-        /// never (off), or only the messages that were waiting when it connected (drain, the default)
-        #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
-        hold_back: Option<String>,
-        /// The mark at the end of a text that the agent is still writing, if its answers are streamed; ""
-        /// for none
-        #[arg(long, value_name = "TEXT", group = "what")]
-        stream_cursor: Option<String>,
-    },
+    Change(ChangeArgs),
     /// Prints the settings with which a stock agent hands its cron jobs to this server
     #[command(after_help = "Example:\n  posthouse agent cron heron --callback-url http://127.0.0.1:8642\n\n\
         The login of the agent (auth.json) is printed once, by `agent create`. To get a new one:\n  \
@@ -148,6 +117,42 @@ pub enum Command {
     },
 }
 
+/// New settings of an agent.
+#[derive(Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+pub struct ChangeArgs {
+    #[command(flatten)]
+    which: AgentSelector,
+    /// URL to call when something waits for the agent while it is not connected
+    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
+    wake_url: Option<String>,
+    /// Call no URL when something waits for the agent
+    #[arg(long, group = "what")]
+    no_wake_url: bool,
+    /// The only URL its cron jobs may call back: the address of its gateway's API server
+    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
+    callback_url: Option<String>,
+    /// Let its cron jobs call back any URL that the server is allowed to call
+    #[arg(long, group = "what")]
+    no_callback_url: bool,
+    /// Version of hermes-agent that it runs: `0.19` needs a pause after each hello, `newer` does not,
+    /// `auto` removes the pin and decides by the hello of each socket
+    #[arg(long, value_name = "VERSION", group = "what", value_parser = ["auto", "0.19", "newer"])]
+    generation: Option<String>,
+    /// The credential that --generation applies to; by default all of them
+    #[arg(long, value_name = "ID", requires = "generation")]
+    gateway: Option<String>,
+    /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),
+    /// never (off), or only the messages that were waiting when it connected (drain, the default)
+    #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
+    hold_back: Option<String>,
+    /// The mark at the end of a text that the agent is still writing, if its answers are streamed; ""
+    /// for none
+    #[arg(long, value_name = "TEXT", group = "what")]
+    stream_cursor: Option<String>,
+}
+
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
@@ -161,72 +166,17 @@ impl Command {
                 });
                 handed_out(output, &client.post(&["agents"], &[], &body).await?, "can connect")
             }
-            Command::List { tenant } => {
-                let agents = client.list(&["agents"], &[("tenant", tenant.as_deref())]).await?;
-                let columns = [
-                    ("TENANT", "tenant"),
-                    ("NAME", "name"),
-                    ("CONNECTED", "connected"),
-                    ("IDLE", "idle"),
-                    ("UNREAD", "unread"),
-                    ("BOTS", "bots"),
-                    ("ID", "instance_id"),
-                ];
-                output.list(agents, &columns, "there are no agents")
-            }
+            Command::List { tenant } => list(output, client, tenant.as_deref()).await,
             Command::Show(which) => {
                 let shown = client.get(&["agents", &which.agent], &which.query()).await?;
                 show(output, &shown)
             }
-            Command::Change {
-                which,
-                wake_url,
-                no_wake_url,
-                callback_url,
-                no_callback_url,
-                generation,
-                gateway,
-                hold_back,
-                stream_cursor,
-            } => {
-                let mut body = Map::new();
-                if let Some(cursor) = stream_cursor {
-                    body.insert("stream_cursor".to_owned(), cursor.into());
-                }
-                // An absent field leaves the setting as it is; null removes it.
-                for (name, url, taken_away) in
-                    [("wake_url", wake_url, no_wake_url), ("callback_url", callback_url, no_callback_url)]
-                {
-                    if url.is_some() || taken_away {
-                        body.insert(name.to_owned(), json!(url));
-                    }
-                }
-                for (name, value) in
-                    [("generation", generation), ("gateway_id", gateway), ("hold_back", hold_back)]
-                {
-                    if value.is_some() {
-                        body.insert(name.to_owned(), json!(value));
-                    }
-                }
-                let changed =
-                    client.patch(&["agents", &which.agent], &which.query(), &Value::Object(body)).await?;
+            Command::Change(args) => {
+                let which = &args.which;
+                let changed = client.patch(&["agents", &which.agent], &which.query(), &args.body()).await?;
                 output.done(&changed, &format!("changed agent {}", which.agent))
             }
-            Command::Cron { which, callback_url } => {
-                let agent = ["agents", which.agent.as_str()];
-                if let Some(url) = callback_url {
-                    client.patch(&agent, &which.query(), &json!({ "callback_url": url })).await?;
-                }
-                let shown = client.get(&agent, &which.query()).await?;
-                match output.json {
-                    true => output.value(&shown["cron"]),
-                    false => output.text(&cron::printed(
-                        &which.agent,
-                        &shown["cron"],
-                        &cron::platforms(&shown["bots"]),
-                    )?),
-                }
-            }
+            Command::Cron { which, callback_url } => print_cron(output, client, &which, callback_url).await,
             Command::Remove { which, yes } => {
                 if !yes {
                     confirm_loss(client, &which).await?;
@@ -234,17 +184,7 @@ impl Command {
                 let removed = client.delete(&["agents", &which.agent], &which.query()).await?;
                 output.done(&removed, &format!("removed agent {}", which.agent))
             }
-            Command::Rotate { which, gateway, all } => {
-                let body = json!({ "gateway_id": gateway, "all": all });
-                let rotated = client.post(&["agents", &which.agent, "rotate"], &which.query(), &body).await?;
-                let what = match all {
-                    true => {
-                        "has new credentials; replaced secrets stay valid for a day, the previous login has ended"
-                    }
-                    false => "has a new secret; a replaced one stays valid for a day",
-                };
-                handed_out(output, &rotated, what)
-            }
+            Command::Rotate { which, gateway, all } => rotate(output, client, &which, gateway, all).await,
             Command::Revoke { which, gateway, client: only_client, login } => {
                 let body = json!({ "gateway_id": gateway, "client": only_client, "login": login });
                 let revoked = client.post(&["agents", &which.agent, "revoke"], &which.query(), &body).await?;
@@ -252,6 +192,79 @@ impl Command {
             }
         }
     }
+}
+
+async fn list(output: &Output, client: &AdminClient, tenant: Option<&str>) -> anyhow::Result<()> {
+    let columns = [
+        ("TENANT", "tenant"),
+        ("NAME", "name"),
+        ("CONNECTED", "connected"),
+        ("IDLE", "idle"),
+        ("UNREAD", "unread"),
+        ("BOTS", "bots"),
+        ("ID", "instance_id"),
+    ];
+    output.list(client.list(&["agents"], &[("tenant", tenant)]).await?, &columns, "there are no agents")
+}
+
+impl ChangeArgs {
+    /// The changed settings. An absent field leaves a setting as it is; null removes it.
+    fn body(&self) -> Value {
+        let mut body = Map::new();
+        for (name, url, removed) in [
+            ("wake_url", &self.wake_url, self.no_wake_url),
+            ("callback_url", &self.callback_url, self.no_callback_url),
+        ] {
+            if url.is_some() || removed {
+                body.insert(name.to_owned(), json!(url));
+            }
+        }
+        for (name, value) in [
+            ("generation", &self.generation),
+            ("gateway_id", &self.gateway),
+            ("hold_back", &self.hold_back),
+            ("stream_cursor", &self.stream_cursor),
+        ] {
+            if value.is_some() {
+                body.insert(name.to_owned(), json!(value));
+            }
+        }
+        Value::Object(body)
+    }
+}
+
+/// Prints the cron settings of an agent, after its callback URL has been set if there is a new one.
+async fn print_cron(
+    output: &Output,
+    client: &AdminClient,
+    which: &AgentSelector,
+    callback_url: Option<String>,
+) -> anyhow::Result<()> {
+    let agent = ["agents", which.agent.as_str()];
+    if let Some(url) = callback_url {
+        client.patch(&agent, &which.query(), &json!({ "callback_url": url })).await?;
+    }
+    let shown = client.get(&agent, &which.query()).await?;
+    if output.json {
+        return output.value(&shown["cron"]);
+    }
+    output.text(&cron::printed(&which.agent, &shown["cron"], &cron::platforms(&shown["bots"]))?)
+}
+
+async fn rotate(
+    output: &Output,
+    client: &AdminClient,
+    which: &AgentSelector,
+    gateway: Option<String>,
+    all: bool,
+) -> anyhow::Result<()> {
+    let body = json!({ "gateway_id": gateway, "all": all });
+    let rotated = client.post(&["agents", &which.agent, "rotate"], &which.query(), &body).await?;
+    let what = match all {
+        true => "has new credentials; replaced secrets stay valid for a day, the previous login has ended",
+        false => "has a new secret; a replaced one stays valid for a day",
+    };
+    handed_out(output, &rotated, what)
 }
 
 /// The credentials that a revocation ended, one per line.
