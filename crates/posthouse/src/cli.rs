@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod connector;
 mod exchange;
+mod filters;
 mod inbox;
 mod invite;
 mod job;

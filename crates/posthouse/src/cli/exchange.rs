@@ -6,9 +6,9 @@ use posthouse_agent::post::{Fault, QuestionProgress};
 use posthouse_wire::CorrelationId;
 use serde_json::{Value, json};
 
+use super::filters::{PageArgs, more};
 use super::output::{Output, at, cell, tame};
 use super::program_client::{CredentialArgs, ProgramClient};
-use super::receipt::more;
 use super::server_address::ServerOptions;
 
 #[derive(Subcommand)]
@@ -17,12 +17,8 @@ pub enum Command {
     #[command(after_help = "Examples:\n  posthouse exchange list --tenant acme\n  \
         posthouse exchange list --client-id tenant:ten_… --client-secret-file secret --json")]
     List {
-        /// Maximum number of entries
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-        /// Only entries before this cursor: `next` of the previous page
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
+        #[command(flatten)]
+        page: PageArgs<50, 200>,
         #[command(flatten)]
         credential: CredentialArgs,
     },
@@ -41,7 +37,7 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
-            Command::List { limit, after, credential } => {
+            Command::List { page: PageArgs { limit, after }, credential } => {
                 let program = credential.connect(server).await?;
                 let page = program.post.exchanges(after.as_deref(), Some(limit)).await;
                 list(output, &json!(page.map_err(|fault| program.error(fault))?))

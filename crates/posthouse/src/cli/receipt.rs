@@ -7,6 +7,7 @@ use posthouse_wire::DispatchId;
 use serde_json::{Value, json};
 
 use super::admin_client::AdminClient;
+use super::filters::{PageArgs, more};
 use super::output::{Output, aligned, at, cell, tame};
 use super::program_client::{CredentialArgs, ProgramClient};
 use super::server_address::ServerOptions;
@@ -28,12 +29,8 @@ pub enum Command {
         /// Only this state: scheduled, queued, delivered, acknowledged, failed or expired
         #[arg(long)]
         state: Option<String>,
-        /// Maximum number of receipts
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-        /// Only receipts before this cursor: `next` of the previous page
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
+        #[command(flatten)]
+        page: PageArgs<50, 200>,
         #[command(flatten)]
         credential: CredentialArgs,
     },
@@ -52,7 +49,7 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
-            Command::List { agent, state, limit, after, credential } => {
+            Command::List { agent, state, page: PageArgs { limit, after }, credential } => {
                 // Only one page: the user asks for the newest receipts.
                 if credential.is_program() {
                     let program = credential.connect(server).await?;
@@ -131,14 +128,6 @@ fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
     output.list(items, &columns, "there are no receipts")?;
     more(page);
     Ok(())
-}
-
-/// Prints the next cursor to standard error, because other programs may read the list itself line by line.
-/// The next page may be empty.
-pub fn more(page: &Value) {
-    if let Some(next) = page["next"].as_str() {
-        eprintln!("posthouse: there may be more: continue with --after {next}");
-    }
 }
 
 /// One receipt as text: recipient, progress, and the agent's replies.
