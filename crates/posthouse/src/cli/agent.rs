@@ -1,6 +1,7 @@
 //! `posthouse agent`: agents and their credentials.
 
 mod cron;
+mod issued_credentials;
 
 use anyhow::bail;
 use clap::{ArgGroup, Args, Subcommand};
@@ -164,7 +165,7 @@ impl Command {
                     "callback_url": callback_url,
                     "bots": bots,
                 });
-                handed_out(output, &client.post(&["agents"], &[], &body).await?, "can connect")
+                issued_credentials::print(output, &client.post(&["agents"], &[], &body).await?, "can connect")
             }
             Command::List { tenant } => list(output, client, tenant.as_deref()).await,
             Command::Show(which) => {
@@ -264,7 +265,7 @@ async fn rotate(
         true => "has new credentials; replaced secrets stay valid for a day, the previous login has ended",
         false => "has a new secret; a replaced one stays valid for a day",
     };
-    handed_out(output, &rotated, what)
+    issued_credentials::print(output, &rotated, what)
 }
 
 /// The credentials that a revocation ended, one per line.
@@ -328,60 +329,6 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
     let columns = [("GATEWAY", "gateway_id"), ("ROLE", "role"), ("SINCE", "since"), ("GENERATION", "status")];
     output.text("\n")?;
     output.list(connections.to_vec(), &columns, "")
-}
-
-/// Prints a new credential, with the environment variables for a stock agent.
-fn handed_out(output: &Output, made: &Value, what: &str) -> anyhow::Result<()> {
-    if output.json {
-        return output.value(made);
-    }
-    let (name, tenant, id) = (cell(&made["name"]), cell(&made["tenant"]), cell(&made["instance_id"]));
-    let mut text = format!("agent {name} of tenant {tenant} ({id}) {what}.\n\n");
-    text.push_str("Its environment; the secret is shown only once:\n\n");
-    let env = made["env"].as_object().cloned().unwrap_or_default();
-    // The most important variables first, in a fixed order; then all others.
-    let first = ["URL", "ID", "SECRET", "PLATFORMS", "BOT_IDS"].map(|name| format!("GATEWAY_RELAY_{name}"));
-    let rest = env.keys().filter(|name| !first.contains(name));
-    for name in first.iter().chain(rest) {
-        if let Some(value) = env.get(name).and_then(Value::as_str) {
-            text.push_str(&format!("{name}={}\n", for_a_shell(value)));
-        }
-    }
-    text.push_str(OTHER_PLATFORMS);
-    if made["auth"].is_object() {
-        text.push_str(&papers(made)?);
-    }
-    output.text(&text)
-}
-
-/// Login, cron settings and client credential, as text: for the home of a stock agent, and for programs
-/// that act for it.
-fn papers(made: &Value) -> anyhow::Result<String> {
-    let auth = &made["auth"];
-    let mut text = format!("\nIts login, for auth.json in its home; shown only once:\n\n{auth:#}\n");
-    text.push('\n');
-    let named = made["env"]["GATEWAY_RELAY_PLATFORMS"].as_str().unwrap_or_default();
-    let platforms: Vec<&str> = named.split(',').filter(|platform| !platform.is_empty()).collect();
-    text.push_str(&cron::printed(&cell(&made["name"]), &made["cron"], &platforms)?);
-    let (client, secret) = (cell(&made["client_id"]), cell(&made["client_secret"]));
-    text.push_str("\nFor programs that act for it; the secret is shown only once:\n\n");
-    text.push_str(&format!("client_id={client}\nclient_secret={secret}\n"));
-    Ok(text)
-}
-
-/// Effect of GATEWAY_RELAY_URL on later stock agents (relay contract section 22, item 23).
-const OTHER_PLATFORMS: &str = "
-# With GATEWAY_RELAY_URL set, hermes-agent 0.20 and later switches off every messaging platform of its own.
-# To keep them, set GATEWAY_RELAY_ALLOW_DIRECT_PLATFORMS=true as well.
-";
-
-/// Quotes any text as one word for a POSIX shell.
-pub fn for_a_shell(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
-    match !value.is_empty() && value.chars().all(plain) {
-        true => value.to_owned(),
-        false => format!("'{}'", value.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

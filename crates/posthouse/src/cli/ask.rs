@@ -12,9 +12,8 @@ use posthouse_wire::delivery::TriggerKind;
 use serde_json::json;
 
 use super::Exit;
-use super::agent::for_a_shell;
 use super::message_text;
-use super::output::{Output, tame};
+use super::output::{Output, for_a_shell, tame};
 use super::program_client::{CredentialArgs, ProgramClient, Recipient};
 use super::server_address::ServerOptions;
 

@@ -82,6 +82,15 @@ pub fn tame(text: &str) -> String {
     text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
 }
 
+/// Quotes any text as one word for a POSIX shell.
+pub fn for_a_shell(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
+    match !value.is_empty() && value.chars().all(plain) {
+        true => value.to_owned(),
+        false => format!("'{}'", value.replace('\'', r"'\''")),
+    }
+}
+
 /// Columns as wide as their widest cell, without spaces at the ends of lines.
 pub fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
