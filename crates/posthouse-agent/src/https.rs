@@ -8,6 +8,7 @@ use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 /// Characters of an unexpected answer that are shown.
+#[cfg(any(feature = "cron", feature = "post"))]
 const SHOWN: usize = 200;
 
 /// A client for addresses like `url`. It names its TLS provider, because the agent's process may have
@@ -76,11 +77,13 @@ pub(crate) fn in_words(fault: reqwest::Error) -> String {
 }
 
 /// The beginning of an unexpected answer, in one line.
+#[cfg(any(feature = "cron", feature = "post"))]
 pub(crate) fn shown(text: &str) -> String {
     beginning(text, SHOWN)
 }
 
 /// The first characters of a text, in one line.
+#[cfg(any(feature = "cron", feature = "post"))]
 pub(crate) fn beginning(text: &str, longest: usize) -> String {
     text.chars().take(longest).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
