@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let question = Ask { timeout: Duration::from_secs(20), ..Ask::new(&agent, "2 + 3") };
     match server.exchange(&question).await {
         Ok(answered) => println!("answer: {} data: {:?}", answered.response.content, answered.data),
-        Err(Fault::Timeout) => println!("no answer within 20 s"),
+        Err(Fault::Timeout(_)) => println!("no answer within 20 s"),
         // The question may still be answered: `server.attach(&question.correlation_id)` shows it.
         Err(fault) => return Err(fault.into()),
     }

@@ -50,5 +50,7 @@ pub use chronos::{Chronos, HandedKeys};
 pub use config::{Choice, Config};
 pub use fire::FireResponse;
 pub use handle::{Cron, CronBuilder, CronState, Trigger};
-pub use portal::{ApiCredential, Portal, PortalError};
+pub use portal::{Portal, PortalError};
 pub use runner::Run;
+
+pub use crate::token::{ApiCredential, FetchedToken, NoToken, TokenSource};

@@ -8,6 +8,7 @@ use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 /// Characters of an unexpected answer that are shown.
+#[cfg(any(feature = "cron", feature = "post"))]
 const SHOWN: usize = 200;
 
 /// A client for addresses like `url`. It names its TLS provider, because the agent's process may have
@@ -21,15 +22,24 @@ pub(crate) fn client(
         Some(tls) => Ok(rustls::ClientConfig::clone(tls)),
         None => trust(url.starts_with("https://")),
     };
-    let built = reqwest::Client::builder()
+    let mut built = reqwest::Client::builder()
         .user_agent(concat!("posthouse-agent/", env!("CARGO_PKG_VERSION")))
         // Without redirects, only the configured address decides which server is trusted and gets the
         // token.
         .redirect(Policy::none())
         .timeout(patience)
-        .tls_backend_preconfigured(tls.map_err(|fault| fault.to_string())?)
-        .build();
-    built.map_err(|fault| fault.to_string())
+        .tls_backend_preconfigured(tls.map_err(|fault| fault.to_string())?);
+    if is_this_machine(url) {
+        // A proxy would look for the server on its own machine.
+        built = built.no_proxy();
+    }
+    built.build().map_err(|fault| fault.to_string())
+}
+
+fn is_this_machine(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Reason why the body of an answer is missing.
@@ -66,9 +76,16 @@ pub(crate) fn in_words(fault: reqwest::Error) -> String {
     deepest.to_string()
 }
 
-/// The beginning of a text, in one line.
+/// The beginning of an unexpected answer, in one line.
+#[cfg(any(feature = "cron", feature = "post"))]
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    beginning(text, SHOWN)
+}
+
+/// The first characters of a text, in one line.
+#[cfg(any(feature = "cron", feature = "post"))]
+pub(crate) fn beginning(text: &str, longest: usize) -> String {
+    text.chars().take(longest).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// The machine's trusted certificates. Empty for plain HTTP, so that a machine without certificates works.

@@ -31,6 +31,7 @@ mod requests;
 mod responses;
 
 pub use client::Client;
+pub use exchange::QuestionProgress;
 pub use fault::Fault;
 pub use posthouse_wire::delivery::{ReceiptState, ReplyKind};
 pub use requests::{Ask, Notify, ReceiptQuery, Wake};
@@ -39,4 +40,4 @@ pub use responses::{
     DispatchReceipt, DispatchRoute, ListPage, NotifyResponse, QuestionRecord, QuestionState, WakeResponse,
 };
 
-pub use crate::token::ApiCredential;
+pub use crate::token::{ApiCredential, FetchedToken, NoToken, TokenSource};

@@ -1,9 +1,10 @@
-//! Access tokens for the server: a given one, or one that a client credential is exchanged for.
+//! Access tokens for the server: a given one, one that a client credential is exchanged for, or one from the caller's
+//! own source.
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use async_trait::async_trait;
 use posthouse_time::{Instant, Timepiece};
 use posthouse_wire::Secret;
 use reqwest::Client;
@@ -25,6 +26,22 @@ pub enum ApiCredential {
     Client { id: String, secret: Secret },
     /// An access token that the caller keeps fresh.
     Token(Secret),
+    /// Access tokens with a limited lifetime that the caller fetches in its own way.
+    Source(Arc<dyn TokenSource>),
+}
+
+/// Fetches access tokens in a way that the client does not know, for example through another API.
+#[async_trait]
+pub trait TokenSource: Send + Sync {
+    /// Fetches a new token. Called before the first request, shortly before the last token ends, and after the
+    /// server has refused it.
+    async fn fetch(&self) -> Result<FetchedToken, NoToken>;
+}
+
+/// An access token and its lifetime.
+pub struct FetchedToken {
+    pub token: Secret,
+    pub lifetime: Duration,
 }
 
 pub(crate) struct AccessTokens {
@@ -41,28 +58,20 @@ struct CachedToken {
 }
 
 /// Reason why there is no token.
-#[derive(Debug)]
-pub(crate) enum NoToken {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoToken {
     /// No answer, or an incomplete one.
+    #[error("{0}")]
     Unreachable(String),
     /// May be temporary too: a wrong secret can be corrected while the agent runs.
+    #[error("no access token: {status}: {}", shown(&String::from_utf8_lossy(body)))]
     Refused {
         status: u16,
-        body: BytesMut,
+        /// The answer: Problem Details, or an error of OAuth.
+        body: Vec<u8>,
     },
+    #[error("no access token: the server's answer contains none")]
     Malformed,
-}
-
-impl fmt::Display for NoToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoToken::Unreachable(why) => f.write_str(why),
-            NoToken::Refused { status, body } => {
-                write!(f, "no access token: {status}: {}", shown(&String::from_utf8_lossy(body)))
-            }
-            NoToken::Malformed => f.write_str("no access token: the server's answer contains none"),
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -78,17 +87,17 @@ impl AccessTokens {
 
     /// A token to try, fetched if necessary.
     pub(crate) async fn current(&self, client: &Client) -> Result<Secret, NoToken> {
-        let (id, secret) = match &self.credential {
-            ApiCredential::Token(token) => return Ok(token.clone()),
-            ApiCredential::Client { id, secret } => (id, secret),
-        };
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| self.timepiece.instant() < held.until) {
             return Ok(held.token.clone());
         }
-        let fresh = self.fetch(client, id, secret).await?;
-        let token = fresh.token.clone();
-        *held = Some(fresh);
+        let asked = self.timepiece.instant();
+        let FetchedToken { token, lifetime } = match &self.credential {
+            ApiCredential::Client { id, secret } => self.exchange(client, id, secret).await?,
+            ApiCredential::Source(source) => source.fetch().await?,
+            ApiCredential::Token(token) => return Ok(token.clone()),
+        };
+        *held = Some(CachedToken { token: token.clone(), until: asked + lifetime.saturating_sub(MARGIN) });
         Ok(token)
     }
 
@@ -111,8 +120,8 @@ impl AccessTokens {
         self.current(client).await.map(Some)
     }
 
-    async fn fetch(&self, client: &Client, id: &str, secret: &Secret) -> Result<CachedToken, NoToken> {
-        let asked = self.timepiece.instant();
+    /// Exchanges the credential of a client for a token.
+    async fn exchange(&self, client: &Client, id: &str, secret: &Secret) -> Result<FetchedToken, NoToken> {
         let form =
             [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", secret.expose())];
         let answer = client.post(&self.url).form(&form).send().await;
@@ -121,10 +130,10 @@ impl AccessTokens {
         let body = https::body(answer, LONGEST).await;
         let body = body.map_err(|unread| NoToken::Unreachable(unread.to_string()))?;
         if !status.is_success() {
-            return Err(NoToken::Refused { status: status.as_u16(), body });
+            return Err(NoToken::Refused { status: status.as_u16(), body: body.to_vec() });
         }
         let grant: Grant = serde_json::from_slice(&body).map_err(|_| NoToken::Malformed)?;
-        let lasts = Duration::from_secs(grant.expires_in.unwrap_or(UNSAID));
-        Ok(CachedToken { token: grant.access_token, until: asked + lasts.saturating_sub(MARGIN) })
+        let lifetime = Duration::from_secs(grant.expires_in.unwrap_or(UNSAID));
+        Ok(FetchedToken { token: grant.access_token, lifetime })
     }
 }

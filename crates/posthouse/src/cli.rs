@@ -1,34 +1,37 @@
 //! Command line of the `posthouse` binary: the server, its administration, and commands to try it out.
 
 mod access;
+mod admin_client;
 mod agent;
 mod alias;
 mod ask;
 mod audit;
 mod bot;
 mod client;
+mod config;
 mod connector;
-mod credential;
 mod exchange;
+mod filters;
 mod inbox;
 mod invite;
 mod job;
 mod logging;
 mod message;
+mod message_text;
 mod notify;
 mod output;
-mod questions;
-mod reach;
+mod program_client;
+mod prompt;
 mod receipt;
 mod route;
-mod settings;
-mod signing;
-mod speaker;
+mod scheduler_secret;
+mod server_address;
+mod signing_key;
 mod stand_in;
 mod tenant;
 #[cfg(test)]
 mod tests;
-mod text;
+mod wake;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -38,9 +41,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use client::AdminClient;
+use admin_client::AdminClient;
 use output::Output;
-use reach::Reach;
+use server_address::ServerOptions;
 
 use crate::{bench, doors, up, wiring};
 
@@ -63,7 +66,7 @@ type RawArguments = Vec<OsString>;
 )]
 struct Cli {
     #[command(flatten)]
-    reach: Reach,
+    server: ServerOptions,
     /// Print JSON
     #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
@@ -96,14 +99,14 @@ enum Command {
     )]
     Serve {
         #[command(flatten)]
-        file: settings::ConfigFile,
+        file: config::ConfigFile,
         /// Address to listen on, instead of the one in the configuration
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
     /// Shows or checks the settings of the server
     #[command(subcommand)]
-    Config(settings::Command),
+    Config(config::Command),
     /// Tenants: the owners of agents
     #[command(subcommand)]
     Tenant(tenant::Command),
@@ -112,7 +115,7 @@ enum Command {
     Agent(agent::Command),
     /// Clients: credentials of programs, for one agent or a whole tenant, and logins of agents
     #[command(subcommand)]
-    Client(credential::Command),
+    Client(client::Command),
     /// Bots: accounts on chat platforms
     #[command(subcommand)]
     Bot(bot::Command),
@@ -139,19 +142,19 @@ enum Command {
         tail -n 20 deploy.log | posthouse wake heron - --tenant acme\n  \
         posthouse wake heron@deploys \"the window opens\" --tenant acme --when +5m"
     )]
-    Wake(notify::WakeArgs),
+    Wake(wake::WakeArgs),
     /// Asks an agent a question, waits, and prints its answer
     #[command(after_help = "Exit code 3: no answer in time. Exit code 4: unknown agent.\n\nExamples:\n  \
         posthouse ask heron \"may I deploy?\" --tenant acme --timeout 60\n  \
         git diff | posthouse ask heron --tenant acme > review.md\n  \
         posthouse ask --attach release-7 --tenant acme")]
-    Ask(exchange::AskArgs),
+    Ask(ask::AskArgs),
     /// Receipts: how far the messages of programs have come
     #[command(subcommand)]
     Receipt(receipt::Command),
     /// Exchanges: questions of programs and their state
     #[command(subcommand)]
-    Exchange(questions::Command),
+    Exchange(exchange::Command),
     /// Connectors: ways to agents that do not connect by WebSocket
     #[command(subcommand)]
     Connector(connector::Command),
@@ -166,10 +169,10 @@ enum Command {
     Job(job::Command),
     /// The keys that sign fire tokens
     #[command(subcommand)]
-    SigningKey(signing::SigningKeyCommand),
+    SigningKey(signing_key::Command),
     /// The secret with which an external scheduler signs its calls
     #[command(subcommand)]
-    SchedulerSecret(signing::Schedulers),
+    SchedulerSecret(scheduler_secret::Command),
     /// Traces of messages: every step of one message
     #[command(subcommand)]
     Message(message::Command),
@@ -249,7 +252,7 @@ impl Cli {
                 clap_complete::generate(shell, &mut Cli::command(), "posthouse", &mut script);
                 output.text(&String::from_utf8_lossy(&script))
             }
-            Command::Config(command) => command.act(&output, &self.reach),
+            Command::Config(command) => command.act(&output, &self.server),
             Command::Openapi => output.value(&doors::description::document("/", true)),
             command => {
                 let mut threads = tokio::runtime::Builder::new_multi_thread();
@@ -257,17 +260,17 @@ impl Cli {
                     .enable_all()
                     .build()
                     .context("cannot start the async runtime")?
-                    .block_on(command.act(&output, &self.reach))
+                    .block_on(command.act(&output, &self.server))
             }
         }
     }
 }
 
 impl Command {
-    async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
+    async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
             Command::Up { listen } => {
-                let dir = reach.dir_or_default();
+                let dir = server.dir_or_default();
                 logging::start_for_up(&dir)?;
                 up::up(dir, listen).await
             }
@@ -276,32 +279,32 @@ impl Command {
                 made(output, &folder)
             }
             Command::Serve { file, listen } => {
-                let mut config = file.load(reach)?;
+                let mut config = file.load(server)?;
                 config.server.listen = listen.unwrap_or(config.server.listen);
                 logging::start(&config.log)?;
                 wiring::serve(config, wiring::ServeOptions { announce: true }).await
             }
-            Command::Tenant(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Agent(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Client(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Bot(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Access(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Route(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Notify(notify) => notify.act(output, reach).await,
-            Command::Wake(wake) => wake.act(output, reach).await,
-            Command::Ask(ask) => ask.act(output, reach).await,
-            Command::Receipt(command) => command.act(output, reach).await,
-            Command::Exchange(command) => command.act(output, reach).await,
-            Command::Connector(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Alias(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Inbox(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Job(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::SigningKey(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::SchedulerSecret(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Message(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Audit(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Invite(command) => command.act(output, &AdminClient::new(reach)?).await,
-            Command::Backup { file } => backup(output, &AdminClient::new(reach)?, &file).await,
+            Command::Tenant(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Agent(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Client(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Bot(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Access(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Route(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Notify(notify) => notify.act(output, server).await,
+            Command::Wake(wake) => wake.act(output, server).await,
+            Command::Ask(ask) => ask.act(output, server).await,
+            Command::Receipt(command) => command.act(output, server).await,
+            Command::Exchange(command) => command.act(output, server).await,
+            Command::Connector(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Alias(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Inbox(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Job(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::SigningKey(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::SchedulerSecret(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Message(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Audit(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Invite(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::Backup { file } => backup(output, &AdminClient::new(server)?, &file).await,
             Command::StandIn(command) => command.act(output).await,
             Command::Bench(BenchCommand::Relay(args)) => bench::relay(args).await,
             Command::Bench(BenchCommand::Clock(args)) => bench::clock(args).await,

@@ -98,7 +98,7 @@ pub struct StorageSection {
     /// The folder of the ledger. Default the folder of the configuration file.
     pub dir: PathBuf,
     /// Storage limit of one tenant in bytes: unread messages, receipts, questions and chat rooms.
-    /// `posthouse tenant set` sets another limit for one tenant. Default 4294967296.
+    /// `posthouse tenant change` sets another limit for one tenant. Default 4294967296.
     pub tenant_bytes: i64,
 }
 

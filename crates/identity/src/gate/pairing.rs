@@ -117,7 +117,7 @@ impl PairingRequests {
         self.ignored.insert(key.clone(), now + quiet);
         match paired {
             Paired::New => {
-                tracing::info!(bot.id = %on.bot, platform = %on.platform, %subject, "an unknown sender wrote to bot {on_bot}; to admit them, see `posthouse access list {on_bot}`", on_bot = format_args!("{}:{}", on.platform, on.bot));
+                tracing::info!(bot.id = %on.bot, platform = %on.platform, %subject, "an unknown sender wrote to bot {on_bot}; to admit them, see `posthouse access list --bot {on_bot}`", on_bot = format_args!("{}:{}", on.platform, on.bot));
                 Ok(Some(PairingCode { key, code }))
             }
             Paired::Full => {

@@ -102,7 +102,7 @@ fn tell_of_access(db: &Connection) -> Result<(), Fault> {
             bot.id = bot,
             chats,
             "bot {platform}:{bot} is now closed to strangers; {chats} chats that it already knew were admitted \
-             (list them: `posthouse access list {platform}:{bot}`; let everybody write: \
+             (list them: `posthouse access list --bot {platform}:{bot}`; let everybody write: \
              `posthouse bot change {platform}:{bot} --open`)"
         );
     }

@@ -12,8 +12,7 @@ use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::https::{self, shown};
-pub use crate::token::ApiCredential;
-use crate::token::{AccessTokens, NoToken};
+use crate::token::{AccessTokens, ApiCredential, NoToken};
 
 /// Time limit of one call.
 const PATIENCE: Duration = Duration::from_secs(15);

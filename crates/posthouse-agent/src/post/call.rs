@@ -16,8 +16,8 @@ use crate::https::{self, BodyError};
 use crate::token::{AccessTokens, ApiCredential};
 use crate::transport::jittered;
 
-/// Time limit of one call, in addition to the time that the server was asked to wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of a call for a token.
+const TOKEN_LIMIT: Duration = Duration::from_secs(30);
 /// Enough for a page of receipts with all their replies.
 const LONGEST: usize = 32 << 20;
 /// First pause before a call is repeated. Each further pause is twice as long.
@@ -43,6 +43,17 @@ pub(super) struct ApiRequest {
     key: Option<DispatchId>,
     /// Time that the server was asked to wait before it answers.
     wait: Duration,
+}
+
+/// How long a call is tried.
+#[derive(Clone, Copy)]
+pub(super) struct CallLimits {
+    /// Time of the first attempt.
+    pub(super) begun: Instant,
+    /// End of the repeats.
+    pub(super) until: Instant,
+    /// Time limit of one attempt, in addition to the time that the server was asked to wait.
+    pub(super) attempt: Duration,
 }
 
 impl ApiRequest {
@@ -76,6 +87,39 @@ impl ApiRequest {
     }
 }
 
+/// The attempts of one call.
+struct CallRepeats {
+    /// Time of the current attempt.
+    now: Instant,
+    until: Instant,
+    pause: Duration,
+    /// Whether an earlier attempt may have reached the server.
+    sent: bool,
+}
+
+impl CallRepeats {
+    fn new(limits: CallLimits) -> Self {
+        Self { now: limits.begun, until: limits.until, pause: FIRST, sent: false }
+    }
+
+    /// Pauses before the next attempt. Returns the fault if it will not pass, or if there is no time left.
+    async fn pause(&mut self, mut fault: Fault, timepiece: &Timepiece) -> Result<(), Fault> {
+        if let Fault::Unreachable { sent, .. } = &mut fault {
+            *sent |= self.sent;
+            self.sent = *sent;
+        }
+        let rest = jittered(self.pause);
+        if !fault.may_pass() || timepiece.instant() + rest > self.until {
+            return Err(fault);
+        }
+        tracing::debug!("{fault}; repeating the call in {rest:?}");
+        timepiece.after(rest).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.now = timepiece.instant();
+        Ok(())
+    }
+}
+
 /// A successful response.
 pub(super) struct ApiResponse {
     pub(super) status: StatusCode,
@@ -100,38 +144,44 @@ impl HttpConnection {
         Self { base, tls, client: OnceLock::new(), tokens, timepiece }
     }
 
-    /// Calls, and repeats the call until `until` while the server is not reachable. `make` gets the time of
-    /// each attempt.
+    /// Calls, and repeats the call while the server is not reachable. `make` gets the time of each attempt.
     pub(super) async fn call(
         &self,
-        until: Instant,
+        limits: CallLimits,
         make: impl Fn(Instant) -> ApiRequest,
     ) -> Result<ApiResponse, Fault> {
-        let mut pause = FIRST;
+        let mut repeats = CallRepeats::new(limits);
         loop {
-            let fault = match self.once(&make(self.timepiece.instant())).await {
-                Err(fault) if fault.may_pass() => fault,
-                settled => return settled,
-            };
-            let rest = jittered(pause);
-            if self.timepiece.instant() + rest > until {
-                return Err(fault);
+            match self.once(&make(repeats.now), limits.attempt).await {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => repeats.pause(fault, &self.timepiece).await?,
             }
-            tracing::debug!("{fault}; repeating the call in {rest:?}");
-            self.timepiece.after(rest).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
+    /// Fetches a token if there is none. Repeated like a call.
+    pub(super) async fn authenticate(&self, limits: CallLimits) -> Result<(), Fault> {
+        let mut repeats = CallRepeats::new(limits);
+        loop {
+            match self.tokens.current(self.client()?).await {
+                Ok(_) => return Ok(()),
+                Err(none) => repeats.pause(none.into(), &self.timepiece).await?,
+            }
+        }
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, Fault> {
+        let made = || https::client(&self.base, self.tls.as_ref(), TOKEN_LIMIT);
+        self.client.get_or_init(made).as_ref().map_err(|why| Fault::Unusable(why.clone()))
+    }
+
     /// Calls with the current token, and once more with a new one if the server no longer accepts it.
-    async fn once(&self, call: &ApiRequest) -> Result<ApiResponse, Fault> {
-        let made = || https::client(&self.base, self.tls.as_ref(), PATIENCE);
-        let client = self.client.get_or_init(made).as_ref().map_err(|why| Fault::Unusable(why.clone()))?;
-        let url = self.url(call)?;
+    async fn once(&self, call: &ApiRequest, limit: Duration) -> Result<ApiResponse, Fault> {
+        let (client, url) = (self.client()?, self.url(call)?);
         let mut token = self.tokens.current(client).await?;
         let mut renewed = false;
         loop {
-            let (status, body) = send(request(client, &url, call, &token)).await?;
+            let (status, body) = send(request(client, &url, call, &token, limit)).await?;
             if status.is_success() {
                 return Ok(ApiResponse { status, body });
             }
@@ -165,9 +215,15 @@ impl HttpConnection {
     }
 }
 
-fn request(client: &reqwest::Client, url: &Url, call: &ApiRequest, token: &Secret) -> RequestBuilder {
+fn request(
+    client: &reqwest::Client,
+    url: &Url,
+    call: &ApiRequest,
+    token: &Secret,
+    limit: Duration,
+) -> RequestBuilder {
     let mut request = client.request(call.method.clone(), url.clone()).bearer_auth(token.expose());
-    request = request.timeout(PATIENCE.saturating_add(call.wait));
+    request = request.timeout(limit.saturating_add(call.wait));
     if let Some(key) = &call.key {
         request = request.header(IDEMPOTENCY_KEY, key.as_str());
     }
@@ -180,11 +236,11 @@ fn request(client: &reqwest::Client, url: &Url, call: &ApiRequest, token: &Secre
 async fn send(request: RequestBuilder) -> Result<(StatusCode, BytesMut), Fault> {
     let response = request.send().await.map_err(|fault| match fault.is_builder() {
         true => Fault::Unusable(https::in_words(fault)),
-        false => Fault::Unreachable(https::in_words(fault)),
+        false => Fault::Unreachable { sent: !fault.is_connect(), why: https::in_words(fault) },
     })?;
     let status = response.status();
     let body = https::body(response, LONGEST).await.map_err(|error| match error {
-        BodyError::Broken(why) => Fault::Unreachable(why),
+        BodyError::Broken(why) => Fault::Unreachable { why, sent: true },
         BodyError::TooLong(_) => Fault::Malformed(error.to_string()),
     })?;
     Ok((status, body))

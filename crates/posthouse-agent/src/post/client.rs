@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthouse_time::{Instant, Timepiece};
+use posthouse_time::Timepiece;
 use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::call::{ApiRequest, HttpConnection};
+use super::call::{ApiRequest, CallLimits, HttpConnection};
 use super::{
     AddressableAgent, ApiCredential, DeliverResponse, DispatchReceipt, Fault, ListPage, Notify,
     NotifyResponse, QuestionRecord, ReceiptQuery, Wake, WakeResponse,
@@ -17,12 +17,15 @@ use super::{
 
 /// Long enough for a server to restart.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Default time limit of one attempt.
+const ATTEMPT: Duration = Duration::from_secs(30);
 
 /// Sends to agents through a server. Clones share the connection and the token.
 #[derive(Clone)]
 pub struct Client {
     pub(super) connection: Arc<HttpConnection>,
     patience: Duration,
+    attempt: Duration,
 }
 
 impl Client {
@@ -35,10 +38,7 @@ impl Client {
     /// Like [`Client::new`], with the caller's clock. It decides when tokens are renewed, how long pauses
     /// last and when questions time out.
     pub fn with_timepiece(url: &str, credential: ApiCredential, timepiece: Timepiece) -> Self {
-        Self {
-            connection: Arc::new(HttpConnection::new(url, credential, timepiece, None)),
-            patience: PATIENCE,
-        }
+        Self::of(HttpConnection::new(url, credential, timepiece, None))
     }
 
     /// Like [`Client::with_timepiece`], with `tls` instead of the machine's trusted certificates.
@@ -48,10 +48,11 @@ impl Client {
         timepiece: Timepiece,
         tls: Arc<rustls::ClientConfig>,
     ) -> Self {
-        Self {
-            connection: Arc::new(HttpConnection::new(url, credential, timepiece, Some(tls))),
-            patience: PATIENCE,
-        }
+        Self::of(HttpConnection::new(url, credential, timepiece, Some(tls)))
+    }
+
+    fn of(connection: HttpConnection) -> Self {
+        Self { connection: Arc::new(connection), patience: PATIENCE, attempt: ATTEMPT }
     }
 
     /// Time for which a call is repeated while the server does not answer. Default: 30 s. Zero: never
@@ -60,6 +61,19 @@ impl Client {
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
+    }
+
+    /// Time limit of one attempt of a call, in addition to the time that the server is asked to wait. Default: 30 s.
+    #[must_use]
+    pub fn attempt_limit(mut self, limit: Duration) -> Self {
+        self.attempt = limit;
+        self
+    }
+
+    /// Fetches an access token now instead of with the first request. A wrong credential or an unreachable server is
+    /// known then before anything is sent.
+    pub async fn authenticate(&self) -> Result<(), Fault> {
+        self.connection.authenticate(self.limits()).await
     }
 
     /// Sends a message to an agent. The same request sent again, by this client or by the caller, is
@@ -115,7 +129,7 @@ impl Client {
     }
 
     /// The questions of this program, newest first, one page at a time. Each with its state but without its
-    /// answer, which [`attach`](Self::attach) fetches.
+    /// answer, which [`question`](Self::question) and [`attach`](Self::attach) fetch.
     pub async fn exchanges(
         &self,
         after: Option<&str>,
@@ -138,12 +152,13 @@ impl Client {
         self.ask(|| ApiRequest::get(["agents", name])).await
     }
 
-    /// End of the repeats of a call that begins now.
-    pub(super) fn enough(&self) -> Instant {
-        self.connection.timepiece.instant() + self.patience
+    /// Limits of a call that begins now.
+    pub(super) fn limits(&self) -> CallLimits {
+        let begun = self.connection.timepiece.instant();
+        CallLimits { begun, until: begun + self.patience, attempt: self.attempt }
     }
 
     async fn ask<T: DeserializeOwned>(&self, make: impl Fn() -> ApiRequest) -> Result<T, Fault> {
-        self.connection.call(self.enough(), |_| make()).await?.read()
+        self.connection.call(self.limits(), |_| make()).await?.read()
     }
 }

@@ -9,7 +9,8 @@ use posthouse_wire::delivery::TriggerKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call::{ApiRequest, ApiResponse};
+use super::call::{ApiRequest, ApiResponse, CallLimits};
+use super::fault::NO_ANSWER;
 use super::{AgentAnswer, Ask, Client, Fault};
 
 /// Time that one call waits for the answer. A dead connection is noticed shortly after it.
@@ -21,14 +22,18 @@ const LEAST: Duration = Duration::from_millis(1);
 /// Time past the deadline in which the server may still report how the question ended.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// State of a question.
-enum PollResult {
+/// A question that has not ended otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QuestionProgress {
     Answered(AgentAnswer),
-    /// With the deadline by the server's clock, if the server sent one.
-    Open(Option<Moment>),
+    /// Without an answer until now.
+    Open {
+        /// Time until which an answer counts, by the server's clock, in ms.
+        deadline: Option<i64>,
+    },
 }
 
-impl PollResult {
+impl QuestionProgress {
     fn of(answer: &ApiResponse) -> Result<Self, Fault> {
         #[derive(Deserialize)]
         struct Open {
@@ -36,10 +41,10 @@ impl PollResult {
             deadline: Value,
         }
         if answer.status != StatusCode::ACCEPTED {
-            return answer.read().map(PollResult::Answered);
+            return answer.read().map(QuestionProgress::Answered);
         }
         let open: Open = answer.read()?;
-        Ok(PollResult::Open(open.deadline.as_i64().map(Moment::from_millis)))
+        Ok(QuestionProgress::Open { deadline: open.deadline.as_i64() })
     }
 }
 
@@ -65,7 +70,9 @@ impl Client {
     /// server. The result is [`Fault::Unreachable`] if the server is not reachable at the deadline. There
     /// may be an answer even then; [`attach`](Self::attach) finds it by the request's correlation id.
     pub async fn exchange(&self, request: &Ask) -> Result<AgentAnswer, Fault> {
-        let deadline = self.connection.timepiece.instant() + request.timeout;
+        let limits = self.limits();
+        let deadline = limits.begun + request.timeout;
+        let limits = CallLimits { until: deadline, ..limits };
         // If the question reached the server before a failure, its id finds it again. Otherwise it is asked
         // with the time that is left.
         let put = |now: Instant| {
@@ -84,52 +91,60 @@ impl Client {
             };
             ApiRequest::post("exchange", &question).waiting(Some(wait))
         };
-        let mut begun = self.connection.timepiece.instant();
-        let mut result = PollResult::of(&self.connection.call(deadline, put).await?)?;
+        let mut begun = limits.begun;
+        let mut progress = QuestionProgress::of(&self.connection.call(limits, put).await?)?;
         loop {
-            if let PollResult::Answered(answered) = result {
+            if let QuestionProgress::Answered(answered) = progress {
                 return Ok(answered);
             }
             if self.connection.timepiece.instant() >= deadline + GRACE {
-                return Err(Fault::Timeout);
+                return Err(Fault::no_answer(NO_ANSWER));
             }
             self.breathe(begun).await;
             begun = self.connection.timepiece.instant();
-            result = self.look(&request.correlation_id, deadline, Some(deadline)).await?;
+            progress = self.poll(&request.correlation_id, deadline, Some(deadline)).await?;
         }
     }
 
     /// Waits for the answer to a question that was asked before, perhaps before a restart of this program.
     pub async fn attach(&self, question: &CorrelationId) -> Result<AgentAnswer, Fault> {
-        let mut until = self.enough();
+        let mut until = self.limits().until;
         loop {
             let begun = self.connection.timepiece.instant();
-            match self.look(question, until, None).await? {
-                PollResult::Answered(answered) => return Ok(answered),
+            match self.poll(question, until, None).await? {
+                QuestionProgress::Answered(answered) => return Ok(answered),
                 // The two clocks may differ, so the server's deadline can only extend the wait.
-                PollResult::Open(deadline) => {
+                QuestionProgress::Open { deadline } => {
                     let timepiece = &self.connection.timepiece;
-                    let left = deadline.unwrap_or_default().since(timepiece.now());
-                    until = self.enough().max(timepiece.instant() + left);
+                    let left = Moment::from_millis(deadline.unwrap_or_default()).since(timepiece.now());
+                    until = self.limits().until.max(timepiece.instant() + left);
                 }
             }
             self.breathe(begun).await;
         }
     }
 
+    /// The state of a question now, without waiting. A question that has timed out is [`Fault::Timeout`], and one that
+    /// never reached the agent is [`Fault::Refused`] with the code `delivery_failed`.
+    pub async fn question(&self, question: &CorrelationId) -> Result<QuestionProgress, Fault> {
+        let show = |_| ApiRequest::get(["exchanges", question.as_str()]);
+        QuestionProgress::of(&self.connection.call(self.limits(), show).await?)
+    }
+
     /// Asks for the state of a question, and waits a while for it to change.
-    async fn look(
+    async fn poll(
         &self,
         question: &CorrelationId,
         until: Instant,
         deadline: Option<Instant>,
-    ) -> Result<PollResult, Fault> {
-        let look = |now: Instant| {
+    ) -> Result<QuestionProgress, Fault> {
+        let poll = |now: Instant| {
             let wait = turn(deadline.map_or(TURN, |deadline| deadline.since(now)));
             let call = ApiRequest::get(["exchanges", question.as_str()]);
             call.asking("wait", Some(wait.as_secs_f64())).waiting(Some(wait))
         };
-        PollResult::of(&self.connection.call(until, look).await?)
+        let limits = CallLimits { until, ..self.limits() };
+        QuestionProgress::of(&self.connection.call(limits, poll).await?)
     }
 
     async fn breathe(&self, begun: Instant) {

@@ -1,11 +1,17 @@
 //! Errors of the client for programs.
 
 use http::StatusCode;
+use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::Cause;
 use serde_json::Value;
 
-use crate::https::shown;
+use crate::https::{beginning, shown};
 use crate::token::NoToken;
+
+/// Characters of the server's own text that are kept.
+const LONGEST_DETAIL: usize = 2_000;
+/// Text of a timeout that the server did not explain.
+pub(super) const NO_ANSWER: &str = "no answer in time";
 
 /// Reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,14 +25,20 @@ pub enum Fault {
         detail: String,
         /// Which of the contract's five causes a failed delivery had.
         cause_kind: Option<Cause>,
+        /// Finds the receipt of a failed delivery, if it has one.
+        dispatch_id: Option<DispatchId>,
     },
-    /// The agent did not answer the question in time.
-    #[error("no answer in time")]
-    Timeout,
-    /// There was no answer, however often the call was repeated. The request may still have been carried
-    /// out: the same request again, or the id of the question, tells.
-    #[error("cannot reach the server: {0}")]
-    Unreachable(String),
+    /// The agent did not answer the question in time. Contains the server's text.
+    #[error("{0}")]
+    Timeout(String),
+    /// There was no answer, however often the call was repeated.
+    #[error("cannot reach the server: {why}")]
+    Unreachable {
+        why: String,
+        /// Whether the server may have received the request. It may have been carried out then: the same request
+        /// again, or the id of the question, tells.
+        sent: bool,
+    },
     /// The server's answer is not in the expected form.
     #[error("cannot read the server's answer: {0}")]
     Malformed(String),
@@ -43,23 +55,29 @@ impl Fault {
         // The token endpoint uses OAuth's field names.
         let code = text(["code", "error"]).unwrap_or_default().to_owned();
         if status == StatusCode::GATEWAY_TIMEOUT && code == "timeout" {
-            return Fault::Timeout;
+            return Fault::no_answer(problem["detail"].as_str().unwrap_or(NO_ANSWER));
         }
         let said = text(["detail", "error_description"]).or(problem["title"].as_str());
         let detail = match said {
-            Some(said) => shown(said),
+            Some(said) => beginning(said, LONGEST_DETAIL),
             None if code.is_empty() => shown(&String::from_utf8_lossy(body)),
             None => code.clone(),
         };
         let cause_kind = serde_json::from_value(problem["cause_kind"].clone()).ok();
-        Fault::Refused { status: status.as_u16(), code, detail, cause_kind }
+        let dispatch_id = problem["dispatch_id"].as_str().map(DispatchId::new);
+        Fault::Refused { status: status.as_u16(), code, detail, cause_kind, dispatch_id }
+    }
+
+    /// The timeout of a question, in the server's words.
+    pub(super) fn no_answer(detail: &str) -> Self {
+        Fault::Timeout(beginning(detail, LONGEST_DETAIL))
     }
 
     /// Whether the same call may succeed a little later: there was no answer, or only a proxy answered, or
     /// the server says that it is unavailable for the moment.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Fault::Unreachable(_) => true,
+            Fault::Unreachable { .. } => true,
             Fault::Refused { status: 502..=504, code, .. } => code.is_empty() || code == "unavailable",
             _ => false,
         }
@@ -69,7 +87,7 @@ impl Fault {
 impl From<NoToken> for Fault {
     fn from(none: NoToken) -> Self {
         match none {
-            NoToken::Unreachable(why) => Fault::Unreachable(why),
+            NoToken::Unreachable(why) => Fault::Unreachable { why, sent: false },
             NoToken::Refused { status, body } => {
                 Fault::of(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY), &body)
             }
@@ -84,12 +102,13 @@ mod tests {
 
     #[test]
     fn a_refusal_keeps_the_servers_words_and_a_strangers_page_has_no_code() {
-        let problem = br#"{"code":"delivery_failed","detail":"nobody","cause_kind":"client_validation"}"#;
+        let problem = br#"{"code":"delivery_failed","detail":"nobody","cause_kind":"client_validation","dispatch_id":"d-1"}"#;
         let refused = Fault::Refused {
             status: 404,
             code: "delivery_failed".into(),
             detail: "nobody".into(),
             cause_kind: Some(Cause::ClientValidation),
+            dispatch_id: Some("d-1".into()),
         };
         assert_eq!(Fault::of(StatusCode::NOT_FOUND, problem), refused);
         assert!(!refused.may_pass());
@@ -102,7 +121,10 @@ mod tests {
     #[test]
     fn only_the_questions_own_timeout_is_one() {
         let timeout = br#"{"code":"timeout","detail":"no answer within 5000 ms"}"#;
-        assert_eq!(Fault::of(StatusCode::GATEWAY_TIMEOUT, timeout), Fault::Timeout);
+        assert_eq!(
+            Fault::of(StatusCode::GATEWAY_TIMEOUT, timeout),
+            Fault::Timeout("no answer within 5000 ms".to_owned())
+        );
         let webhook = br#"{"code":"delivery_failed","cause_kind":"timeout"}"#;
         let failed = Fault::of(StatusCode::GATEWAY_TIMEOUT, webhook);
         assert!(matches!(failed, Fault::Refused { cause_kind: Some(Cause::Timeout), .. }));

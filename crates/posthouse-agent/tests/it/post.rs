@@ -3,9 +3,14 @@
 mod exchange;
 mod fake_server;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
 use posthouse_agent::post::{
-    ApiCredential, Client, ConnectorReceipt, DispatchRoute, Fault, Notify, QuestionState, ReceiptQuery,
-    ReceiptState, ReplyKind, Wake,
+    ApiCredential, Client, ConnectorReceipt, DispatchReceipt, DispatchRoute, Fault, FetchedToken, ListPage,
+    NoToken, Notify, NotifyResponse, QuestionRecord, QuestionState, ReceiptQuery, ReceiptState, ReplyKind,
+    TokenSource, Wake, WakeResponse,
 };
 use posthouse_agent::wire::delivery::{AgentStatus, DeliveryReceipt, Payload, WakeOpts, When};
 use posthouse_agent::wire::{DispatchId, Secret};
@@ -59,11 +64,11 @@ async fn post_a_server_that_stays_away_is_unreachable_after_the_clients_patience
     server.dies();
     let hasty = server.client().patience(seconds(0));
     let fault = soon(hasty.notify(&Notify::new("heron", "now"))).await.unwrap_err();
-    assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
+    assert!(matches!(fault, Fault::Unreachable { sent: false, .. }), "{fault:?}");
     assert_eq!(server.recorded.borrow().missed, 1);
     let patient = server.client().patience(seconds(20));
     let fault = server.while_time_passes(patient.agents(None, None)).await.unwrap_err();
-    assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
+    assert!(matches!(fault, Fault::Unreachable { .. }), "{fault:?}");
     assert!(server.recorded.borrow().missed > 3);
 }
 
@@ -75,6 +80,7 @@ async fn post_a_refusal_is_told_at_once_and_a_page_from_in_front_of_the_server_i
         code: "correlation_in_use".into(),
         detail: "another question has it".into(),
         cause_kind: None,
+        dispatch_id: None,
     };
     let problem = r#"{"code":"correlation_in_use","detail":"another question has it"}"#;
     server.set(|recorded| recorded.answers = Some((409, problem)));
@@ -116,6 +122,71 @@ async fn post_one_token_serves_until_shortly_before_its_end_and_is_renewed_once_
         "{fault:?}"
     );
     assert_eq!(server.recorded.borrow().tokens, 4);
+}
+
+/// A program whose tokens come from somewhere else.
+struct Tokens(AtomicU32);
+
+#[async_trait]
+impl TokenSource for Tokens {
+    async fn fetch(&self) -> Result<FetchedToken, NoToken> {
+        match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(NoToken::Refused { status: 404, body: br#"{"code":"no_such_tenant"}"#.to_vec() }),
+            1 => Err(NoToken::Unreachable("away".into())),
+            number => Ok(FetchedToken { token: Secret::new(format!("t{number}")), lifetime: seconds(900) }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn post_a_source_of_tokens_is_asked_again_when_a_token_ends_or_is_refused() {
+    let server = FakeServer::open().await;
+    let tokens = Arc::new(Tokens(AtomicU32::new(0)));
+    let credential = ApiCredential::Source(tokens.clone());
+    let client = Client::with_timepiece(&server.url, credential, server.clock.clone());
+    let fetched = || tokens.0.load(Ordering::SeqCst);
+    let fault = soon(client.authenticate()).await.unwrap_err();
+    assert!(matches!(&fault, Fault::Refused { code, .. } if code == "no_such_tenant"), "{fault:?}");
+    // A source that cannot be reached is asked again after a pause.
+    server.while_time_passes(client.authenticate()).await.unwrap();
+    soon(client.authenticate()).await.unwrap();
+    soon(client.agents(None, None)).await.unwrap();
+    assert_eq!(fetched(), 3);
+    server.clock.wind(seconds(800));
+    soon(client.agents(None, None)).await.unwrap();
+    assert_eq!(fetched(), 4);
+    server.set(|recorded| recorded.spent = 3);
+    soon(client.agents(None, None)).await.unwrap();
+    assert_eq!((fetched(), server.recorded.borrow().tokens), (5, 0));
+}
+
+#[test]
+fn post_answers_are_written_as_they_were_read() {
+    let receipt = json!({ "delivered_at": 7, "delivery_id": "ent_1" });
+    let report = json!({ "connector": "relay", "ok": true, "route": "deliver", "receipt": receipt });
+    let failed =
+        json!({ "connector": "hook", "ok": false, "route": "wake", "error": "e", "error_kind": "network" });
+    let notified = json!({ "agent": "heron", "dispatch_id": "d", "dispatched": [report, failed] });
+    let read: NotifyResponse = serde_json::from_value(notified.clone()).unwrap();
+    assert_eq!(json!(read), notified);
+    let woken = json!({ "woken_at": 7, "woken": true, "dispatch_id": "d", "dispatched": [] });
+    let read: WakeResponse = serde_json::from_value(woken.clone()).unwrap();
+    assert_eq!(json!(read), woken);
+    let reply = json!({ "at": 9, "kind": "said", "message_id": null, "text": "on it" });
+    let stored = json!({
+        "dispatch_id": "d", "connector": "relay", "agent_id": "heron", "route": "deliver", "state": "queued",
+        "sent_at": 5, "accepted_at": 6, "receipt": null, "replies": [reply],
+    });
+    let page = json!({ "items": [stored], "next": "c" });
+    let read: ListPage<DispatchReceipt> = serde_json::from_value(page.clone()).unwrap();
+    assert_eq!(json!(read), page);
+    let question = json!({
+        "correlation_id": "q", "agent_id": "heron", "connector": "relay", "dispatch_id": "d", "state": "open",
+        "opened_at": 5, "deadline": 9,
+    });
+    let page = json!({ "items": [question] });
+    let read: ListPage<QuestionRecord> = serde_json::from_value(page.clone()).unwrap();
+    assert_eq!(json!(read), page);
 }
 
 #[tokio::test]

@@ -7,20 +7,23 @@ use anyhow::Context;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::admin_client::AdminClient;
 use super::bot::split;
-use super::client::AdminClient;
+use super::filters::BotFilter;
 use super::output::{Output, cell};
 
 #[derive(Subcommand)]
 pub enum Command {
     /// Lists who may write to a bot, who may not, and who has asked to
     #[command(
-        after_help = "Examples:\n  posthouse access list\n  posthouse access list telegram:7001 --json"
+        after_help = "Examples:\n  posthouse access list\n  posthouse access list --bot telegram:7001 --json"
     )]
     List {
-        /// Only this bot
-        #[arg(value_name = "PLATFORM:ID")]
-        bot: Option<String>,
+        #[command(flatten)]
+        filter: BotFilter,
+        /// The bot, as an older spelling of --bot
+        #[arg(value_name = "PLATFORM:ID", hide = true, conflicts_with_all = ["platform", "bot"])]
+        bot_word: Option<String>,
     },
     /// Admits a sender, by the pairing code that the bot gave them or by their id
     #[command(
@@ -64,8 +67,9 @@ pub enum Command {
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::List { bot } => {
-                let all = listed(client, bot.as_deref()).await?;
+            Command::List { filter, bot_word } => {
+                let filter = bot_word.map_or(filter, |bot| BotFilter::of_bot(&bot));
+                let all = listed(client, &filter).await?;
                 let columns = [
                     ("PLATFORM", "platform"),
                     ("BOT", "bot"),
@@ -89,9 +93,13 @@ impl Command {
     }
 }
 
-async fn listed(client: &AdminClient, bot: Option<&str>) -> anyhow::Result<Vec<Value>> {
-    let (platform, id) = bot.map(split).transpose()?.unzip();
-    client.list(&["access"], &[("platform", platform), ("bot", id)]).await
+async fn listed(client: &AdminClient, filter: &BotFilter) -> anyhow::Result<Vec<Value>> {
+    let (platform, id) = filter.parts()?;
+    // The server filters by a whole bot only.
+    let query = [("platform", platform.filter(|_| id.is_some())), ("bot", id)];
+    let mut all = client.list(&["access"], &query).await?;
+    filter.retain(&mut all, "bot")?;
+    Ok(all)
 }
 
 async fn decide(
@@ -157,15 +165,16 @@ pub async fn offer_first_pairing(output: &Output, client: &AdminClient, bot: &Va
     });
     let answer = answer.await.context("cannot read the answer")??;
     if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-        return output.text(&format!("Not admitted. Later: posthouse access list {name}\n"));
+        return output.text(&format!("Not admitted. Later: posthouse access list --bot {name}\n"));
     }
     let code = pending["code"].as_str().unwrap_or_default();
     decide(output, client, &name, code, "allow").await
 }
 
 async fn first_pending(client: &AdminClient, bot: &str) -> anyhow::Result<Value> {
+    let filter = BotFilter::of_bot(bot);
     loop {
-        let all = listed(client, Some(bot)).await?;
+        let all = listed(client, &filter).await?;
         if let Some(pending) = first_to_ask(all) {
             return Ok(pending);
         }

@@ -1,14 +1,15 @@
 //! `posthouse agent`: agents and their credentials.
 
 mod cron;
+mod issued_credentials;
 
 use anyhow::bail;
 use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::ask;
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::{Output, cell};
+use super::prompt;
 
 /// One agent.
 #[derive(Args)]
@@ -55,40 +56,9 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
         posthouse agent change heron --no-wake-url --callback-url https://heron.example\n  \
-        posthouse agent change heron --generation newer",
-        group = ArgGroup::new("what").required(true).multiple(true)
+        posthouse agent change heron --generation newer"
     )]
-    Change {
-        #[command(flatten)]
-        which: AgentSelector,
-        /// URL to call when something waits for the agent while it is not connected
-        #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
-        wake_url: Option<String>,
-        /// Call no URL when something waits for the agent
-        #[arg(long, group = "what")]
-        no_wake_url: bool,
-        /// The only URL its cron jobs may call back: the address of its gateway's API server
-        #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
-        callback_url: Option<String>,
-        /// Let its cron jobs call back any URL that the server is allowed to call
-        #[arg(long, group = "what")]
-        no_callback_url: bool,
-        /// Version of hermes-agent that it runs: `0.19` needs a pause after each hello, `newer` does not,
-        /// `auto` removes the pin and decides by the hello of each socket
-        #[arg(long, value_name = "VERSION", group = "what", value_parser = ["auto", "0.19", "newer"])]
-        generation: Option<String>,
-        /// The credential that --generation applies to; by default all of them
-        #[arg(long, value_name = "ID", requires = "generation")]
-        gateway: Option<String>,
-        /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),
-        /// never (off), or only the messages that were waiting when it connected (drain, the default)
-        #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
-        hold_back: Option<String>,
-        /// The mark at the end of a text that the agent is still writing, if its answers are streamed; ""
-        /// for none
-        #[arg(long, value_name = "TEXT", group = "what")]
-        stream_cursor: Option<String>,
-    },
+    Change(ChangeArgs),
     /// Prints the settings with which a stock agent hands its cron jobs to this server
     #[command(after_help = "Example:\n  posthouse agent cron heron --callback-url http://127.0.0.1:8642\n\n\
         The login of the agent (auth.json) is printed once, by `agent create`. To get a new one:\n  \
@@ -148,6 +118,42 @@ pub enum Command {
     },
 }
 
+/// New settings of an agent.
+#[derive(Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true))]
+pub struct ChangeArgs {
+    #[command(flatten)]
+    which: AgentSelector,
+    /// URL to call when something waits for the agent while it is not connected
+    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
+    wake_url: Option<String>,
+    /// Call no URL when something waits for the agent
+    #[arg(long, group = "what")]
+    no_wake_url: bool,
+    /// The only URL its cron jobs may call back: the address of its gateway's API server
+    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
+    callback_url: Option<String>,
+    /// Let its cron jobs call back any URL that the server is allowed to call
+    #[arg(long, group = "what")]
+    no_callback_url: bool,
+    /// Version of hermes-agent that it runs: `0.19` needs a pause after each hello, `newer` does not,
+    /// `auto` removes the pin and decides by the hello of each socket
+    #[arg(long, value_name = "VERSION", group = "what", value_parser = ["auto", "0.19", "newer"])]
+    generation: Option<String>,
+    /// The credential that --generation applies to; by default all of them
+    #[arg(long, value_name = "ID", requires = "generation")]
+    gateway: Option<String>,
+    /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),
+    /// never (off), or only the messages that were waiting when it connected (drain, the default)
+    #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
+    hold_back: Option<String>,
+    /// The mark at the end of a text that the agent is still writing, if its answers are streamed; ""
+    /// for none
+    #[arg(long, value_name = "TEXT", group = "what")]
+    stream_cursor: Option<String>,
+}
+
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
@@ -159,74 +165,19 @@ impl Command {
                     "callback_url": callback_url,
                     "bots": bots,
                 });
-                handed_out(output, &client.post(&["agents"], &[], &body).await?, "can connect")
+                issued_credentials::print(output, &client.post(&["agents"], &[], &body).await?, "can connect")
             }
-            Command::List { tenant } => {
-                let agents = client.list(&["agents"], &[("tenant", tenant.as_deref())]).await?;
-                let columns = [
-                    ("TENANT", "tenant"),
-                    ("NAME", "name"),
-                    ("CONNECTED", "connected"),
-                    ("IDLE", "idle"),
-                    ("UNREAD", "unread"),
-                    ("BOTS", "bots"),
-                    ("ID", "instance_id"),
-                ];
-                output.list(agents, &columns, "there are no agents")
-            }
+            Command::List { tenant } => list(output, client, tenant.as_deref()).await,
             Command::Show(which) => {
                 let shown = client.get(&["agents", &which.agent], &which.query()).await?;
                 show(output, &shown)
             }
-            Command::Change {
-                which,
-                wake_url,
-                no_wake_url,
-                callback_url,
-                no_callback_url,
-                generation,
-                gateway,
-                hold_back,
-                stream_cursor,
-            } => {
-                let mut body = Map::new();
-                if let Some(cursor) = stream_cursor {
-                    body.insert("stream_cursor".to_owned(), cursor.into());
-                }
-                // An absent field leaves the setting as it is; null removes it.
-                for (name, url, taken_away) in
-                    [("wake_url", wake_url, no_wake_url), ("callback_url", callback_url, no_callback_url)]
-                {
-                    if url.is_some() || taken_away {
-                        body.insert(name.to_owned(), json!(url));
-                    }
-                }
-                for (name, value) in
-                    [("generation", generation), ("gateway_id", gateway), ("hold_back", hold_back)]
-                {
-                    if value.is_some() {
-                        body.insert(name.to_owned(), json!(value));
-                    }
-                }
-                let changed =
-                    client.patch(&["agents", &which.agent], &which.query(), &Value::Object(body)).await?;
+            Command::Change(args) => {
+                let which = &args.which;
+                let changed = client.patch(&["agents", &which.agent], &which.query(), &args.body()).await?;
                 output.done(&changed, &format!("changed agent {}", which.agent))
             }
-            Command::Cron { which, callback_url } => {
-                let agent = ["agents", which.agent.as_str()];
-                if let Some(url) = callback_url {
-                    client.patch(&agent, &which.query(), &json!({ "callback_url": url })).await?;
-                }
-                let shown = client.get(&agent, &which.query()).await?;
-                match output.json {
-                    true => output.value(&shown["cron"]),
-                    false => output.text(&cron::printed(
-                        &which.agent,
-                        &shown["cron"],
-                        &cron::platforms(&shown["bots"]),
-                    )?),
-                }
-            }
+            Command::Cron { which, callback_url } => print_cron(output, client, &which, callback_url).await,
             Command::Remove { which, yes } => {
                 if !yes {
                     confirm_loss(client, &which).await?;
@@ -234,17 +185,7 @@ impl Command {
                 let removed = client.delete(&["agents", &which.agent], &which.query()).await?;
                 output.done(&removed, &format!("removed agent {}", which.agent))
             }
-            Command::Rotate { which, gateway, all } => {
-                let body = json!({ "gateway_id": gateway, "all": all });
-                let rotated = client.post(&["agents", &which.agent, "rotate"], &which.query(), &body).await?;
-                let what = match all {
-                    true => {
-                        "has new credentials; replaced secrets stay valid for a day, the previous login has ended"
-                    }
-                    false => "has a new secret; a replaced one stays valid for a day",
-                };
-                handed_out(output, &rotated, what)
-            }
+            Command::Rotate { which, gateway, all } => rotate(output, client, &which, gateway, all).await,
             Command::Revoke { which, gateway, client: only_client, login } => {
                 let body = json!({ "gateway_id": gateway, "client": only_client, "login": login });
                 let revoked = client.post(&["agents", &which.agent, "revoke"], &which.query(), &body).await?;
@@ -252,6 +193,79 @@ impl Command {
             }
         }
     }
+}
+
+async fn list(output: &Output, client: &AdminClient, tenant: Option<&str>) -> anyhow::Result<()> {
+    let columns = [
+        ("TENANT", "tenant"),
+        ("NAME", "name"),
+        ("CONNECTED", "connected"),
+        ("IDLE", "idle"),
+        ("UNREAD", "unread"),
+        ("BOTS", "bots"),
+        ("ID", "instance_id"),
+    ];
+    output.list(client.list(&["agents"], &[("tenant", tenant)]).await?, &columns, "there are no agents")
+}
+
+impl ChangeArgs {
+    /// The changed settings. An absent field leaves a setting as it is; null removes it.
+    fn body(&self) -> Value {
+        let mut body = Map::new();
+        for (name, url, removed) in [
+            ("wake_url", &self.wake_url, self.no_wake_url),
+            ("callback_url", &self.callback_url, self.no_callback_url),
+        ] {
+            if url.is_some() || removed {
+                body.insert(name.to_owned(), json!(url));
+            }
+        }
+        for (name, value) in [
+            ("generation", &self.generation),
+            ("gateway_id", &self.gateway),
+            ("hold_back", &self.hold_back),
+            ("stream_cursor", &self.stream_cursor),
+        ] {
+            if value.is_some() {
+                body.insert(name.to_owned(), json!(value));
+            }
+        }
+        Value::Object(body)
+    }
+}
+
+/// Prints the cron settings of an agent, after its callback URL has been set if there is a new one.
+async fn print_cron(
+    output: &Output,
+    client: &AdminClient,
+    which: &AgentSelector,
+    callback_url: Option<String>,
+) -> anyhow::Result<()> {
+    let agent = ["agents", which.agent.as_str()];
+    if let Some(url) = callback_url {
+        client.patch(&agent, &which.query(), &json!({ "callback_url": url })).await?;
+    }
+    let shown = client.get(&agent, &which.query()).await?;
+    if output.json {
+        return output.value(&shown["cron"]);
+    }
+    output.text(&cron::printed(&which.agent, &shown["cron"], &cron::platforms(&shown["bots"]))?)
+}
+
+async fn rotate(
+    output: &Output,
+    client: &AdminClient,
+    which: &AgentSelector,
+    gateway: Option<String>,
+    all: bool,
+) -> anyhow::Result<()> {
+    let body = json!({ "gateway_id": gateway, "all": all });
+    let rotated = client.post(&["agents", &which.agent, "rotate"], &which.query(), &body).await?;
+    let what = match all {
+        true => "has new credentials; replaced secrets stay valid for a day, the previous login has ended",
+        false => "has a new secret; a replaced one stays valid for a day",
+    };
+    issued_credentials::print(output, &rotated, what)
 }
 
 /// The credentials that a revocation ended, one per line.
@@ -274,10 +288,10 @@ async fn confirm_loss(client: &AdminClient, which: &AgentSelector) -> anyhow::Re
         Some(unread) => format!("{unread} messages wait"),
     };
     let agent = &which.agent;
-    if !ask::somebody_there() {
+    if !prompt::is_interactive() {
         bail!("{waiting} for {agent} and would be lost; use --yes to remove it anyway");
     }
-    if !ask::confirm(&format!("{waiting} for {agent} and will be lost. Remove it?"))? {
+    if !prompt::confirm(&format!("{waiting} for {agent} and will be lost. Remove it?"))? {
         bail!("{agent} was not removed");
     }
     Ok(())
@@ -315,60 +329,6 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
     let columns = [("GATEWAY", "gateway_id"), ("ROLE", "role"), ("SINCE", "since"), ("GENERATION", "status")];
     output.text("\n")?;
     output.list(connections.to_vec(), &columns, "")
-}
-
-/// Prints a new credential, with the environment variables for a stock agent.
-fn handed_out(output: &Output, made: &Value, what: &str) -> anyhow::Result<()> {
-    if output.json {
-        return output.value(made);
-    }
-    let (name, tenant, id) = (cell(&made["name"]), cell(&made["tenant"]), cell(&made["instance_id"]));
-    let mut text = format!("agent {name} of tenant {tenant} ({id}) {what}.\n\n");
-    text.push_str("Its environment; the secret is shown only once:\n\n");
-    let env = made["env"].as_object().cloned().unwrap_or_default();
-    // The most important variables first, in a fixed order; then all others.
-    let first = ["URL", "ID", "SECRET", "PLATFORMS", "BOT_IDS"].map(|name| format!("GATEWAY_RELAY_{name}"));
-    let rest = env.keys().filter(|name| !first.contains(name));
-    for name in first.iter().chain(rest) {
-        if let Some(value) = env.get(name).and_then(Value::as_str) {
-            text.push_str(&format!("{name}={}\n", for_a_shell(value)));
-        }
-    }
-    text.push_str(OTHER_PLATFORMS);
-    if made["auth"].is_object() {
-        text.push_str(&papers(made)?);
-    }
-    output.text(&text)
-}
-
-/// Login, cron settings and client credential, as text: for the home of a stock agent, and for programs
-/// that act for it.
-fn papers(made: &Value) -> anyhow::Result<String> {
-    let auth = &made["auth"];
-    let mut text = format!("\nIts login, for auth.json in its home; shown only once:\n\n{auth:#}\n");
-    text.push('\n');
-    let named = made["env"]["GATEWAY_RELAY_PLATFORMS"].as_str().unwrap_or_default();
-    let platforms: Vec<&str> = named.split(',').filter(|platform| !platform.is_empty()).collect();
-    text.push_str(&cron::printed(&cell(&made["name"]), &made["cron"], &platforms)?);
-    let (client, secret) = (cell(&made["client_id"]), cell(&made["client_secret"]));
-    text.push_str("\nFor programs that act for it; the secret is shown only once:\n\n");
-    text.push_str(&format!("client_id={client}\nclient_secret={secret}\n"));
-    Ok(text)
-}
-
-/// Effect of GATEWAY_RELAY_URL on later stock agents (relay contract section 22, item 23).
-const OTHER_PLATFORMS: &str = "
-# With GATEWAY_RELAY_URL set, hermes-agent 0.20 and later switches off every messaging platform of its own.
-# To keep them, set GATEWAY_RELAY_ALLOW_DIRECT_PLATFORMS=true as well.
-";
-
-/// Quotes any text as one word for a POSIX shell.
-pub fn for_a_shell(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
-    match !value.is_empty() && value.chars().all(plain) {
-        true => value.to_owned(),
-        false => format!("'{}'", value.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

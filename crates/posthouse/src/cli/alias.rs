@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]

@@ -2,7 +2,8 @@
 
 use clap::Subcommand;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
+use super::filters::{PageArgs, more};
 use super::output::Output;
 
 #[derive(Subcommand)]
@@ -11,18 +12,14 @@ pub enum Command {
     #[command(after_help = "Entries are kept for 90 days.\n\nExamples:\n  posthouse audit list\n  \
         posthouse audit list --limit 1000 --json")]
     List {
-        /// Maximum number of entries
-        #[arg(long, default_value_t = 100)]
-        limit: u32,
-        /// Only entries before this cursor: `next` of the previous page, as --json prints it
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
+        #[command(flatten)]
+        page: PageArgs<100, { u32::MAX }>,
     },
 }
 
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
-        let Command::List { limit, after } = self;
+        let Command::List { page: PageArgs { limit, after } } = self;
         let limit = limit.to_string();
         let query = [("limit", Some(limit.as_str())), ("after", after.as_deref())];
         // Only one page: the user asks for the newest entries.
@@ -38,6 +35,8 @@ impl Command {
             ("STATUS", "status"),
         ];
         let items = page["items"].as_array().cloned().unwrap_or_default();
-        output.list(items, &columns, "there are no changes")
+        output.list(items, &columns, "there are no changes")?;
+        more(&page);
+        Ok(())
     }
 }

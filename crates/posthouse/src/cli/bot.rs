@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
+use super::filters::BotFilter;
 use super::output::Output;
-use super::reach::read_secret;
-use super::{RawArguments, access, ask};
+use super::server_address::read_secret;
+use super::{RawArguments, access, prompt};
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -50,11 +51,10 @@ pub enum Command {
         settings: Option<PathBuf>,
     },
     /// Lists bots
-    #[command(after_help = "Example:\n  posthouse bot list")]
+    #[command(after_help = "Examples:\n  posthouse bot list\n  posthouse bot list --platform telegram")]
     List {
-        /// Only bots of this platform
-        #[arg(long, value_name = "PLATFORM")]
-        platform: Option<String>,
+        #[command(flatten)]
+        filter: BotFilter,
     },
     /// Shows one bot and the names of its secrets
     #[command(after_help = "Example:\n  posthouse bot show telegram:7001")]
@@ -122,8 +122,10 @@ impl Command {
                 show(output, &made)?;
                 access::offer_first_pairing(output, client, &made).await
             }
-            Command::List { platform } => {
-                let bots = client.list(&["bots"], &[("platform", platform.as_deref())]).await?;
+            Command::List { filter } => {
+                let (platform, _) = filter.parts()?;
+                let mut bots = client.list(&["bots"], &[("platform", platform)]).await?;
+                filter.retain(&mut bots, "id")?;
                 let columns = [
                     ("PLATFORM", "platform"),
                     ("ID", "id"),
@@ -207,10 +209,10 @@ async fn secrets(client: &AdminClient, platform: &str, given: Given) -> anyhow::
         if need["generated"] == json!(true) || secrets.contains_key(name) {
             continue;
         }
-        if !ask::somebody_there() {
+        if !prompt::is_interactive() {
             bail!("a {platform} bot needs --{}-file FILE: {about}", name.replace('_', "-"));
         }
-        secrets.insert(name.to_owned(), ask::secret(about)?.expose().into());
+        secrets.insert(name.to_owned(), prompt::secret(about)?.expose().into());
     }
     Ok(secrets)
 }

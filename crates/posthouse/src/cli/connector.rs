@@ -6,10 +6,10 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
+use super::admin_client::AdminClient;
 use super::bot::read_settings;
-use super::client::AdminClient;
 use super::output::{Output, aligned, cell};
-use super::reach::read_secret;
+use super::server_address::read_secret;
 
 #[derive(Subcommand)]
 pub enum Command {

@@ -1,210 +1,115 @@
-//! `posthouse ask`: asks an agent a question and waits for its answer.
+//! `posthouse exchange`: questions of programs and their state.
 
-use std::io::IsTerminal;
-use std::time::Duration;
-
-use anyhow::bail;
-use clap::Args;
-use posthouse_time::{Instant, Timepiece};
-use posthouse_wire::RequestId;
-use reqwest::StatusCode;
+use anyhow::anyhow;
+use clap::Subcommand;
+use posthouse_agent::post::{Fault, QuestionProgress};
+use posthouse_wire::CorrelationId;
 use serde_json::{Value, json};
 
-use super::Exit;
-use super::agent::for_a_shell;
-use super::notify::say;
-use super::output::{Output, tame};
-use super::reach::Reach;
-use super::speaker::{As, ProgramClient, Whom, unreached};
-use super::text;
+use super::filters::{PageArgs, more};
+use super::output::{Output, at, cell, tame};
+use super::program_client::{CredentialArgs, ProgramClient};
+use super::server_address::ServerOptions;
 
-/// Exit code if no answer came in time.
-const TIMED_OUT: u8 = 3;
-/// Longest wait of one call in seconds. The question stays open, and the next call attaches to it.
-const CALL: u64 = 50;
-/// Default timeout of a question in seconds.
-const TIMEOUT: u64 = 300;
-/// After the timeout of the question, an unreachable server has this long to come back and report the
-/// result.
-const GRACE: Duration = Duration::from_secs(30);
-/// Pause between two attempts to reach the server.
-const BREATH: Duration = Duration::from_millis(500);
-
-#[derive(Args)]
-pub struct AskArgs {
-    /// Agent name (a session is not allowed here)
-    #[arg(required_unless_present = "attach")]
-    agent: Option<String>,
-    /// The question; `-` reads standard input, and so does an absent text if input is piped
-    #[arg(allow_hyphen_values = true, value_parser = text::argument)]
-    text: Option<String>,
-    /// Seconds to wait for an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
-    /// Id of the question; repeating an id attaches to the question that has it
-    #[arg(long, value_name = "ID")]
-    correlation_id: Option<String>,
-    /// Wait again for the answer to an earlier question
-    #[arg(
-        long,
-        value_name = "CORRELATION_ID",
-        conflicts_with_all = ["agent", "text", "correlation_id", "connectors", "from", "event_type"]
-    )]
-    attach: Option<String>,
-    /// Kind of event that the question is about, in your own words
-    #[arg(long, value_name = "TYPE")]
-    event_type: Option<String>,
-    /// Use only this connector; can be repeated
-    #[arg(long = "connector", value_name = "NAME")]
-    connectors: Vec<String>,
-    /// Name of the asker, as the agent sees it
-    #[arg(long, value_name = "NAME")]
-    from: Option<String>,
-    #[command(flatten)]
-    speaking: As,
-}
-
-/// A new question, or an earlier one to wait for.
-enum QuestionToWaitFor {
-    /// Asking again under the same id attaches, so a call that was cut off is repeated as it was.
-    Put {
-        whom: Whom,
-        body: Value,
+#[derive(Subcommand)]
+pub enum Command {
+    /// Lists questions and their state, newest first
+    #[command(after_help = "Examples:\n  posthouse exchange list --tenant acme\n  \
+        posthouse exchange list --client-id tenant:ten_… --client-secret-file secret --json")]
+    List {
+        #[command(flatten)]
+        page: PageArgs<50, 200>,
+        #[command(flatten)]
+        credential: CredentialArgs,
     },
-    Attach,
+    /// Shows the state of one question, with its answer if there is one; does not wait
+    #[command(after_help = "`posthouse ask --attach` waits for the answer.\n\nExample:\n  \
+        posthouse exchange show release-7 --tenant acme")]
+    Show {
+        /// Its correlation id
+        #[arg(value_name = "CORRELATION_ID")]
+        question: String,
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
 }
 
-impl AskArgs {
-    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
-        let timepiece = Timepiece::wall();
-        let fresh = || RequestId::mint(timepiece.now().millis()).to_string();
-        let (correlation, mut question) = match (self.attach, self.agent) {
-            (Some(correlation), _) => (correlation, QuestionToWaitFor::Attach),
-            (None, Some(agent)) => {
-                let correlation = self.correlation_id.unwrap_or_else(fresh);
-                let mut body = json!({
-                    "agent": agent,
-                    "message": text::needed(self.text)?,
-                    "timeout": self.timeout,
-                    "correlation_id": correlation,
-                    "trigger_kind": "cli",
-                    "wait": self.timeout.min(CALL),
-                });
-                let whom = Whom { agent, connectors: self.connectors };
-                say(&mut body, "event_type", self.event_type);
-                say(&mut body, "connectors", Some(whom.connectors.clone()).filter(|named| !named.is_empty()));
-                (correlation, QuestionToWaitFor::Put { whom, body })
+impl Command {
+    pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
+        match self {
+            Command::List { page: PageArgs { limit, after }, credential } => {
+                let program = credential.connect(server).await?;
+                let page = program.post.exchanges(after.as_deref(), Some(limit)).await;
+                list(output, &json!(page.map_err(|fault| program.error(fault))?))
             }
-            (None, None) => bail!("no agent given"),
-        };
-        let again = again(&correlation, &[self.speaking.words(), reach.words()].concat());
-        let mut speaker = self.speaking.speaker(reach).await?;
-        if let QuestionToWaitFor::Put { body, .. } = &mut question {
-            say(body, "from", self.from.or_else(|| speaker.goes_by().map(str::to_owned)));
-            // Printed before anything can fail, because a user whose command is interrupted needs it.
-            if std::io::stderr().is_terminal() {
-                eprintln!("posthouse: the question has the id {correlation}; `{again}` waits for it again");
-            }
-        }
-        let until = timepiece.instant() + Duration::from_secs(self.timeout) + GRACE;
-        let wait = AnswerWait { correlation: &correlation, again, until, timepiece: &timepiece };
-        let answer = wait.answer(&mut speaker, question).await?;
-        if output.json {
-            return output.value(&answer);
-        }
-        output.text(&spoken(answer["content"].as_str().unwrap_or_default()))
-    }
-}
-
-/// The whole command that attaches to a question again, ready to paste.
-fn again(correlation: &str, further: &[String]) -> String {
-    let words = ["posthouse", "ask", "--attach", correlation];
-    let words = words.into_iter().chain(further.iter().map(String::as_str)).map(for_a_shell);
-    words.collect::<Vec<_>>().join(" ")
-}
-
-struct AnswerWait<'a> {
-    correlation: &'a str,
-    again: String,
-    until: Instant,
-    timepiece: &'a Timepiece,
-}
-
-impl AnswerWait<'_> {
-    async fn answer(
-        &self,
-        speaker: &mut ProgramClient,
-        mut question: QuestionToWaitFor,
-    ) -> anyhow::Result<Value> {
-        let mut heard = false;
-        loop {
-            let told = match &question {
-                QuestionToWaitFor::Put { body, .. } => speaker.post("exchange", body, None).await,
-                QuestionToWaitFor::Attach => {
-                    let wait = CALL.to_string();
-                    speaker.get(&["exchanges", self.correlation], &[("wait", Some(&wait))]).await
+            Command::Show { question, credential } => {
+                let program = credential.connect(server).await?;
+                let shown = state_of(&program, &CorrelationId::from(question)).await?;
+                if output.json {
+                    return output.value(&shown);
                 }
-            };
-            let (status, answer) = match told {
-                Ok(told) => told,
-                Err(error) => {
-                    // A server that was never reached is an error at once. A server that became unreachable
-                    // may come back.
-                    let hopeless = unreached(&error).is_none_or(|reached| reached.unheard && !heard);
-                    if hopeless || self.timepiece.instant() > self.until {
-                        return Err(if heard { error.context(self.hint()) } else { error });
-                    }
-                    heard = true;
-                    tokio::time::sleep(BREATH).await;
-                    continue;
-                }
-            };
-            match (status, &question) {
-                (StatusCode::OK, _) => return Ok(answer),
-                (StatusCode::ACCEPTED, _) => {
-                    if !heard && std::io::stderr().is_terminal() {
-                        eprintln!("posthouse: no answer yet");
-                    }
-                    (heard, question) = (true, QuestionToWaitFor::Attach);
-                }
-                // Another node, or the same node after its start, may have it in a moment.
-                (StatusCode::SERVICE_UNAVAILABLE, _) if heard && self.timepiece.instant() <= self.until => {
-                    tokio::time::sleep(BREATH).await;
-                }
-                (StatusCode::GATEWAY_TIMEOUT, _) if answer["code"] == "timeout" => {
-                    let words = answer["detail"].as_str().unwrap_or("no answer in time").to_owned();
-                    return Err(Exit { code: TIMED_OUT, words }.into());
-                }
-                // A question whose agent is gone has this status too, but another code.
-                (StatusCode::NOT_FOUND, QuestionToWaitFor::Attach) if answer["code"] == "not_found" => {
-                    bail!("you have no question with the id `{}`", self.correlation);
-                }
-                (_, QuestionToWaitFor::Put { whom, .. }) => {
-                    return Err(speaker.refusal(whom, status, &answer));
-                }
-                (_, QuestionToWaitFor::Attach) => {
-                    return Err(speaker.refusal(&Whom::default(), status, &answer));
-                }
+                output.text(&render(&shown))
             }
         }
     }
-
-    fn hint(&self) -> String {
-        format!("the question may still be open: `{}` waits for it again", self.again)
-    }
 }
 
-/// The agent's answer, ending with a line break. Control characters are replaced on a terminal, so that
-/// they cannot move its cursor; a pipe gets the text unchanged.
-fn spoken(content: &str) -> String {
-    let mut text = match std::io::stdout().is_terminal() {
-        true => tame(content),
-        false => content.to_owned(),
+fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
+    if output.json {
+        return output.value(page);
+    }
+    let mut items = page["items"].as_array().cloned().unwrap_or_default();
+    for question in &mut items {
+        for time in ["opened_at", "deadline"] {
+            question[time] = at(&question[time]).into();
+        }
+    }
+    let columns = [
+        ("QUESTION", "correlation_id"),
+        ("AGENT", "agent_id"),
+        ("CONNECTOR", "connector"),
+        ("STATE", "state"),
+        ("ASKED", "opened_at"),
+        ("UNTIL", "deadline"),
+        ("DISPATCH", "dispatch_id"),
+        ("WHY", "error"),
+    ];
+    output.list(items, &columns, "there are no questions")?;
+    more(page);
+    Ok(())
+}
+
+/// State of a question. Even a timeout or a failure is a result here, not an error.
+async fn state_of(program: &ProgramClient, question: &CorrelationId) -> anyhow::Result<Value> {
+    let (state, mut shown) = match program.post.question(question).await {
+        Ok(QuestionProgress::Answered(answer)) => ("answered", json!(answer)),
+        Ok(QuestionProgress::Open { deadline }) => ("open", json!({ "deadline": deadline })),
+        Err(Fault::Timeout(why)) => ("timed_out", json!({ "error": why, "error_kind": null })),
+        Err(Fault::Refused { code, detail, cause_kind, .. }) if code == "delivery_failed" => {
+            ("failed", json!({ "error": detail, "error_kind": cause_kind }))
+        }
+        Err(Fault::Refused { status: 404, .. }) => {
+            return Err(anyhow!("you have no question with the id `{question}`"));
+        }
+        Err(fault) => return Err(program.error(fault)),
     };
-    if !text.ends_with('\n') {
-        text.push('\n');
+    shown["correlation_id"] = json!(question);
+    shown["state"] = state.into();
+    Ok(shown)
+}
+
+fn render(question: &Value) -> String {
+    let id = cell(&question["correlation_id"]);
+    match question["state"].as_str() {
+        Some("answered") => {
+            let content = tame(question["content"].as_str().unwrap_or_default());
+            let (agent, when) = (cell(&question["agent_id"]), at(&question["sent_at"]));
+            format!("{id}  answered by {agent}  {when}\n\n{}\n", content.trim_end_matches('\n'))
+        }
+        Some("open") => format!("{id}  open until {}\n", at(&question["deadline"])),
+        Some("timed_out") => format!("{id}  timed out: {}\n", cell(&question["error"])),
+        _ => format!("{id}  failed: {}\n", cell(&question["error"])),
     }
-    text
 }
 
 #[cfg(test)]
@@ -212,9 +117,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_brings_one_back_to_a_question_is_the_whole_command() {
-        let further = ["--tenant", "acme", "--dir", "/srv/my house"].map(str::to_owned);
-        assert_eq!(again("q-1", &further), "posthouse ask --attach q-1 --tenant acme --dir '/srv/my house'");
-        assert_eq!(again("q:1", &[]), "posthouse ask --attach q:1");
+    fn a_question_is_told_as_it_stands() {
+        for (question, text) in [
+            (
+                json!({ "correlation_id": "q-1", "state": "answered", "agent_id": "heron", "sent_at": 1_765_000_000_000_i64, "content": "two\nlines\u{1b}\n" }),
+                "q-1  answered by heron  2025-12-06T05:46:40.000Z\n\ntwo\nlines\u{fffd}\n",
+            ),
+            (
+                json!({ "correlation_id": "q-2", "state": "open", "deadline": 1_765_000_000_000_i64 }),
+                "q-2  open until 2025-12-06T05:46:40.000Z\n",
+            ),
+            (
+                json!({ "correlation_id": "q-3", "state": "timed_out", "error": "no answer within 5 ms" }),
+                "q-3  timed out: no answer within 5 ms\n",
+            ),
+            (json!({ "correlation_id": "q-4", "state": "failed", "error": "away" }), "q-4  failed: away\n"),
+        ] {
+            assert_eq!(render(&question), text);
+        }
     }
 }

@@ -1,29 +1,22 @@
 //! `posthouse inbox`: unread entries and dead letters.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 
-use super::client::{AdminClient, listed};
+use super::admin_client::{AdminClient, listed};
+use super::filters::AgentFilter;
 use super::output::Output;
-
-/// Filter for inboxes; without it, all inboxes.
-#[derive(Args)]
-pub struct InboxSelector {
-    /// An agent's name, or its id (inst_…)
-    agent: Option<String>,
-    /// Only agents of this tenant
-    #[arg(long, value_name = "TENANT")]
-    tenant: Option<String>,
-}
 
 #[derive(Subcommand)]
 pub enum Command {
     /// Lists the number and size of unread entries per agent
-    #[command(after_help = "Examples:\n  posthouse inbox list\n  posthouse inbox list heron --tenant acme")]
-    List(InboxSelector),
+    #[command(
+        after_help = "Examples:\n  posthouse inbox list\n  posthouse inbox list --agent heron --tenant acme"
+    )]
+    List(AgentFilter),
     /// Lists dead letters: entries whose delivery was given up
     #[command(after_help = "Example:\n  posthouse inbox dead --tenant acme")]
-    Dead(InboxSelector),
+    Dead(AgentFilter),
     /// Puts dead letters back into their inboxes, at their old places
     #[command(after_help = "Example:\n  posthouse inbox redrive ent_0193…")]
     Redrive {
@@ -68,11 +61,5 @@ impl Command {
                 output.done(&listed(redriven), &format!("back in the inbox: {}", entries.join(" ")))
             }
         }
-    }
-}
-
-impl InboxSelector {
-    fn query(&self) -> [(&'static str, Option<&str>); 2] {
-        [("agent", self.agent.as_deref()), ("tenant", self.tenant.as_deref())]
     }
 }

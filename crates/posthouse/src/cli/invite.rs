@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::{Output, cell};
 
 #[derive(Subcommand)]
@@ -35,7 +35,7 @@ pub enum Command {
         invite: String,
     },
     /// Removes an invitation: its pages are signed out at once
-    #[command(after_help = "Example:\n  posthouse invite remove Ann")]
+    #[command(after_help = "Example:\n  posthouse invite remove Ann", alias = "revoke")]
     Remove {
         /// Id or person, as `posthouse invite list` shows them
         invite: String,

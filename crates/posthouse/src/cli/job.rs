@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
+use super::filters::{AgentFilter, PageArgs, more};
 use super::output::Output;
 
 /// One armed job.
@@ -21,13 +22,12 @@ pub struct JobSelector {
 #[derive(Subcommand)]
 pub enum Command {
     /// Lists armed jobs
-    #[command(after_help = "Examples:\n  posthouse job list\n  posthouse job list heron --state dead")]
+    #[command(
+        after_help = "Examples:\n  posthouse job list\n  posthouse job list --agent heron --state dead"
+    )]
     List {
-        /// Only jobs of this agent: its name, or its id (inst_…)
-        agent: Option<String>,
-        /// Only jobs of this tenant's agents
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
+        #[command(flatten)]
+        filter: AgentFilter,
         /// Only jobs in this state: armed, dispatching or dead
         #[arg(long)]
         state: Option<String>,
@@ -36,21 +36,9 @@ pub enum Command {
     #[command(after_help = "Example:\n  posthouse job show heron ab12cd34ef56")]
     Show(JobSelector),
     /// Lists the fires of an agent with their results, newest first
-    #[command(
-        after_help = "Examples:\n  posthouse job history heron\n  posthouse job history heron ab12cd34ef56"
-    )]
-    History {
-        /// The agent's name, or its id (inst_…)
-        agent: String,
-        /// Only this job, by the id that its agent uses
-        job: Option<String>,
-        /// The tenant of the agent; not needed if only one agent has this name
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
-        /// Maximum number of entries
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
+    #[command(after_help = "Examples:\n  posthouse job history --agent heron\n  \
+        posthouse job history --agent heron --job ab12cd34ef56")]
+    History(HistoryArgs),
     /// Fires a job once now, without changing when it is due
     #[command(after_help = "Example:\n  posthouse job fire-now heron ab12cd34ef56")]
     FireNow(JobSelector),
@@ -59,75 +47,35 @@ pub enum Command {
     Redrive(JobSelector),
 }
 
+/// Whose fires to list.
+#[derive(Args)]
+pub struct HistoryArgs {
+    /// The agent's name, or its id (inst_…)
+    #[arg(long, value_name = "AGENT", required_unless_present = "agent_word")]
+    agent: Option<String>,
+    /// Only this job, by the id that its agent uses
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// The agent, as an older spelling of --agent
+    #[arg(value_name = "AGENT", hide = true, conflicts_with = "agent")]
+    agent_word: Option<String>,
+    /// The job, as an older spelling of --job
+    #[arg(value_name = "JOB", hide = true, conflicts_with = "job")]
+    job_word: Option<String>,
+    /// The tenant of the agent; not needed if only one agent has this name
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    #[command(flatten)]
+    page: PageArgs<50, { u32::MAX }>,
+}
+
 impl Command {
     pub async fn act(self, output: &Output, client: &AdminClient) -> anyhow::Result<()> {
         match self {
-            Command::List { agent, tenant, state } => {
-                let query =
-                    [("agent", agent.as_deref()), ("tenant", tenant.as_deref()), ("state", state.as_deref())];
-                let columns = [
-                    ("TENANT", "tenant"),
-                    ("AGENT", "agent"),
-                    ("JOB", "job_id"),
-                    ("DUE", "fire_at"),
-                    ("STATE", "state"),
-                    ("FAILED", "attempts"),
-                    ("LAST", "last_error"),
-                ];
-                output.list(client.list(&["jobs"], &query).await?, &columns, "there are no armed jobs")
-            }
-            Command::Show(which) => {
-                let job = client.get(&["jobs", &which.agent, &which.job], &which.query()).await?;
-                let parts = [
-                    ("agent", "agent"),
-                    ("tenant", "tenant"),
-                    ("job", "job_id"),
-                    ("due", "fire_at"),
-                    ("state", "state"),
-                    ("failed attempts", "attempts"),
-                    ("next attempt", "next_attempt"),
-                    ("last status", "last_status"),
-                    ("last error", "last_error"),
-                    ("called at", "callback"),
-                    ("armed", "armed_at"),
-                    ("schedule", "schedule_id"),
-                    ("agent wakes in (ms)", "waking_ms"),
-                ];
-                output.card(&job, &parts)
-            }
-            Command::History { agent, job, tenant, limit } => {
-                let limit = limit.to_string();
-                let query = [
-                    ("agent", Some(agent.as_str())),
-                    ("tenant", tenant.as_deref()),
-                    ("job", job.as_deref()),
-                    ("limit", Some(limit.as_str())),
-                ];
-                // Only one page: the user asks for the newest fires.
-                let page = client.get(&["jobs", "history"], &query).await?;
-                let lines = page["items"].as_array().cloned().unwrap_or_default();
-                let columns = [
-                    ("AT", "at"),
-                    ("JOB", "job_id"),
-                    ("DUE", "fire_at"),
-                    ("WHAT", "what"),
-                    ("STATUS", "status"),
-                    ("LATE MS", "late_ms"),
-                    ("NEXT", "next_attempt"),
-                    ("WHY", "error"),
-                ];
-                output.list(lines, &columns, "there are no fires")
-            }
-            Command::FireNow(which) => {
-                let path = ["jobs", &which.agent, &which.job, "fire"];
-                let answer = client.post(&path, &which.query(), &json!({})).await?;
-                let told = match (&answer["taken"], &answer["status"], &answer["error"]) {
-                    (Value::Bool(true), status, _) => format!("accepted: the agent answered {status}"),
-                    (_, Value::Number(status), _) => format!("not accepted: the agent answered {status}"),
-                    (.., why) => format!("not accepted: {}", why.as_str().unwrap_or("no answer")),
-                };
-                output.done(&answer, &told)
-            }
+            Command::List { filter, state } => list(output, client, &filter, state.as_deref()).await,
+            Command::Show(which) => show(output, client, &which).await,
+            Command::History(args) => history(output, client, &args).await,
+            Command::FireNow(which) => fire_now(output, client, &which).await,
             Command::Redrive(which) => {
                 let path = ["jobs", &which.agent, &which.job, "redrive"];
                 let answer = client.post(&path, &which.query(), &json!({})).await?;
@@ -135,6 +83,86 @@ impl Command {
             }
         }
     }
+}
+
+async fn list(
+    output: &Output,
+    client: &AdminClient,
+    filter: &AgentFilter,
+    state: Option<&str>,
+) -> anyhow::Result<()> {
+    let [agent, tenant] = filter.query();
+    let columns = [
+        ("TENANT", "tenant"),
+        ("AGENT", "agent"),
+        ("JOB", "job_id"),
+        ("DUE", "fire_at"),
+        ("STATE", "state"),
+        ("FAILED", "attempts"),
+        ("LAST", "last_error"),
+    ];
+    let jobs = client.list(&["jobs"], &[agent, tenant, ("state", state)]).await?;
+    output.list(jobs, &columns, "there are no armed jobs")
+}
+
+async fn show(output: &Output, client: &AdminClient, which: &JobSelector) -> anyhow::Result<()> {
+    let job = client.get(&["jobs", &which.agent, &which.job], &which.query()).await?;
+    let parts = [
+        ("agent", "agent"),
+        ("tenant", "tenant"),
+        ("job", "job_id"),
+        ("due", "fire_at"),
+        ("state", "state"),
+        ("failed attempts", "attempts"),
+        ("next attempt", "next_attempt"),
+        ("last status", "last_status"),
+        ("last error", "last_error"),
+        ("called at", "callback"),
+        ("armed", "armed_at"),
+        ("schedule", "schedule_id"),
+        ("agent wakes in (ms)", "waking_ms"),
+    ];
+    output.card(&job, &parts)
+}
+
+async fn history(output: &Output, client: &AdminClient, args: &HistoryArgs) -> anyhow::Result<()> {
+    let limit = args.page.limit.to_string();
+    let query = [
+        ("agent", args.agent.as_deref().or(args.agent_word.as_deref())),
+        ("tenant", args.tenant.as_deref()),
+        ("job", args.job.as_deref().or(args.job_word.as_deref())),
+        ("limit", Some(limit.as_str())),
+        ("before", args.page.after.as_deref()),
+    ];
+    // Only one page: the user asks for the newest fires.
+    let page = client.get(&["jobs", "history"], &query).await?;
+    if output.json {
+        return output.value(&page);
+    }
+    let columns = [
+        ("AT", "at"),
+        ("JOB", "job_id"),
+        ("DUE", "fire_at"),
+        ("WHAT", "what"),
+        ("STATUS", "status"),
+        ("LATE MS", "late_ms"),
+        ("NEXT", "next_attempt"),
+        ("WHY", "error"),
+    ];
+    output.list(page["items"].as_array().cloned().unwrap_or_default(), &columns, "there are no fires")?;
+    more(&page);
+    Ok(())
+}
+
+async fn fire_now(output: &Output, client: &AdminClient, which: &JobSelector) -> anyhow::Result<()> {
+    let path = ["jobs", &which.agent, &which.job, "fire"];
+    let answer = client.post(&path, &which.query(), &json!({})).await?;
+    let outcome = match (&answer["taken"], &answer["status"], &answer["error"]) {
+        (Value::Bool(true), status, _) => format!("accepted: the agent answered {status}"),
+        (_, Value::Number(status), _) => format!("not accepted: the agent answered {status}"),
+        (.., why) => format!("not accepted: {}", why.as_str().unwrap_or("no answer")),
+    };
+    output.done(&answer, &outcome)
 }
 
 impl JobSelector {

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::{Output, aligned, cell};
 
 #[derive(Subcommand)]

@@ -31,7 +31,7 @@ impl Output {
     /// Prints a list, one line per item. `columns` are headings with the field below them.
     pub fn list(&self, items: Vec<Value>, columns: &[(&str, &str)], none: &str) -> anyhow::Result<()> {
         if self.json {
-            return self.value(&super::client::listed(items));
+            return self.value(&super::admin_client::listed(items));
         }
         if items.is_empty() {
             return self.text(&format!("{none}\n"));
@@ -80,6 +80,15 @@ pub fn at(ms: &Value) -> String {
 pub fn tame(text: &str) -> String {
     let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// Quotes any text as one word for a POSIX shell.
+pub fn for_a_shell(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@".contains(c);
+    match !value.is_empty() && value.chars().all(plain) {
+        true => value.to_owned(),
+        false => format!("'{}'", value.replace('\'', r"'\''")),
+    }
 }
 
 /// Columns as wide as their widest cell, without spaces at the ends of lines.

@@ -1,14 +1,16 @@
 //! `posthouse receipt`: receipts of the messages of programs.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Subcommand;
-use reqwest::StatusCode;
-use serde_json::Value;
+use posthouse_agent::post::{Fault, ReceiptQuery, ReceiptState};
+use posthouse_wire::DispatchId;
+use serde_json::{Value, json};
 
-use super::client::{AdminClient, Query};
+use super::admin_client::AdminClient;
+use super::filters::{PageArgs, more};
 use super::output::{Output, aligned, at, cell, tame};
-use super::reach::Reach;
-use super::speaker::{As, ProgramClient};
+use super::program_client::{CredentialArgs, ProgramClient};
+use super::server_address::ServerOptions;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -27,14 +29,10 @@ pub enum Command {
         /// Only this state: scheduled, queued, delivered, acknowledged, failed or expired
         #[arg(long)]
         state: Option<String>,
-        /// Maximum number of receipts
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-        /// Only receipts before this cursor: `next` of the previous page
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
         #[command(flatten)]
-        looking: As,
+        page: PageArgs<50, 200>,
+        #[command(flatten)]
+        credential: CredentialArgs,
     },
     /// Shows every receipt of one dispatch, and what agents replied to it
     #[command(after_help = "Examples:\n  posthouse receipt show 0193c0de-…\n  \
@@ -44,72 +42,66 @@ pub enum Command {
         #[arg(value_name = "DISPATCH")]
         dispatch: String,
         #[command(flatten)]
-        looking: As,
+        credential: CredentialArgs,
     },
 }
 
 impl Command {
-    pub async fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
+    pub async fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
-            Command::List { agent, state, limit, after, looking } => {
+            Command::List { agent, state, page: PageArgs { limit, after }, credential } => {
+                // Only one page: the user asks for the newest receipts.
+                if credential.is_program() {
+                    let program = credential.connect(server).await?;
+                    let state = state.as_deref().map(receipt_state).transpose()?;
+                    let page = program
+                        .post
+                        .receipts(&ReceiptQuery { agent, state, after, limit: Some(limit) })
+                        .await;
+                    return list(output, &json!(page.map_err(|fault| program.error(fault))?));
+                }
                 let limit = limit.to_string();
-                let mut query = vec![
+                let query = [
                     ("agent", agent.as_deref()),
                     ("state", state.as_deref()),
                     ("limit", Some(limit.as_str())),
                     ("after", after.as_deref()),
+                    ("tenant", credential.tenant.as_deref()),
                 ];
-                let tenant = looking.tenant.clone();
-                let mut reader = match looking.is_a_program() {
-                    true => ReceiptSource::Program(looking.speaker(reach).await?),
-                    false => {
-                        query.push(("tenant", tenant.as_deref()));
-                        ReceiptSource::Operator(AdminClient::new(reach)?)
-                    }
-                };
-                // Only one page: the user asks for the newest receipts.
-                list(output, &reader.reads(&["receipts"], &query).await?)
+                list(output, &AdminClient::new(server)?.get(&["receipts"], &query).await?)
             }
-            Command::Show { dispatch, looking } => {
+            Command::Show { dispatch, credential } => {
                 // Programs choose dispatch ids, so several tenants may have the same one. A tenant that is
                 // named sees only its own.
-                let mut reader = match looking.is_a_program() || looking.tenant.is_some() {
-                    true => ReceiptSource::Program(looking.speaker(reach).await?),
-                    false => ReceiptSource::Operator(AdminClient::new(reach)?),
+                let shown = match credential.is_program() || credential.tenant.is_some() {
+                    true => of_dispatch(&credential.connect(server).await?, &dispatch).await?,
+                    false => AdminClient::new(server)?.get(&["receipts", &dispatch], &[]).await?,
                 };
-                let shown = reader.reads(&["receipts", &dispatch], &[]).await?;
                 if output.json {
                     return output.value(&shown);
                 }
                 let receipts: Vec<String> =
-                    shown["items"].as_array().into_iter().flatten().map(told).collect();
+                    shown["items"].as_array().into_iter().flatten().map(render).collect();
                 output.text(&receipts.join("\n"))
             }
         }
     }
 }
 
-/// Reads receipts from the admin API or from the API for programs, depending on the credential.
-enum ReceiptSource {
-    Operator(AdminClient),
-    Program(ProgramClient),
+/// The receipts of one dispatch of a program.
+async fn of_dispatch(program: &ProgramClient, dispatch: &str) -> anyhow::Result<Value> {
+    match program.post.receipt(&DispatchId::new(dispatch)).await {
+        Ok(receipts) => Ok(json!({ "dispatch_id": dispatch, "items": receipts })),
+        Err(Fault::Refused { status: 404, .. }) => {
+            bail!("you have no receipt with the dispatch id `{dispatch}`")
+        }
+        Err(fault) => Err(program.error(fault)),
+    }
 }
 
-impl ReceiptSource {
-    async fn reads(&mut self, path: &[&str], query: &Query<'_>) -> anyhow::Result<Value> {
-        let speaker = match self {
-            ReceiptSource::Operator(client) => return client.get(path, query).await,
-            ReceiptSource::Program(speaker) => speaker,
-        };
-        let (status, answer) = speaker.get(path, query).await?;
-        match (status, path) {
-            (status, _) if status.is_success() => Ok(answer),
-            (StatusCode::NOT_FOUND, [_, dispatch]) => {
-                bail!("you have no receipt with the dispatch id `{dispatch}`")
-            }
-            _ => Err(speaker.refused(status, &answer)),
-        }
-    }
+fn receipt_state(word: &str) -> anyhow::Result<ReceiptState> {
+    let known = || ReceiptState::ALL.map(ReceiptState::word).join(", ");
+    ReceiptState::from_word(word).with_context(|| format!("`state` must be one of {}", known()))
 }
 
 fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
@@ -138,16 +130,8 @@ fn list(output: &Output, page: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the next cursor to standard error, because other programs may read the list itself line by line.
-/// The next page may be empty.
-pub fn more(page: &Value) {
-    if let Some(next) = page["next"].as_str() {
-        eprintln!("posthouse: there may be more: continue with --after {next}");
-    }
-}
-
 /// One receipt as text: recipient, progress, and the agent's replies.
-fn told(receipt: &Value) -> String {
+fn render(receipt: &Value) -> String {
     let whose = receipt["tenant"].as_str().map(|_| format!(" of {}", cell(&receipt["tenant"])));
     let mut text = format!(
         "{} {}  {}{} through {}  {}\n",
@@ -201,13 +185,11 @@ fn told(receipt: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_receipt_tells_every_step_that_was_reached_and_nothing_else() {
-        let text = told(&json!({
+        let text = render(&json!({
             "dispatch_id": "d-1", "route": "deliver", "agent_id": "heron", "tenant": "acme",
             "connector": "relay", "state": "delivered",
             "sent_at": 1_765_000_000_000_i64, "accepted_at": 1_765_000_000_007_i64,
@@ -231,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_with_its_kind_and_how_often_it_was_tried_and_a_program_is_not_told_whose_it_is() {
-        let text = told(&json!({
+        let text = render(&json!({
             "dispatch_id": "d-1", "route": "deliver", "agent_id": "desk", "connector": "hooks", "state": "failed",
             "attempts": 3, "error": "the receiver answered 500", "error_kind": "http_status", "receipt": null,
         }));

@@ -4,8 +4,9 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::admin_client::AdminClient;
 use super::bot::split;
-use super::client::AdminClient;
+use super::filters::BotFilter;
 use super::output::Output;
 
 /// One route.
@@ -34,11 +35,12 @@ pub enum Command {
         tenant: Option<String>,
     },
     /// Lists routes
-    #[command(after_help = "Example:\n  posthouse route list")]
+    #[command(
+        after_help = "Examples:\n  posthouse route list\n  posthouse route list --bot telegram:helpdesk"
+    )]
     List {
-        /// Only routes of this platform
-        #[arg(long, value_name = "PLATFORM")]
-        platform: Option<String>,
+        #[command(flatten)]
+        filter: BotFilter,
     },
     /// Shows one route
     #[command(after_help = "Example:\n  posthouse route show telegram:helpdesk chat:-1001")]
@@ -63,8 +65,10 @@ impl Command {
                 let made = client.post(&["routes"], &[], &body).await?;
                 output.done(&made, &format!("{} {} goes to {agent}", which.bot, which.discriminator))
             }
-            Command::List { platform } => {
-                let routes = client.list(&["routes"], &[("platform", platform.as_deref())]).await?;
+            Command::List { filter } => {
+                let (platform, _) = filter.parts()?;
+                let mut routes = client.list(&["routes"], &[("platform", platform)]).await?;
+                filter.retain(&mut routes, "bot")?;
                 let columns = [
                     ("PLATFORM", "platform"),
                     ("BOT", "bot"),

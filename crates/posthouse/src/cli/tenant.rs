@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
-use super::client::AdminClient;
+use super::admin_client::AdminClient;
 use super::output::Output;
 
 #[derive(Subcommand)]
@@ -28,10 +28,10 @@ pub enum Command {
     },
     /// Changes the permissions and limits of a tenant
     #[command(
-        after_help = "Example:\n  posthouse tenant set acme --peer-post none --storage-bytes 8589934592"
+        after_help = "Example:\n  posthouse tenant change acme --peer-post none --storage-bytes 8589934592"
     )]
-    #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
-    Set {
+    #[command(group = clap::ArgGroup::new("what").required(true).multiple(true), alias = "set")]
+    Change {
         /// The tenant's name, or its id (ten_…)
         tenant: String,
         /// Which other agents of the tenant an agent may write to with its own credential
@@ -117,7 +117,7 @@ impl Command {
                 ];
                 output.card(&shown, &parts)
             }
-            Command::Set { tenant, peer_post, storage_bytes } => {
+            Command::Change { tenant, peer_post, storage_bytes } => {
                 let mut change = serde_json::Map::new();
                 if let Some(peer_post) = peer_post {
                     change.insert("peer_post".to_owned(), json!(peer_post.word()));

@@ -29,8 +29,8 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse access remove telegram:1 group:-7",
         "posthouse route create telegram:1 * heron --tenant acme",
         "posthouse audit list --limit 10 --after 7",
-        "posthouse tenant set acme --peer-post none",
-        "posthouse tenant set acme --storage-bytes default",
+        "posthouse tenant change acme --peer-post none",
+        "posthouse tenant change acme --storage-bytes default",
         "posthouse connector create hooks --tenant acme --kind file-drop --settings f --authorization-file a --hmac-secret-file h --force",
         "posthouse connector import f --tenant acme --name hooks --timeout-ms 100 --hmac-secret-file h",
         "posthouse connector check hooks --tenant acme",
@@ -47,8 +47,8 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse ask heron why? --timeout 5 --correlation-id c --tenant acme",
         "posthouse ask --attach c --tenant acme",
         "posthouse inbox redrive ent_1 ent_2",
-        "posthouse job list heron --state dead --json",
-        "posthouse job history heron ab12 --limit 5",
+        "posthouse job list --agent heron --state dead --json",
+        "posthouse job history --agent heron --job ab12 --limit 5 --after 7",
         "posthouse job fire-now heron ab12 --tenant acme",
         "posthouse signing-key rotate --algorithm RS256 --at-once",
         "posthouse scheduler-secret rotate",
@@ -67,6 +67,11 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse agent change heron",
         "posthouse bot change telegram:1",
         "posthouse bot change telegram:1 --open --closed",
+        "posthouse bot list --platform telegram --bot telegram:1",
+        "posthouse job history",
+        "posthouse job history heron --agent heron",
+        "posthouse job list heron --agent heron",
+        "posthouse access list telegram:1 --bot telegram:1",
         "posthouse agent change heron --gateway gw_1",
         "posthouse agent change heron --wake-url http://w --no-wake-url",
         "posthouse client create --tenant acme --login",
@@ -78,6 +83,59 @@ fn every_command_can_be_parsed_and_explains_itself() {
         "posthouse notify heron hello --tenant acme --client-id c",
     ] {
         assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn an_older_spelling_still_works_and_is_not_in_the_help() {
+    for (now, before) in [
+        ("tenant change acme --peer-post none", "tenant set acme --peer-post none"),
+        ("invite remove Ann", "invite revoke Ann"),
+        ("job list --agent heron", "job list heron"),
+        ("job history --agent heron", "job history heron"),
+        ("job history --agent heron --job ab12", "job history heron ab12"),
+        ("inbox list --agent heron --tenant acme", "inbox list heron --tenant acme"),
+        ("inbox dead --agent heron", "inbox dead heron"),
+        ("access list --bot telegram:1", "access list telegram:1"),
+    ] {
+        for line in [now, before] {
+            let words = std::iter::once("posthouse").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+        let mut command = Cli::command();
+        let mut shown = &mut command;
+        for word in now.split(' ').take(2) {
+            shown = shown.find_subcommand_mut(word).unwrap();
+        }
+        assert_eq!(shown.get_visible_aliases().count(), 0, "{before}");
+        let help = shown.render_help().to_string();
+        let older = ["tenant set", "invite revoke", "[AGENT]", "[JOB]", "older spelling"];
+        assert!(!older.iter().any(|older| help.contains(older)), "{help}");
+    }
+}
+
+#[test]
+fn filters_and_paging_are_spelled_alike() {
+    let takes = |path: &str, options: &[&str]| {
+        let mut command = &Cli::command();
+        for word in path.split(' ') {
+            command = command.find_subcommand(word).unwrap();
+        }
+        for option in options {
+            assert!(
+                command.get_arguments().any(|argument| argument.get_long() == Some(option)),
+                "`{path}` has no --{option}"
+            );
+        }
+    };
+    for path in ["access list", "bot list", "route list"] {
+        takes(path, &["platform", "bot"]);
+    }
+    for path in ["job list", "job history", "inbox list", "inbox dead", "receipt list"] {
+        takes(path, &["agent", "tenant"]);
+    }
+    for path in ["job history", "audit list", "receipt list", "exchange list"] {
+        takes(path, &["limit", "after"]);
     }
 }
 

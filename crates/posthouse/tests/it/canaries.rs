@@ -82,7 +82,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         vec!["client", "list"],
         vec!["job", "list"],
         vec!["job", "show", "heron", "keyed"],
-        vec!["job", "history", "heron"],
+        vec!["job", "history", "--agent", "heron"],
         vec!["job", "fire-now", "heron", "refused"],
         vec!["signing-key", "list"],
         vec!["signing-key", "rotate", "--at-once"],

@@ -369,7 +369,7 @@ async fn aliases_and_what_agents_may_do_are_the_operators_to_say() {
     assert_eq!(types(&server, &words, None, &env).status.code(), Some(0));
     assert_eq!(text(&rider.hears().await), "from a neighbour");
     assert_eq!(server.does(&["tenant", "show", "acme"])["peer_post"], "all");
-    server.does(&["tenant", "set", "acme", "--peer-post", "none"]);
+    server.does(&["tenant", "change", "acme", "--peer-post", "none"]);
     assert_eq!(server.does(&["tenant", "show", "acme"])["peer_post"], "none");
     assert_eq!(types(&server, &words, None, &env).status.code(), Some(4), "as if there were nobody");
     assert!(rider.has_heard_nothing());

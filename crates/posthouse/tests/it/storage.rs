@@ -24,7 +24,7 @@ async fn a_tenant_that_used_up_its_storage_is_refused_in_words_and_another_gets_
     let used = server.does(&["tenant", "show", "acme"])["storage_used_bytes"].as_i64().unwrap();
     assert!(used > 0, "{used}");
 
-    server.does(&["tenant", "set", "acme", "--storage-bytes", "1"]);
+    server.does(&["tenant", "change", "acme", "--storage-bytes", "1"]);
     let refused = types(&server, &["notify", "heron", "more", "--tenant", "acme"], None, &[]);
     assert!(!refused.status.success() && err(&refused).contains("used up its storage"), "{}", err(&refused));
     let question = types(&server, &["ask", "heron", "well?", "--tenant", "acme"], None, &[]);
@@ -41,7 +41,7 @@ async fn a_tenant_that_used_up_its_storage_is_refused_in_words_and_another_gets_
     let chat_of_otter = heard.event.source.chat_id.clone().unwrap();
     assert!(otter.sends("post", "post", chat_of_otter.as_str(), "another tenant's").await.success);
 
-    let shown = server.does(&["tenant", "set", "acme", "--storage-bytes", "default"]);
+    let shown = server.does(&["tenant", "change", "acme", "--storage-bytes", "default"]);
     assert_eq!(shown["storage_limit"], "default");
     server.does(&["notify", "heron", "again", "--tenant", "acme", "--from", "ci"]);
     assert!(heron.hears().await.event.text.ends_with("again"));

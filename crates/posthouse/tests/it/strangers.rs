@@ -39,7 +39,7 @@ async fn a_stranger_reaches_nobody_until_the_operator_admits_by_code() {
 
         says(&telegram, 7001, 5, "let me in");
         let code = code_in(&telegram, 5).await;
-        let pending = server.does(&["access", "list", "telegram:7001"]);
+        let pending = server.does(&["access", "list", "--bot", "telegram:7001"]);
         assert_eq!(
             (&pending["items"][0]["state"], &pending["items"][0]["code"]),
             (&"pending".into(), &code.clone().into())

@@ -1,6 +1,6 @@
 //! Questions, with failures before the answer arrives.
 
-use posthouse_agent::post::{AgentAnswer, Ask, Client, Fault};
+use posthouse_agent::post::{AgentAnswer, Ask, Client, Fault, QuestionProgress};
 use posthouse_agent::wire::CorrelationId;
 use posthouse_agent::wire::delivery::Cause;
 use serde_json::json;
@@ -12,6 +12,10 @@ use crate::test_server::{seconds, soon};
 /// A question with a very long timeout.
 fn question() -> Ask {
     Ask { timeout: seconds(1 << 30), correlation_id: "q1".into(), ..Ask::new("heron", "how many?") }
+}
+
+fn timeout(detail: &str) -> Fault {
+    Fault::Timeout(detail.to_owned())
 }
 
 fn ask(client: Client, wish: Ask) -> JoinHandle<Result<AgentAnswer, Fault>> {
@@ -104,11 +108,11 @@ async fn post_exchange_nobody_answering_is_a_timeout() {
     let asking = ask(server.client(), question());
     server.hears(|recorded| recorded.questions.contains_key("q1")).await;
     server.set(|recorded| drop(recorded.questions.insert("q1".into(), Question::TimedOut)));
-    assert_eq!(soon(asking).await.unwrap(), Err(Fault::Timeout));
+    assert_eq!(soon(asking).await.unwrap(), Err(timeout("this is timeout")));
     // A server that never reports the end does not block the client for ever.
     server.set(|recorded| recorded.impatient = true);
     let asking = ask(server.client(), Ask { correlation_id: "q2".into(), timeout: seconds(5), ..question() });
-    assert_eq!(server.while_time_passes(asking).await.unwrap(), Err(Fault::Timeout));
+    assert_eq!(server.while_time_passes(asking).await.unwrap(), Err(timeout("no answer in time")));
 }
 
 #[tokio::test]
@@ -117,7 +121,7 @@ async fn post_exchange_a_server_away_at_the_deadline_is_unreachable_and_the_answ
     server.set(|recorded| recorded.dies_with_the_answer = true);
     let asking = ask(server.client(), Ask { timeout: seconds(60), ..question() });
     let fault = server.while_time_passes(asking).await.unwrap().unwrap_err();
-    assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
+    assert!(matches!(fault, Fault::Unreachable { .. }), "{fault:?}");
     server.answers("q1", "three");
     server.returns();
     let answer = soon(server.client().attach(&CorrelationId::new("q1"))).await.unwrap();
@@ -141,7 +145,7 @@ async fn post_exchange_attaching_waits_until_the_question_ends_and_an_unknown_on
     server.until(|recorded| recorded.missed > missed).await;
     server.set(|recorded| drop(recorded.questions.insert("q1".into(), Question::TimedOut)));
     server.returns();
-    assert_eq!(server.while_time_passes(attached).await.unwrap(), Err(Fault::Timeout));
+    assert_eq!(server.while_time_passes(attached).await.unwrap(), Err(timeout("this is timeout")));
 }
 
 #[tokio::test]
@@ -153,6 +157,27 @@ async fn post_exchange_a_failed_delivery_names_its_cause() {
         code: "delivery_failed".into(),
         detail: "nobody of that name".into(),
         cause_kind: Some(Cause::ClientValidation),
+        dispatch_id: None,
     };
     assert_eq!(fault, expected);
+}
+
+#[tokio::test]
+async fn post_exchange_the_state_of_a_question_is_told_without_waiting() {
+    let server = FakeServer::open().await;
+    let (client, id) = (server.client(), CorrelationId::new("q1"));
+    let fault = soon(client.question(&id)).await.unwrap_err();
+    assert!(matches!(fault, Fault::Refused { status: 404, .. }), "{fault:?}");
+    server.set(|recorded| {
+        recorded.questions.insert("q1".into(), Question::Open);
+        recorded.impatient = true;
+    });
+    let open = QuestionProgress::Open { deadline: Some(1_765_000_300_000) };
+    assert_eq!(soon(client.question(&id)).await.unwrap(), open);
+    assert_eq!(server.count("GET /v1/exchanges/q1?"), 0);
+    server.answers("q1", "three");
+    let answered = soon(client.question(&id)).await.unwrap();
+    assert!(matches!(answered, QuestionProgress::Answered(answer) if answer.response.content == "three"));
+    server.set(|recorded| drop(recorded.questions.insert("q1".into(), Question::TimedOut)));
+    assert_eq!(soon(client.question(&id)).await, Err(timeout("this is timeout")));
 }

@@ -137,7 +137,7 @@ impl Actors {
             ["heron", "wren", "crane", "finch", "dodo"].map(|name| enrol(name, "acme"));
         let [otter, _] = ["otter", "crane"].map(|name| enrol(name, "umbrella"));
         let [rook, _] = ["rook", "raven"].map(|name| enrol(name, "hermits"));
-        server.does(&["tenant", "set", "hermits", "--peer-post", "none"]);
+        server.does(&["tenant", "change", "hermits", "--peer-post", "none"]);
         for (tenant, agent) in [("acme", "desk"), ("umbrella", "till")] {
             let wired = json!({ "agents": { agent: { "url": receiver.at("good") } } });
             let settings = server.secret_file(&format!("{tenant}.json"), &wired.to_string());

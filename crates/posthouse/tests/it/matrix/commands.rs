@@ -72,7 +72,7 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         | "invite list" => vec![],
         "tenant create" => vec!["enrolled_agent"],
         "tenant show" | "tenant remove" => vec![tenant],
-        "tenant set" => vec![tenant, "--peer-post", "none"],
+        "tenant change" => vec![tenant, "--peer-post", "none"],
         "agent create" => vec!["enrolled_agent", "--tenant", tenant],
         "agent show" | "agent cron" | "agent remove" | "agent rotate" | "agent revoke" => {
             vec![&agent, "--tenant", tenant]
@@ -96,7 +96,7 @@ fn typed(actors: &Actors, command: &str, is_there: bool) -> Option<Vec<String>> 
         "receipt show" => vec![actors.dispatch.form(is_there)],
         "inbox redrive" | "message trace" => vec![actors.entry.form(is_there)],
         "job show" | "job fire-now" | "job redrive" => vec![&instance, "job"],
-        "job history" => vec![&instance],
+        "job history" => vec!["--agent", &instance],
         "invite create" => vec!["ana", "--tenant", tenant],
         "invite link" | "invite remove" => vec!["ana"],
         "backup" => vec!["/nowhere/backup.db"],

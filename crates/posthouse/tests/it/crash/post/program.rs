@@ -207,7 +207,7 @@ async fn insists<T, F: Future<Output = Result<T, Fault>>>(wish: impl Fn() -> F) 
             match wish().await {
                 Ok(answer) => return answer,
                 // The server is down, or not ready yet.
-                Err(Fault::Unreachable(_) | Fault::Refused { status: 503, .. }) => {
+                Err(Fault::Unreachable { .. } | Fault::Refused { status: 503, .. }) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Err(other) => panic!("the server refused: {other}"),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use posthouse_wire::Secret;
+use reqwest::Url;
 
 use crate::config::Config;
 use crate::key_files::read_key_file;
@@ -13,7 +14,7 @@ use crate::key_files::read_key_file;
 const DEFAULT_DIR: &str = "posthouse-data";
 
 #[derive(Args)]
-pub struct Reach {
+pub struct ServerOptions {
     /// URL of the server; not needed with --dir
     #[arg(
         long,
@@ -46,7 +47,7 @@ pub struct Reach {
     pub dir: Option<PathBuf>,
 }
 
-impl Reach {
+impl ServerOptions {
     /// The folder that `up` serves.
     pub fn dir_or_default(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR))
@@ -59,7 +60,7 @@ impl Reach {
     }
 
     /// Whether a server was named.
-    pub fn is_told(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.url.is_some() || self.folder().is_some()
     }
 
@@ -81,8 +82,18 @@ impl Reach {
         typed.flatten().collect()
     }
 
-    /// The URL of the running server, without a trailing slash.
-    pub fn address(&self) -> anyhow::Result<String> {
+    /// The URL of the running server.
+    pub fn url(&self) -> anyhow::Result<Url> {
+        let address = self.address()?;
+        let url = Url::parse(&address).with_context(|| format!("`{address}` is not a URL"))?;
+        if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
+            bail!("`{address}` is not an http or https URL");
+        }
+        Ok(url)
+    }
+
+    /// The URL of the running server as it is written, without a trailing slash.
+    fn address(&self) -> anyhow::Result<String> {
         if let Some(url) = &self.url {
             return Ok(url.trim_end_matches('/').to_owned());
         }

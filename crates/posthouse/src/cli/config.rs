@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::output::{Output, aligned};
-use super::reach::Reach;
+use super::server_address::ServerOptions;
 use crate::config::{Config, example};
 
 /// The configuration file to read.
@@ -19,16 +19,16 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    fn path(&self, reach: &Reach) -> anyhow::Result<PathBuf> {
-        match (&self.config, &reach.dir) {
+    fn path(&self, server: &ServerOptions) -> anyhow::Result<PathBuf> {
+        match (&self.config, &server.dir) {
             (Some(file), _) => Ok(file.clone()),
             (None, Some(dir)) => Ok(dir.join("posthouse.toml")),
             (None, None) => bail!("no server given: use --config FILE or --dir DIR"),
         }
     }
 
-    pub fn load(&self, reach: &Reach) -> anyhow::Result<Config> {
-        Ok(Config::load(&self.path(reach)?)?)
+    pub fn load(&self, server: &ServerOptions) -> anyhow::Result<Config> {
+        Ok(Config::load(&self.path(server)?)?)
     }
 }
 
@@ -53,10 +53,10 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn act(self, output: &Output, reach: &Reach) -> anyhow::Result<()> {
+    pub fn act(self, output: &Output, server: &ServerOptions) -> anyhow::Result<()> {
         match self {
             Command::Check { file } => {
-                let path = file.path(reach)?;
+                let path = file.path(server)?;
                 let config = Config::load(&path)?;
                 // The vault key is checked too, because the server reads it at its start.
                 let (_, warning) = config.vault_key()?;
@@ -72,7 +72,7 @@ impl Command {
                 output.text(&example())
             }
             Command::Print { file, .. } => {
-                let printed = file.load(reach)?.printed();
+                let printed = file.load(server)?.printed();
                 if output.json {
                     return output.value(&json!({ "items": printed }));
                 }
