@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use http::HeaderMap;
@@ -14,6 +13,9 @@ use vault::{CredentialCheck, GatewayOwner, Keyring};
 use crate::authorization::{PresentedCredential, bearer};
 use crate::roster_view::agent_of_client;
 use crate::{AdminToken, AgentCredential, Fault, Principal, RosterView, Throttle};
+
+/// Seconds after its expiry for which an upgrade token is still accepted.
+const LEEWAY_SECONDS: i64 = 60;
 
 /// Result of checking a request's credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +49,6 @@ pub struct Authenticator {
     pub(crate) invitations: Arc<dyn Invitations>,
     pub(crate) throttle: Throttle,
     pub(crate) admin: AdminToken,
-    pub(crate) token_leeway: Duration,
 }
 
 type Checked = Result<Principal, CredentialRefusal>;
@@ -137,11 +138,10 @@ impl Authenticator {
     }
 
     async fn gateway(&self, token: &str) -> Result<Checked, Fault> {
-        let leeway = i64::try_from(self.token_leeway.as_secs()).unwrap_or(i64::MAX);
         let holder = match self.keyring.judge(token).await? {
             CredentialCheck::Good(holder) => holder,
             // A laptop that slept between making the token and connecting must not disable itself permanently.
-            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= leeway => holder,
+            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= LEEWAY_SECONDS => holder,
             CredentialCheck::Expired { .. } => return Ok(Err(CredentialRefusal::Expired)),
             CredentialCheck::Refused => return Ok(Err(CredentialRefusal::Unknown)),
         };

@@ -27,8 +27,6 @@ pub struct Parts {
     pub timepiece: Timepiece,
     /// Lifetime of an access token.
     pub access_token: Duration,
-    /// Time after its expiry for which an upgrade token is still accepted.
-    pub token_leeway: Duration,
 }
 
 impl Parts {
@@ -44,7 +42,6 @@ impl Parts {
             errand,
             timepiece,
             access_token: Duration::from_secs(3600),
-            token_leeway: Duration::from_secs(60),
         }
     }
 }
@@ -79,7 +76,6 @@ impl Identity {
             invitations,
             throttle: throttle.clone(),
             admin,
-            token_leeway: parts.token_leeway,
         };
         Self {
             authenticator,
