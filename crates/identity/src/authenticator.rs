@@ -41,6 +41,11 @@ pub enum CredentialRefusal {
     AgentRemoved,
 }
 
+/// The SHA-256 of a text in hexadecimal. The ledger stores the secrets of invitation links and sessions as this hash.
+pub fn fingerprint(secret: &str) -> String {
+    hex::encode(digest(&SHA256, secret.as_bytes()))
+}
+
 /// Finds out who made a request. Wrong credentials get slower answers and then none.
 #[derive(Clone)]
 pub struct Authenticator {
@@ -130,8 +135,7 @@ impl Authenticator {
         let Some(session) = session else {
             return Ok(Authentication::Refused(CredentialRefusal::Missing));
         };
-        let hash = hex::encode(digest(&SHA256, session.as_bytes()));
-        Ok(match self.invitations.session(&hash).await? {
+        Ok(match self.invitations.session(&fingerprint(session)).await? {
             Some(invitation) => Authentication::Known(Principal::Person(Arc::new(invitation))),
             None => Authentication::Refused(CredentialRefusal::Unknown),
         })

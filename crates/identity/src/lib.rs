@@ -27,7 +27,7 @@ mod throttle;
 
 pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
 pub use admin_token::AdminToken;
-pub use authenticator::{Authentication, Authenticator, CredentialRefusal};
+pub use authenticator::{Authentication, Authenticator, CredentialRefusal, fingerprint};
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger};
