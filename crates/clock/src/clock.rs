@@ -20,7 +20,7 @@ use vault::Signer;
 
 use crate::callback::Callback;
 use crate::cancelled_during_claim::CancelledDuringClaim;
-use crate::config::micros;
+use crate::config::{ATTEMPT_TIMEOUT, IN_FLIGHT_PER_HOST, LEASE, micros};
 use crate::fire::HeldArm;
 use crate::fire_queue::{FireQueue, Limits};
 use crate::heap::Heap;
@@ -98,16 +98,16 @@ impl Clock {
         let limits = Limits {
             in_all: config.in_flight,
             per_instance: config.in_flight_per_agent,
-            per_host: config.in_flight_per_host,
+            per_host: IN_FLIGHT_PER_HOST,
         };
         let callback = Callback {
             errand: errand.clone(),
             signer: signer.clone(),
             issuer,
-            timeout: config.attempt_timeout.0,
+            timeout: ATTEMPT_TIMEOUT,
             timepiece: timepiece.clone(),
         };
-        let socket = SocketTarget { relay: relay.clone(), timeout: config.attempt_timeout.0 };
+        let socket = SocketTarget { relay: relay.clone(), timeout: ATTEMPT_TIMEOUT };
         Ok(Self(Arc::new(Inner {
             heap: Heap::new(),
             lead: AtomicI64::new(0),
@@ -186,7 +186,7 @@ impl Clock {
         loop {
             tokio::select! {
                 () = self.0.closing.cancelled() => return Ok(()),
-                () = self.0.timepiece.after(self.0.config.lease.0 / 3) => {}
+                () = self.0.timepiece.after(LEASE / 3) => {}
             }
             let keys = self.0.held.claimed();
             if keys.is_empty() {
@@ -264,7 +264,7 @@ impl Clock {
     }
 
     pub(crate) fn lease_until(&self) -> Moment {
-        self.0.timepiece.now() + self.0.config.lease.0
+        self.0.timepiece.now() + LEASE
     }
 
     pub(crate) fn now_us(&self) -> i64 {

@@ -5,6 +5,16 @@ use std::time::Duration;
 use posthouse_time::Span;
 use serde::{Deserialize, Serialize};
 
+/// Fires of one tenant in flight at once to one host.
+pub(crate) const IN_FLIGHT_PER_HOST: usize = 16;
+
+/// How long an agent has to answer a fire.
+pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a node's lease on an arm lasts before another node may take it. It outlasts an attempt, so that no
+/// other node makes a second one meanwhile.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
 /// `[clock]` in the configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -19,16 +29,10 @@ pub struct Config {
     pub in_flight: usize,
     /// Fires in flight at once to one agent. Default 8.
     pub in_flight_per_agent: usize,
-    /// Fires of one tenant in flight at once to one host. Default 16.
-    pub in_flight_per_host: usize,
-    /// How long an agent has to answer a fire. Default 10s.
-    pub attempt_timeout: Span,
     /// How long a fire is retried before it is given up. Default 24h.
     pub give_up_after: Span,
     /// The same for a job whose next due time is already known. Default 1h.
     pub give_up_for_next_after: Span,
-    /// How long a node's lease on an arm lasts before another node may take it. Default 30s.
-    pub lease: Span,
     /// Jobs that one agent may have armed. Default 1000.
     pub arms_per_agent: u32,
     /// Requests per second of one agent, sustained. Default 50.
@@ -48,11 +52,8 @@ impl Default for Config {
             horizon: Span::seconds(15 * 60),
             in_flight: 1024,
             in_flight_per_agent: 8,
-            in_flight_per_host: 16,
-            attempt_timeout: Span::seconds(10),
             give_up_after: Span::seconds(24 * 3600),
             give_up_for_next_after: Span::seconds(3600),
-            lease: Span::seconds(30),
             arms_per_agent: 1000,
             requests_per_second: 50,
             requests_at_once: 1000,
@@ -68,17 +69,11 @@ impl Config {
         if self.guard > Span::seconds(2) {
             return Err("clock.guard must be at most 2s".to_owned());
         }
-        if self.lease.0 < self.attempt_timeout.0 + Duration::from_secs(5) {
-            return Err("clock.lease must be at least 5s longer than clock.attempt_timeout".to_owned());
-        }
         if self.horizon < Span::seconds(60) {
             return Err("clock.horizon must be at least 1m".to_owned());
         }
-        if self.in_flight == 0 || self.in_flight_per_agent == 0 || self.in_flight_per_host == 0 {
-            return Err(
-                "clock.in_flight, clock.in_flight_per_agent and clock.in_flight_per_host must be at least 1"
-                    .to_owned(),
-            );
+        if self.in_flight == 0 || self.in_flight_per_agent == 0 {
+            return Err("clock.in_flight and clock.in_flight_per_agent must be at least 1".to_owned());
         }
         if self.arms_per_agent == 0 || self.requests_per_second == 0 || self.requests_at_once == 0 {
             return Err(

@@ -9,6 +9,7 @@ use posthouse_wire::ScheduleId;
 use posthouse_wire::cron::{FireAt, Fired, Provision};
 
 use crate::arm::next_us;
+use crate::config::ATTEMPT_TIMEOUT;
 use crate::metrics::{self, ArmLabel};
 use crate::missed::{self, MissedDecision};
 use crate::target::{FireOutcome, FireTarget};
@@ -161,7 +162,7 @@ impl Clock {
             // The agent may have got the call. A second call before the first has certainly ended might run the
             // job twice.
             FireOutcome::Unheard { why, nothing_was_sent: false } => {
-                let rest = self.0.config.attempt_timeout.0.saturating_sub(took);
+                let rest = ATTEMPT_TIMEOUT.saturating_sub(took);
                 (None, why.clone(), Some(rest).filter(|rest| *rest > Duration::from_secs(1)))
             }
             FireOutcome::Unheard { why, .. } => (None, why.clone(), None),

@@ -13,7 +13,9 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use http_kit::{Endpoint, Operation, ShuttingDown, completed, operations, read_body, router};
+use http_kit::{
+    Endpoint, Operation, PageSize, ShuttingDown, UnreadBody, completed, operations, read_body, router,
+};
 use identity::{Authentication, CredentialRefusal, Principal};
 use ledger::{FireLine, Instance};
 use posthouse_wire::cron::{ArmList, BadField, Cancel, Provision};
@@ -28,8 +30,8 @@ use crate::{Clock, Fault, external_scheduler};
 const LARGEST: usize = 16 * 1024;
 /// Most arms in one listing; far more than the default quota of an agent.
 const LISTED: u32 = 10_000;
-/// Most history lines in one answer.
-const LONGEST_HISTORY: u32 = 1000;
+/// History lines in one answer.
+const HISTORY: PageSize = PageSize { default: 100, largest: 1000 };
 
 /// All operations with their handlers. The router is built from this list.
 const ENDPOINTS: &[Endpoint<Clock>] = &[
@@ -139,7 +141,7 @@ async fn list(State(clock): State<Clock>, head: Parts) -> Response {
 #[derive(Deserialize)]
 struct HistoryQuery {
     job_id: Option<JobId>,
-    limit: Option<u32>,
+    limit: Option<usize>,
     before: Option<i64>,
 }
 
@@ -155,7 +157,7 @@ async fn history(
     let Ok(Query(asked)) = query else {
         return malformed(&BadField::new("limit", "and `before` must be whole numbers"));
     };
-    let limit = asked.limit.unwrap_or(100).clamp(1, LONGEST_HISTORY);
+    let limit = u32::try_from(HISTORY.clamp(asked.limit)).unwrap_or(u32::MAX);
     let lines = clock.0.arms.history(&instance.id, asked.job_id.as_ref(), asked.before, limit).await;
     match lines {
         Ok(lines) => Json(json!({ "history": lines.iter().map(render_fire_for_tenant).collect::<Vec<_>>() }))
@@ -213,8 +215,12 @@ async fn jwks(State(clock): State<Clock>, headers: HeaderMap) -> Response {
 
 /// Reads the whole body of a request.
 pub(crate) async fn read_request_body(body: Body) -> Result<Bytes, Response> {
-    read_body(body, LARGEST).await.map_err(|_| {
-        refused(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", "the body is larger than 16 KiB")
+    read_body(body, LARGEST).await.map_err(|unread| {
+        let error = match unread {
+            UnreadBody::TooLarge { .. } => "request_too_large",
+            UnreadBody::Incomplete => "invalid_request",
+        };
+        refused(unread.status(), error, &unread.to_string())
     })
 }
 

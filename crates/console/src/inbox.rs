@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use http_kit::Page;
-use ledger::{Instance, Unread};
+use http_kit::{Page, decode_cursor, encode_cursor};
+use ledger::{DeadLetterFilter, DeadLetterPosition, Instance, Unread};
 use posthouse_wire::{EntryId, InstanceId};
 use serde::{Deserialize, Serialize};
 
@@ -85,16 +85,34 @@ pub(crate) async fn sizes(
     Ok(Json(Page::all(items)))
 }
 
-/// The first thousand dead letters; the rest appear when these are redriven.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeadLettersQuery {
+    agent: Option<String>,
+    tenant: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A page of dead letters, the latest first.
 pub(crate) async fn dead_letters(
     State(console): State<Console>,
-    QueryParams(which): QueryParams<InboxQuery>,
+    QueryParams(DeadLettersQuery { agent, tenant, after, limit }): QueryParams<DeadLettersQuery>,
 ) -> Result<Json<Page<ShownDeadLetter>>, AdminProblem> {
+    let after = after.map(|text| read_position(&text).ok_or_else(no_position)).transpose()?;
+    let mut filter = DeadLetterFilter { after, ..DeadLetterFilter::default() };
+    let which = InboxQuery { agent, tenant };
     let names = console.asked_for(&which).await?;
-    let only = which.agent.as_ref().and_then(|_| names.keys().next());
-    let at_most = u16::try_from(PAGE.largest).unwrap_or(u16::MAX);
-    let letters = console.inbox.dead_letters(only, at_most).await?;
-    let shown = letters.into_iter().filter_map(|letter| {
+    match (&which.agent, &which.tenant) {
+        (Some(_), _) => filter.instance = names.keys().next().cloned(),
+        (None, Some(tenant)) => filter.tenant = Some(console.tenant(tenant).await?.id),
+        (None, None) => {}
+    }
+    let limit = PAGE.clamp(limit);
+    let letters = console.inbox.dead_letters(filter, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+    let page = Page::up_to(limit, letters, |letter| position(letter.position));
+    // The letters of an agent that was removed meanwhile are left out.
+    let shown = page.items.into_iter().filter_map(|letter| {
         let (tenant, agent) = names.get(&letter.instance)?.clone();
         Some(ShownDeadLetter {
             entry: letter.entry,
@@ -107,7 +125,21 @@ pub(crate) async fn dead_letters(
             died_at: letter.died.to_string(),
         })
     });
-    Ok(Json(Page::all(shown.collect())))
+    Ok(Json(Page { items: shown.collect(), next: page.next }))
+}
+
+fn position(DeadLetterPosition { counted, seq }: DeadLetterPosition) -> String {
+    encode_cursor(format!("{counted}/{seq}"))
+}
+
+fn read_position(cursor: &str) -> Option<DeadLetterPosition> {
+    let text = decode_cursor(cursor)?;
+    let (counted, seq) = text.split_once('/')?;
+    Some(DeadLetterPosition { counted: counted.parse().ok()?, seq: seq.parse().ok()? })
+}
+
+fn no_position() -> AdminProblem {
+    AdminProblem::malformed("`after` must be the `next` of the previous page")
 }
 
 #[derive(Serialize)]

@@ -66,12 +66,8 @@ pub(crate) async fn list(
         Some(word) => Some(ReceiptState::from_word(word).ok_or_else(unknown_state)?),
     };
     let limit = RECEIPTS.clamp(which.limit);
-    let listing = ReceiptListing {
-        agent: which.agent,
-        state,
-        before: which.after.map(ReceiptKey),
-        limit: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
-    };
+    let listing =
+        ReceiptListing { agent: which.agent, state, before: which.after.map(ReceiptKey), limit: Some(limit) };
     let receipts = console.post.receipts().list_for_operator(only.as_ref(), listing).await?;
     let page = Page::up_to(limit, receipts, |receipt| receipt.receipt.key.0.to_string());
     let (mut names, mut items) = (ReceiptNames::default(), Vec::with_capacity(page.items.len()));

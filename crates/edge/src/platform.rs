@@ -19,8 +19,6 @@ use crate::intake::Intake;
 #[derive(Clone, Debug)]
 pub struct Raw {
     pub method: Method,
-    /// The path after `/door/{platform}/{bot}`, without the leading slash; often empty.
-    pub rest: String,
     pub query: String,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -31,8 +29,6 @@ pub struct Raw {
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     pub method: &'a Method,
-    /// The path after `/door/{platform}/{bot}`, without the leading slash.
-    pub rest: &'a str,
     pub headers: &'a HeaderMap,
 }
 
@@ -49,7 +45,6 @@ pub enum HeadProof {
 #[derive(Clone, Debug)]
 pub struct VerifiedBody {
     pub body: Bytes,
-    pub rest: String,
     pub received: Moment,
 }
 

@@ -1,4 +1,4 @@
-//! HTTP routes for the webhooks of platforms: `/door/{platform}/{bot}` and paths below it.
+//! HTTP route for the webhooks of platforms: `/door/{platform}/{bot}`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
+use axum::routing::post;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use http_kit::{Endpoint, Operation, RequestControl, operations, read_body, router};
@@ -22,25 +22,23 @@ use crate::{Edge, Fault};
 /// Largest accepted body, in bytes. The deliveries of all platforms are far smaller.
 const LARGEST: usize = 1024 * 1024;
 
-/// A platform chooses the method itself; nearly all use POST.
-const ENDPOINTS: &[Endpoint<Edge>] = &[Endpoint::open("POST", "/door/{platform}/{bot}", || any(deliver))];
+/// All operations with their handlers. The router is built from this list.
+const ENDPOINTS: &[Endpoint<Edge>] = &[Endpoint::open("POST", "/door/{platform}/{bot}", || post(deliver))];
 
-/// The operations for platforms, without the paths below a bot's address, which only platforms use.
+/// The operations for platforms. A test checks the OpenAPI fragment against them.
 pub const OPERATIONS: &[Operation] = &operations::<Edge, { ENDPOINTS.len() }>(ENDPOINTS);
 
 /// The OpenAPI fragment of the operations, written by hand.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 pub fn routes(edge: &Edge) -> Router {
-    router("", ENDPOINTS).route("/door/{platform}/{bot}/{*rest}", any(deliver)).with_state(edge.clone())
+    router("", ENDPOINTS).with_state(edge.clone())
 }
 
 #[derive(serde::Deserialize)]
 struct WebhookPath {
     platform: String,
     bot: String,
-    #[serde(default)]
-    rest: String,
 }
 
 async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, request: Request) -> Response {
@@ -67,7 +65,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
             return StatusCode::SERVICE_UNAVAILABLE.into_response();
         }
     };
-    let head = RequestHead { method: &parts.method, rest: &door.rest, headers: &parts.headers };
+    let head = RequestHead { method: &parts.method, headers: &parts.headers };
     match edge.intake().judge_head(&platform, &bot, &head) {
         Ok(HeadProof::Proven) => {
             let principal = format!("{}:{}", platform.name(), door.bot);
@@ -78,12 +76,12 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
         Ok(HeadProof::BodyNeeded) => {}
         Err(refusal) => return refusal.status.into_response(),
     }
-    let Ok(body) = read_body(body, LARGEST).await else {
-        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    let body = match read_body(body, LARGEST).await {
+        Ok(body) => body,
+        Err(unread) => return unread.status().into_response(),
     };
     let raw = Raw {
         method: parts.method,
-        rest: door.rest,
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
         body,

@@ -32,13 +32,28 @@ pub async fn read_body(body: Body, largest: usize) -> Result<Bytes, UnreadBody> 
     }
 }
 
+impl UnreadBody {
+    /// The status of the response. A body that breaks off is not too large.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            UnreadBody::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            UnreadBody::Incomplete => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The response of an API that has its own code for a body that is too large.
+    pub fn problem(self, too_large: &'static str) -> Problem {
+        let code = match self {
+            UnreadBody::TooLarge { .. } => too_large,
+            UnreadBody::Incomplete => "malformed_body",
+        };
+        Problem::new(self.status(), code, self.to_string())
+    }
+}
+
 impl From<UnreadBody> for Problem {
     fn from(unread: UnreadBody) -> Self {
-        let (status, code) = match unread {
-            UnreadBody::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-            UnreadBody::Incomplete => (StatusCode::BAD_REQUEST, "malformed_body"),
-        };
-        Problem::new(status, code, unread.to_string())
+        unread.problem("too_large")
     }
 }
 
@@ -118,7 +133,10 @@ mod tests {
     async fn a_body_that_breaks_off_is_not_too_large() {
         let pieces = [Ok(Bytes::from_static(b"half")), Err(std::io::Error::other("gone"))];
         let body = Body::from_stream(stream::iter(pieces));
-        assert_eq!(read_body(body, 100).await, Err(UnreadBody::Incomplete));
+        let unread = read_body(body, 100).await.unwrap_err();
+        assert_eq!(unread, UnreadBody::Incomplete);
+        let problem = unread.problem("too_long");
+        assert_eq!((problem.status(), problem.code()), (StatusCode::BAD_REQUEST, "malformed_body"));
     }
 
     #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use http::HeaderMap;
@@ -14,6 +13,9 @@ use vault::{CredentialCheck, GatewayOwner, Keyring};
 use crate::authorization::{PresentedCredential, bearer};
 use crate::roster_view::agent_of_client;
 use crate::{AdminToken, AgentCredential, Fault, Principal, RosterView, Throttle};
+
+/// Seconds after its expiry for which an upgrade token is still accepted.
+const LEEWAY_SECONDS: i64 = 60;
 
 /// Result of checking a request's credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,11 @@ pub enum CredentialRefusal {
     AgentRemoved,
 }
 
+/// The SHA-256 of a text in hexadecimal. The ledger stores the secrets of invitation links and sessions as this hash.
+pub fn fingerprint(secret: &str) -> String {
+    hex::encode(digest(&SHA256, secret.as_bytes()))
+}
+
 /// Finds out who made a request. Wrong credentials get slower answers and then none.
 #[derive(Clone)]
 pub struct Authenticator {
@@ -47,7 +54,6 @@ pub struct Authenticator {
     pub(crate) invitations: Arc<dyn Invitations>,
     pub(crate) throttle: Throttle,
     pub(crate) admin: AdminToken,
-    pub(crate) token_leeway: Duration,
 }
 
 type Checked = Result<Principal, CredentialRefusal>;
@@ -147,19 +153,17 @@ impl Authenticator {
         let Some(session) = session else {
             return Ok(Authentication::Refused(CredentialRefusal::Missing));
         };
-        let hash = hex::encode(digest(&SHA256, session.as_bytes()));
-        Ok(match self.invitations.session(&hash).await? {
+        Ok(match self.invitations.session(&fingerprint(session)).await? {
             Some(invitation) => Authentication::Known(Principal::Person(Arc::new(invitation))),
             None => Authentication::Refused(CredentialRefusal::Unknown),
         })
     }
 
     async fn gateway(&self, token: &str) -> Result<Checked, Fault> {
-        let leeway = i64::try_from(self.token_leeway.as_secs()).unwrap_or(i64::MAX);
         let holder = match self.keyring.judge(token).await? {
             CredentialCheck::Good(holder) => holder,
             // A laptop that slept between making the token and connecting must not disable itself permanently.
-            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= leeway => holder,
+            CredentialCheck::Expired { holder, late_seconds } if late_seconds <= LEEWAY_SECONDS => holder,
             CredentialCheck::Expired { .. } => return Ok(Err(CredentialRefusal::Expired)),
             CredentialCheck::Refused => return Ok(Err(CredentialRefusal::Unknown)),
         };

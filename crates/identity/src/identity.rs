@@ -31,8 +31,6 @@ pub struct Parts {
     pub timepiece: Timepiece,
     /// Lifetime of an access token.
     pub access_token: Duration,
-    /// Time after its expiry for which an upgrade token is still accepted.
-    pub token_leeway: Duration,
 }
 
 impl Parts {
@@ -49,7 +47,6 @@ impl Parts {
             errand,
             timepiece,
             access_token: Duration::from_secs(3600),
-            token_leeway: Duration::from_secs(60),
         }
     }
 }
@@ -86,7 +83,6 @@ impl Identity {
             invitations,
             throttle: throttle.clone(),
             admin,
-            token_leeway: parts.token_leeway,
         };
         let gateway_enrolment = GatewayEnrolment {
             keyring: keyring.clone(),

@@ -30,7 +30,7 @@ mod throttle;
 
 pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
 pub use admin_token::AdminToken;
-pub use authenticator::{Authentication, Authenticator, CredentialRefusal};
+pub use authenticator::{Authentication, Authenticator, CredentialRefusal, fingerprint};
 pub use bots::AgentSettings;
 pub use credentials::HttpSecrets;
 pub use fault::Fault;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use posthouse_time::Moment;
 use posthouse_wire::{
     BotId, ChatId, ClientId, DedupKey, EntryId, InstanceId, MessageId, Platform, ScopeId, SessionKey,
+    TenantId,
 };
 
 use crate::{BotRef, Fault, NewReceipt};
@@ -156,6 +157,25 @@ pub struct DeadLetter {
     pub chat: ChatId,
     pub accepted: Moment,
     pub died: Moment,
+    pub position: DeadLetterPosition,
+}
+
+/// Position of a dead letter in the list of all. It stays the same until the letter is redriven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadLetterPosition {
+    /// When it died, in ledger time.
+    pub counted: i64,
+    /// Breaks ties.
+    pub seq: i64,
+}
+
+/// Which dead letters to list.
+#[derive(Clone, Debug, Default)]
+pub struct DeadLetterFilter {
+    pub instance: Option<InstanceId>,
+    pub tenant: Option<TenantId>,
+    /// Only those after this position in the list.
+    pub after: Option<DeadLetterPosition>,
 }
 
 /// The queue of one agent for all planes: durable, ordered, acknowledged.
@@ -183,7 +203,8 @@ pub trait Inbox: Send + Sync {
     /// Drops an entry that nobody needs any more. An entry that has ended does not change. Returns the
     /// dropped amount.
     async fn recall(&self, of: &InstanceId, entry: &EntryId) -> Result<Unread, Fault>;
-    async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault>;
+    /// Dead letters, the latest first.
+    async fn dead_letters(&self, filter: DeadLetterFilter, at_most: u32) -> Result<Vec<DeadLetter>, Fault>;
     /// Puts a dead letter back into the inbox at its old position, even if the inbox is full. Its retention
     /// starts anew. None when there is no such dead letter. Repeating it is harmless.
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault>;

@@ -37,8 +37,8 @@ pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTok
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
 pub use inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, InboxLimits, LimitReached, Sender, Seq,
-    Setback, Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
+    InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
 };
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};

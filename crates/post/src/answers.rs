@@ -1,12 +1,12 @@
 //! Answers to questions: which answer counts, callers that wait for it, and the state of a question.
 
 mod delivery;
+mod waiters;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
-use http_kit::completed;
+use http_kit::{Page, completed};
 use identity::{RosterChange, RosterView};
 use ledger::{
     Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange, NewReceipt, Receipts, ReplyKind,
@@ -14,23 +14,21 @@ use ledger::{
 use posthouse_time::Moment;
 use posthouse_wire::action::Metadata;
 use posthouse_wire::delivery::{DeliveryFailed, Response, is_dispatch_id};
-use posthouse_wire::{ChatId, CorrelationId, InstanceId, TenantId};
-use tokio::sync::{Notify, watch};
+use posthouse_wire::{ChatId, CorrelationId, InstanceId};
+use tokio::sync::Notify;
 
 use crate::background::Background;
 use crate::conversations::names;
 use crate::deadlines::Deadlines;
-use crate::requests::{AskState, LONGEST_WAIT, QuestionPage};
+use crate::requests::{AskState, LONGEST_WAIT};
 use crate::{Caller, Fault, Metrics, Refused};
 
 pub(crate) use delivery::QuestionStatus;
+pub(crate) use waiters::AnswerWaiters;
 
 /// Separates a caller's id from the id of its agent, if another caller uses the same id. Callers cannot use this
 /// character.
 const OWN: char = '#';
-/// Questions on one page.
-const PAGE: u32 = 50;
-const LONGEST_PAGE: u32 = 200;
 
 /// The stored questions, their answers, and the callers that wait for them.
 pub struct Answers {
@@ -112,24 +110,19 @@ impl Answers {
         completed(ended).await.unwrap_or(Err(ledger::Fault::Closed.into())).map(drop)
     }
 
-    /// A page of the questions that this caller may see, newest first.
+    /// A page of the questions that this caller may see, newest first. Its `next` is for [`read_position`].
     pub async fn list(
         &self,
         by: &Caller,
         before: Option<(Moment, CorrelationId)>,
-        limit: Option<u32>,
-    ) -> Result<QuestionPage, Refused> {
-        let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
+        limit: usize,
+    ) -> Result<Page<Exchange>, Refused> {
         // An agent sees its own questions, a program of the tenant sees all of the tenant.
         let own = by.agent.as_ref().map(|_| &by.client);
-        let mut items = self.exchanges.exchanges(&by.tenant, own, before, limit + 1).await?;
-        let more = items.len() > limit as usize;
-        items.truncate(limit as usize);
-        let next = items.last().filter(|_| more).map(|last| (last.opened, last.correlation.clone()));
-        for item in &mut items {
-            item.correlation = shown_id(by, &item.correlation);
-        }
-        Ok(QuestionPage { items, next })
+        let one_more = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
+        let questions = self.exchanges.exchanges(&by.tenant, own, before, one_more).await?;
+        Ok(Page::one_less(limit, questions, position)
+            .map(|question| Exchange { correlation: shown_id(by, &question.correlation), ..question }))
     }
 
     /// The stored id of a question of this caller, and the question if it is stored.
@@ -262,6 +255,17 @@ fn shown_id(by: &Caller, recorded: &CorrelationId) -> CorrelationId {
     }
 }
 
+/// The position of a question in the list of its tenant, as text.
+fn position(question: &Exchange) -> String {
+    format!("{}/{}", question.opened.millis(), question.correlation)
+}
+
+/// Reads a position that [`Answers::list`] has returned.
+pub(crate) fn read_position(text: &str) -> Option<(Moment, CorrelationId)> {
+    let (opened, id) = text.split_once('/')?;
+    Some((Moment::from_millis(opened.parse().ok()?), CorrelationId::from(id)))
+}
+
 /// Whether a message is the answer to a question. An agent with our SDK echoes the correlation id. A stock agent does
 /// not; of all messages of a turn it marks only the answer with `notify`.
 fn is_answer(metadata: &Metadata, question: &Exchange) -> bool {
@@ -274,63 +278,6 @@ fn is_answer(metadata: &Metadata, question: &Exchange) -> bool {
 /// Whether this caller may attach to a question: the caller that asked, and programs of its tenant.
 fn may_attach(by: &Caller, exchange: &Exchange) -> bool {
     exchange.caller == by.client || by.agent.is_none()
-}
-
-/// Notification channels by question. A notification only means that the record may have changed.
-#[derive(Default)]
-pub(crate) struct AnswerWaiters(DashMap<(TenantId, CorrelationId), watch::Sender<u64>>);
-
-/// One waiting caller.
-pub(crate) struct AnswerWaiter<'a> {
-    waiters: &'a AnswerWaiters,
-    question: (TenantId, CorrelationId),
-    changes: Option<watch::Receiver<u64>>,
-}
-
-impl AnswerWaiters {
-    pub fn wait(&self, tenant: &TenantId, correlation: &CorrelationId) -> AnswerWaiter<'_> {
-        let question = (tenant.clone(), correlation.clone());
-        let changes = self.0.entry(question.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe();
-        AnswerWaiter { waiters: self, question, changes: Some(changes) }
-    }
-
-    /// Notifies all waiting callers.
-    pub fn notify_all(&self) {
-        self.0.iter().for_each(|waiting| waiting.send_modify(|count| *count += 1));
-    }
-
-    /// Notifies all waiting callers of this tenant.
-    pub fn notify_tenant(&self, tenant: &TenantId) {
-        let theirs = self.0.iter().filter(|waiting| waiting.key().0 == *tenant);
-        theirs.for_each(|waiting| waiting.send_modify(|count| *count += 1));
-    }
-
-    pub fn notify(&self, tenant: &TenantId, correlation: &CorrelationId) {
-        if let Some(waiting) = self.0.get(&(tenant.clone(), correlation.clone())) {
-            waiting.send_modify(|count| *count += 1);
-        }
-    }
-}
-
-impl AnswerWaiter<'_> {
-    /// Resolves when something has changed since the last call.
-    pub async fn changed(&mut self) {
-        let changed = match &mut self.changes {
-            Some(changes) => changes.changed().await.is_ok(),
-            None => false,
-        };
-        if !changed {
-            // Unreachable: the sender lives as long as any receiver. Callers have a deadline anyway.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Drop for AnswerWaiter<'_> {
-    fn drop(&mut self) {
-        self.changes = None;
-        self.waiters.0.remove_if(&self.question, |_, changes| changes.receiver_count() == 0);
-    }
 }
 
 fn still_open(by: &Caller, exchange: &Exchange) -> AskState {
@@ -362,11 +309,10 @@ fn ended(by: &Caller, exchange: Exchange) -> Result<AskState, Refused> {
 mod tests {
     use std::time::Duration;
 
-    use futures_util::FutureExt;
     use ledger::ReplyKind;
-    use posthouse_wire::{CorrelationId, TenantId};
+    use posthouse_time::Moment;
 
-    use super::AnswerWaiters;
+    use super::{position, read_position};
     use crate::connector::ConnectorReply;
     use crate::requests::AskState;
     use crate::tests::fixtures::Fixture;
@@ -383,6 +329,16 @@ mod tests {
         let AskState::Answered(response) = answered.unwrap() else { panic!("it is answered") };
         assert_eq!((response.content.as_str(), response.sent_at), ("42", 7));
         assert_eq!(answers.take(&question, reply("43")).await.unwrap(), ReplyKind::Duplicate);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_questions_goes_on_where_it_ended() {
+        let fixture = Fixture::open().await;
+        let question = fixture.question("q:1", Duration::from_secs(30)).await;
+        let read = read_position(&position(&question));
+        assert_eq!(read, Some((Moment::from_millis(question.opened.millis()), question.correlation)));
+        assert_eq!(read_position("q"), None);
+        assert_eq!(read_position("x/q"), None);
     }
 
     #[tokio::test]
@@ -409,22 +365,5 @@ mod tests {
             let notified = tokio::time::timeout(Duration::from_secs(60), other_caller.changed()).await;
             notified.expect("the other caller is notified although the first one hung up");
         }
-    }
-
-    #[test]
-    fn callers_of_a_question_are_notified_and_forgotten_with_the_last_of_them() {
-        let waiters = AnswerWaiters::default();
-        let (acme, zeta) = (TenantId::from("acme"), TenantId::from("zeta"));
-        let question = CorrelationId::from("q-1");
-        let mut waiter = waiters.wait(&acme, &question);
-        waiters.notify(&zeta, &question);
-        waiters.notify_tenant(&zeta);
-        assert!(waiter.changed().now_or_never().is_none(), "another tenant's question has the same id");
-        waiters.notify(&acme, &question);
-        assert!(waiter.changed().now_or_never().is_some());
-        waiters.notify_all();
-        assert!(waiter.changed().now_or_never().is_some());
-        drop(waiter);
-        assert!(waiters.0.is_empty());
     }
 }

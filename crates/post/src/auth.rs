@@ -1,7 +1,8 @@
 //! Authentication of callers: the agent or tenant of a credential, and the caller label of a fronting host.
 
 use http::HeaderMap;
-use http_kit::ClientAddress;
+use http::request::Parts;
+use http_kit::{ClientAddress, OverLimit};
 use identity::Authentication;
 
 use crate::{Caller, Fault, Post};
@@ -26,6 +27,8 @@ pub(crate) enum Refusal {
         header: String,
         why: &'static str,
     },
+    /// The caller or its tenant has too many connections.
+    OverLimit(OverLimit),
     Fault(Fault),
 }
 
@@ -36,18 +39,16 @@ impl<F: Into<Fault>> From<F> for Refusal {
 }
 
 impl Post {
-    /// The caller that presents these headers from this address.
-    pub(crate) async fn caller(
-        &self,
-        headers: &HeaderMap,
-        address: Option<ClientAddress>,
-    ) -> Result<Caller, Refusal> {
-        let address = address.map(|ClientAddress(address)| address);
+    /// The caller that made the request with this head. Its connection counts against the caller from now on.
+    pub(crate) async fn caller(&self, head: &Parts) -> Result<Caller, Refusal> {
+        let headers = &head.headers;
+        let address = head.extensions.get().map(|ClientAddress(address)| *address);
         let principal = match self.0.identity.authenticator.program(headers, address).await? {
             Authentication::Known(principal) => principal,
             Authentication::Refused(_) => return Err(Refusal::Nobody),
             Authentication::Barred => return Err(Refusal::Barred),
         };
+        principal.within_limits(&head.extensions).map_err(Refusal::OverLimit)?;
         let header = &self.0.config.caller_header;
         let label = label(headers, header)?;
         match Caller::of(&principal, label).ok_or(Refusal::Nobody)? {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_kit::Page;
 use identity::{RosterView, may_write_to_peer};
 use ledger::{Connectors, Exchange, Instance, Receipt};
 use moka::sync::Cache;
@@ -18,9 +19,6 @@ use crate::{Caller, Fault, Refused};
 
 /// Lifetime of cached records. A change on this node is visible at once, because the cache key has its version.
 const REMEMBERED: Duration = Duration::from_secs(5);
-/// Agents on one page of the directory.
-const PAGE: u32 = 50;
-const LONGEST_PAGE: u32 = 200;
 
 /// Finds the paths to an agent by the name that a caller wrote.
 pub struct Directory {
@@ -181,8 +179,8 @@ impl Directory {
         &self,
         by: &Caller,
         after: Option<&str>,
-        limit: Option<u32>,
-    ) -> Result<(Vec<DirectoryEntry>, Option<String>), Refused> {
+        limit: usize,
+    ) -> Result<Page<DirectoryEntry>, Refused> {
         let tenant = self.tenant(&by.tenant).await?;
         let mut listed: HashMap<String, DirectoryEntry> = HashMap::new();
         for named in std::iter::once(&self.relay(&by.tenant)).chain(&tenant.created) {
@@ -193,18 +191,12 @@ impl Directory {
             };
             agents.into_iter().for_each(|agent| note(&mut listed, &named.name, agent));
         }
-        let mut page: Vec<DirectoryEntry> = listed.into_values().collect();
+        let mut agents: Vec<DirectoryEntry> = listed.into_values().collect();
         // An agent that may not write to others does not see their names.
         if let Some(own) = by.agent.as_ref().filter(|_| !tenant.peers_may_write) {
-            page.retain(|agent| agent.agent_id == own.name);
+            agents.retain(|agent| agent.agent_id == own.name);
         }
-        page.sort_by(|one, other| one.agent_id.cmp(&other.agent_id));
-        page.retain(|agent| after.is_none_or(|after| agent.agent_id.as_str() > after));
-        let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE) as usize;
-        let more = page.len() > limit;
-        page.truncate(limit);
-        let next = page.last().filter(|_| more).map(|last| last.agent_id.clone());
-        Ok((page, next))
+        Ok(Page::of_sorted(agents, |agent| agent.agent_id.clone(), after, limit))
     }
 
     /// One agent with its status. An agent that this caller may not write to looks like one that does not exist.

@@ -90,23 +90,7 @@ impl Post {
             config: Arc::clone(&config),
         };
         let directory = Arc::new(Directory::new(agents, Arc::clone(&connectors), builder.clone()));
-        let waiters = Arc::<AnswerWaiters>::default();
-        let deadlines = Arc::new(Deadlines::new(
-            Arc::clone(&exchanges),
-            Arc::clone(&receipts),
-            relay,
-            Arc::clone(&waiters),
-            Arc::clone(&metrics),
-            timepiece.clone(),
-        ));
-        let answers = Arc::new(Answers::new(
-            Arc::clone(&exchanges),
-            Arc::clone(&receipts),
-            waiters,
-            Arc::clone(&deadlines),
-            Arc::clone(&metrics),
-            &background,
-        ));
+        let (deadlines, answers) = build_answers(&exchanges, &receipts, relay, &metrics, &background);
         let dispatcher = Arc::new(Dispatcher::new(
             Arc::clone(&receipts),
             Arc::clone(&directory),
@@ -145,12 +129,7 @@ impl Post {
                 webhook_signer,
                 Arc::clone(&answers),
             ),
-            conversations: Arc::new(Conversations::new(
-                Arc::clone(&receipts),
-                Arc::clone(&answers),
-                Arc::clone(&deadlines),
-                timepiece,
-            )),
+            conversations: build_conversations(&receipts, &answers, &deadlines, timepiece),
             retries: Retries::new(Arc::clone(&receipts), dispatcher, background.clone()),
             receipts: ReceiptViews::new(receipts),
             connectors: ConnectorAdmin::new(connectors, builder),
@@ -233,4 +212,42 @@ impl Post {
     pub fn connectors(&self) -> &ConnectorAdmin {
         &self.0.connectors
     }
+}
+
+/// Deadlines and answers share the callers that wait.
+fn build_answers(
+    exchanges: &Arc<dyn Exchanges>,
+    receipts: &Arc<dyn Receipts>,
+    relay: Relay,
+    metrics: &Arc<Metrics>,
+    background: &Background,
+) -> (Arc<Deadlines>, Arc<Answers>) {
+    let waiters = Arc::<AnswerWaiters>::default();
+    let deadlines = Arc::new(Deadlines::new(
+        Arc::clone(exchanges),
+        Arc::clone(receipts),
+        relay,
+        Arc::clone(&waiters),
+        Arc::clone(metrics),
+        background.timepiece.clone(),
+    ));
+    let answers = Arc::new(Answers::new(
+        Arc::clone(exchanges),
+        Arc::clone(receipts),
+        waiters,
+        Arc::clone(&deadlines),
+        Arc::clone(metrics),
+        background,
+    ));
+    (deadlines, answers)
+}
+
+fn build_conversations(
+    receipts: &Arc<dyn Receipts>,
+    answers: &Arc<Answers>,
+    deadlines: &Arc<Deadlines>,
+    timepiece: Timepiece,
+) -> Arc<Conversations> {
+    let (receipts, answers, deadlines) = (Arc::clone(receipts), Arc::clone(answers), Arc::clone(deadlines));
+    Arc::new(Conversations::new(receipts, answers, deadlines, timepiece))
 }

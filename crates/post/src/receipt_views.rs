@@ -5,12 +5,8 @@ use std::sync::Arc;
 use ledger::{Digest, Receipt, ReceiptFilter, ReceiptKey, Receipts};
 use posthouse_wire::{DispatchId, TenantId};
 
-use crate::requests::{ReceiptListing, ReceiptWithReplies};
+use crate::requests::{PAGE, ReceiptListing, ReceiptWithReplies};
 use crate::{Caller, Fault, Refused};
-
-/// Receipts on one page.
-const PAGE: u32 = 50;
-const LONGEST_PAGE: u32 = 200;
 
 /// Reads receipts, for those who may see them.
 pub struct ReceiptViews {
@@ -79,7 +75,7 @@ impl ReceiptViews {
     ) -> Result<Vec<ReceiptWithReplies>, Refused> {
         let ReceiptListing { agent, state, before, limit } = listing;
         let filter = ReceiptFilter { agent, state, ..filter };
-        let limit = limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE);
+        let limit = u32::try_from(PAGE.clamp(limit)).unwrap_or(u32::MAX);
         let receipts = self.receipts.receipts(filter, before, limit).await?;
         Ok(self.read_replies(receipts).await?)
     }

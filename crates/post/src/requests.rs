@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ledger::{Exchange, Receipt, ReceiptKey, ReceiptState, StoredReply};
+use http_kit::PageSize;
+use ledger::{Receipt, ReceiptKey, ReceiptState, StoredReply};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::{
     AgentStatus, DeliveryReceipt, Payload, PayloadKind, Response, TriggerKind, WakeReceipt, When,
@@ -128,13 +129,16 @@ pub struct ReceiptWithReplies {
     pub replies: Vec<StoredReply>,
 }
 
+/// The number of items on a page of every list.
+pub(crate) const PAGE: PageSize = PageSize { default: 50, largest: 200 };
+
 /// Filter and page of a list of receipts.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiptListing {
     pub agent: Option<String>,
     pub state: Option<ReceiptState>,
     pub before: Option<ReceiptKey>,
-    pub limit: Option<u32>,
+    pub limit: Option<usize>,
 }
 
 /// An agent in the directory.
@@ -146,11 +150,4 @@ pub struct DirectoryEntry {
     pub connectors: Vec<String>,
     /// Only set if one agent was requested.
     pub status: Option<AgentStatus>,
-}
-
-/// A page of questions.
-#[derive(Clone, Debug)]
-pub struct QuestionPage {
-    pub items: Vec<Exchange>,
-    pub next: Option<(Moment, CorrelationId)>,
 }

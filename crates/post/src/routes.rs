@@ -20,11 +20,9 @@ use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use bytes::Bytes;
+use http::HeaderMap;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
-use http_kit::{
-    Endpoint, Operation, Problem, RequestControl, ShuttingDown, completed, operations, read_body, router,
-};
+use http_kit::{Endpoint, Operation, Problem, ShuttingDown, completed, operations, read_body, router};
 use posthouse_time::Moment;
 use posthouse_wire::delivery::TriggerKind;
 
@@ -85,10 +83,7 @@ impl Door {
 
     /// Authenticates the caller by the head of the request.
     async fn authenticate(&self, head: &Parts) -> Result<Caller, Problem> {
-        let caller = self.post.caller(&head.headers, head.extensions.get().copied()).await?;
-        RequestControl::proven(&head.extensions, caller.client.as_str(), Some(caller.tenant.as_str()))
-            .map_err(problem::over_limit)?;
-        Ok(caller)
+        Ok(self.post.caller(head).await?)
     }
 
     /// Authenticates the caller, then reads the body. The body of an unknown caller is not read.
@@ -130,11 +125,5 @@ fn trigger(by: &Caller, fields: &mut Fields) -> Result<Option<TriggerKind>, Prob
 
 /// Reads the whole body of a request.
 async fn read_request_body(body: Body) -> Result<Bytes, Problem> {
-    read_body(body, LARGEST_BODY).await.map_err(|_| {
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_long",
-            format!("the body is longer than {LARGEST_BODY} bytes, or incomplete"),
-        )
-    })
+    read_body(body, LARGEST_BODY).await.map_err(|unread| unread.problem("too_long"))
 }

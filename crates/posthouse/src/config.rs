@@ -9,6 +9,7 @@ mod fault;
 mod nearest;
 mod printing;
 mod reading;
+mod retired;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +45,9 @@ pub struct Config {
     /// Origin of each value that is not a default.
     #[serde(skip)]
     origins: reading::Origins,
+    /// Retired settings that are still set.
+    #[serde(skip)]
+    retired: Vec<retired::RetiredSetting>,
 }
 
 /// `[server]`
@@ -122,8 +126,6 @@ pub struct ErrandSection {
     pub allow_cidrs: Vec<Cidr>,
     /// Whether such URLs may use plain http. Default false.
     pub allow_http: bool,
-    /// Timeout for DNS lookup, connection and TLS handshake together. Default 3s.
-    pub connect_timeout: Span,
     /// Timeout for one call from start to end. Default 10s.
     pub timeout: Span,
 }
@@ -187,12 +189,7 @@ impl Default for VaultSection {
 
 impl Default for ErrandSection {
     fn default() -> Self {
-        Self {
-            allow_cidrs: Vec::new(),
-            allow_http: false,
-            connect_timeout: Span::seconds(3),
-            timeout: Span::seconds(10),
-        }
+        Self { allow_cidrs: Vec::new(), allow_http: false, timeout: Span::seconds(10) }
     }
 }
 
@@ -234,15 +231,11 @@ impl Config {
             ("server.header_timeout", self.server.header_timeout),
             ("server.body_timeout", self.server.body_timeout),
             ("server.write_timeout", self.server.write_timeout),
-            ("errand.connect_timeout", self.errand.connect_timeout),
             ("errand.timeout", self.errand.timeout),
         ] {
             if span.0.is_zero() {
                 return Err(format!("{name} must be longer than 0s"));
             }
-        }
-        if self.errand.connect_timeout > self.errand.timeout {
-            return Err("errand.connect_timeout must not be longer than errand.timeout".to_owned());
         }
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log.level) {
             return Err(format!("log.level: {error}"));
@@ -302,7 +295,6 @@ impl Config {
         errand::Config {
             allow_cidrs: self.errand.allow_cidrs.clone(),
             allow_http: self.errand.allow_http,
-            connect_timeout: self.errand.connect_timeout.0,
             timeout: self.errand.timeout.0,
             ..errand::Config::default()
         }

@@ -126,7 +126,7 @@ async fn open_storage(config: &Config, folder: &Path, timepiece: &Timepiece) -> 
     let ledger = Ledger::open(Location::Folder(folder.to_owned()), timepiece.clone()).await?;
     ledger.set_default_tenant_limit(config.storage.tenant_bytes);
     let (key, warning) = config.vault_key()?;
-    if let Some(warning) = warning {
+    for warning in config.warnings().chain(warning) {
         tracing::warn!("{warning}");
     }
     let keys = MasterKeys::read(&key)?;
@@ -151,7 +151,7 @@ fn open_doors(
 ) -> doors::Doors {
     let mut metrics = Registry::default();
     planes.register_metrics(&mut metrics);
-    let Planes { identity, relay, clock, post, edge, web } = planes;
+    let Planes { identity, relay, clock, post, edge, .. } = planes;
     let admin = AdminDoor::new(identity.authenticator.clone());
     let conversations = Arc::clone(post.conversations());
     let egress = EgressRouter { edge: edge.clone(), post: conversations, usage: ledger.usage() };
@@ -162,38 +162,10 @@ fn open_doors(
         edge::routes(edge),
         clock::routes(clock),
         post::routes(post),
-        console::routes(console::Parts {
-            identity: identity.clone(),
-            relay: relay.clone(),
-            inbox: ledger.inbox(),
-            traces: ledger.traces(),
-            edge: edge.clone(),
-            clock: clock.clone(),
-            post: post.clone(),
-            admin: admin.clone(),
-            audit: ledger.audit(),
-            usage: ledger.usage(),
-            public_url: url.to_owned(),
-            built_in: if config.platforms.web.enabled { vec![web::NAME.into()] } else { Vec::new() },
-            guests: serves_page
-                .then(|| console::Guests { web: Arc::clone(web), invitations: ledger.invitations() }),
-            timepiece: timepiece.clone(),
-            backup: backup(ledger),
-        }),
+        console::routes(console_parts(config, planes, ledger, admin.clone(), url, timepiece)),
     ];
     if serves_page {
-        routers.push(web::routes(web::ChatPage {
-            web: Arc::clone(web),
-            intake: edge.intake().clone(),
-            bots: edge.bots().clone(),
-            relay: relay.clone(),
-            identity: identity.clone(),
-            enrol: Arc::new(WebEnrolment { accounts: identity.accounts.clone(), url: url.to_owned() }),
-            audit: ledger.audit(),
-            metrics: Arc::clone(edge.metrics()),
-            public_url: url.into(),
-            closing: stop.clone(),
-        }));
+        routers.push(web::routes(chat_page(planes, ledger, url, stop)));
     }
     doors::open(
         &config.prefix(),
@@ -212,6 +184,55 @@ fn open_doors(
             timepiece: timepiece.clone(),
         },
     )
+}
+
+/// The dependencies of the admin API and the console.
+fn console_parts(
+    config: &Config,
+    planes: &Planes,
+    ledger: &Ledger,
+    admin: AdminDoor,
+    url: &str,
+    timepiece: &Timepiece,
+) -> console::Parts {
+    let Planes { identity, relay, clock, post, edge, web } = planes;
+    let web_config = &config.platforms.web;
+    console::Parts {
+        identity: identity.clone(),
+        relay: relay.clone(),
+        inbox: ledger.inbox(),
+        traces: ledger.traces(),
+        edge: edge.clone(),
+        clock: clock.clone(),
+        post: post.clone(),
+        admin,
+        audit: ledger.audit(),
+        usage: ledger.usage(),
+        public_url: url.to_owned(),
+        built_in: if web_config.enabled { vec![web::NAME.into()] } else { Vec::new() },
+        guests: web_config
+            .serves_page()
+            .then(|| console::Guests { web: Arc::clone(web), invitations: ledger.invitations() }),
+        timepiece: timepiece.clone(),
+        backup: backup(ledger),
+    }
+}
+
+/// The dependencies of the chat page.
+fn chat_page(planes: &Planes, ledger: &Ledger, url: &str, stop: &CancellationToken) -> web::ChatPage {
+    let Planes { identity, relay, edge, web, .. } = planes;
+    web::ChatPage {
+        web: Arc::clone(web),
+        intake: edge.intake().clone(),
+        bots: edge.bots().clone(),
+        relay: relay.clone(),
+        identity: identity.clone(),
+        enrol: Arc::new(WebEnrolment { accounts: identity.accounts.clone(), url: url.to_owned() }),
+        audit: ledger.audit(),
+        metrics: Arc::clone(edge.metrics()),
+        public_url: url.into(),
+        closing: stop.clone(),
+    }
 }
 
 fn listener_settings(config: &Config, timepiece: &Timepiece) -> anyhow::Result<server::Settings> {

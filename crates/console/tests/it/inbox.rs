@@ -42,6 +42,29 @@ async fn a_dead_letter_is_listed_and_can_be_put_back_in_line() {
 }
 
 #[tokio::test]
+async fn dead_letters_are_listed_page_by_page_the_latest_first() {
+    let (server, heron) = TestServer::settled().await;
+    for message in ["1", "2", "3"] {
+        let entry = server.keeps(&heron, "5", message).await;
+        while !server.relay.inboxes().records().set_back(&id(&heron), &entry, Setback::Poison).await.unwrap()
+        {
+        }
+    }
+    let whole = server.gets("/admin/dead-letters").await;
+    assert_eq!((whole["items"].as_array().unwrap().len(), &whole["next"]), (3, &Value::Null));
+    let first = server.gets("/admin/dead-letters?tenant=acme&limit=2").await;
+    assert_eq!(first["items"].as_array().unwrap()[..], whole["items"].as_array().unwrap()[..2]);
+    let next = first["next"].as_str().unwrap();
+    // A redriven letter takes its place in the list with it; the next page begins where the first ended.
+    let redriven = first["items"][1]["entry"].as_str().unwrap();
+    server.makes(&format!("/admin/dead-letters/{redriven}/redrive"), json!({})).await;
+    let second = server.gets(&format!("/admin/dead-letters?tenant=acme&limit=2&after={next}")).await;
+    assert_eq!((&second["items"], &second["next"]), (&json!([whole["items"][2]]), &Value::Null));
+    let wrong = server.refuses(Method::GET, "/admin/dead-letters?after=here", None).await;
+    assert_eq!(wrong, (400, "malformed".to_owned()));
+}
+
+#[tokio::test]
 async fn one_id_tells_the_whole_story() {
     let (server, heron) = TestServer::settled().await;
     let entry = server.keeps(&heron, "room:5", "1").await;

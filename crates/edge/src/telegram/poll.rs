@@ -99,7 +99,7 @@ async fn keep(
         };
         let received = telegram.timepiece.now();
         let body = Bytes::copy_from_slice(update.get().as_bytes());
-        let verified = VerifiedBody { body, rest: String::new(), received };
+        let verified = VerifiedBody { body, received };
         match platform.normalize(bot, verified) {
             Ok(reading) => {
                 if let Err(fault) = intake.take(&platform, bot, reading, None).await {

@@ -1,6 +1,6 @@
 //! Verification of webhook calls: the secret header must equal the bot's secret. Telegram offers no other proof.
 
-use http::{HeaderName, Method, StatusCode};
+use http::{HeaderName, Method};
 
 use crate::bots::OpenedBot;
 use crate::platform::{HeadProof, Raw, RequestHead, VerifiedBody, WebhookRefusal};
@@ -10,16 +10,13 @@ use super::WEBHOOK_SECRET;
 const SECRET_HEADER: HeaderName = HeaderName::from_static("x-telegram-bot-api-secret-token");
 
 pub(super) fn verify(bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {
-    verify_head(bot, &RequestHead { method: &raw.method, rest: &raw.rest, headers: &raw.headers })?;
-    Ok(VerifiedBody { body: raw.body, rest: raw.rest, received: raw.received })
+    verify_head(bot, &RequestHead { method: &raw.method, headers: &raw.headers })?;
+    Ok(VerifiedBody { body: raw.body, received: raw.received })
 }
 
 pub(super) fn verify_head(bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
     if head.method != Method::POST {
         return Err(WebhookRefusal::method());
-    }
-    if !head.rest.is_empty() {
-        return Err(WebhookRefusal { reason: "path", status: StatusCode::NOT_FOUND });
     }
     let mut presented = head.headers.get_all(SECRET_HEADER).iter();
     let Some(first) = presented.next() else { return Err(WebhookRefusal::unproven("missing_header")) };

@@ -3,7 +3,7 @@
 //! A link has a one-time secret after `#`, so the secret stays in the browser: no server, proxy or link preview sees
 //! it. The page exchanges it for a session cookie by a POST. Secrets are stored as hashes.
 
-use aws_lc_rs::digest::{SHA256, digest};
+use identity::fingerprint;
 use ledger::{ExpiringHash, Invitation};
 use posthouse_wire::{InstanceId, InvitationId, Secret, TenantId};
 use std::time::Duration;
@@ -29,11 +29,6 @@ pub struct NewInvitation {
     pub person: PersonName,
     /// The person may create agents of this tenant on the page.
     pub owner: bool,
-}
-
-/// The hash of a secret, as it is stored.
-pub(super) fn fingerprint(secret: &str) -> String {
-    hex::encode(digest(&SHA256, secret.as_bytes()))
 }
 
 /// The link for the invited person.

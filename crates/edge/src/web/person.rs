@@ -1,10 +1,10 @@
 //! Names of invited people, and the event source that agents see for them.
 
+use identity::fingerprint;
 use ledger::Room;
 use posthouse_wire::{Source, UserId};
 
 use super::NAME;
-use super::invitations::fingerprint;
 
 /// The longest name, in Unicode scalar values.
 const LONGEST: usize = 64;

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use http_kit::{
     BoundedBody, ClientAddress, Endpoint, Operation, ShuttingDown, UnreadBody, completed, operations, router,
 };
-use identity::Identity;
+use identity::{Identity, fingerprint};
 use ledger::{Audit, Deed, LimitReached, Room, RoomMessage};
 use posthouse_time::Moment;
 use posthouse_wire::{ChatId, DedupKey, Event, InstanceId, MessageId, MessageType, id};
@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::{self, Visitor};
 use super::enrol::{Enrol, EnrolRefused};
-use super::invitations::fingerprint;
 use super::person::source;
 use super::problem::ChatProblem;
 use super::{LIMIT, Web, bot_ref, page, session, stream};

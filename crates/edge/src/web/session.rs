@@ -5,11 +5,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
+use identity::{Authentication, Principal, fingerprint};
 use posthouse_wire::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::invitations::{SESSION_LIFE, fingerprint};
+use super::invitations::SESSION_LIFE;
 use super::problem::ChatProblem;
 use super::routes::{Body, ChatPage, read};
 
@@ -35,9 +36,8 @@ pub(super) async fn exchange(
     let invitations = &chat.web.invitations;
     let link = fingerprint(secret.expose());
     let Some(invited) = invitations.behind_link(&link).await? else { return Err(ChatProblem::BAD_LINK) };
-    let old = cookie(&headers, &chat.cookie_name()).map(fingerprint);
-    if let Some(old) = &old
-        && let Some(current) = invitations.session(old).await?
+    let old = cookie(&headers, &chat.cookie_name());
+    if let Authentication::Known(Principal::Person(current)) = chat.identity.authenticator.person(old).await?
         && current.id != invited.id
         && !replace
     {
@@ -47,8 +47,8 @@ pub(super) async fn exchange(
     let Some(invited) = invitations.redeem_link(&link, stored).await? else {
         return Err(ChatProblem::BAD_LINK);
     };
-    if let Some(old) = &old {
-        invitations.end_session(old).await?;
+    if let Some(old) = old {
+        invitations.end_session(&fingerprint(old)).await?;
     }
     tracing::info!(invitation.id = %invited.id, "an invitation link was used");
     let mut response = Json(json!({ "person": invited.person })).into_response();

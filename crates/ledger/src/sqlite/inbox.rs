@@ -14,8 +14,8 @@ use super::Sqlite;
 use super::receipts::{self, CarriedReceipt};
 use crate::Fault;
 use crate::inbox::{
-    Acknowledgement, Append, Appended, DeadLetter, Entry, Inbox, LOST, LimitReached, POISONED, Seq, Setback,
-    Sighting, Unread,
+    Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox, LOST,
+    LimitReached, POISONED, Seq, Setback, Sighting, Unread,
 };
 use crate::roster::BotRef;
 
@@ -30,67 +30,7 @@ impl Inbox for Sqlite {
         let (appended, _) = self
             .write_then(
                 self.tenant_of(&instance),
-                move |db| {
-                    let now = timepiece.now();
-                    let full = match usage.has_room_for(append.to.as_str()) {
-                        true => counts.refusal(db, &append)?,
-                        false => Some(LimitReached::Tenant),
-                    };
-                    if let Some(full) = full {
-                        // A repeat needs no room.
-                        let appended = match known_before(db, &append)? {
-                            Some(first) => Appended::Known(first),
-                            None => Appended::Refused(full),
-                        };
-                        return Ok((appended, None));
-                    }
-                    let id = append.id.clone().unwrap_or_else(|| EntryId::mint(now.millis()));
-                    let bytes = id.bytes().expect("a minted id always has bytes");
-                    let receipt = match &append.receipt {
-                        None => None,
-                        Some(new) => match receipts::carry(db, new, bytes)? {
-                            CarriedReceipt::From(receipt) => Some(receipt.0),
-                            CarriedReceipt::Known(first) => return Ok((Appended::Known(first), None)),
-                        },
-                    };
-                    // A receipt recognises repeats itself, and for longer.
-                    let dedup = receipt.is_none().then(|| append.dedup.as_str());
-                    let kept = db
-                        .prepare_cached(
-                            "INSERT INTO entries
-                               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
-                                refs, receipt, sender)
-                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14)
-                             ON CONFLICT DO NOTHING",
-                        )?
-                        .execute(params![
-                            bytes,
-                            append.to.as_str(),
-                            append.platform.as_str(),
-                            append.bot.as_str(),
-                            append.chat.as_str(),
-                            append.message.as_ref().map(|message| message.as_str()),
-                            dedup,
-                            &append.event[..],
-                            append.event.len() as i64,
-                            append.accepted.millis(),
-                            now.millis(),
-                            listed(&append.references),
-                            receipt,
-                            append.sender.as_ref().map(counts::sender),
-                        ])?;
-                    if kept == 0 {
-                        let first = known(db, &append.platform, &append.bot, &append.dedup)?;
-                        return Ok((Appended::Known(first), None));
-                    }
-                    let seq = Seq(db.last_insert_rowid());
-                    counts.appended(&append);
-                    usage.entry(append.to.as_str(), 1, append.event.len() as i64);
-                    if let Some(sighting) = &append.sighting {
-                        sight(db, &append, sighting)?;
-                    }
-                    Ok((Appended::Kept(id), Some(seq)))
-                },
+                move |db| store(db, &append, timepiece.now(), &counts, &usage),
                 move |(appended, seq)| {
                     if let (Appended::Kept(id), Some(seq), Some(hear)) = (appended, seq, follower) {
                         hear(&Entry { id: id.clone(), seq: *seq, instance, chat, event, references });
@@ -237,23 +177,37 @@ impl Inbox for Sqlite {
         .await
     }
 
-    async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault> {
-        let of = of.cloned();
+    async fn dead_letters(&self, filter: DeadLetterFilter, at_most: u32) -> Result<Vec<DeadLetter>, Fault> {
         self.read(move |db| {
+            let DeadLetterFilter { instance, tenant, after } = &filter;
+            let after = after.unwrap_or(DeadLetterPosition { counted: i64::MAX, seq: i64::MAX });
             db.prepare_cached(
-                "SELECT id, instance, platform, chat, accepted, ended FROM entries
-                 WHERE fate = 'dead' AND (?1 IS NULL OR instance = ?1) ORDER BY counted DESC LIMIT ?2",
+                "SELECT id, instance, platform, chat, accepted, ended, counted, seq FROM entries
+                 WHERE fate = 'dead' AND (?1 IS NULL OR instance = ?1)
+                   AND (?2 IS NULL OR instance IN (SELECT id FROM instances WHERE tenant = ?2))
+                   AND (counted, seq) < (?3, ?4)
+                 ORDER BY counted DESC, seq DESC LIMIT ?5",
             )?
-            .query_map(params![of.as_ref().map(|of| of.as_str()), at_most], |row| {
-                Ok(DeadLetter {
-                    entry: EntryId::from_bytes(row.get(0)?),
-                    instance: row.get::<_, String>(1)?.into(),
-                    platform: row.get::<_, String>(2)?.into(),
-                    chat: row.get::<_, String>(3)?.into(),
-                    accepted: Moment::from_millis(row.get(4)?),
-                    died: Moment::from_millis(row.get(5)?),
-                })
-            })?
+            .query_map(
+                params![
+                    instance.as_ref().map(|instance| instance.as_str()),
+                    tenant.as_ref().map(|tenant| tenant.as_str()),
+                    after.counted,
+                    after.seq,
+                    at_most
+                ],
+                |row| {
+                    Ok(DeadLetter {
+                        entry: EntryId::from_bytes(row.get(0)?),
+                        instance: row.get::<_, String>(1)?.into(),
+                        platform: row.get::<_, String>(2)?.into(),
+                        chat: row.get::<_, String>(3)?.into(),
+                        accepted: Moment::from_millis(row.get(4)?),
+                        died: Moment::from_millis(row.get(5)?),
+                        position: DeadLetterPosition { counted: row.get(6)?, seq: row.get(7)? },
+                    })
+                },
+            )?
             .collect()
         })
         .await
@@ -281,6 +235,84 @@ impl Inbox for Sqlite {
             tracing::error!("ignored a second follower of the ledger");
         }
     }
+}
+
+/// Stores an entry with everything that belongs to it, unless it is a repeat or there is no room for it.
+fn store(
+    db: &Connection,
+    append: &Append,
+    now: Moment,
+    counts: &counts::InboxCounts,
+    usage: &super::usage::UsageSums,
+) -> rusqlite::Result<(Appended, Option<Seq>)> {
+    let full = match usage.has_room_for(append.to.as_str()) {
+        true => counts.refusal(db, append)?,
+        false => Some(LimitReached::Tenant),
+    };
+    if let Some(full) = full {
+        // A repeat needs no room.
+        let appended = match known_before(db, append)? {
+            Some(first) => Appended::Known(first),
+            None => Appended::Refused(full),
+        };
+        return Ok((appended, None));
+    }
+    let id = append.id.clone().unwrap_or_else(|| EntryId::mint(now.millis()));
+    let bytes = id.bytes().expect("a minted id always has bytes");
+    let receipt = match &append.receipt {
+        None => None,
+        Some(new) => match receipts::carry(db, new, bytes)? {
+            CarriedReceipt::From(receipt) => Some(receipt.0),
+            CarriedReceipt::Known(first) => return Ok((Appended::Known(first), None)),
+        },
+    };
+    let Some(seq) = insert(db, append, bytes, receipt, now)? else {
+        let first = known(db, &append.platform, &append.bot, &append.dedup)?;
+        return Ok((Appended::Known(first), None));
+    };
+    counts.appended(append);
+    usage.entry(append.to.as_str(), 1, append.event.len() as i64);
+    if let Some(sighting) = &append.sighting {
+        sight(db, append, sighting)?;
+    }
+    Ok((Appended::Kept(id), Some(seq)))
+}
+
+/// Inserts the row of an entry. `None` if its dedup key is already known.
+fn insert(
+    db: &Connection,
+    append: &Append,
+    id: [u8; 16],
+    receipt: Option<i64>,
+    now: Moment,
+) -> rusqlite::Result<Option<Seq>> {
+    // A receipt recognises repeats itself, and for longer.
+    let dedup = receipt.is_none().then(|| append.dedup.as_str());
+    let kept = db
+        .prepare_cached(
+            "INSERT INTO entries
+               (id, instance, platform, bot, chat, message, dedup, event, size, accepted, counted, durable,
+                refs, receipt, sender)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ledger_time(), ?11, ?12, ?13, ?14)
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            id,
+            append.to.as_str(),
+            append.platform.as_str(),
+            append.bot.as_str(),
+            append.chat.as_str(),
+            append.message.as_ref().map(|message| message.as_str()),
+            dedup,
+            &append.event[..],
+            append.event.len() as i64,
+            append.accepted.millis(),
+            now.millis(),
+            listed(&append.references),
+            receipt,
+            append.sender.as_ref().map(counts::sender),
+        ])?;
+    Ok((kept > 0).then(|| Seq(db.last_insert_rowid())))
 }
 
 /// The row stays, with the fate `dropped`.

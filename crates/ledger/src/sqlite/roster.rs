@@ -2,23 +2,23 @@
 
 mod chats;
 mod create;
+mod removal;
 mod rows;
 mod unrouting;
 
 use async_trait::async_trait;
-use posthouse_time::Moment;
 use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, LoginId, Platform, SessionKey, TenantId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
 use chats::{chat_of_session, has_route, knows_chat, last_identity, may_reach, move_chat};
-use rows::{bot, identity, instance, made, removed, route, route_to, tenant};
+use rows::{bot, identity, instance, made, route, route_to, tenant};
 
-use super::{Sqlite, access, arms, receipts, tokens, vault};
+use super::{Sqlite, access, vault};
 use crate::roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance,
     Removed, Roster, Route, RouteTo, Tenant,
 };
-use crate::{Fault, Owner, Sealed};
+use crate::{Fault, Sealed};
 
 const TENANT: &str = "SELECT id, name, created FROM tenants";
 const INSTANCE: &str =
@@ -57,31 +57,7 @@ impl Roster for Sqlite {
 
     async fn remove_tenant(&self, id: &TenantId) -> Result<Removed, Fault> {
         let (id, now) = (id.clone(), self.timepiece.now());
-        self.write(move |db| {
-            let busy: bool = db.query_row(
-                "SELECT EXISTS (SELECT 1 FROM instances WHERE tenant = ?1)",
-                [id.as_str()],
-                |row| row.get(0),
-            )?;
-            if busy {
-                return Ok(Removed::InUse);
-            }
-            tokens::end(db, &Owner::Tenant(id.clone()))?;
-            db.execute("DELETE FROM tenant_secrets WHERE tenant = ?1", [id.as_str()])?;
-            receipts::fail_tenant(db, &id, now)?;
-            for of_its_invitations in ["invitation_links", "page_sessions"] {
-                db.execute(
-                    &format!(
-                        "DELETE FROM {of_its_invitations}
-                         WHERE invitation IN (SELECT id FROM invitations WHERE tenant = ?1)"
-                    ),
-                    [id.as_str()],
-                )?;
-            }
-            db.execute("DELETE FROM invitations WHERE tenant = ?1", [id.as_str()])?;
-            db.execute("DELETE FROM tenants WHERE id = ?1", [id.as_str()]).map(removed)
-        })
-        .await
+        self.write(move |db| removal::remove_tenant(db, &id, now)).await
     }
 
     async fn create_agent(&self, agent: AgentToCreate) -> Result<AgentCreated, Fault> {
@@ -145,55 +121,7 @@ impl Roster for Sqlite {
         // In turn with the tenant's other writes: whatever was to be appended before the removal ends with it.
         let owner = self.tenant_of(id);
         let (id, now) = (id.clone(), self.timepiece.now());
-        self.write_for(owner, move |db| {
-            tokens::end(db, &Owner::Instance(id.clone()))?;
-            arms::cancel_all(db, &id, now)?;
-            receipts::expire_instance(db, &id, now)?;
-            // Its bots on the server's own platforms have its id and are removed with it.
-            let own: Vec<String> = db
-                .prepare_cached("SELECT DISTINCT platform FROM routes WHERE instance = ?1 AND bot = ?1")?
-                .query_map([id.as_str()], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
-            for of_it in [
-                "DELETE FROM enroll_tokens WHERE instance = ?1",
-                "DELETE FROM gateway_names WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
-                "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
-                "DELETE FROM gateways WHERE instance = ?1",
-                "DELETE FROM routes WHERE instance = ?1",
-                "DELETE FROM capabilities WHERE id IN (SELECT capability FROM capability_keys WHERE instance = ?1)",
-                "DELETE FROM chats WHERE instance = ?1",
-                "DELETE FROM sessions WHERE instance = ?1",
-                "DELETE FROM talks WHERE instance = ?1",
-                "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
-                "DELETE FROM rooms WHERE instance = ?1",
-                "DELETE FROM invitation_agents WHERE instance = ?1",
-            ] {
-                db.execute(of_it, [id.as_str()])?;
-            }
-            for platform in own {
-                let on = BotRef { platform: platform.as_str().into(), bot: id.as_str().into() };
-                remove_bot(db, &on, now)?;
-            }
-            // Message text is deleted at once. The traces of entries that were never acknowledged stay for a
-            // week.
-            for whose in ["fate IS NULL", "fate = 'dead'"] {
-                db.execute(
-                    &format!(
-                        "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
-                           counted = ledger_time()
-                         WHERE instance = ?1 AND {whose}"
-                    ),
-                    params![id.as_str(), now.millis()],
-                )?;
-            }
-            db.execute(
-                "INSERT INTO former_agents (id, tenant, removed)
-                 SELECT id, tenant, ledger_time() FROM instances WHERE id = ?1",
-                [id.as_str()],
-            )?;
-            db.execute("DELETE FROM instances WHERE id = ?1", [id.as_str()]).map(removed)
-        })
-        .await
+        self.write_for(owner, move |db| removal::remove_instance(db, &id, now)).await
     }
 
     async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault> {
@@ -352,7 +280,7 @@ impl Roster for Sqlite {
     async fn remove_bot(&self, platform: &Platform, id: &BotId) -> Result<Removed, Fault> {
         let on = BotRef { platform: platform.clone(), bot: id.clone() };
         let now = self.timepiece.now();
-        self.write(move |db| remove_bot(db, &on, now)).await
+        self.write(move |db| removal::remove_bot(db, &on, now)).await
     }
 
     async fn create_route(&self, new: Route) -> Result<Created, Fault> {
@@ -453,13 +381,4 @@ impl Roster for Sqlite {
         let (of, key) = (of.clone(), key.clone());
         self.read(move |db| chat_of_session(db, &of, &key)).await
     }
-}
-
-/// Removes a bot with its routes and secrets.
-fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite::Result<Removed> {
-    let key = [on.platform.as_str(), on.bot.as_str()];
-    unrouting::end_all_waiting(db, on, now)?;
-    db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
-    db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
-    db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }

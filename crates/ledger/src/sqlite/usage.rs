@@ -8,23 +8,22 @@
 //! recount when the ledger is closed.
 
 mod statements;
+mod sums;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use self::statements::{RECOUNT, TRIGGERS};
+use self::statements::TRIGGERS;
+use self::sums::{StorageUse, Sums, TenantUsage};
 use super::Sqlite;
 use crate::Fault;
-use crate::usage::{TENANT_BYTES, TenantStorage, Usage};
-
-/// Rows of each kind of history past which tenants with more than their share lose their oldest.
-const HISTORY_ROWS: i64 = 5_000_000;
+use crate::usage::{TenantStorage, Usage};
 
 /// The tables of history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,53 +42,6 @@ pub(super) struct OverShare {
 }
 
 pub(super) struct UsageSums(Mutex<Sums>);
-
-struct Sums {
-    tenants: HashMap<Arc<str>, TenantUsage>,
-    /// Includes removed agents as long as they have rows.
-    tenant_of: HashMap<Box<str>, Arc<str>>,
-    totals: StorageUse,
-    /// Changes by the open transaction.
-    changes: HashMap<Arc<str>, StorageUse>,
-    /// Rows of `tenant_usage` that the open transaction has inserted.
-    inserted: Vec<(Arc<str>, i64)>,
-    default_limit: i64,
-    history_rows: i64,
-    /// The row of each history after which the next pass starts.
-    walked: [i64; 3],
-}
-
-#[derive(Default)]
-struct TenantUsage {
-    used: StorageUse,
-    limit: Option<i64>,
-    /// Its row of `tenant_usage`. Updating by row number takes a fraction of the time that the id would take.
-    row: Option<i64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct StorageUse {
-    bytes: i64,
-    rows: [i64; 3],
-}
-
-impl StorageUse {
-    fn add(&mut self, change: StorageUse) {
-        self.bytes += change.bytes;
-        for (rows, more) in self.rows.iter_mut().zip(change.rows) {
-            *rows += more;
-        }
-    }
-
-    /// Reads the columns after the tenant.
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(StorageUse { bytes: row.get(1)?, rows: [row.get(2)?, row.get(3)?, row.get(4)?] })
-    }
-
-    fn negated(self) -> StorageUse {
-        StorageUse { bytes: -self.bytes, rows: self.rows.map(|rows| -rows) }
-    }
-}
 
 impl UsageSums {
     /// Reads the sums and follows all later changes by `db`, the writer's connection.
@@ -187,7 +139,7 @@ impl UsageSums {
     /// Panics if a change was not counted.
     #[cfg(debug_assertions)]
     pub(super) fn check(&self, db: &Connection) -> rusqlite::Result<()> {
-        let mut counted = recount(db)?;
+        let mut counted = sums::recount(db)?;
         for (tenant, TenantUsage { used, .. }) in &self.0.lock().tenants {
             assert_eq!(*used, counted.remove(tenant).unwrap_or_default(), "what {tenant} stores");
         }
@@ -256,75 +208,6 @@ impl UsageSums {
     }
 }
 
-impl Sums {
-    fn read(db: &Connection) -> rusqlite::Result<Self> {
-        let mut sums = Sums {
-            tenants: HashMap::new(),
-            tenant_of: HashMap::new(),
-            totals: StorageUse::default(),
-            changes: HashMap::new(),
-            inserted: Vec::new(),
-            default_limit: TENANT_BYTES,
-            history_rows: HISTORY_ROWS,
-            walked: [0; 3],
-        };
-        let mut stored =
-            db.prepare("SELECT tenant, bytes, entries, actions, fires, rowid FROM tenant_usage")?;
-        let mut rows = stored.query([])?;
-        while let Some(row) = rows.next()? {
-            let tenant = TenantUsage { used: StorageUse::read(row)?, limit: None, row: row.get(5)? };
-            sums.totals.add(tenant.used);
-            sums.tenants.insert(row.get::<_, String>(0)?.into(), tenant);
-        }
-        // Nothing is stored, or sums have never been stored.
-        if sums.tenants.is_empty() {
-            for (tenant, used) in recount(db)? {
-                sums.change(tenant, used);
-            }
-        }
-        let mut limits =
-            db.prepare("SELECT id, storage_bytes FROM tenants WHERE storage_bytes IS NOT NULL")?;
-        let mut rows = limits.query([])?;
-        while let Some(row) = rows.next()? {
-            sums.tenants.entry(row.get::<_, String>(0)?.into()).or_default().limit = row.get(1)?;
-        }
-        let mut agents =
-            db.prepare("SELECT id, tenant FROM instances UNION ALL SELECT id, tenant FROM former_agents")?;
-        let mut rows = agents.query([])?;
-        while let Some(row) = rows.next()? {
-            sums.agent_of(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-        }
-        Ok(sums)
-    }
-
-    fn storage(&self, tenant: &str) -> TenantStorage {
-        let (used, own) =
-            self.tenants.get(tenant).map_or((0, None), |tenant| (tenant.used.bytes, tenant.limit));
-        TenantStorage { used, limit: own.unwrap_or(self.default_limit), own_limit: own.is_some() }
-    }
-
-    /// The one copy of a tenant's id that all maps share.
-    fn tenant_named(&self, tenant: &str) -> Arc<str> {
-        self.tenants.get_key_value(tenant).map_or_else(|| Arc::from(tenant), |(known, _)| Arc::clone(known))
-    }
-
-    fn agent_of(&mut self, agent: &str, tenant: &str) {
-        let tenant = self.tenant_named(tenant);
-        self.tenants.entry(Arc::clone(&tenant)).or_default();
-        self.tenant_of.insert(agent.into(), tenant);
-    }
-
-    fn change(&mut self, tenant: Arc<str>, change: StorageUse) {
-        self.changes.entry(Arc::clone(&tenant)).or_default().add(change);
-        self.add(tenant, change);
-    }
-
-    fn add(&mut self, tenant: Arc<str>, change: StorageUse) {
-        self.totals.add(change);
-        self.tenants.entry(tenant).or_default().used.add(change);
-    }
-}
-
 #[async_trait]
 impl Usage for Sqlite {
     fn of_tenant(&self, tenant: &TenantId) -> TenantStorage {
@@ -355,12 +238,6 @@ impl Usage for Sqlite {
         .await
         .map(drop)
     }
-}
-
-fn recount(db: &Connection) -> rusqlite::Result<HashMap<Arc<str>, StorageUse>> {
-    db.prepare(RECOUNT)?
-        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), StorageUse::read(row)?)))?
-        .collect()
 }
 
 /// Counts an insert for an agent, in the open transaction.

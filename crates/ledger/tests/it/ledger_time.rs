@@ -1,7 +1,8 @@
 //! Ledger time: retention goes by elapsed time, whatever the wall clock shows.
 
 use ledger::{
-    Appended, BeginOutcome, CapabilityRecord, Ledger, Location, Owner, Sealed, Setback, TokenHash, Uses,
+    Appended, BeginOutcome, CapabilityRecord, DeadLetterFilter, Ledger, Location, Owner, Sealed, Setback,
+    TokenHash, Uses,
 };
 use posthouse_wire::{EntryId, Outcome};
 
@@ -66,7 +67,7 @@ stories! {
         for wall in [START + days(100), START - days(100)] {
             book.clock.set(wall);
             book.prunes().await;
-            assert_eq!(book.ledger.inbox().dead_letters(None, 10).await.unwrap().len(), 1);
+            assert_eq!(book.ledger.inbox().dead_letters(DeadLetterFilter::default(), 10).await.unwrap().len(), 1);
             assert!(matches!(outbox.begin(request(&book, "done")).await.unwrap(), BeginOutcome::Finished { .. }));
             assert!(matches!(outbox.begin(request(&book, "open")).await.unwrap(), BeginOutcome::Unfinished { .. }));
             are_kept(&book, &waiting, &taken).await;

@@ -1,4 +1,4 @@
-use ledger::{Setback, Unread};
+use ledger::{DeadLetterFilter, Setback, Unread};
 use posthouse_wire::EntryId;
 
 use crate::book::{Book, minutes};
@@ -7,6 +7,10 @@ const HERON: &str = "inst_heron";
 
 async fn set_back(book: &Book, entry: &EntryId, how: Setback) -> bool {
     book.ledger.inbox().set_back(&HERON.into(), entry, how).await.unwrap()
+}
+
+fn of_heron() -> DeadLetterFilter {
+    DeadLetterFilter { instance: Some(HERON.into()), ..DeadLetterFilter::default() }
 }
 
 stories! {
@@ -20,7 +24,7 @@ stories! {
         assert!(!set_back(&book, &bad, Setback::Poison).await, "it dies once");
         assert_eq!(book.unread(HERON).await, ["good"]);
         assert_eq!(book.ledger.inbox().size(&HERON.into()).await.unwrap(), Unread { entries: 1, bytes: 4 });
-        let dead = book.ledger.inbox().dead_letters(Some(&HERON.into()), 10).await.unwrap();
+        let dead = book.ledger.inbox().dead_letters(of_heron(), 10).await.unwrap();
         assert_eq!(dead.len(), 1);
         assert_eq!((&dead[0].entry, dead[0].died), (&bad, book.clock.now()));
         assert_eq!(dead[0].accepted + minutes(1), dead[0].died);
@@ -57,7 +61,7 @@ stories! {
         assert_eq!(book.ledger.inbox().redrive(&first).await.unwrap(), Some(HERON.into()));
         assert_eq!(book.ledger.inbox().redrive(&first).await.unwrap(), None, "repeating is harmless");
         assert_eq!(book.unread(HERON).await, ["first", "second"]);
-        assert!(book.ledger.inbox().dead_letters(None, 10).await.unwrap().is_empty());
+        assert!(book.ledger.inbox().dead_letters(DeadLetterFilter::default(), 10).await.unwrap().is_empty());
         assert!(!set_back(&book, &first, Setback::Loss).await);
         assert!(!set_back(&book, &first, Setback::Poison).await);
         assert!(!set_back(&book, &first, Setback::Poison).await);
@@ -88,10 +92,16 @@ stories! {
             }
         }
         let inbox = book.ledger.inbox();
-        assert_eq!(inbox.dead_letters(Some(&HERON.into()), 10).await.unwrap().len(), 2);
-        let all = inbox.dead_letters(None, 10).await.unwrap();
+        assert_eq!(inbox.dead_letters(of_heron(), 10).await.unwrap().len(), 2);
+        let all = inbox.dead_letters(DeadLetterFilter::default(), 10).await.unwrap();
         assert_eq!(all.len(), 3);
         assert!(all.is_sorted_by(|newer, older| newer.died > older.died));
-        assert_eq!(inbox.dead_letters(None, 1).await.unwrap().len(), 1);
+        let mut pages = Vec::new();
+        let mut filter = DeadLetterFilter::default();
+        while let [letter] = &inbox.dead_letters(filter.clone(), 1).await.unwrap()[..] {
+            pages.push(letter.entry.clone());
+            filter.after = Some(letter.position);
+        }
+        assert_eq!(pages, all.iter().map(|letter| letter.entry.clone()).collect::<Vec<_>>());
     }
 }

@@ -1,4 +1,4 @@
-use ledger::{Appended, BeginOutcome, CapabilityRecord, Sealed, Seq, Setback, Uses};
+use ledger::{Appended, BeginOutcome, CapabilityRecord, DeadLetterFilter, Sealed, Seq, Setback, Uses};
 use posthouse_wire::Outcome;
 
 use crate::book::{Book, days, hours, minutes, on};
@@ -71,7 +71,7 @@ stories! {
         book.keeps(HERON, "newest").await;
         book.winds(days(29));
         book.prunes().await;
-        assert_eq!(book.ledger.inbox().dead_letters(None, 10).await.unwrap().len(), 2);
+        assert_eq!(book.ledger.inbox().dead_letters(DeadLetterFilter::default(), 10).await.unwrap().len(), 2);
         book.ledger.inbox().redrive(&last).await.unwrap();
         book.winds(days(2));
         book.prunes().await;

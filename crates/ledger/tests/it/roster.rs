@@ -1,5 +1,6 @@
 use ledger::{
-    CapabilityRecord, Created, Discriminator, Generation, Removed, Room, RoomMessage, Sealed, Setback, Uses,
+    CapabilityRecord, Created, DeadLetterFilter, Discriminator, Generation, Removed, Room, RoomMessage,
+    Sealed, Setback, Uses,
 };
 
 use crate::book::{minutes, on};
@@ -389,7 +390,7 @@ stories! {
         assert_eq!(roster.remove_instance(&heron).await.unwrap(), Removed::Absent);
         assert_eq!(roster.instance(&heron).await.unwrap(), None);
         assert!(book.unread(heron.as_str()).await.is_empty());
-        assert!(book.ledger.inbox().dead_letters(None, 10).await.unwrap().is_empty());
+        assert!(book.ledger.inbox().dead_letters(DeadLetterFilter::default(), 10).await.unwrap().is_empty());
         assert_eq!(book.ledger.inbox().redrive(&dead).await.unwrap(), None);
         assert!(vault.gateway(&"gw".into()).await.unwrap().is_none());
         assert!(vault.gateways(&heron).await.unwrap().is_empty());

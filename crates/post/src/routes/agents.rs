@@ -8,7 +8,7 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, unfit};
-use super::query::{Asked, page};
+use super::query::{Asked, opaque};
 use super::{Answer, Door, problem};
 use crate::requests::DirectoryEntry;
 
@@ -17,8 +17,8 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let mut asked = Asked::read(&head.uri)?;
     let (after, limit) = (asked.after(|name| Some(name.to_owned()))?, asked.limit()?);
     asked.end()?;
-    let (agents, next) = door.post.directory().agents(&by, after.as_deref(), Some(limit)).await?;
-    Ok(Json(page(agents.iter().map(listed).collect(), next)).into_response())
+    let agents = door.post.directory().agents(&by, after.as_deref(), limit).await?;
+    Ok(Json(opaque(agents.map(|agent| listed(&agent)))).into_response())
 }
 
 pub(crate) async fn show(

@@ -8,15 +8,14 @@ use http::StatusCode;
 use http::request::Parts;
 use http_kit::Problem;
 use ledger::Exchange;
-use posthouse_time::Moment;
 use posthouse_wire::CorrelationId;
 use posthouse_wire::delivery::is_dispatch_id;
 use serde_json::{Value, json};
 
 use super::fields::{LONGEST_ADDRESS, LONGEST_LABEL, NO_ID};
-use super::query::{Asked, page};
+use super::query::{Asked, opaque};
 use super::{Answer, Door, problem, trigger};
-use crate::answers::is_recorded_id;
+use crate::answers::{is_recorded_id, read_position};
 use crate::dispatch::fresh_id;
 use crate::requests::{AskCommand, AskState, LONGEST_TIMEOUT, LONGEST_WAIT};
 
@@ -69,17 +68,10 @@ pub(crate) async fn attach(
 pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     let by = door.authenticate(&head).await?;
     let mut asked = Asked::read(&head.uri)?;
-    let (after, limit) = (asked.after(key)?, asked.limit()?);
+    let (after, limit) = (asked.after(read_position)?, asked.limit()?);
     asked.end()?;
-    let questions = door.post.answers().list(&by, after, Some(limit)).await?;
-    let next = questions.next.map(|(opened, id)| format!("{}/{id}", opened.millis()));
-    Ok(Json(page(questions.items.iter().map(question).collect(), next)).into_response())
-}
-
-/// The cursor of a page of questions.
-fn key(text: &str) -> Option<(Moment, CorrelationId)> {
-    let (opened, id) = text.split_once('/')?;
-    Some((Moment::from_millis(opened.parse().ok()?), CorrelationId::from(id)))
+    let questions = door.post.answers().list(&by, after, limit).await?;
+    Ok(Json(opaque(questions.map(|asked| question(&asked)))).into_response())
 }
 
 fn stands(exchanged: AskState) -> Response {
@@ -151,14 +143,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_open_question_is_202_with_its_deadline() {
-        let open = AskState::Open { correlation_id: "q-1".into(), deadline: Moment::from_millis(9) };
+        let open =
+            AskState::Open { correlation_id: "q-1".into(), deadline: posthouse_time::Moment::from_millis(9) };
         assert_eq!(body(stands(open)).await, (202, json!({ "correlation_id": "q-1", "deadline": 9 })));
-    }
-
-    #[test]
-    fn a_page_of_questions_goes_on_where_it_ended() {
-        assert_eq!(key("41/q:1"), Some((Moment::from_millis(41), CorrelationId::new("q:1"))));
-        assert_eq!(key("q"), None);
-        assert_eq!(key("x/q"), None);
     }
 }

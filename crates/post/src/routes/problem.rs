@@ -43,7 +43,7 @@ pub(crate) fn method_not_allowed() -> Problem {
     )
 }
 
-pub(crate) fn over_limit(full: http_kit::OverLimit) -> Problem {
+fn over_limit(full: http_kit::OverLimit) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", full.to_string())
 }
 
@@ -142,6 +142,7 @@ impl From<Refusal> for Problem {
                 format!("{header} names another agent than this credential"),
             ),
             Refusal::BadLabel { header, why } => invalid(&header, why),
+            Refusal::OverLimit(full) => over_limit(full),
             Refusal::Fault(fault) => unavailable(&fault),
         }
     }

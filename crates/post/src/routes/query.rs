@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use axum::extract::Query;
 use http::Uri;
-use http_kit::{Page, PageSize, Problem, decode_cursor, encode_cursor};
+use http_kit::{Page, Problem, decode_cursor, encode_cursor};
 use serde_json::Value;
 
 use super::fields::{NO_SECONDS, clamped};
 use super::problem;
-
-/// The number of items on a page.
-const PAGE: PageSize = PageSize { default: 50, largest: 200 };
+use crate::requests::PAGE;
 
 /// The parts of a query that have not been read yet.
 pub(crate) struct Asked(Vec<(String, String)>);
@@ -41,9 +39,8 @@ impl Asked {
         seconds.map(Some).ok_or_else(|| problem::invalid(name, NO_SECONDS))
     }
 
-    pub fn limit(&mut self) -> Result<u32, Problem> {
-        let limit = PAGE.parse(self.text("limit").as_deref()).and_then(|limit| u32::try_from(limit).ok());
-        limit.ok_or_else(|| {
+    pub fn limit(&mut self) -> Result<usize, Problem> {
+        PAGE.parse(self.text("limit").as_deref()).ok_or_else(|| {
             problem::invalid("limit", format!("must be a whole number from 1 to {}", PAGE.largest))
         })
     }
@@ -63,9 +60,9 @@ impl Asked {
     }
 }
 
-/// A page of a list. `next` is the key of its last item, unless the page is the last one.
-pub(crate) fn page(items: Vec<Value>, next: Option<String>) -> Page<Value> {
-    Page { items, next: next.map(encode_cursor) }
+/// A page for the caller, whose `next` is an opaque cursor.
+pub(crate) fn opaque(page: Page<Value>) -> Page<Value> {
+    Page { next: page.next.map(encode_cursor), ..page }
 }
 
 #[cfg(test)]
@@ -87,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_next_of_a_page_is_the_after_of_the_following() {
-        let page = page(Vec::new(), Some("41:q/&=é".to_owned()));
+        let page = opaque(Page { items: Vec::new(), next: Some("41:q/&=é".to_owned()) });
         let next = page.next.unwrap();
         let mut following = asked(&format!("after={next}")).unwrap();
         assert_eq!(following.after(|key| Some(key.to_owned())).unwrap().unwrap(), "41:q/&=é");

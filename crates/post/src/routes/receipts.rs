@@ -39,7 +39,7 @@ pub(crate) async fn list(State(door): State<Door>, head: Parts) -> Answer {
     }
     let listing = ReceiptListing { before, ..listing };
     let receipts = door.post.receipts().list(&by, listing).await?;
-    let page = Page::up_to(limit as usize, receipts, |last| {
+    let page = Page::up_to(limit, receipts, |last| {
         let Receipt { dispatch, digest, .. } = &last.receipt;
         encode_cursor(format!("{}/{dispatch}", hex::encode(digest)))
     });

@@ -88,11 +88,6 @@ impl Job {
         self.time("last_run_at")
     }
 
-    /// Whether the last run succeeded. `None` if there was none.
-    pub fn last_run_ok(&self) -> Option<bool> {
-        self.text("last_status").map(|status| status == "ok")
-    }
-
     pub fn last_error(&self) -> Option<&str> {
         self.text("last_error")
     }

@@ -60,7 +60,7 @@ impl Command {
                 let config = Config::load(&path)?;
                 // The vault key is checked too, because the server reads it at its start.
                 let (_, warning) = config.vault_key()?;
-                if let Some(warning) = warning {
+                for warning in config.warnings().chain(warning) {
                     eprintln!("posthouse: {warning}");
                 }
                 output.done(&json!({ "file": path, "ok": true }), &format!("{} is valid", path.display()))

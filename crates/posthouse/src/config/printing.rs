@@ -42,6 +42,11 @@ impl Config {
                 origin: self.origin(setting.path).to_string(),
             })
             .collect();
+        printed.extend(self.retired.iter().map(|retired| Printed {
+            key: retired.path.to_owned(),
+            value: Some("(no longer a setting, no effect)".to_owned()),
+            origin: retired.origin.to_string(),
+        }));
         if self.vault.key.is_some() {
             printed.push(Printed {
                 key: VAULT_KEY.to_owned(),

@@ -6,11 +6,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use posthouse_wire::Secret;
-use toml::de::{DeTable, DeValue};
+use serde::Deserialize as _;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
 use toml::{Table, Value};
 
 use super::catalog::{self, Setting, VAULT_KEY, ValueType};
 use super::nearest::nearest;
+use super::retired::{self, RetiredSetting};
 use super::{Config, Fault};
 
 /// Origin of a value.
@@ -40,9 +43,8 @@ const PREFIX: &str = "POSTHOUSE_";
 pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Config, Fault> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Fault::Unreadable { file: file.to_owned(), why: error.to_string() })?;
-    let mut origins = known_lines(file, &text)?;
-    let mut config: Config = toml::from_str(&text).map_err(|error| located(file, &text, &origins, &error))?;
-    let mut values: Table = toml::from_str(&text).map_err(|error| located(file, &text, &origins, &error))?;
+    let ParsedFile { table, mut origins, mut retired } = parse(file, &text)?;
+    let (mut config, mut values) = values(table).map_err(|error| located(file, &text, &origins, &error))?;
 
     let mut key = None;
     for (name, value) in ours(variables)? {
@@ -50,7 +52,12 @@ pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString
             key = Some(Secret::new(value));
             continue;
         }
-        let setting = meant(&name)?;
+        let path = path_of(&name);
+        if let Some(path) = retired::find(&path) {
+            retired.push(RetiredSetting { path, origin: ValueOrigin::Environment(name) });
+            continue;
+        }
+        let setting = meant(&name, &path)?;
         let blame = |what: String| Fault::Variable { name: name.clone(), what };
         put(&mut values, setting.path, worded(setting, &value).map_err(blame)?);
         // Parsed again after each variable, so that an error names the variable that caused it.
@@ -60,6 +67,7 @@ pub fn read(file: &Path, variables: impl IntoIterator<Item = (OsString, OsString
     }
     config.vault.key = key;
     config.origins = origins;
+    config.retired = retired;
     config.settle_paths(file.parent().unwrap_or(Path::new("")));
     config.check().map_err(|what| Fault::Relation { file: file.to_owned(), what })?;
     Ok(config)
@@ -85,12 +93,29 @@ impl Config {
     }
 }
 
-/// The line of every setting in the file. An unknown key is an error with its whole path.
-fn known_lines(file: &Path, text: &str) -> Result<Origins, Fault> {
-    let table = DeTable::parse(text).map_err(|error| located(file, text, &Origins::new(), &error))?;
-    let mut origins = Origins::new();
+/// The content of a file whose keys are all known.
+struct ParsedFile<'text> {
+    /// Without the retired settings.
+    table: Spanned<DeTable<'text>>,
+    /// The line of every setting in the file.
+    origins: Origins,
+    retired: Vec<RetiredSetting>,
+}
+
+/// Parses the file. An unknown key is an error with its whole path.
+fn parse<'text>(file: &Path, text: &'text str) -> Result<ParsedFile<'text>, Fault> {
+    let (mut origins, mut retired) = (Origins::new(), Vec::new());
+    let mut table = DeTable::parse(text).map_err(|error| located(file, text, &origins, &error))?;
+    let origin = |at| ValueOrigin::File { file: file.to_owned(), line: line_of(text, at) };
+    retired::remove(table.get_mut(), "", &origin, &mut retired);
     walk(file, text, "", table.get_ref(), &mut origins)?;
-    Ok(origins)
+    Ok(ParsedFile { table, origins, retired })
+}
+
+/// The settings of a file: as the structs, and as a table that variables are put into.
+fn values(table: Spanned<DeTable<'_>>) -> Result<(Config, Table), toml::de::Error> {
+    let config = Config::deserialize(Deserializer::from(table.clone()))?;
+    Ok((config, Table::deserialize(Deserializer::from(table))?))
 }
 
 fn walk(
@@ -101,8 +126,7 @@ fn walk(
     origins: &mut Origins,
 ) -> Result<(), Fault> {
     for (key, value) in table {
-        let path =
-            if inside.is_empty() { key.get_ref().to_string() } else { format!("{inside}.{}", key.get_ref()) };
+        let path = joined(inside, key.get_ref());
         let line = line_of(text, key.span().start);
         if catalog::find(&path).is_some() {
             origins.insert(path, ValueOrigin::File { file: file.to_owned(), line });
@@ -113,6 +137,11 @@ fn walk(
         }
     }
     Ok(())
+}
+
+/// The path of a key inside a section; the section is empty at the root.
+pub fn joined(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
 }
 
 fn unknown(path: &str) -> String {
@@ -174,9 +203,14 @@ fn ours(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Vec
     Ok(ours)
 }
 
-fn meant(name: &str) -> Result<&'static Setting, Fault> {
-    let path = name[PREFIX.len()..].replace("__", ".").to_lowercase();
-    catalog::find(&path).ok_or_else(|| {
+/// `POSTHOUSE_RELAY__ACK_LEASE` is `relay.ack_lease`.
+fn path_of(name: &str) -> String {
+    name[PREFIX.len()..].replace("__", ".").to_lowercase()
+}
+
+/// The setting of a variable with this name and path.
+fn meant(name: &str, path: &str) -> Result<&'static Setting, Fault> {
+    catalog::find(path).ok_or_else(|| {
         let known: Vec<String> =
             catalog::SETTINGS.iter().map(|setting| catalog::variable(setting.path)).collect();
         let what = match nearest(name, known.iter().map(String::as_str)) {

@@ -140,7 +140,7 @@ fn the_environment_stands_over_the_file_and_each_value_knows_where_it_came_from(
     for (path, origin) in [
         ("relay.ack_lease", ValueOrigin::Environment("POSTHOUSE_RELAY__ACK_LEASE".to_owned())),
         ("relay.settle", ValueOrigin::File { file, line: 3 }),
-        ("relay.ping_every", ValueOrigin::Default),
+        ("relay.wake_cooldown", ValueOrigin::Default),
     ] {
         assert_eq!(config.origin(path), origin);
     }
@@ -209,8 +209,8 @@ fn settings_that_contradict_each_other_are_refused_in_words() {
         ),
         ("[server.tls]\ncert = \"c.pem\"\n", "server.tls needs both cert and key"),
         ("[server]\nmax_connections = 0\n", "server.max_connections must be at least 1"),
-        ("[relay]\nsilent_after = \"10s\"\n", "relay.silent_after must be longer than relay.ping_every"),
-        ("[errand]\ntimeout = \"1s\"\n", "errand.connect_timeout must not be longer than errand.timeout"),
+        ("[clock]\nhorizon = \"10s\"\n", "clock.horizon must be at least 1m"),
+        ("[errand]\ntimeout = \"0s\"\n", "errand.timeout must be longer than 0s"),
     ] {
         assert_eq!(folder.complaint(text, &[]), format!("posthouse.toml: {complaint}"));
     }
@@ -250,6 +250,46 @@ fn the_example_and_the_fresh_file_are_read_as_the_defaults() {
     assert_eq!(config.server.public_url.as_deref(), Some("https://post.example"));
     for setting in SETTINGS {
         assert_ne!(config.origin(setting.path), ValueOrigin::Default, "{}", setting.path);
+    }
+}
+
+#[test]
+fn a_retired_setting_is_a_warning_that_names_it_and_has_no_effect() {
+    let folder = Folder::new("retired");
+    let config = folder
+        .read(
+            "[relay]\nsettle = \"1s\"\nping_every = \"7s\"\n\n[errand]\nconnect_timeout = 9\n",
+            &[("POSTHOUSE_CLOCK__ATTEMPT_TIMEOUT", "4s")],
+        )
+        .unwrap();
+    assert_eq!(config.relay, relay::Config { settle: Span::seconds(1), ..relay::Config::default() });
+    assert_eq!(config.clock, clock::Config::default());
+    let file = folder.0.join("posthouse.toml");
+    let file = file.display();
+    let mut warnings: Vec<String> = config.warnings().collect();
+    warnings.sort();
+    assert_eq!(
+        warnings,
+        [
+            format!("{file}:3: relay.ping_every is no longer a setting and has no effect; remove it"),
+            format!("{file}:6: errand.connect_timeout is no longer a setting and has no effect; remove it"),
+            "POSTHOUSE_CLOCK__ATTEMPT_TIMEOUT: clock.attempt_timeout is no longer a setting and has no effect; \
+             remove it"
+                .to_owned(),
+        ]
+    );
+    let printed = config.printed();
+    let ping_every = printed.iter().find(|printed| printed.key == "relay.ping_every").unwrap();
+    assert_eq!(ping_every.value.as_deref(), Some("(no longer a setting, no effect)"));
+    // The settings around a retired one are checked as always.
+    let complaint = folder.complaint("[relay]\nping_every = \"7s\"\nack_lease = 3\n", &[]);
+    assert!(complaint.starts_with("posthouse.toml:3: relay.ack_lease: invalid type: integer"), "{complaint}");
+}
+
+#[test]
+fn a_retired_setting_is_not_a_setting() {
+    for path in retired::RETIRED {
+        assert!(catalog::find(path).is_none() && !catalog::is_section(path), "{path}");
     }
 }
 

@@ -57,7 +57,6 @@ impl Planes {
         let identity = Identity::new(identity::Parts {
             admin,
             access_token: config.relay.access_token.0,
-            token_leeway: config.relay.token_leeway.0,
             ..identity::Parts::over(ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone())
         });
         let relay = Relay::new(relay::Parts {

@@ -277,8 +277,7 @@ fn only_the_edge_is_handed_the_vault() {
 
 /// A router is built from a list of operations (`http_kit::router`), which the OpenAPI document must describe. These
 /// routes are not operations: answers to everything else below a path, and the page at `/` without the chat page.
-const BARE_ROUTES: &[(&str, usize)] =
-    &[("edge/src/routes.rs", 1), ("post/src/routes.rs", 1), ("posthouse/src/doors.rs", 1)];
+const BARE_ROUTES: &[(&str, usize)] = &[("post/src/routes.rs", 1), ("posthouse/src/doors.rs", 1)];
 
 #[test]
 fn every_route_of_the_server_is_an_operation() {

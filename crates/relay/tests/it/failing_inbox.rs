@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ledger::{
-    Acknowledgement, Append, Appended, BotRef, DeadLetter, Entry, Fault, Inbox, Seq, Setback, Unread,
+    Acknowledgement, Append, Appended, BotRef, DeadLetter, DeadLetterFilter, Entry, Fault, Inbox, Seq,
+    Setback, Unread,
 };
 use posthouse_time::Moment;
 use posthouse_wire::{DedupKey, EntryId, InstanceId};
@@ -65,8 +66,8 @@ impl Inbox for FailingInbox {
         self.inner.recall(of, entry).await
     }
 
-    async fn dead_letters(&self, of: Option<&InstanceId>, at_most: u16) -> Result<Vec<DeadLetter>, Fault> {
-        self.inner.dead_letters(of, at_most).await
+    async fn dead_letters(&self, filter: DeadLetterFilter, at_most: u32) -> Result<Vec<DeadLetter>, Fault> {
+        self.inner.dead_letters(filter, at_most).await
     }
 
     async fn redrive(&self, entry: &EntryId) -> Result<Option<InstanceId>, Fault> {

@@ -11,7 +11,7 @@ use bus::Bus;
 use errand::Errand;
 use http_kit::ClientAddress;
 use identity::{Admitted, Approach, Bearings, Enrolment, GateDecision, Identity, Principal};
-use ledger::{Bot, BotRef, Created, Discriminator, Invitation, Ledger, Location, Route};
+use ledger::{Bot, BotRef, Created, DeadLetterFilter, Discriminator, Invitation, Ledger, Location, Route};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{DedupKey, EntryId, Event, GatewayId, InstanceId, Secret, Source, token};
 use relay::{Config, Entrant, Parts, Relay, StopRule};
@@ -356,7 +356,9 @@ impl Agent {
     }
 
     pub async fn dead_letters(&self) -> Vec<EntryId> {
-        let letters = self.server.ledger.inbox().dead_letters(Some(&self.instance), 100).await.unwrap();
+        let filter =
+            DeadLetterFilter { instance: Some(self.instance.clone()), ..DeadLetterFilter::default() };
+        let letters = self.server.ledger.inbox().dead_letters(filter, 100).await.unwrap();
         letters.into_iter().map(|letter| letter.entry).collect()
     }
 }

@@ -18,7 +18,7 @@ fn bot(settings: Value) -> OpenedBot {
 
 fn read(body: &str) -> Result<Reading, WebhookRefusal> {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    let verified = VerifiedBody { body, rest: String::new(), received: Moment::from_seconds(1) };
+    let verified = VerifiedBody { body, received: Moment::from_seconds(1) };
     normalize(&bot(json!({"username": "posty_bot"})), &verified)
 }
 
@@ -185,7 +185,7 @@ fn an_anonymous_admin_is_a_person_and_a_forum_may_be_called_one() {
     let update = json!({"update_id": 1, "message": message(json!({"text": "x", "chat": chat,
         "from": {"id": 1_087_968_824, "is_bot": true, "first_name": "Group"}, "sender_chat": chat}))});
     let body = Bytes::from(update.to_string());
-    let verified = VerifiedBody { body, rest: String::new(), received: Moment::from_seconds(1) };
+    let verified = VerifiedBody { body, received: Moment::from_seconds(1) };
     let reading = normalize(&bot(json!({"forum_chat_type": "forum"})), &verified).unwrap();
     let source = &reading.arrivals[0].event.source;
     assert_eq!(source.user_id.as_ref().unwrap(), "1087968824");

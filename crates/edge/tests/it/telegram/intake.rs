@@ -33,7 +33,7 @@ impl Intake {
 
     fn reads(&self, update: &Value) -> Reading {
         let body = update.to_string().into();
-        let verified = VerifiedBody { body, rest: String::new(), received: Timepiece::wall().now() };
+        let verified = VerifiedBody { body, received: Timepiece::wall().now() };
         self.platform.normalize(&self.bot, verified).unwrap()
     }
 
@@ -112,7 +112,6 @@ fn delivered(update: i64, chat: i64) -> Raw {
     headers.insert("x-telegram-bot-api-secret-token", HeaderValue::from_static(actors::WEBHOOK_SECRET));
     Raw {
         method: Method::POST,
-        rest: String::new(),
         query: String::new(),
         headers,
         body: body.to_string().into(),

@@ -90,7 +90,6 @@ async fn a_press_is_answered_at_the_edge_and_its_failure_is_nobodys() {
             .unwrap();
         let verified = edge::platform::VerifiedBody {
             body: pressed.update.to_string().into(),
-            rest: String::new(),
             received: posthouse_time::Moment::default(),
         };
         let mut reading = telegram.normalize(&bot, verified).unwrap();

@@ -38,8 +38,7 @@ fn payloads_are_read_as_the_vectors_say() {
         }));
         bot.id = context["bot_id"].as_str().unwrap().into();
         let body = Bytes::from(case["raw"].to_string());
-        let verified =
-            VerifiedBody { body, rest: String::new(), received: Moment::from_seconds(1_765_000_000) };
+        let verified = VerifiedBody { body, received: Moment::from_seconds(1_765_000_000) };
         let reading =
             telegram.normalize(&bot, verified).unwrap_or_else(|refusal| panic!("{case}: {refusal:?}"));
         check_payload(case, &reading);
@@ -174,7 +173,6 @@ fn judge(telegram: &Telegram, bot: &OpenedBot, request: &Value) -> Result<Readin
     let query = request["url"].as_str().unwrap().split_once('?').map_or("", |(_, query)| query);
     let raw = Raw {
         method: request["method"].as_str().unwrap().parse().unwrap(),
-        rest: String::new(),
         query: query.to_owned(),
         headers,
         body: body.into(),

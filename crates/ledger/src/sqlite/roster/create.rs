@@ -5,10 +5,11 @@ use posthouse_wire::TenantId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::made;
-use super::{tokens, vault};
+use super::vault;
 use crate::roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, HttpCredentials, Instance, Route,
 };
+use crate::sqlite::tokens;
 use crate::{Owner, PrincipalPolicy};
 
 /// Creates an agent with its gateway, bots, routes, client and login.
