@@ -10,6 +10,7 @@ mod bot;
 mod client;
 mod config;
 mod connector;
+mod enroll_token;
 mod exchange;
 mod filters;
 mod inbox;
@@ -116,6 +117,9 @@ enum Command {
     /// Clients: credentials of programs, for one agent or a whole tenant, and logins of agents
     #[command(subcommand)]
     Client(client::Command),
+    /// Enrolment tokens: single-use tokens with which gateways get their credential
+    #[command(subcommand)]
+    EnrollToken(enroll_token::Command),
     /// Bots: accounts on chat platforms
     #[command(subcommand)]
     Bot(bot::Command),
@@ -287,6 +291,7 @@ impl Command {
             Command::Tenant(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Agent(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Client(command) => command.act(output, &AdminClient::new(server)?).await,
+            Command::EnrollToken(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Bot(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Access(command) => command.act(output, &AdminClient::new(server)?).await,
             Command::Route(command) => command.act(output, &AdminClient::new(server)?).await,

@@ -16,6 +16,7 @@ mod crash;
 mod cron;
 mod cron_doors;
 mod doors;
+mod enrolment;
 mod fire_tokens;
 mod key_permissions;
 mod matrix;

@@ -1,0 +1,151 @@
+//! Enrolment of gateways on the real binary: `posthouse enroll-token` and `POST /relay/enroll`.
+
+use serde_json::{Value, json};
+
+use crate::talk::provide_crypto;
+use crate::test_server::TestServer;
+use crate::tokens::exchanges;
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// A response: its status, its headers without the date, and its body.
+type Heard = (u16, Vec<(String, String)>, String);
+
+async fn enrolls(server: &TestServer, authorization: Option<&str>, body: &str) -> Heard {
+    let request = reqwest::Client::new()
+        .post(format!("{}/relay/enroll", server.url))
+        .header("content-type", "application/json")
+        .body(body.to_owned());
+    let request = match authorization {
+        Some(authorization) => request.header("authorization", authorization),
+        None => request,
+    };
+    let answer = request.send().await.unwrap();
+    let headers = answer.headers().iter().filter(|(name, _)| *name != "date");
+    let headers =
+        headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+    (answer.status().as_u16(), headers, answer.text().await.unwrap())
+}
+
+fn asking(token: &str, name: &str) -> String {
+    json!({ "enrollmentToken": token, "gatewayId": name }).to_string()
+}
+
+/// The access token of a client, as a header.
+async fn bearer(server: &TestServer, client: &Value) -> String {
+    format!("Bearer {}", text(&exchanges(server, client).await["access_token"]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enrolment_token_is_made_listed_redeemed_and_revoked() {
+    provide_crypto();
+    let server = TestServer::open(&[]);
+    server.does(&["tenant", "create", "acme"]);
+    server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let client = server.does(&["client", "create", "--tenant", "acme"]);
+    let caller = bearer(&server, &client).await;
+    let create = ["enroll-token", "create", "--tenant", "acme", "--agent", "heron"];
+    let (used, revoked) = (server.does(&create), server.does(&create));
+    assert!(text(&used["token"]).starts_with("phe_"));
+    let (status, headers, body) =
+        enrolls(&server, Some(&caller), &asking(text(&used["token"]), "gw-laptop")).await;
+    assert_eq!(status, 200, "{body}");
+    assert!(headers.contains(&("cache-control".to_owned(), "no-store".to_owned())), "{headers:?}");
+    let given: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(given["tenant"], used["tenant_id"]);
+    for name in ["secret", "deliveryKey", "gatewayId"] {
+        assert!(!text(&given[name]).is_empty(), "{name}");
+    }
+    server.does(&["enroll-token", "revoke", text(&revoked["id"])]);
+    let listed = server.does(&["enroll-token", "list", "--tenant", "acme"]);
+    let states: Vec<_> =
+        listed.as_array().unwrap().iter().map(|token| (&token["id"], text(&token["state"]))).collect();
+    assert_eq!(states, [(&used["id"], "used"), (&revoked["id"], "revoked")]);
+    assert_eq!(listed[0]["gateway_id"], given["gatewayId"]);
+    assert!(!listed.to_string().contains("phe_"), "the list does not show tokens");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_token_that_cannot_be_used_gets_the_same_answer() {
+    provide_crypto();
+    let server = TestServer::open(&[]);
+    for tenant in ["acme", "globex"] {
+        server.does(&["tenant", "create", tenant]);
+    }
+    server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let egret = server.does(&["agent", "create", "egret", "--tenant", "acme"]);
+    let client = server.does(&["client", "create", "--tenant", "acme"]);
+    let stranger = server.does(&["client", "create", "--tenant", "globex"]);
+    let token = || {
+        let made = server.does(&["enroll-token", "create", "--tenant", "acme", "--agent", "heron"]);
+        (text(&made["id"]).to_owned(), text(&made["token"]).to_owned())
+    };
+    let (caller, stranger) = (bearer(&server, &client).await, bearer(&server, &stranger).await);
+    let other_agent = bearer(&server, &egret).await;
+    let ((_, good), (_, used), (id, revoked)) = (token(), token(), token());
+    assert_eq!(enrolls(&server, Some(&caller), &asking(&used, "gw-1")).await.0, 200);
+    server.does(&["enroll-token", "revoke", &id]);
+    let unknown = format!("phe_{}", "0".repeat(64));
+    let absent = enrolls(&server, Some(&caller), &asking(&unknown, "gw-1")).await;
+    assert_eq!(absent.0, 403);
+    assert_eq!(absent.2, r#"{"error":"the enrollment token is not valid"}"#);
+    for (what, authorization, token) in [
+        ("used", &caller, &used),
+        ("revoked", &caller, &revoked),
+        ("of another tenant", &stranger, &good),
+        ("of another agent", &other_agent, &good),
+    ] {
+        assert_eq!(enrolls(&server, Some(authorization), &asking(token, "gw-1")).await, absent, "{what}");
+    }
+    assert_eq!(enrolls(&server, Some(&caller), &asking(&good, "gw-1")).await.0, 200, "nobody used it up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_without_an_access_token_and_malformed_bodies_are_refused() {
+    provide_crypto();
+    let server = TestServer::open(&[]);
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let client = server.does(&["client", "create", "--tenant", "acme"]);
+    let made = server.does(&["enroll-token", "create", "--tenant", "acme", "--agent", "heron"]);
+    let good = asking(text(&made["token"]), "gw-1");
+    let basic = reqwest::Client::new()
+        .get(&server.url)
+        .basic_auth(text(&client["client_id"]), client["client_secret"].as_str())
+        .build()
+        .unwrap();
+    let basic = basic.headers()["authorization"].to_str().unwrap().to_owned();
+    let gateway = crate::matrix::gateway_token(&heron);
+    for wrong in [None, Some("Bearer guess"), Some(basic.as_str()), Some(gateway.as_str())] {
+        let (status, _, body) = enrolls(&server, wrong, &good).await;
+        assert_eq!((status, body.contains(r#""error""#)), (401, true), "{wrong:?}: {body}");
+    }
+    let caller = bearer(&server, &client).await;
+    let long = "x".repeat(257);
+    for body in [
+        "",
+        "[]",
+        "not json",
+        r#"{"gatewayId":"gw-1"}"#,
+        r#"{"enrollmentToken":7,"gatewayId":"gw-1"}"#,
+        &asking("", "gw-1"),
+        &asking("phe_1", "  "),
+        &asking("phe_1", "a\u{7}b"),
+        &asking("phe_1", &long),
+        &asking(&long, "gw-1"),
+    ] {
+        let (status, _, answer) = enrolls(&server, Some(&caller), body).await;
+        assert_eq!((status, answer.contains(r#""error""#)), (400, true), "{body}: {answer}");
+    }
+    let (status, ..) =
+        enrolls(&server, Some(&caller), &format!("{{\"pad\":\"{}\"}}", "x".repeat(20_000))).await;
+    assert_eq!(status, 413);
+    let login = format!("Bearer {}", text(&heron["access_token"]));
+    assert_eq!(
+        enrolls(&server, Some(&login), &good).await.0,
+        200,
+        "an agent's own login is an access token too"
+    );
+}
