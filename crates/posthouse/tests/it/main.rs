@@ -31,3 +31,4 @@ mod tokens;
 mod tokens_doors;
 mod type_names;
 mod unfinished_messages;
+mod upgrade;

@@ -43,6 +43,11 @@ impl TestServer {
     pub fn open_at(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
         let made = Command::new(BINARY).arg("init").arg(&folder).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self::open_on(dir, folder, env)
+    }
+
+    /// The same, with what is in that folder already.
+    pub fn open_on(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
         let place = ReservedPort::take();
         let port = place.port;
         let url = format!("http://127.0.0.1:{port}");
