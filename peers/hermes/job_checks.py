@@ -20,8 +20,9 @@ from wake_listener import WakeListener
 EVERY_TWO_SECONDS = "* * * * * */2"
 # A time before which something else must be done: far enough for a slow machine, near enough to wait for it.
 AHEAD_S = 8.0
-# Time of an orderly stop of all its processes, on a busy machine.
-TO_STOP_S = 4.0
+# More than an orderly stop of all its processes takes, on a busy machine too. Less than half a minute, which lies
+# between two fires.
+TO_STOP_S = 12.0
 
 
 def seconds_until(moment: str) -> float:

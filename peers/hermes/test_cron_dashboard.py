@@ -105,8 +105,8 @@ def test_a_failing_agent_is_tried_until_it_accepts_and_then_left_alone(clock: Cl
         first, second = (after.at - before.at for before, after in zip(fires, fires[1:]))
         # A receiver that may have got the fire is given time to answer.
         soonest = 9.5 if way == "mute" else 0.8
-        assert soonest <= first <= soonest + 20, f"{way}: tried again after {first} s"
-        assert 1.7 <= second <= 20, f"{way}: tried again after {second} s"
+        assert first >= soonest, f"{way}: tried again after {first} s"
+        assert second >= 1.7, f"{way}: tried again after {second} s"
     clock.pass_by(clock.home(), 3)
     assert {way: len(clock.callback.of(job)) for way, job in jobs.items()} == dict.fromkeys(ways, 3)
     assert [client.armed() for client in clients.values()] == [{}] * 4
@@ -117,11 +117,16 @@ def test_a_job_that_is_being_retried_is_listed_and_a_word_from_its_agent_hastens
     clock.callback.answers(job, *[NOT_FOUND] * 5)
     fire_at = seconds_from_now(-1)
     client.arm(job, fire_at)
-    fifth = clock.callback.wait(job, times=5, timeout=60)[4]
-    until("the fifth is settled", lambda: clock.server.job(client.home.agent, job)["attempts"] == 5)
+    clock.callback.wait(job, times=5, timeout=60)
+
+    def next_attempt() -> str | None:
+        shown = clock.server.job(client.home.agent, job)
+        return shown["next_attempt"] if shown["attempts"] == 5 else None
+
+    planned = until("the fifth is settled", next_attempt)
     assert client.armed() == {job: fire_at}
     sixth = clock.callback.wait(job, times=6, timeout=40)[5]
-    assert sixth.at - fifth.at < 12, "left to itself it would have come after fifteen seconds"
+    assert sixth.at < datetime.fromisoformat(planned).timestamp(), "it was left to itself"
 
 
 def test_an_agent_that_is_not_there_yet_is_found_by_a_retry(clock: Clock) -> None:
@@ -161,12 +166,18 @@ def test_a_new_time_and_a_cancel_stop_the_retries(clock: Clock) -> None:
 def test_a_restart_of_the_server_loses_no_arm(clock: Clock) -> None:
     home = clock.home()
     client = home.client()
-    while_it_is_down = {clock.job(): seconds_from_now(AHEAD_S) for _ in range(8)}
-    afterwards = {clock.job(): seconds_from_now(AHEAD_S + 5 + number / 20) for number in range(8)}
-    jobs = while_it_is_down | afterwards
-    for job, fire_at in jobs.items():
-        client.arm(job, fire_at)
-    clock.server.kill()
+    # The server must be gone before the first is due. A machine that is too slow for that gets more time.
+    for ahead in (AHEAD_S, 4 * AHEAD_S, 16 * AHEAD_S):
+        while_it_is_down = {clock.job(): seconds_from_now(ahead) for _ in range(8)}
+        afterwards = {clock.job(): seconds_from_now(ahead + 5 + number / 20) for number in range(8)}
+        jobs = while_it_is_down | afterwards
+        for job, fire_at in jobs.items():
+            client.arm(job, fire_at)
+        clock.server.kill()
+        if datetime.now(timezone.utc) < datetime.fromisoformat(min(while_it_is_down.values())):
+            break
+        clock.server.serve()
+        until("the clock is empty again", lambda: client.armed() == {})
     assert not any(clock.callback.of(job) for job in jobs), "the kill came too late to tell"
     due = datetime.fromisoformat(max(while_it_is_down.values()))
     until("the first are overdue", lambda: datetime.now(timezone.utc) > due)

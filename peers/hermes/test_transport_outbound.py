@@ -99,7 +99,7 @@ async def test_an_unknown_op_is_refused_by_name(actors: Actors) -> None:
 async def test_lone_surrogates_and_nan_are_answered_not_ignored(actors: Actors) -> None:
     agent, chat = actors.agent(), actors.chat()
     actors.writes(agent, chat, "hi")
-    async with Dialed(agent, outbound_timeout_s=5.0) as wire:
+    async with Dialed(agent) as wire:
         await wire.hears("hi")
         action = {"op": "send", "chat_id": str(chat), "content": "half \ud83d a smile",
                   "metadata": {"score": float("nan")}}

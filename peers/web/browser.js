@@ -134,6 +134,25 @@ export class Chat {
     );
   }
 
+  /** Waits until a turn is shown as open; returns what the page says about it at that moment. */
+  async watchesTurn() {
+    return this.page.evaluate(
+      () =>
+        new Promise((done, fail) => {
+          const end = setTimeout(() => fail(new Error("no turn was ever open")), 45000);
+          const look = () => {
+            if (document.getElementById("stop").hidden) return;
+            clearTimeout(end);
+            eyes.disconnect();
+            done(document.getElementById("typing").textContent);
+          };
+          const eyes = new MutationObserver(look);
+          eyes.observe(document.body, { attributes: true, childList: true, subtree: true });
+          look();
+        }),
+    );
+  }
+
   async answered(count) {
     await this.page.waitForFunction(
       (many) => document.querySelectorAll('[data-testid="line"][data-author="agent"]').length >= many,

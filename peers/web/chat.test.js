@@ -27,8 +27,10 @@ beforeEach(() => {
 
 test("one types, sees the answer grow, reloads, and it is still there", async () => {
   const chat = await Chat.open(browser, someone);
+  // It watches before it speaks: a slow machine may see the whole answer before a later look begins.
+  const growing = chat.watchesGrow(1, END);
   await chat.says(PROMPT);
-  const lengths = await chat.watchesGrow(1, END);
+  const lengths = await growing;
   assert.ok(lengths.length >= 3, `the answer grew in steps: ${lengths}`);
   assert.deepEqual(lengths, lengths.toSorted((a, b) => a - b), "it only grew");
   const before = await chat.texts("agent");
@@ -94,8 +96,9 @@ test("withdrawing an invitation closes the page at once", async () => {
 test("a second page of the same person sees the conversation live", async () => {
   const first = await Chat.open(browser, someone);
   const second = await Chat.open(browser, someone);
+  const growing = second.watchesGrow(1, END);
   await first.says(PROMPT);
-  const lengths = await second.watchesGrow(1, END);
+  const lengths = await growing;
   assert.ok(lengths.length >= 2, `seen growing there too: ${lengths}`);
   assert.deepEqual(await second.texts("person"), [PROMPT]);
 });
@@ -210,9 +213,9 @@ test("the page shows delivered, working, and Stop while a turn is open and only 
   const chat = await Chat.open(browser, someone);
   const stop = chat.page.getByTestId("stop");
   assert.equal(await stop.isVisible(), false);
+  const turn = chat.watchesTurn();
   await chat.says(PROMPT);
-  await stop.waitFor();
-  assert.match(await chat.page.getByTestId("typing").innerText(), /is (working|writing)/);
+  assert.match(await turn, /is (working|writing)/);
   await chat.page.waitForSelector('[data-testid="line"][data-author="person"][data-delivered="true"]');
   await chat.watchesGrow(1, END);
   await stop.waitFor({ state: "hidden" });

@@ -165,9 +165,12 @@ impl Fixture {
         let platform: Arc<dyn Platform> = self.pigeon.clone();
         let taken = self.server.intake().take(&platform, &self.bot, reading, None).await.unwrap();
         // Notices are sent in tasks of their own.
-        for _ in 0..50 {
-            tokio::task::yield_now().await;
-        }
+        let sent = async {
+            while !self.server.relay.tasks().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), sent).await.expect("a notice is never sent");
         !taken.entries.is_empty()
     }
 

@@ -95,7 +95,7 @@ async fn the_same_dispatch_id_over_the_same_text_is_done_once_and_answered_the_s
         first["dispatched"][0]["receipt"]["delivery_id"]
     );
     assert!(heron.hears().await.event.text.ends_with("twice"));
-    assert!(heron.hears_nothing_more().await);
+    heron.hears_nothing_more().await;
 }
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn a_delivery_to_a_session_goes_to_the_mailbox_with_a_warning() {
         assert_eq!(warnings, &[json!("stripped @session suffix \u{2014} deliver is mailbox-class")]);
     }
     assert!(heron.hears().await.event.text.ends_with("green"));
-    assert!(heron.hears_nothing_more().await);
+    heron.hears_nothing_more().await;
     for unknown in ["nobody@kitchen", "@kitchen"] {
         assert_eq!(program.posts("/v1/deliver", body(unknown)).await.0, 404, "{unknown}");
     }

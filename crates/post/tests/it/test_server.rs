@@ -54,6 +54,7 @@ pub struct Enrolled {
     pub server: TestServer,
     pub tenant: TenantId,
     pub instance: InstanceId,
+    name: String,
     gateway: posthouse_wire::GatewayId,
     secret: Secret,
 }
@@ -67,6 +68,7 @@ pub struct Program {
 
 /// A connected agent.
 pub struct Seated {
+    enrolled: Enrolled,
     transport: WebSocketTransport,
     heard: Mutex<mpsc::UnboundedReceiver<Inbound>>,
     takes: watch::Sender<bool>,
@@ -223,6 +225,7 @@ impl TestServer {
             server: self.clone(),
             tenant: tenant_id,
             instance: made.instance.id,
+            name: name.to_owned(),
             gateway: made.gateway,
             secret: made.secret,
         }
@@ -323,7 +326,7 @@ impl Enrolled {
             self.server.relay.connections().presence(&self.instance).connected
         })
         .await;
-        Seated { transport, heard: Mutex::new(heard), takes }
+        Seated { enrolled: self.clone(), transport, heard: Mutex::new(heard), takes }
     }
 
     /// A program with this agent's own credential.
@@ -341,8 +344,13 @@ impl Seated {
             .expect("the connection is open")
     }
 
-    pub async fn hears_nothing_more(&self) -> bool {
-        self.heard.lock().await.try_recv().is_err()
+    /// Nothing else is on its way: an agent hears its messages in order, and a marker that is sent now is next.
+    pub async fn hears_nothing_more(&self) {
+        let Enrolled { server, tenant, name, .. } = &self.enrolled;
+        let program = server.with_credential(Owner::Tenant(tenant.clone())).await;
+        program.notifies(name, "the marker").await;
+        let next = self.hears().await.event.text;
+        assert!(next.ends_with("the marker"), "something else was on its way: {next}");
     }
 
     pub fn thaws(&self) {

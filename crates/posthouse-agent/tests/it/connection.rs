@@ -133,7 +133,7 @@ async fn superseded_it_leaves_the_other_holder_in_peace_for_a_while() {
     seat.closes(4409, "superseded").await;
     soon(transport.until(|state| state == ConnectionState::Waiting)).await;
     server.clock.wind(seconds(20));
-    tokio::task::yield_now().await;
+    server.is_dialed_by_nobody().await;
     assert_eq!(transport.state(), ConnectionState::Waiting);
     server.clock.wind(seconds(10));
     let _seat = server.seats().await;

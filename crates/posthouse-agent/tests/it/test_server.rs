@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -95,11 +96,17 @@ impl TestServer {
     pub async fn hears_nobody(&self) {
         for _ in 0..10 {
             self.clock.wind(seconds(60));
-            for _ in 0..20 {
-                tokio::task::yield_now().await;
-            }
+            self.is_dialed_by_nobody().await;
         }
-        assert!(futures_util::FutureExt::now_or_never(self.listener.accept()).is_none(), "somebody dialed");
+    }
+
+    /// No agent is on its way: connections are accepted in order, and one that the test opens now is next.
+    pub async fn is_dialed_by_nobody(&self) {
+        for _ in 0..3 {
+            let marker = soon(TcpStream::connect(self.listener.local_addr().unwrap())).await.unwrap();
+            let (_, next) = soon(self.listener.accept()).await.unwrap();
+            assert_eq!(next, marker.local_addr().unwrap(), "somebody dialed");
+        }
     }
 }
 
@@ -193,6 +200,7 @@ pub struct ReceivedByAgent {
     pub events: mpsc::UnboundedReceiver<Inbound>,
     pub interrupts: mpsc::UnboundedReceiver<(SessionKey, ChatId)>,
     verdicts: mpsc::UnboundedSender<Result<(), Declined>>,
+    most_in_hand: Arc<AtomicUsize>,
 }
 
 impl ReceivedByAgent {
@@ -209,8 +217,15 @@ impl ReceivedByAgent {
         self.verdicts.send(Err(Declined)).unwrap();
     }
 
-    pub fn nothing_more(&mut self) {
-        assert!(self.events.try_recv().is_err(), "something else was handled");
+    /// Nothing else was handed over: entries are handled in order, and a marker that is brought now is next.
+    pub async fn nothing_more(&mut self, seat: &mut Seat) {
+        seat.brings("ent_marker", "the marker").await;
+        assert_eq!(self.next().await, "the marker", "something else was handled");
+    }
+
+    /// The most entries that the handler had in hand at one time.
+    pub fn most_in_hand(&self) -> usize {
+        self.most_in_hand.load(Ordering::SeqCst)
     }
 }
 
@@ -218,21 +233,34 @@ struct Listener {
     events: mpsc::UnboundedSender<Inbound>,
     interrupts: mpsc::UnboundedSender<(SessionKey, ChatId)>,
     verdicts: tokio::sync::Mutex<mpsc::UnboundedReceiver<Result<(), Declined>>>,
+    in_hand: AtomicUsize,
+    most_in_hand: Arc<AtomicUsize>,
 }
 
 pub fn listen(transport: &dyn RelayTransport) -> ReceivedByAgent {
     let (events, received_events) = mpsc::unbounded_channel();
     let (interrupts, received_interrupts) = mpsc::unbounded_channel();
     let (verdicts, given) = mpsc::unbounded_channel();
-    transport.set_inbound_handler(Arc::new(Listener { events, interrupts, verdicts: given.into() }));
-    ReceivedByAgent { events: received_events, interrupts: received_interrupts, verdicts }
+    let most_in_hand = Arc::<AtomicUsize>::default();
+    transport.set_inbound_handler(Arc::new(Listener {
+        events,
+        interrupts,
+        verdicts: given.into(),
+        in_hand: AtomicUsize::new(0),
+        most_in_hand: most_in_hand.clone(),
+    }));
+    ReceivedByAgent { events: received_events, interrupts: received_interrupts, verdicts, most_in_hand }
 }
 
 #[async_trait]
 impl InboundHandler for Listener {
     async fn inbound(&self, inbound: Inbound) -> Result<(), Declined> {
+        let in_hand = self.in_hand.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_in_hand.fetch_max(in_hand, Ordering::SeqCst);
         let _ = self.events.send(inbound);
-        self.verdicts.lock().await.recv().await.unwrap_or(Err(Declined))
+        let verdict = self.verdicts.lock().await.recv().await.unwrap_or(Err(Declined));
+        self.in_hand.fetch_sub(1, Ordering::SeqCst);
+        verdict
     }
 
     fn interrupted(&self, session_key: &SessionKey, chat_id: &ChatId) {

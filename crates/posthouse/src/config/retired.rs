@@ -10,6 +10,7 @@ use super::{Config, ValueOrigin};
 
 /// Paths of all retired settings. A path in this list is never used again for something else.
 pub const RETIRED: &[&str] = &[
+    "relay.standby",
     "relay.ping_every",
     "relay.silent_after",
     "relay.hello_within",

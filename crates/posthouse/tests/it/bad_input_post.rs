@@ -174,7 +174,7 @@ async fn what_cannot_be_meant_is_refused_by_the_name_of_its_field_and_nothing_of
     let longest = "é".repeat(128 * 1024);
     assert_eq!(fixture.posts("/v1/notify", &json!({ "agent": "heron", "message": longest })).await.0, 200);
     assert!(rider.hears().await.event.text.ends_with(&longest));
-    assert!(rider.has_heard_nothing());
+    crate::post_cli::hears_nothing_more(&fixture.server, &mut rider).await;
     fixture.has_not_panicked();
 }
 

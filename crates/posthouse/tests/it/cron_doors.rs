@@ -111,17 +111,26 @@ async fn a_server_opened_on_a_backup_still_fires_what_was_armed() {
     let published = keys(&format!("{}/.well-known/jwks.json", server.url)).await;
     armer.arms(&armer.provision("taken", &ahead(Duration::ZERO))).await;
     callback.called(1).await;
-    let due = ahead(Duration::from_secs(4));
-    armer.arms(&armer.provision("kept", &due)).await;
-    let _ = armer.arms(&armer.provision("cancelled", &due)).await;
-    armer.cancels("cancelled").await;
-    // The copy is of a moment at which the first fire's end is recorded.
-    until_listed(&armer, |listed| listed.iter().all(|armed| armed["job_id"] == "kept")).await;
-
-    let copy = server.dir.path().join("copy");
-    std::fs::create_dir(&copy).unwrap();
-    server.does(&["backup", copy.join("ledger.db").to_str().unwrap()]);
-    server.kill();
+    // The server must be gone before `kept` is due. A machine that is too slow for that gets more time.
+    let mut time = Duration::from_secs(4);
+    let (due, copy, calls_before) = loop {
+        let due = ahead(time);
+        armer.arms(&armer.provision("kept", &due)).await;
+        let _ = armer.arms(&armer.provision("cancelled", &due)).await;
+        armer.cancels("cancelled").await;
+        // The copy is of a moment at which the first fire's end is recorded.
+        until_listed(&armer, |listed| listed.iter().all(|armed| armed["job_id"] == "kept")).await;
+        let copy = server.dir.path().join(format!("copy-{}", time.as_secs()));
+        std::fs::create_dir(&copy).unwrap();
+        server.does(&["backup", copy.join("ledger.db").to_str().unwrap()]);
+        server.kill();
+        if Timepiece::wall().now().millis() * 1000 < due.due_us() {
+            break (due, copy, callback.len());
+        }
+        server.start();
+        until_listed(&armer, <[Value]>::is_empty).await;
+        time *= 4;
+    };
     // What a backup does not hold is kept by hand, as the guide says.
     for name in ["posthouse.toml", "vault.key", "admin.token"] {
         std::fs::copy(server.folder().join(name), copy.join(name)).unwrap();
@@ -130,11 +139,11 @@ async fn a_server_opened_on_a_backup_still_fires_what_was_armed() {
     let listed: Vec<Value> = armer.listed().await;
     assert!(listed.iter().all(|armed| armed["job_id"] == "kept"), "{listed:?}");
 
-    let calls = callback.called(2).await;
-    assert_eq!((calls[1].job.as_str(), calls[1].fire_at.as_str()), ("kept", due.text()));
-    assert!(calls[1].at.millis() * 1000 >= due.due_us());
+    let call = callback.called(calls_before + 1).await.remove(calls_before);
+    assert_eq!((call.job.as_str(), call.fire_at.as_str()), ("kept", due.text()));
+    assert!(call.at.millis() * 1000 >= due.due_us());
     let audience = audience(&instance.as_str().into());
-    assert!(judge(calls[1].token(), &audience, &published, Some(&server.url), calls[1].at).is_some());
+    assert!(judge(call.token(), &audience, &published, Some(&server.url), call.at).is_some());
     until_listed(&armer, <[Value]>::is_empty).await;
-    assert_eq!(callback.len(), 2, "the rest was over before the copy was made");
+    assert_eq!(callback.len(), calls_before + 1, "the rest was over before the copy was made");
 }

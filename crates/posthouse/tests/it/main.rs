@@ -32,3 +32,4 @@ mod tokens;
 mod tokens_doors;
 mod type_names;
 mod unfinished_messages;
+mod upgrade;

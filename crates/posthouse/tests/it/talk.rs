@@ -92,10 +92,6 @@ impl Rider {
         tokio::time::timeout(PATIENCE, self.heard.recv()).await.expect("nothing was heard").unwrap()
     }
 
-    pub fn has_heard_nothing(&mut self) -> bool {
-        self.heard.try_recv().is_err()
-    }
-
     pub async fn sends(&self, platform: &str, bot: &str, chat: &str, text: &str) -> Outcome {
         self.asks(platform, bot, message(chat, text, None)).await
     }

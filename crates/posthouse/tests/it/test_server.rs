@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,8 @@ pub struct TestServer {
     pub url: String,
     env: Vec<(String, String)>,
     child: Option<Child>,
+    /// Copies what it prints into the log, until it has ended.
+    reading: Option<JoinHandle<()>>,
     _place: ReservedPort,
     /// Everything it printed, over all its lives.
     pub log: Arc<Mutex<String>>,
@@ -40,6 +43,11 @@ impl TestServer {
     pub fn open_at(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
         let made = Command::new(BINARY).arg("init").arg(&folder).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self::open_on(dir, folder, env)
+    }
+
+    /// The same, with what is in that folder already.
+    pub fn open_on(dir: TempDir, folder: PathBuf, env: &[(&str, &str)]) -> Self {
         let place = ReservedPort::take();
         let port = place.port;
         let url = format!("http://127.0.0.1:{port}");
@@ -51,7 +59,16 @@ impl TestServer {
             ("POSTHOUSE_ERRAND__ALLOW_CIDRS".to_owned(), "127.0.0.0/8".to_owned()),
         ];
         all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let mut server = Self { dir, folder, url, env: all, child: None, _place: place, log: Arc::default() };
+        let mut server = Self {
+            dir,
+            folder,
+            url,
+            env: all,
+            child: None,
+            reading: None,
+            _place: place,
+            log: Arc::default(),
+        };
         server.start();
         server
     }
@@ -63,7 +80,7 @@ impl TestServer {
     /// Starts the binary and returns when it says that it is ready.
     pub fn start(&mut self) {
         // Another process may use the port for a moment.
-        for _ in 0..100 {
+        for _ in 0..600 {
             match self.tries_to_start() {
                 Ok(()) => return,
                 Err(said) if said.contains("in use") => std::thread::sleep(Duration::from_millis(100)),
@@ -102,6 +119,7 @@ impl TestServer {
         }
         self.log.lock().unwrap().push_str(&ready);
         self.child = Some(child);
+        self.reading = Some(reading);
         Ok(())
     }
 
@@ -150,16 +168,20 @@ impl TestServer {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
+            self.reads_to_the_end();
+        }
+    }
+
+    /// Returns when everything that it printed is in the log.
+    fn reads_to_the_end(&mut self) {
+        if let Some(reading) = self.reading.take() {
+            reading.join().unwrap();
         }
     }
 
     /// SIGTERM; true when it ended by itself with exit code 0.
     pub fn stop(&mut self) -> bool {
-        self.stops_within(Duration::from_secs(60))
-    }
-
-    /// The same, but it is an error to take longer.
-    pub fn stops_within(&mut self, limit: Duration) -> bool {
+        let limit = Duration::from_secs(60);
         let Some(mut child) = self.child.take() else { return false };
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::TERM).unwrap();
@@ -169,6 +191,7 @@ impl TestServer {
             let _ = kill_process(pid, Signal::KILL);
             panic!("still there {limit:?} after SIGTERM\n{}", self.log.lock().unwrap());
         };
+        self.reads_to_the_end();
         status.unwrap().success()
     }
 

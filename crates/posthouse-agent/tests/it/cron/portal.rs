@@ -1,6 +1,7 @@
 //! Test portal on loopback: keeps arms in memory, records calls, and fails as told.
 
 use std::collections::{BTreeMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use posthouse_agent::wire::id::JobId;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 pub(super) struct FakePortal {
     pub(super) url: String,
@@ -33,13 +36,16 @@ struct PortalState {
     most_at_once: usize,
     /// Arm calls wait until this many are there at a time.
     gathers: usize,
+    /// Where the portal listens.
+    address: Option<SocketAddr>,
 }
 
 impl FakePortal {
     pub(super) async fn open() -> Self {
-        let state = Arc::new(Mutex::new(PortalState::default()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(PortalState { address: Some(address), ..PortalState::default() }));
+        let url = format!("http://{address}");
         let routes = Router::new()
             .route("/oauth/token", post(token))
             .route("/api/agent-cron/{verb}", any(verb))
@@ -112,6 +118,13 @@ impl FakePortal {
     }
 }
 
+/// Returns when the portal has answered a call that is made now. One call too many would have arrived before it.
+async fn answers_a_marker(portal: SocketAddr) {
+    let mut marker = TcpStream::connect(portal).await.unwrap();
+    marker.write_all(b"GET /marker HTTP/1.1\r\nhost: portal\r\nconnection: close\r\n\r\n").await.unwrap();
+    marker.read_to_end(&mut Vec::new()).await.unwrap();
+}
+
 async fn token(State(state): State<Arc<Mutex<PortalState>>>, form: String) -> Response {
     let mut state = state.lock();
     if state.down {
@@ -148,9 +161,14 @@ async fn verb(
         };
         // If they never come together, the test reports it.
         let _ = tokio::time::timeout(Duration::from_secs(60), gathered).await;
+        let portal = {
+            let state = state.lock();
+            state.address.filter(|_| state.gathers > 0)
+        };
+        if let Some(portal) = portal {
+            answers_a_marker(portal).await;
+        }
     }
-    // One call too many would have arrived together with the others.
-    tokio::time::sleep(Duration::from_millis(3)).await;
     let mut state = state.lock();
     state.going_on -= 1;
     if state.down || state.fails_for.contains(&job) {
