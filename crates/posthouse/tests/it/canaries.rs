@@ -31,6 +31,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let heron = server.does(&["agent", "create", "heron", "--tenant", "acme", "--bot", "telegram:7001"]);
     let gateway_secret = heron["secret"].as_str().unwrap().to_owned();
     let mut tokens = tokens_of(&server, &heron, &mut answers).await;
+    tokens.extend(enrolment_of(&server, &heron, &mut answers).await);
     tokens.extend(fires_of(&server, &heron, &mut answers).await);
 
     // A conversation, and everything that can go wrong with one.
@@ -80,6 +81,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
         vec!["agent", "list"],
         vec!["agent", "show", "heron", "--tenant", "acme"],
         vec!["client", "list"],
+        vec!["enroll-token", "list"],
         vec!["job", "list"],
         vec!["job", "show", "heron", "keyed"],
         vec!["job", "history", "--agent", "heron"],
@@ -118,7 +120,7 @@ async fn no_secret_is_in_any_log_frame_error_metric_trace_file_or_answer_but_the
     let vault_key = std::fs::read_to_string(server.folder().join("vault.key")).unwrap();
     let vault_key = vault_key.trim().split(':').next_back().unwrap().to_owned();
     tokens.extend([TOKEN, WEBHOOK_SECRET, &gateway_secret, &admin, &vault_key].map(str::to_owned));
-    assert_eq!(tokens.len(), 20);
+    assert_eq!(tokens.len(), 24);
     for canary in &tokens {
         assert!(!log.contains(canary), "in the log: {}", line_with(&log, canary));
         for answer in &answers {
@@ -153,6 +155,26 @@ const PRIVATE_KEYS: [(&[u8], &str); 2] = [
     ),
     (b"\x02\x01\x00\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01", "IBADANBgkqhkiG9w0BAQEF"),
 ];
+
+/// The secrets of enrolments: a token that was used, one that was not, and what the used one was exchanged for.
+async fn enrolment_of(server: &TestServer, heron: &Value, answers: &mut Vec<String>) -> Vec<String> {
+    let token = || {
+        let made = server.does(&["enroll-token", "create", "--tenant", "acme", "--agent", "heron"]);
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let (used, unused) = (token(), token());
+    let access = exchanges(server, heron).await;
+    let enroll = async |token: &str| {
+        let request = reqwest::Client::new().post(format!("{}/relay/enroll", server.url));
+        let body = serde_json::json!({ "enrollmentToken": token, "gatewayId": "gw-laptop" });
+        let request = request.bearer_auth(access["access_token"].as_str().unwrap()).json(&body);
+        request.send().await.unwrap().text().await.unwrap()
+    };
+    let given: Value = serde_json::from_str(&enroll(&used).await).unwrap();
+    answers.push(enroll(&used).await);
+    let secret = |name: &str| given[name].as_str().unwrap().to_owned();
+    vec![secret("secret"), secret("deliveryKey"), used, unused]
+}
 
 /// Everything that can be presented at the HTTP doors, each after it was presented there and elsewhere.
 /// What refuses it goes to `answers`.
