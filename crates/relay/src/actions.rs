@@ -35,6 +35,8 @@ const LONGEST_TEXT: usize = 256 * 1024;
 /// The longest id of a request or a chat, in bytes. A request id is stored as long as its result, and the chats of an
 /// agent are remembered whether it may write there or not.
 const LONGEST_ID: usize = 256;
+/// Time within which every request is answered, finished or not. An agent waits 30 s.
+pub(crate) const ANSWERED_WITHIN: Duration = Duration::from_secs(25);
 /// Time for which a result waits until the ended action is recorded.
 const NOTED_WITHIN: Duration = Duration::from_secs(3);
 /// Pause between two attempts to record an outcome while the ledger fails.
@@ -84,8 +86,6 @@ pub(crate) struct Actions {
     outbox: Arc<dyn Outbox>,
     roster: Arc<dyn Roster>,
     permissions: Permissions,
-    /// Time within which every request is answered, finished or not.
-    answer_within: Duration,
     metrics: Arc<Metrics>,
     background: RelayTasks,
 }
@@ -94,12 +94,11 @@ impl Actions {
     pub fn new(
         outbox: Arc<dyn Outbox>,
         roster: Arc<dyn Roster>,
-        answer_within: Duration,
         metrics: Arc<Metrics>,
         background: RelayTasks,
     ) -> Self {
         let permissions = Permissions { roster: Arc::clone(&roster) };
-        Self { outbox, roster, permissions, answer_within, metrics, background }
+        Self { outbox, roster, permissions, metrics, background }
     }
 
     /// Accepts a request. Its result is sent to the agent later, even if this socket closes. A result that needs no
@@ -164,7 +163,7 @@ impl Actions {
             advertised: advertised.to_vec(),
             egress: Arc::clone(egress),
             received: self.background.timepiece.now(),
-            deadline: self.background.timepiece.instant() + self.answer_within,
+            deadline: self.background.timepiece.instant() + ANSWERED_WITHIN,
             weight,
             ends_turn: ends_turn(&outbound.action, proof == Proof::Client),
             outbound,

@@ -24,18 +24,6 @@ pub struct Config {
     pub inbox_entries: i64,
     /// Maximum number of bytes in one agent's inbox, with the same shares. Default 256 MiB.
     pub inbox_bytes: i64,
-    /// Interval of pings on an idle socket. Not a setting.
-    #[serde(skip)]
-    pub ping_every: Span,
-    /// Time without any message or pong after which a socket is closed. Not a setting.
-    #[serde(skip)]
-    pub silent_after: Span,
-    /// Time within which a socket needs an accepted hello. An agent waits 30 s for the answer. Not a setting.
-    #[serde(skip)]
-    pub hello_within: Span,
-    /// Time within which every request of an agent is answered, finished or not. An agent waits 30 s. Not a setting.
-    #[serde(skip)]
-    pub answer_within: Span,
 }
 
 impl Default for Config {
@@ -43,10 +31,6 @@ impl Default for Config {
         Self {
             settle: Span::seconds(4),
             ack_lease: Span::seconds(45),
-            ping_every: Span::seconds(30),
-            silent_after: Span::seconds(90),
-            hello_within: Span::seconds(25),
-            answer_within: Span::seconds(25),
             access_token: Span::seconds(3600),
             wake_cooldown: Span::seconds(60),
             wake_at_most: Span::seconds(15 * 60),

@@ -87,7 +87,6 @@ impl Relay {
             stops: Arc::new(Stops {
                 connections: Arc::clone(&connections),
                 acknowledgements: Arc::clone(&acknowledgements),
-                answer_within: config.answer_within.0,
                 background: background.clone(),
             }),
             limits: InboxLimits { entries: config.inbox_entries, bytes: config.inbox_bytes },
@@ -110,7 +109,6 @@ impl Relay {
             actions: Arc::new(Actions::new(
                 outbox,
                 Arc::clone(&roster),
-                config.answer_within.0,
                 Arc::clone(&metrics),
                 background.clone(),
             )),

@@ -26,6 +26,12 @@ use delivery::Delivery;
 use reading::Backlog;
 pub(crate) use writing::{await_goodbye, say_goodbye};
 
+/// Interval of pings on an idle socket.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// Time without any message or pong after which a socket is closed.
+const SILENT_AFTER: Duration = Duration::from_secs(90);
+/// Time within which a socket needs an accepted hello. An agent waits 30 s for the answer.
+const HELLO_WITHIN: Duration = Duration::from_secs(25);
 /// Time limit at shutdown for acknowledgements and results in flight.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Payload of the ping that follows a stop.
@@ -266,7 +272,7 @@ impl Socket {
 
     /// Handles due timers: a ping, an expired lease, a silent peer, a socket without a hello.
     async fn tick(&mut self) -> Result<(), Ending> {
-        let (now, config) = (self.now(), self.relay.0.config.clone());
+        let now = self.now();
         if self.has_read_ahead() {
             self.unheard = now;
         }
@@ -274,7 +280,7 @@ impl Socket {
             return Err(Close { code: 1001, reason: "silent" });
         }
         if self.seated.is_none() {
-            if now >= self.opened + config.hello_within.0 {
+            if now >= self.opened + HELLO_WITHIN {
                 return Err(Close { code: 1008, reason: "no usable identity" });
             }
             return self.ping_if_due(now).await;
@@ -291,18 +297,18 @@ impl Socket {
     }
 
     fn next_ping(&self) -> Instant {
-        self.pinged.max(self.heard) + self.relay.0.config.ping_every.0
+        self.pinged.max(self.heard) + PING_EVERY
     }
 
     fn silent_at(&self) -> Instant {
-        self.heard.max(self.unheard) + self.relay.0.config.silent_after.0
+        self.heard.max(self.unheard) + SILENT_AFTER
     }
 
     fn next_timer(&self) -> Instant {
         let config = &self.relay.0.config;
         let mut due = self.next_ping().min(self.silent_at());
         match &self.seated {
-            None => due = due.min(self.opened + config.hello_within.0),
+            None => due = due.min(self.opened + HELLO_WITHIN),
             Some(seated) => {
                 if let Some(delivery) = seated.delivery.next_timer(config) {
                     due = due.min(delivery);

@@ -15,6 +15,7 @@ use posthouse_wire::{Action, ActionId, EntryId, SessionKey, ToGateway, session_k
 use serde::Deserialize;
 
 use crate::acknowledgements::Acknowledgements;
+use crate::actions::ANSWERED_WITHIN;
 use crate::admission::{Entrant, StopRule};
 use crate::agent_connections::{AgentConnections, State};
 use crate::background::RelayTasks;
@@ -73,8 +74,6 @@ impl Drop for Stopping {
 pub(crate) struct Stops {
     pub connections: Arc<Connections>,
     pub acknowledgements: Arc<Acknowledgements>,
-    /// Time within which every action is answered, also the confirmation of a stop.
-    pub answer_within: Duration,
     pub background: RelayTasks,
 }
 
@@ -129,7 +128,7 @@ impl Stops {
                     reply_to: entrant.event.message_id.clone(),
                     metadata,
                 },
-                deadline: now + HONOURED_WITHIN + self.answer_within,
+                deadline: now + HONOURED_WITHIN + ANSWERED_WITHIN,
             },
             connections,
         })

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite;
 
 use super::Ending::{self, Close, Gone};
-use super::Socket;
+use super::{SILENT_AFTER, Socket};
 use crate::Relay;
 use crate::agent_connections::AgentConnections;
 
@@ -89,7 +89,7 @@ pub(crate) async fn await_goodbye(stream: &mut WebSocket, timepiece: &Timepiece)
     let _ = timepiece.within(CLOSING, goodbye).await;
 }
 
-/// Waits for a write. Gives up after `silent_after`. An order to close ends the write even if the peer does not
+/// Waits for a write. Gives up after [`SILENT_AFTER`]. An order to close ends the write even if the peer does not
 /// read.
 async fn written<E>(
     relay: &Relay,
@@ -98,7 +98,7 @@ async fn written<E>(
     socket: u64,
     write: impl Future<Output = Result<(), E>>,
 ) -> Result<(), Ending> {
-    let (mut write, limit) = (std::pin::pin!(write), relay.0.timepiece.after(relay.0.config.silent_after.0));
+    let (mut write, limit) = (std::pin::pin!(write), relay.0.timepiece.after(SILENT_AFTER));
     let (mut limit, mut rung) = (std::pin::pin!(limit), false);
     let ended = loop {
         tokio::select! {
