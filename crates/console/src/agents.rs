@@ -72,6 +72,9 @@ pub(crate) struct AgentChange {
     /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
     #[serde(default)]
     hold_back: Option<String>,
+    /// True deletes what the agent's gateways declared about messages of groups.
+    #[serde(default)]
+    clear_relevance: bool,
 }
 
 impl AgentChange {
@@ -104,6 +107,15 @@ fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D:
     Option::deserialize(from).map(Some)
 }
 
+/// Which messages of groups the agent wants on a platform, as its gateway declared it.
+#[derive(Serialize)]
+struct ShownRelevance {
+    platform: Platform,
+    require_address: bool,
+    free_scopes: Vec<String>,
+    allow_other_bots: bool,
+}
+
 #[derive(Serialize)]
 pub(crate) struct ShownAgent {
     tenant: String,
@@ -123,6 +135,7 @@ pub(crate) struct ShownAgent {
     callback_url: Option<String>,
     generation: &'static str,
     hold_back: &'static str,
+    relevance: Vec<ShownRelevance>,
     /// Settings with which a stock agent hands its cron jobs to this server, by their dotted names.
     cron: serde_json::Value,
     stream_cursor: String,
@@ -178,6 +191,17 @@ impl Parts {
         Ok(bots)
     }
 
+    async fn relevance(&self, of: &InstanceId) -> Result<Vec<ShownRelevance>, AdminProblem> {
+        let policies = self.identity.gate.relevance().of(of).await?;
+        let shown = policies.into_iter().map(|(platform, policy)| ShownRelevance {
+            platform,
+            require_address: policy.require_address,
+            free_scopes: policy.free_scopes,
+            allow_other_bots: policy.allow_other_bots,
+        });
+        Ok(shown.collect())
+    }
+
     async fn shown_agent(
         &self,
         tenant: String,
@@ -212,6 +236,7 @@ impl Parts {
             callback_url: instance.callback_url,
             generation: instance.generation.as_str(),
             hold_back: self.identity.roster.records().hold_back(&instance.id).await?.as_str(),
+            relevance: self.relevance(&instance.id).await?,
             created_at: instance.created.to_string(),
             instance_id: instance.id,
         })
@@ -346,6 +371,9 @@ pub(crate) async fn change(
         callback_url: change.callback_url,
         stream_cursor: change.stream_cursor,
     };
+    if change.clear_relevance {
+        console.identity.gate.relevance().clear(&instance.id).await?;
+    }
     console.identity.accounts.change_agent(&instance.id, settings.clone()).await?;
     instance.wake_url = settings.wake_url.unwrap_or(instance.wake_url);
     instance.callback_url = settings.callback_url.unwrap_or(instance.callback_url);

@@ -10,7 +10,7 @@ use posthouse_wire::id::is_name;
 use posthouse_wire::{GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::Keyring;
 
-use crate::revocations::{Revocation, RevocationListeners};
+use crate::revocation_listeners::{Revocation, RevocationListeners};
 use crate::{Fault, HttpSecrets, RosterView};
 
 /// Creates and ends tenants, agents and their credentials. Every change takes effect before its method returns.

@@ -59,8 +59,8 @@ pub struct Authenticator {
 type Checked = Result<Principal, CredentialRefusal>;
 
 impl Authenticator {
-    /// An agent that connects to the relay, by its gateway credential. The decision uses the header only, because a
-    /// stock agent must be refused before its first frame.
+    /// An agent that connects to the relay or calls one of its HTTP routes, by its gateway credential. The decision
+    /// uses the header only, because a stock agent must be refused before its first frame.
     pub async fn connecting_agent(
         &self,
         headers: &HeaderMap,

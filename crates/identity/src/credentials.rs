@@ -6,7 +6,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 use vault::{AccessGrant, EndedCredentials, HttpDraft, Login, WhichCredentials};
 
-use crate::revocations::Revocation;
+use crate::revocation_listeners::Revocation;
 use crate::{Accounts, Fault};
 
 /// An agent's credentials for the HTTP APIs. The secrets cannot be shown again.

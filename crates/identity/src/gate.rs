@@ -1,19 +1,22 @@
 //! Gate: who may write to an agent. The relay stores only what the gate has admitted.
 //!
-//! A message from a platform is admitted when a route leads from its bot to an agent, it is addressed to the bot, and
-//! its sender is known to the bot ([`SenderAccess`]). A person on the chat page is admitted by their invitation, a
-//! program by belonging to the agent's tenant, another agent also by its tenant's permission ([`may_write_to_peer`]).
+//! A message from a platform is admitted when a route leads from its bot to an agent, it is addressed to the bot or the
+//! agent wants it anyway ([`Relevance`]), and its sender is known to the bot ([`SenderAccess`]). A person on the chat
+//! page is admitted by their invitation, a program by belonging to the agent's tenant, another agent also by its
+//! tenant's permission ([`may_write_to_peer`]).
 
 mod pairing;
+mod relevance;
 mod sender_access;
 
 use std::sync::Arc;
 
-use ledger::{BotRef, Instance, RouteTo};
+use ledger::{BotRef, Instance, RelevancePolicies, RouteTo};
 use posthouse_time::Timepiece;
 use posthouse_wire::{InstanceId, Source, TenantId};
 
 pub use pairing::{PairingCode, Stranger};
+pub use relevance::Relevance;
 pub use sender_access::SenderAccess;
 use sender_access::SenderVerdict;
 
@@ -66,16 +69,31 @@ pub enum GateDecision {
 pub struct Gate {
     roster: RosterView,
     access: SenderAccess,
+    relevance: Relevance,
 }
 
 impl Gate {
-    pub(crate) fn new(access: Arc<dyn ledger::Access>, roster: RosterView, timepiece: Timepiece) -> Self {
-        Self { access: SenderAccess::new(access, roster.clone(), timepiece), roster }
+    pub(crate) fn new(
+        access: Arc<dyn ledger::Access>,
+        relevance: Arc<dyn RelevancePolicies>,
+        roster: RosterView,
+        timepiece: Timepiece,
+    ) -> Self {
+        Self {
+            access: SenderAccess::new(access, roster.clone(), timepiece),
+            relevance: Relevance::new(relevance, roster.clone()),
+            roster,
+        }
     }
 
     /// The senders that each bot knows.
     pub fn access(&self) -> &SenderAccess {
         &self.access
+    }
+
+    /// The messages of groups that each agent wants.
+    pub fn relevance(&self) -> &Relevance {
+        &self.relevance
     }
 
     /// Decides about a message from a platform. Nothing is stored and no agent is woken for one that is not admitted.
@@ -87,7 +105,15 @@ impl Gate {
         if routed.is_none() && (approach.shared || approach.person.is_some()) {
             return Ok(GateDecision::Ignored("no_route"));
         }
-        if is_crowd(bearings.source) && !approach.addressed {
+        let is_addressed = approach.addressed || !is_crowd(bearings.source);
+        let is_relevant = is_addressed
+            || match &routed {
+                Some(routed) => {
+                    self.relevance.wants_unaddressed(&routed.to.instance, bearings.source).await?
+                }
+                None => false,
+            };
+        if !is_relevant {
             return Ok(GateDecision::Ignored("not_addressed"));
         }
         match approach.person {
@@ -105,6 +131,10 @@ impl Gate {
                 match self.access.verdict(on, bearings.source, names_place).await? {
                     SenderVerdict::Admitted => {}
                     SenderVerdict::Denied => return Ok(GateDecision::Ignored("denied")),
+                    // Nobody spoke to the bot, so nobody gets an answer.
+                    SenderVerdict::Stranger(_) if !is_addressed => {
+                        return Ok(GateDecision::Ignored("not_addressed"));
+                    }
                     SenderVerdict::Stranger(stranger) => return Ok(GateDecision::Stranger(stranger)),
                 }
             }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{EnrollTokens, Invitations, Ledger, Roster};
+use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster};
 use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
 use crate::oauth::{self, TokenEndpoints};
-use crate::revocations::RevocationListeners;
+use crate::revocation_listeners::RevocationListeners;
 use crate::{
     Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, Throttle,
 };
@@ -23,6 +23,7 @@ pub struct Parts {
     pub access: Arc<dyn ledger::Access>,
     pub invitations: Arc<dyn Invitations>,
     pub enroll_tokens: Arc<dyn EnrollTokens>,
+    pub relevance: Arc<dyn RelevancePolicies>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     pub bus: Bus,
@@ -41,6 +42,7 @@ impl Parts {
             access: ledger.access(),
             invitations: ledger.invitations(),
             enroll_tokens: ledger.enroll_tokens(),
+            relevance: ledger.relevance(),
             keyring,
             admin: AdminToken::default(),
             bus,
@@ -92,7 +94,7 @@ impl Identity {
         Self {
             authenticator,
             gateway_enrolment,
-            gate: Gate::new(access, roster.clone(), timepiece.clone()),
+            gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {
                 keyring,

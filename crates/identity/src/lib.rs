@@ -1,8 +1,9 @@
 //! Identity: who is calling, and what they may do.
 //!
 //! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
-//! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and routes.
-//! [`Gate`] decides who may write to an agent. The OAuth token endpoints are here too.
+//! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and
+//! routes. [`Gate`] decides who may write to an agent. [`GatewayEnrolment`] gives out credentials for single-use tokens.
+//! The OAuth token endpoints are here too.
 //!
 //! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
 //! refusal looks the same as absence; a revocation takes effect before its command answers.
@@ -22,7 +23,7 @@ mod oauth;
 mod principal;
 mod record_cache;
 mod refresh_log;
-mod revocations;
+mod revocation_listeners;
 mod roster_versions;
 mod roster_view;
 mod route;
@@ -35,14 +36,14 @@ pub use bots::AgentSettings;
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{
-    Admitted, Approach, Gate, GateDecision, PairingCode, SenderAccess, Stranger, may_write_to_peer,
+    Admitted, Approach, Gate, GateDecision, PairingCode, Relevance, SenderAccess, Stranger, may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use identity::{Identity, Parts};
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
-pub use revocations::Revocation;
+pub use revocation_listeners::Revocation;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
 pub use route::{Bearings, Routed};

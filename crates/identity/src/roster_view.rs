@@ -3,6 +3,7 @@
 //! A cached record names what it depends on. A change notes its subject here before its command answers, and goes to
 //! other nodes over the bus.
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,6 +199,15 @@ impl RosterView {
 
     pub(crate) fn now(&self) -> Instant {
         self.0.timepiece.instant()
+    }
+
+    /// A cached record of another component, if nothing that it depends on has changed.
+    pub(crate) fn cached<K, V>(&self, records: &RecordCache<K, V>, key: &K) -> Option<V>
+    where
+        K: Hash + Eq + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+    {
+        records.get(key, &self.0.versions, self.now())
     }
 
     pub(crate) fn read_mark(&self) -> ReadMark {

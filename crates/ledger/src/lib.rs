@@ -15,6 +15,7 @@ mod inbox;
 mod invitations;
 mod outbox;
 mod receipts;
+mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
@@ -46,6 +47,7 @@ pub use receipts::{
     Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
+pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
 pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
 pub use roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,

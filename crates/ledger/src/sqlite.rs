@@ -15,6 +15,7 @@ mod outbox;
 mod pool;
 mod prune;
 mod receipts;
+mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
@@ -36,7 +37,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
-    Receipts, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -97,6 +98,10 @@ impl Ledger {
     }
 
     pub fn roster(&self) -> Arc<dyn Roster> {
+        self.0.clone()
+    }
+
+    pub fn relevance(&self) -> Arc<dyn RelevancePolicies> {
         self.0.clone()
     }
 

@@ -14,6 +14,7 @@ pub mod frame;
 pub mod id;
 mod lenient;
 pub mod passthrough;
+pub mod relevance;
 pub mod secret;
 pub mod session_key;
 pub mod token;

@@ -23,8 +23,8 @@ const OWED: usize = 256;
 /// Maximum number of stops that wait for a busy socket. A later one would end the wrong turn anyway.
 const STOPS: usize = 1024;
 
-/// One connection, as seen by the rest of the server. Lines for it wait here, under the lock of the agent's connections, until its task
-/// fetches them, so that nothing sent to a busy socket is lost.
+/// One connection, as seen by the rest of the server. Lines for it wait here, under the lock of the agent's connections,
+/// until its task fetches them, so that nothing sent to a busy socket is lost.
 pub(crate) struct Seat {
     pub socket: u64,
     pub gateway: GatewayId,

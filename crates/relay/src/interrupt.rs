@@ -44,9 +44,9 @@ impl Interrupts {
     }
 }
 
-/// Carries out a stop that was requested on this node or another. It goes to the sockets that got the chat's last entries, whatever their roles. A key does not tell which
-/// session of its chat it means, but an agent ignores unknown keys. The stop is never stored: a late stop would end
-/// the wrong turn.
+/// Carries out a stop that was requested on this node or another. It goes to the sockets that got the chat's last
+/// entries, whatever their roles. A key does not tell which session of its chat it means, but an agent ignores unknown
+/// keys. The stop is never stored: a late stop would end the wrong turn.
 pub(crate) fn stop_turn(connections: &Connections, instance: &InstanceId, key: &SessionKey, chat: &ChatId) {
     let Some(connections) = connections.find(instance) else { return };
     let frame = ToGateway::InterruptInbound { session_key: key.clone(), chat_id: chat.clone() };

@@ -69,7 +69,8 @@ impl RouteRemovals {
         Ok(removed)
     }
 
-    /// Removes a bot with its secrets and routes. The effect is that of [`RouteRemovals::remove_route`] for every agent of it.
+    /// Removes a bot with its secrets and routes. The effect is that of [`RouteRemovals::remove_route`] for every agent
+    /// of it.
     pub async fn remove_bot(&self, on: &BotRef) -> Result<Removed, Fault> {
         let _removing = self.begin();
         let routes = self.roster.routes().await?;

@@ -1,7 +1,8 @@
-//! HTTP routes of the relay: `/relay` for agents' WebSockets, and enrolment of gateways.
+//! HTTP routes of the relay: `/relay` for agents' WebSockets, enrolment of gateways, and their policies.
 
 mod contract_error;
 mod enroll;
+mod policy;
 mod socket;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ struct RelayDoor {
 const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
     Endpoint::closed("GET", "/relay", || get(socket::dial)),
     Endpoint::closed("POST", "/relay/enroll", || post(enroll::enroll)),
+    Endpoint::closed("POST", "/relay/policy", || post(policy::declare)),
 ];
 
 /// The operations of the relay.

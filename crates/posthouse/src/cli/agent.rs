@@ -152,6 +152,9 @@ pub struct ChangeArgs {
     /// for none
     #[arg(long, value_name = "TEXT", group = "what")]
     stream_cursor: Option<String>,
+    /// Deletes what its gateways declared about messages of groups, so that it gets only addressed ones
+    #[arg(long, group = "what")]
+    clear_relevance: bool,
 }
 
 impl Command {
@@ -229,6 +232,9 @@ impl ChangeArgs {
             if value.is_some() {
                 body.insert(name.to_owned(), json!(value));
             }
+        }
+        if self.clear_relevance {
+            body.insert("clear_relevance".to_owned(), json!(true));
         }
         Value::Object(body)
     }
@@ -322,13 +328,24 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("created", "created_at"),
     ];
     output.card(agent, &parts)?;
-    let connections = agent["connections"].as_array().map_or(&[][..], Vec::as_slice);
-    if output.json || connections.is_empty() {
+    if output.json {
         return Ok(());
     }
-    let columns = [("GATEWAY", "gateway_id"), ("ROLE", "role"), ("SINCE", "since"), ("GENERATION", "status")];
-    output.text("\n")?;
-    output.list(connections.to_vec(), &columns, "")
+    let connections =
+        [("GATEWAY", "gateway_id"), ("ROLE", "role"), ("SINCE", "since"), ("GENERATION", "status")];
+    let relevance = [
+        ("PLATFORM", "platform"),
+        ("ONLY ADDRESSED", "require_address"),
+        ("FREE SCOPES", "free_scopes"),
+        ("OTHER BOTS", "allow_other_bots"),
+    ];
+    for (name, columns) in [("connections", connections), ("relevance", relevance)] {
+        if let Some(rows) = agent[name].as_array().filter(|rows| !rows.is_empty()) {
+            output.text("\n")?;
+            output.list(rows.clone(), &columns, "")?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl ContractError {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too many wrong credentials came from this address")
             }
             Authentication::Refused(_) | Authentication::Known(_) => {
-                Self::new(StatusCode::UNAUTHORIZED, "the access token is missing, unknown or expired")
+                Self::new(StatusCode::UNAUTHORIZED, "the token is missing, unknown or expired")
             }
         }
     }

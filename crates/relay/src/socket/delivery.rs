@@ -1,6 +1,7 @@
 //! Delivery of inbox entries: oldest first, within a window, until each is acknowledged.
 
 mod held;
+mod lease;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::agent_connections::{AgentConnections, Role, State};
 use crate::turns::session_in;
 use crate::{Config, Fault, Relay};
 use held::SetAside;
+use lease::Lease;
 
 /// Entries read from the ledger at a time.
 const BATCH: u16 = 128;
@@ -83,25 +85,6 @@ struct Outstanding {
     handed: Moment,
 }
 
-/// Time limit for acknowledging the oldest outstanding entry. It counts from when that entry became the oldest, so that
-/// an agent that works through its window one by one is not late with the last.
-#[derive(Default)]
-struct Lease {
-    since: Instant,
-    /// Late in the lease the server pings the peer, and records whether it answers.
-    asked: bool,
-    answered: bool,
-    /// The agent sent a request meanwhile. Its reader may be waiting for the result, which is queued behind this
-    /// entry. That is no sign of poison (contract section 13.1).
-    works: bool,
-}
-
-impl Lease {
-    fn starting(since: Instant) -> Self {
-        Self { since, ..Self::default() }
-    }
-}
-
 impl Delivery {
     pub fn new(window: u16, ready: Instant, turn: u64) -> Self {
         Self {
@@ -143,10 +126,7 @@ impl Delivery {
     }
 
     pub fn next_timer(&self, config: &Config) -> Option<Instant> {
-        let lease = self.outstanding.front().map(|_| {
-            let allowed = config.ack_lease.0;
-            self.lease.since + if self.lease.asked { allowed } else { asking_time(allowed) }
-        });
+        let lease = self.outstanding.front().map(|_| self.lease.next_timer(config.ack_lease.0));
         // `check_lease` clears these times once they have passed.
         let ready = (self.ready > Instant::default()).then_some(self.ready);
         [
@@ -200,12 +180,6 @@ impl Delivery {
         let settled = self.window > 1 || (self.taken.is_empty() && self.committing.is_none());
         self.outstanding.len() < self.window && settled
     }
-}
-
-/// Time of the ping within the lease. It is late, so that a peer that froze meanwhile is not mistaken for one whose
-/// reader died.
-fn asking_time(lease: Duration) -> Duration {
-    lease - lease / 6
 }
 
 async fn optional<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
@@ -368,41 +342,6 @@ impl Socket {
         if relay.0.timepiece.within(KEPT_WITHIN, keeping).await.is_err() {
             tracing::error!(instance.id = %self.holder.instance, "acknowledgements could not be stored: entries will be delivered again");
         }
-    }
-
-    /// Closes a socket that does not acknowledge an entry within the lease. The entry stays stored. A peer that answers
-    /// pings but does nothing else has a dead reader, which is a sign of poison. A frozen peer is no such sign, and
-    /// neither is a peer that sends requests.
-    pub(super) async fn check_lease(&mut self, now: Instant) -> Result<(), Ending> {
-        let lease = self.relay.0.config.ack_lease.0;
-        let Some(seated) = &mut self.seated else { return Ok(()) };
-        let delivery = &mut seated.delivery;
-        if now >= delivery.ready {
-            delivery.ready = Instant::default();
-        }
-        delivery.read_again.take_if(|again| now >= *again);
-        delivery.look_again.take_if(|again| now >= *again);
-        if delivery.proving.is_some_and(|until| now >= until) {
-            return Err(Ending::Close { code: 1011, reason: "a ping was not answered" });
-        }
-        if let Some((entry, _)) = delivery.suspect.take_if(|(_, until)| now >= *until) {
-            self.set_back(&entry, Setback::Loss).await;
-            return Ok(());
-        }
-        let Some(oldest) = delivery.outstanding.front() else { return Ok(()) };
-        if now >= delivery.lease.since + lease {
-            let entry = oldest.id.clone();
-            delivery.outstanding.clear();
-            if delivery.lease.answered && !delivery.lease.works {
-                self.set_back(&entry, Setback::Poison).await;
-            }
-            return Err(Ending::Close { code: 1011, reason: "an entry was not acknowledged" });
-        }
-        if !delivery.lease.asked && now >= delivery.lease.since + asking_time(lease) {
-            delivery.lease.asked = true;
-            return self.ping().await;
-        }
-        Ok(())
     }
 
     pub(super) async fn change_role(&mut self, role: Role) -> Result<(), Ending> {
