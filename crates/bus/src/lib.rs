@@ -12,7 +12,7 @@ pub enum Notification {
     BotChanged { platform: String, bot: String },
     /// Agents, connectors, aliases, permissions or access tokens of a tenant were changed.
     TenantChanged { tenant: String },
-    /// The settings of an agent were changed, or it was removed.
+    /// The settings or credentials of an agent were changed, or it was removed.
     AgentChanged { instance: String },
     /// A client credential was revoked.
     ClientEnded { client: String },

@@ -118,7 +118,7 @@ impl Intake {
             self.identity.accounts.move_chat(&on, from, to).await?;
         }
         // Read before any route is looked up, so that a removal in between is noticed.
-        let removals = self.relay.route_removals().ended();
+        let removals = self.relay.route_removals().ended_count();
         let is_empty = reading.arrivals.is_empty();
         let mut admitted = Vec::with_capacity(reading.arrivals.len());
         for arrival in reading.arrivals {

@@ -10,7 +10,7 @@ use posthouse_wire::id::is_name;
 use posthouse_wire::{GatewayId, InstanceId, Platform, Secret, TenantId};
 use vault::Keyring;
 
-use crate::revocation_listeners::{Revocation, RevocationListeners};
+use crate::revocation_listeners::{RevocationListeners, RevokedAccess};
 use crate::{Fault, HttpSecrets, RosterView};
 
 /// Creates and ends tenants, agents and their credentials. Every change takes effect before its method returns.
@@ -73,7 +73,7 @@ pub enum NotEnrolled {
 
 impl Accounts {
     /// Calls this function for every revocation on this node, before the command that revoked answers.
-    pub fn follow_revocations(&self, listener: Arc<dyn Fn(Revocation<'_>) + Send + Sync>) {
+    pub fn follow_revocations(&self, listener: Arc<dyn Fn(RevokedAccess<'_>) + Send + Sync>) {
         self.revocations.add(listener);
     }
 
@@ -168,7 +168,7 @@ impl Accounts {
         if let Some(tenant) = &tenant {
             self.roster.tenant_changed(tenant);
         }
-        self.revocations.tell(Revocation::Agent(instance));
+        self.revocations.tell(RevokedAccess::Agent(instance));
         self.bus.publish(Notification::Removed { instance: instance.to_string() });
         tracing::info!(instance.id = %instance, "an agent was removed");
         Ok(removed)

@@ -55,6 +55,13 @@ impl Accounts {
 
     /// Changes settings of an agent. The URLs must have been checked.
     pub async fn change_agent(&self, of: &InstanceId, settings: AgentSettings) -> Result<(), Fault> {
+        let changed = self.write_settings(of, settings).await;
+        // Announced also after a fault: some of the settings may have been written.
+        self.roster.agent_changed(of);
+        changed
+    }
+
+    async fn write_settings(&self, of: &InstanceId, settings: AgentSettings) -> Result<(), Fault> {
         let AgentSettings { wake_url, callback_url, stream_cursor } = settings;
         let records = self.roster.records();
         if let Some(wake_url) = wake_url {
@@ -66,7 +73,6 @@ impl Accounts {
         if let Some(cursor) = stream_cursor {
             records.set_stream_cursor(of, cursor.as_deref()).await?;
         }
-        self.roster.agent_changed(of);
         Ok(())
     }
 }

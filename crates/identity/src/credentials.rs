@@ -6,7 +6,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 use vault::{AccessGrant, EndedCredentials, HttpDraft, Login, WhichCredentials};
 
-use crate::revocation_listeners::Revocation;
+use crate::revocation_listeners::RevokedAccess;
 use crate::{Accounts, Fault};
 
 /// An agent's credentials for the HTTP APIs. The secrets cannot be shown again.
@@ -51,7 +51,7 @@ impl Accounts {
         // Announced whatever was found: another call may have ended it a moment ago and not announced it yet.
         self.roster.agent_changed(of);
         for gateway in &ended.gateways {
-            self.revocations.tell(Revocation::Gateway(gateway));
+            self.revocations.tell(RevokedAccess::Gateway(gateway));
             self.bus.publish(Notification::Revoked { gateway: gateway.to_string() });
         }
         if !ended.is_empty() {

@@ -43,7 +43,7 @@ pub use identity::{Identity, Parts};
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
-pub use revocation_listeners::Revocation;
+pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;
 pub use route::{Bearings, Routed};

@@ -1,30 +1,30 @@
-//! Revocations: what a component does with one before the command that revoked answers.
+//! Listeners for revocations: components that act on one before its command answers.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use posthouse_wire::{GatewayId, InstanceId};
 
-/// Something that has just ended, in the ledger and for every new request.
+/// What was revoked. It has ended in the ledger, and every new request with it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Revocation<'a> {
+pub enum RevokedAccess<'a> {
     Gateway(&'a GatewayId),
     /// An agent was removed, with all its credentials.
     Agent(&'a InstanceId),
 }
 
-type Listener = dyn Fn(Revocation<'_>) + Send + Sync;
+type RevocationListener = dyn Fn(RevokedAccess<'_>) + Send + Sync;
 
 /// The components that act on revocations. On other nodes they learn of it over the bus.
 #[derive(Clone, Default)]
-pub(crate) struct RevocationListeners(Arc<RwLock<Vec<Arc<Listener>>>>);
+pub(crate) struct RevocationListeners(Arc<RwLock<Vec<Arc<RevocationListener>>>>);
 
 impl RevocationListeners {
-    pub fn add(&self, listener: Arc<Listener>) {
+    pub fn add(&self, listener: Arc<RevocationListener>) {
         self.0.write().push(listener);
     }
 
-    pub fn tell(&self, revocation: Revocation<'_>) {
+    pub fn tell(&self, revocation: RevokedAccess<'_>) {
         for listener in self.0.read().iter() {
             listener(revocation);
         }

@@ -18,7 +18,7 @@ const WAITING: usize = 1024;
 /// Subject of a roster change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RosterChange {
-    /// A tenant: which agents, connectors and aliases it has, its permissions, or any of its access tokens.
+    /// A tenant: which agents, connectors and aliases it has, or its permissions.
     Tenant(TenantId),
     /// An agent: its settings or credentials, or that it was removed.
     Agent(InstanceId),

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, TenantId};
+use posthouse_wire::{ClientId, EnrollTokenId, GatewayId, InstanceId, LoginId, TenantId};
 
 use crate::{Fault, HttpCredentials, Sealed};
 
@@ -115,11 +115,14 @@ pub struct EndedCredentials {
     pub gateways: Vec<GatewayId>,
     pub client: Option<ClientId>,
     pub login: Option<LoginId>,
+    /// Unused enrolment tokens. They end only with all credentials.
+    pub enroll_tokens: Vec<EnrollTokenId>,
 }
 
 impl EndedCredentials {
     pub fn is_empty(&self) -> bool {
-        self.gateways.is_empty() && self.client.is_none() && self.login.is_none()
+        let Self { gateways, client, login, enroll_tokens } = self;
+        gateways.is_empty() && client.is_none() && login.is_none() && enroll_tokens.is_empty()
     }
 }
 

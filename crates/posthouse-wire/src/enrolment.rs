@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::{GatewayId, Secret, TenantId};
 
 /// What a gateway sends to get its credential.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnrollRequest {
     /// A single-use token that the operator made.
-    pub enrollment_token: String,
+    pub enrollment_token: Secret,
     /// The name that the gateway proposes for itself, usually its host name. Only a proposal.
     pub gateway_id: String,
 }

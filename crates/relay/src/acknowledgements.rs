@@ -36,7 +36,7 @@ impl Acknowledgements {
 
     /// Waits until the agent's acknowledgement of this entry is committed, and returns its time. `None` when that did
     /// not happen in time. An earlier acknowledgement is found in the ledger.
-    pub async fn of(&self, entry: &EntryId, within: Duration) -> Result<Option<Moment>, Fault> {
+    pub async fn wait_for(&self, entry: &EntryId, within: Duration) -> Result<Option<Moment>, Fault> {
         let mut waiting = self.waiters.wait_for(entry);
         // Read after registering, so that no commit is missed in between.
         if let Some(at) = self.inbox.acknowledged_at(entry).await? {

@@ -16,6 +16,7 @@ use posthouse_wire::{Action, ActionId, Outcome, ToGateway};
 
 use crate::agent_connections::AgentConnections;
 use crate::background::RelayTasks;
+use crate::connections::UNAUTHORIZED;
 use crate::egress::{Carried, Egress, Order};
 use crate::generation::Proof;
 use crate::metrics::Done;
@@ -137,7 +138,7 @@ impl Actions {
         {
             let mut state = connections.state.lock();
             // A request that is read after its credential was revoked is not carried out. The socket is about to close.
-            if state.seat(socket).is_none_or(|seat| seat.ordered_to_close().is_some()) {
+            if state.seat(socket).is_none_or(|seat| seat.ordered_to_close() == Some(UNAUTHORIZED)) {
                 return None;
             }
             let now = self.background.timepiece.instant();

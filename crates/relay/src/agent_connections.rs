@@ -210,9 +210,12 @@ impl State {
         self.live().is_some_and(|live| live.socket == socket && live.close.is_none())
     }
 
+    /// Takes the orders of a socket. A socket that is ordered to close gets no lines: its results stay here and go to
+    /// another socket of the gateway when its seat is removed.
     pub fn orders(&mut self, socket: u64) -> Option<Orders> {
         let seat = self.seat(socket)?;
-        Some(Orders { role: seat.role, lines: std::mem::take(&mut seat.lines), close: seat.close })
+        let lines = if seat.close.is_none() { std::mem::take(&mut seat.lines) } else { VecDeque::new() };
+        Some(Orders { role: seat.role, lines, close: seat.close })
     }
 
     /// Puts unsent lines back in front of the queue, so that removing the seat finds them.
@@ -300,5 +303,29 @@ impl State {
             of != gateway
         });
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{connections, heron};
+
+    use super::*;
+
+    #[test]
+    fn a_result_for_a_socket_that_is_ordered_to_close_goes_to_another_of_its_gateway() {
+        let connections = connections();
+        let closing = connections.with_live_socket(&heron(), |_| {});
+        let other = connections.with_live_socket(&heron(), |seat| seat.role = Role::Standby);
+        let now = Instant::default();
+        {
+            let agent = connections.of(&heron());
+            let mut state = agent.state.lock();
+            state.answer(closing, &"gw-1".into(), "the result".to_owned(), now);
+            state.seat(closing).unwrap().close(4409, "superseded");
+        }
+        assert_eq!(connections.orders_of(&heron(), closing), (Vec::new(), Some(4409)));
+        connections.of(&heron()).state.lock().remove(closing, now);
+        assert_eq!(connections.orders_of(&heron(), other).0, ["the result"]);
     }
 }

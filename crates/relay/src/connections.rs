@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use identity::{Accounts, Revocation};
+use identity::{Accounts, RevokedAccess};
 use ledger::{Entry, Generation, HoldBack};
 use posthouse_time::{Moment, Timepiece};
 use posthouse_wire::{GatewayId, InstanceId};
@@ -60,8 +60,8 @@ impl Connections {
         accounts.follow_revocations(Arc::new(move |revocation| {
             let Some(connections) = connections.upgrade() else { return };
             match revocation {
-                Revocation::Gateway(gateway) => connections.close_gateway(gateway),
-                Revocation::Agent(instance) => connections.close_instance(instance),
+                RevokedAccess::Gateway(gateway) => connections.close_gateway(gateway),
+                RevokedAccess::Agent(instance) => connections.close_instance(instance),
             }
         }));
     }

@@ -31,8 +31,8 @@ impl EarlyClose {
 /// A connection that appends the deposited bytes to its next write.
 pub struct EarlyCloseStream<S> {
     stream: S,
-    word: EarlyClose,
-    said: bool,
+    early_close: EarlyClose,
+    is_appended: bool,
     /// The response and the appended bytes, until they are written.
     unsent: BytesMut,
     _held: Box<dyn Send + Sync>,
@@ -40,31 +40,31 @@ pub struct EarlyCloseStream<S> {
 
 impl<S: AsyncWrite + Unpin> EarlyCloseStream<S> {
     /// `held` is dropped with the connection, upgraded or not.
-    pub fn new(stream: S, word: EarlyClose, held: impl Send + Sync + 'static) -> Self {
-        Self { stream, word, said: false, unsent: BytesMut::new(), _held: Box::new(held) }
+    pub fn new(stream: S, early_close: EarlyClose, held: impl Send + Sync + 'static) -> Self {
+        Self { stream, early_close, is_appended: false, unsent: BytesMut::new(), _held: Box::new(held) }
     }
 
     /// Buffers the whole response, if there are bytes to append to it.
     fn take(&mut self, answer: &[IoSlice<'_>]) -> Option<usize> {
-        if self.said {
+        if self.is_appended {
             return None;
         }
-        let word = self.word.0.get()?;
-        self.said = true;
+        let early_close = self.early_close.0.get()?;
+        self.is_appended = true;
         answer.iter().for_each(|piece| self.unsent.extend_from_slice(piece));
         let taken = self.unsent.len();
-        self.unsent.extend_from_slice(word);
+        self.unsent.extend_from_slice(early_close);
         Some(taken)
     }
 
-    fn poll_say(
+    fn poll_append(
         &mut self,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
-        plainly: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+        write_as_is: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_unsent(context))?;
-        let Some(taken) = self.take(pieces) else { return plainly(Pin::new(&mut self.stream), context) };
+        let Some(taken) = self.take(pieces) else { return write_as_is(Pin::new(&mut self.stream), context) };
         // The rest is written by the flush.
         match self.poll_unsent(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -90,7 +90,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for EarlyCloseStream<S> {
         context: &mut Context<'_>,
         piece: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_say(context, &[IoSlice::new(piece)], |stream, context| stream.poll_write(context, piece))
+        self.poll_append(context, &[IoSlice::new(piece)], |stream, context| stream.poll_write(context, piece))
     }
 
     fn poll_write_vectored(
@@ -98,7 +98,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for EarlyCloseStream<S> {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_say(context, pieces, |stream, context| stream.poll_write_vectored(context, pieces))
+        self.poll_append(context, pieces, |stream, context| stream.poll_write_vectored(context, pieces))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -157,10 +157,10 @@ mod tests {
     }
 
     async fn written(at_most: usize) -> Vec<Vec<u8>> {
-        let word = EarlyClose::default();
-        let mut stream = EarlyCloseStream::new(Wire { writes: Vec::new(), at_most }, word.clone(), ());
+        let early_close = EarlyClose::default();
+        let mut stream = EarlyCloseStream::new(Wire { writes: Vec::new(), at_most }, early_close.clone(), ());
         stream.write_all(b"before ").await.unwrap();
-        word.close(4401, "expired");
+        early_close.close(4401, "expired");
         stream.write_all(b"answer ").await.unwrap();
         stream.write_all(b"after").await.unwrap();
         stream.flush().await.unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_close_is_in_the_same_write_as_the_answer_before_it_and_said_once() {
+    async fn the_close_is_in_the_same_write_as_the_answer_before_it_and_sent_once() {
         let close = b"\x88\x09\x11\x31expired";
         let whole = [b"answer ".as_slice(), close].concat();
         assert_eq!(written(usize::MAX).await, [b"before ".to_vec(), whole.clone(), b"after".to_vec()]);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_without_a_last_word_is_left_alone() {
+    async fn a_connection_without_an_early_close_is_left_alone() {
         let (near, mut far) = tokio::io::duplex(64);
         let mut stream = EarlyCloseStream::new(near, EarlyClose::default(), ());
         stream.write_all(b"answer").await.unwrap();

@@ -80,7 +80,10 @@ impl Fires {
     fn offer(&self, instance: &InstanceId, line: String) -> bool {
         let Some(connections) = self.connections.find(instance) else { return false };
         let mut state = connections.state.lock();
-        let live = state.seats.iter_mut().find(|seat| seat.role == Role::Live && !seat.idle);
+        let live = state
+            .seats
+            .iter_mut()
+            .find(|seat| seat.role == Role::Live && !seat.idle && seat.ordered_to_close().is_none());
         match live.filter(|seat| seat.takes_fires) {
             Some(seat) => seat.send_now(line),
             None => false,

@@ -29,6 +29,7 @@ pub struct Metrics {
     entries_refused: Family<Why, Counter>,
     pub(crate) actions: Family<Done, Counter>,
     pub(crate) pokes: Family<Why, Counter>,
+    pub(crate) enrolments: Family<Why, Counter>,
 }
 
 impl Metrics {
@@ -63,6 +64,11 @@ impl Metrics {
             "posthouse_relay_actions",
             "Actions answered, by op and success",
             self.actions.clone(),
+        );
+        registry.register(
+            "posthouse_relay_enrolments",
+            "Enrolment tokens presented, by result",
+            self.enrolments.clone(),
         );
         registry.register("posthouse_relay_wake_pokes", "Wake URLs called, by result", self.pokes.clone());
     }

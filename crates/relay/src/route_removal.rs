@@ -34,7 +34,7 @@ impl RouteRemovals {
     }
 
     /// Number of route removals that have ended. Read it before looking up a route.
-    pub fn ended(&self) -> u64 {
+    pub fn ended_count(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
     }
 

@@ -143,11 +143,14 @@ impl Seats {
     /// Closes the sockets of revoked credentials, after notifications were missed.
     pub(crate) async fn check_credentials(&self) -> Result<(), Fault> {
         for connections in self.connections.all() {
-            if connections.state.lock().seats.is_empty() {
+            // Only sockets from before the read: the credential of a newer one may be missing in it.
+            let open: Vec<u64> = connections.state.lock().seats.iter().map(|seat| seat.socket).collect();
+            if open.is_empty() {
                 continue;
             }
             let held = self.accounts.gateways(&connections.instance).await?;
-            for seat in &mut connections.state.lock().seats {
+            let mut state = connections.state.lock();
+            for seat in state.seats.iter_mut().filter(|seat| open.contains(&seat.socket)) {
                 let good = |(gateway, _, revoked): &(GatewayId, _, Option<Moment>)| {
                     *gateway == seat.gateway && revoked.is_none()
                 };
@@ -175,7 +178,10 @@ fn open_seats<'a>(state: &'a mut State, of: &'a GatewayId) -> impl Iterator<Item
 /// Makes the most recent socket live, of the first of these roles that has one.
 fn promote(state: &mut State, roles: &[Role]) -> bool {
     for wanted in roles {
-        let fit = state.seats.iter_mut().filter(|seat| seat.role == *wanted && !seat.idle);
+        let fit = state
+            .seats
+            .iter_mut()
+            .filter(|seat| seat.role == *wanted && !seat.idle && seat.ordered_to_close().is_none());
         if let Some(seat) = fit.max_by_key(|seat| (seat.served, seat.socket)) {
             seat.becomes(Role::Live);
             state.turn += 1;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use identity::{EndedCredentials, WhichCredentials};
 use ledger::{BotRef, Instance, Tenant};
-use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId, Secret, TenantId};
+use posthouse_wire::{ClientId, EnrollTokenId, GatewayId, InstanceId, LoginId, Secret, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -92,6 +92,7 @@ pub(crate) struct Revoked {
     gateway_ids: Vec<GatewayId>,
     client_id: Option<ClientId>,
     login_id: Option<LoginId>,
+    enroll_token_ids: Vec<EnrollTokenId>,
 }
 
 impl Parts {
@@ -179,6 +180,12 @@ pub(crate) async fn revoke(
         let detail = format!("agent `{}` has no such valid credential", instance.name);
         return Err(AdminProblem::absent("no_such_credential", detail));
     }
-    let EndedCredentials { gateways, client, login } = ended;
-    Ok(Json(Revoked { instance_id: instance.id, gateway_ids: gateways, client_id: client, login_id: login }))
+    let EndedCredentials { gateways, client, login, enroll_tokens } = ended;
+    Ok(Json(Revoked {
+        instance_id: instance.id,
+        gateway_ids: gateways,
+        client_id: client,
+        login_id: login,
+        enroll_token_ids: enroll_tokens,
+    }))
 }

@@ -217,7 +217,7 @@ impl Watcher {
     fn wait_for(&self, message: MessageId, entry: EntryId, is_stop: bool) {
         let relay = self.relay.clone();
         let wait = async move {
-            let acknowledged = relay.acknowledgements().of(&entry, WAIT).await.unwrap_or(None);
+            let acknowledged = relay.acknowledgements().wait_for(&entry, WAIT).await.unwrap_or(None);
             Awaited { message, entry, is_stop, acknowledged }
         };
         self.awaited.push(wait.boxed());

@@ -1,6 +1,6 @@
 //! Enrolment of gateways by single-use tokens.
 
-use identity::{AgentCredential, Principal, Revocation};
+use identity::{AgentCredential, Principal, RevokedAccess};
 use ledger::Owner;
 use posthouse_wire::{Secret, TenantId, token};
 
@@ -92,6 +92,53 @@ async fn two_agents_of_a_tenant_with_one_host_name_do_not_take_over_each_others_
     let (two, _) = enrols(&server, &by, &egret.token().await, "gw-laptop").await.unwrap();
     assert_ne!(one, two);
     assert!(opens(&server, &one, &secret).await);
+    let (again, _) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    assert_eq!(again, one, "its own credential is found again although the other agent used the name since");
+}
+
+#[tokio::test]
+async fn a_gateway_that_proposes_the_id_it_got_keeps_it() {
+    let server = TestServer::open().await;
+    let (heron, egret) = (server.heron().await, server.enrol("acme", "egret", &[]).await);
+    let by = heron.program();
+    let (gateway, _) = enrols(&server, &by, &heron.token().await, "gw-laptop").await.unwrap();
+    let (again, _) = enrols(&server, &by, &heron.token().await, &gateway).await.unwrap();
+    assert_eq!(again, gateway);
+    let (other, _) = enrols(&server, &by, &egret.token().await, &gateway).await.unwrap();
+    assert_ne!(other, gateway, "the id of another agent's credential is only a name");
+}
+
+#[tokio::test]
+async fn revoking_all_credentials_of_an_agent_ends_its_unused_enrolment_tokens() {
+    let server = TestServer::open().await;
+    let (heron, egret) = (server.heron().await, server.enrol("acme", "egret", &[]).await);
+    let (record, token) = heron.token_with_id().await;
+    let others = egret.token().await;
+    let ended =
+        server.identity.accounts.revoke(&heron.instance, identity::WhichCredentials::All).await.unwrap();
+    assert_eq!(ended.enroll_tokens, [record.id]);
+    assert!(enrols(&server, &heron.program(), &token, "gw-1").await.is_none());
+    assert!(enrols(&server, &egret.program(), &others, "gw-1").await.is_some());
+}
+
+#[tokio::test]
+async fn of_two_who_redeem_one_token_at_once_one_is_enrolled() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let (by, token) = (heron.program(), heron.token().await);
+    let (one, two) = tokio::join!(enrols(&server, &by, &token, "gw-1"), enrols(&server, &by, &token, "gw-2"));
+    assert!(one.is_some() != two.is_some());
+}
+
+#[tokio::test]
+async fn a_tenant_is_removed_with_what_enrolments_left() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    enrols(&server, &heron.program(), &heron.token().await, "gw-1").await.unwrap();
+    heron.token().await;
+    let accounts = &server.identity.accounts;
+    assert_eq!(accounts.remove_agent(&heron.instance).await.unwrap(), ledger::Removed::Gone);
+    assert_eq!(accounts.remove_tenant(&heron.tenant).await.unwrap(), ledger::Removed::Gone);
 }
 
 #[tokio::test]
@@ -175,8 +222,8 @@ async fn whoever_follows_revocations_hears_of_each_before_its_command_answers() 
         let heard = heard.clone();
         std::sync::Arc::new(move |revocation| {
             heard.lock().unwrap().push(match revocation {
-                Revocation::Gateway(gateway) => gateway.to_string(),
-                Revocation::Agent(instance) => instance.to_string(),
+                RevokedAccess::Gateway(gateway) => gateway.to_string(),
+                RevokedAccess::Agent(instance) => instance.to_string(),
             });
         })
     });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use identity::{Approach, Bearings, Gate, GateDecision, Principal};
-use ledger::{BotRef, Decision, Discriminator, Invitation, Subject};
-use posthouse_wire::{InstanceId, Source, TenantId};
+use ledger::{BotRef, Decision, Discriminator, Invitation, RelevancePolicy, Subject};
+use posthouse_wire::{InstanceId, Platform, Source, TenantId};
 
 use crate::fixtures::{TestServer, bot, direct_chat};
 
@@ -59,6 +59,78 @@ async fn in_a_group_only_what_is_addressed_to_the_bot_is_for_the_agent() {
     assert_eq!(gate.decide(unaddressed).await.unwrap(), GateDecision::Ignored("not_addressed"));
     // The route names the chat, which admits everybody in it.
     assert!(matches!(gate.decide(approach).await.unwrap(), GateDecision::Admitted(_)));
+}
+
+fn policy(require_address: bool, free_scopes: &[&str]) -> RelevancePolicy {
+    let free_scopes = free_scopes.iter().map(|scope| (*scope).to_owned()).collect();
+    RelevancePolicy { require_address, free_scopes, allow_other_bots: false }
+}
+
+#[tokio::test]
+async fn an_agent_gets_unaddressed_messages_of_groups_only_as_it_declared() {
+    let server = TestServer::open().await;
+    let (heron, crow) = (server.heron().await, server.enrol("rival", "crow", &[]).await);
+    let shared = bot("slack", "shared");
+    server.has_bot(&shared, true).await;
+    for (chat, agent) in [("g1", &heron), ("g2", &heron), ("g3", &crow)] {
+        server.routes(&shared, Discriminator::Chat(chat.into()), agent).await;
+    }
+    let gate = &server.identity.gate;
+    let wanted = async || {
+        let mut wanted = Vec::new();
+        for chat in ["g1", "g2", "g3"] {
+            let source = Source { chat_type: "group".to_owned(), ..direct_chat(&shared, chat) };
+            let unaddressed = Approach { shared: true, addressed: false, ..approach(&shared, &source) };
+            if matches!(gate.decide(unaddressed).await.unwrap(), GateDecision::Admitted(_)) {
+                wanted.push(chat);
+            }
+        }
+        wanted
+    };
+    let on = shared.platform.clone();
+    assert!(wanted().await.is_empty(), "without a policy a message must be addressed");
+    let declare = async |on: &Platform, policy| {
+        gate.relevance().declare(&heron.instance, on, policy).await.unwrap();
+    };
+    declare(&on, policy(true, &["g2"])).await;
+    assert_eq!(wanted().await, ["g2"], "the change counts at once, and for its own agent only");
+    declare(&on, policy(false, &[])).await;
+    assert_eq!(wanted().await, ["g1", "g2"]);
+    declare(&"telegram".into(), policy(true, &[])).await;
+    assert_eq!(wanted().await, ["g1", "g2"], "the policy of another platform is another one");
+    gate.relevance().clear(&heron.instance).await.unwrap();
+    assert!(wanted().await.is_empty());
+}
+
+#[tokio::test]
+async fn nobody_is_offered_a_pairing_code_for_a_message_that_was_not_for_the_bot() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let (on, gate) = (bot("telegram", "7001"), &server.identity.gate);
+    gate.relevance().declare(&heron.instance, &on.platform, policy(false, &[])).await.unwrap();
+    let source = Source { chat_type: "group".to_owned(), ..direct_chat(&on, "g1") };
+    let addressed = approach(&on, &source);
+    let unaddressed = Approach { addressed: false, ..addressed };
+    assert_eq!(gate.decide(unaddressed).await.unwrap(), GateDecision::Ignored("not_addressed"));
+    assert!(matches!(gate.decide(addressed).await.unwrap(), GateDecision::Stranger(_)));
+    gate.access().decide(&on, &Subject::Chat("g1".into()), Decision::Allowed).await.unwrap();
+    assert!(matches!(gate.decide(unaddressed).await.unwrap(), GateDecision::Admitted(_)));
+}
+
+#[tokio::test]
+async fn an_agent_has_policies_for_a_bounded_number_of_platforms() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let relevance = server.identity.gate.relevance();
+    let declare = async |number: u32| {
+        let on = Platform::from(format!("platform-{number}"));
+        relevance.declare(&heron.instance, &on, policy(false, &[])).await.unwrap()
+    };
+    for number in 0..ledger::PLATFORMS_OF_AN_AGENT {
+        assert!(declare(number).await);
+    }
+    assert!(!declare(ledger::PLATFORMS_OF_AN_AGENT).await);
+    assert!(declare(0).await, "one that is there is replaced");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use posthouse_time::Moment;
-use posthouse_wire::{EnrollTokenId, GatewayId, TenantId};
+use posthouse_wire::{EnrollTokenId, GatewayId, InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Sqlite, vault};
@@ -11,8 +11,7 @@ use crate::enroll_tokens::{
 };
 use crate::{Fault, TokenHash};
 
-const TOKEN: &str =
-    "SELECT id, tenant, instance, created, expires, used, gateway, revoked FROM enroll_tokens";
+const TOKEN: &str = "SELECT id, tenant, instance, created, min(expires, wall_time_at(ends)), used, gateway, revoked FROM enroll_tokens";
 
 #[async_trait]
 impl EnrollTokens for Sqlite {
@@ -80,9 +79,9 @@ impl EnrollTokens for Sqlite {
                 return Ok(EnrollResult::NameChanged);
             }
             db.execute(
-                "INSERT INTO gateway_names (tenant, name, gateway) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (tenant, name) DO UPDATE SET gateway = excluded.gateway",
-                [by.tenant.as_str(), &by.name, given.as_str()],
+                "INSERT INTO gateway_names (instance, name, gateway) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (instance, name) DO UPDATE SET gateway = excluded.gateway",
+                [instance.as_str(), &by.name, given.as_str()],
             )?;
             db.execute(
                 "UPDATE enroll_tokens SET used = ?2, gateway = ?3 WHERE hash = ?1",
@@ -94,7 +93,22 @@ impl EnrollTokens for Sqlite {
     }
 }
 
-/// What the token is good for, if this caller may use it now.
+/// Revokes the unused tokens of an agent and returns their ids.
+pub(super) fn revoke_all(
+    db: &Connection,
+    of: &InstanceId,
+    now: Moment,
+) -> rusqlite::Result<Vec<EnrollTokenId>> {
+    db.prepare_cached(
+        "UPDATE enroll_tokens SET revoked = ?2
+         WHERE instance = ?1 AND used IS NULL AND revoked IS NULL AND expires > ?2 AND ends > ledger_time()
+         RETURNING id",
+    )?
+    .query_map(params![of.as_str(), now.millis()], |row| row.get::<_, String>(0).map(EnrollTokenId::from))?
+    .collect()
+}
+
+/// The agent and credential of a token, if this caller may use it now.
 fn redeemable(db: &Connection, by: &Redeemer, now: Moment) -> rusqlite::Result<Option<Redeemable>> {
     let instance: Option<String> = db
         .prepare_cached(
@@ -113,15 +127,14 @@ fn redeemable(db: &Connection, by: &Redeemer, now: Moment) -> rusqlite::Result<O
         )
         .optional()?;
     let Some(instance) = instance else { return Ok(None) };
-    // A revoked credential, or one of another agent, does not keep its name.
+    // A gateway may also propose the id that it got before. A revoked credential does not keep its name.
     let gateway = db
         .prepare_cached(
-            "SELECT gateways.id FROM gateway_names JOIN gateways ON gateways.id = gateway
-             WHERE gateway_names.tenant = ?1 AND name = ?2 AND instance = ?3 AND revoked IS NULL",
+            "SELECT id FROM gateways WHERE instance = ?1 AND revoked IS NULL AND id IN
+               (SELECT ?2 UNION ALL SELECT gateway FROM gateway_names WHERE instance = ?1 AND name = ?2)
+             ORDER BY id = ?2 DESC LIMIT 1",
         )?
-        .query_row([by.tenant.as_str(), &by.name, &instance], |row| {
-            row.get::<_, String>(0).map(GatewayId::from)
-        })
+        .query_row([&instance, &by.name], |row| row.get::<_, String>(0).map(GatewayId::from))
         .optional()?;
     Ok(Some(Redeemable { instance: instance.into(), gateway }))
 }

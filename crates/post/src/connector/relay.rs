@@ -133,7 +133,7 @@ impl MessageStorage for RelayConnector {
         stored: &StoredDispatch,
         wait: Duration,
     ) -> Result<WakeReceipt, Fault> {
-        let woken = self.relay.acknowledgements().of(&stored.entry, wait).await?.is_some();
+        let woken = self.relay.acknowledgements().wait_for(&stored.entry, wait).await?.is_some();
         let warnings = if woken { Vec::new() } else { self.why_not_woken(to, wait).await? };
         Ok(WakeReceipt {
             woken_at: self.timepiece.now().millis(),

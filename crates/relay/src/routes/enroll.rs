@@ -5,13 +5,14 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
-use http_kit::{ClientAddress, ShuttingDown, completed, read_body};
+use http_kit::{ClientAddress, read_body};
 use identity::Authentication;
 use posthouse_wire::enrolment::{EnrollRequest, EnrollResponse};
 
 use super::RelayDoor;
 use super::contract_error::ContractError;
 use crate::Fault;
+use crate::metrics::Why;
 
 /// Largest body. A token and a name are far smaller.
 const LARGEST: usize = 16 * 1024;
@@ -27,7 +28,7 @@ pub(super) async fn enroll(
     request: Request,
 ) -> Result<Response, ContractError> {
     let (head, body) = request.into_parts();
-    let identity = door.relay.0.identity.clone();
+    let identity = &door.relay.0.identity;
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
     let caller = match identity.authenticator.enroller(&head.headers, address).await.map_err(Fault::from)? {
         Authentication::Known(caller) => caller,
@@ -35,14 +36,15 @@ pub(super) async fn enroll(
     };
     caller.within_limits(&head.extensions)?;
     let wanted = read(&read_body(body, LARGEST).await?)?;
-    // It is finished even if the gateway disconnects: a token must not be used up without a credential being stored.
-    let enrolling = door.relay.tasks().spawn(async move {
-        identity.gateway_enrolment.enrol(&caller, &wanted.enrollment_token, &wanted.gateway_id).await
-    });
-    let enrolled = match completed(enrolling).await {
-        Ok(enrolled) => enrolled.map_err(Fault::from)?.ok_or(NOT_VALID)?,
-        Err(ShuttingDown) => return Err(Fault::Ledger(ledger::Fault::Closed).into()),
+    let token = wanted.enrollment_token.expose();
+    let enrolled = identity.gateway_enrolment.enrol(&caller, token, &wanted.gateway_id).await;
+    let count = |why| door.relay.0.metrics.enrolments.get_or_create(&Why { why }).inc();
+    let Some(enrolled) = enrolled.map_err(Fault::from)? else {
+        count("refused");
+        tracing::debug!(caller = caller.limit_key(), "an enrolment token was refused");
+        return Err(NOT_VALID);
     };
+    count("enrolled");
     let answer = EnrollResponse {
         secret: enrolled.secret,
         delivery_key: enrolled.delivery_key,
@@ -55,7 +57,7 @@ pub(super) async fn enroll(
 fn read(body: &[u8]) -> Result<EnrollRequest, ContractError> {
     let wanted: EnrollRequest = serde_json::from_slice(body)
         .map_err(|_| ContractError::malformed("the body must be JSON with enrollmentToken and gatewayId"))?;
-    for text in [&wanted.enrollment_token, &wanted.gateway_id] {
+    for text in [wanted.enrollment_token.expose(), &wanted.gateway_id] {
         if text.trim().is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
             return Err(ContractError::malformed(
                 "enrollmentToken and gatewayId must be texts of 1 to 256 bytes without control characters",

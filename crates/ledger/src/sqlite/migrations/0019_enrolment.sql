@@ -14,12 +14,12 @@ CREATE TABLE enroll_tokens (
 CREATE INDEX enroll_tokens_instance ON enroll_tokens (instance);
 CREATE INDEX enroll_tokens_ends ON enroll_tokens (ends);
 
--- Names that gateways propose for themselves, usually host names. Two tenants may use the same one.
+-- Names that gateways propose for themselves, usually host names. Two agents may use the same one.
 CREATE TABLE gateway_names (
-  tenant  TEXT NOT NULL REFERENCES tenants (id),
-  name    TEXT NOT NULL,
-  gateway TEXT NOT NULL REFERENCES gateways (id),
-  PRIMARY KEY (tenant, name)
+  instance TEXT NOT NULL REFERENCES instances (id),
+  name     TEXT NOT NULL,
+  gateway  TEXT NOT NULL REFERENCES gateways (id),
+  PRIMARY KEY (instance, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX gateway_names_gateway ON gateway_names (gateway);
 

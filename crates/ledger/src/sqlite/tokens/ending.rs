@@ -4,6 +4,7 @@ use posthouse_time::Moment;
 use posthouse_wire::{ClientId, GatewayId, InstanceId, LoginId};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::super::enroll_tokens;
 use super::{create_client, end_logins, log_in, vault};
 use crate::tokens::{EndedCredentials, Owner, RenewedCredentials, WhichCredentials};
 
@@ -45,6 +46,9 @@ pub(super) fn end(
             .optional()?;
         end_logins(db, of)?;
         ended.login = login.map(LoginId::from);
+    }
+    if all {
+        ended.enroll_tokens = enroll_tokens::revoke_all(db, of, now)?;
     }
     Ok(ended)
 }

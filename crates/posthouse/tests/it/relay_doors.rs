@@ -1,4 +1,4 @@
-//! Enrolment of gateways on the real binary: `posthouse enroll-token` and `POST /relay/enroll`.
+//! HTTP routes of the relay on the real binary: enrolment of gateways, and their relevance policies.
 
 use serde_json::{Value, json};
 
@@ -60,10 +60,14 @@ async fn an_enrolment_token_is_made_listed_redeemed_and_revoked() {
     }
     server.does(&["enroll-token", "revoke", text(&revoked["id"])]);
     let listed = server.does(&["enroll-token", "list", "--tenant", "acme"]);
-    let states: Vec<_> =
-        listed.as_array().unwrap().iter().map(|token| (&token["id"], text(&token["state"]))).collect();
+    let states: Vec<_> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|token| (&token["id"], text(&token["state"])))
+        .collect();
     assert_eq!(states, [(&used["id"], "used"), (&revoked["id"], "revoked")]);
-    assert_eq!(listed[0]["gateway_id"], given["gatewayId"]);
+    assert_eq!(listed["items"][0]["gateway_id"], given["gatewayId"]);
     assert!(!listed.to_string().contains("phe_"), "the list does not show tokens");
 }
 
@@ -148,4 +152,58 @@ async fn callers_without_an_access_token_and_malformed_bodies_are_refused() {
         200,
         "an agent's own login is an access token too"
     );
+}
+
+/// Declares a policy and returns the status and body of the answer.
+async fn declares(server: &TestServer, token: &str, body: &str) -> (u16, String) {
+    let request = reqwest::Client::new().post(format!("{}/relay/policy", server.url)).bearer_auth(token);
+    let answer = request.body(body.to_owned()).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_declares_its_relevance_policy_and_the_operator_sees_and_clears_it() {
+    provide_crypto();
+    let server = TestServer::open(&[]);
+    server.does(&["tenant", "create", "acme"]);
+    let heron = server.does(&["agent", "create", "heron", "--tenant", "acme"]);
+    let gateway = crate::matrix::gateway_token(&heron);
+    let whole = json!({ "platform": "telegram", "requireAddress": true, "freeResponseScopes": ["-100"],
+        "allowOtherBots": false });
+    let (status, body) = declares(&server, &gateway, &whole.to_string()).await;
+    assert_eq!((status, body.as_str()), (200, r#"{"ok":true}"#));
+    let shown = || server.does(&["agent", "show", "heron", "--tenant", "acme"])["relevance"].clone();
+    let expected = json!([{ "platform": "telegram", "require_address": true, "free_scopes": ["-100"],
+        "allow_other_bots": false }]);
+    assert_eq!(shown(), expected);
+
+    let access = bearer(&server, &heron).await.replacen("Bearer ", "", 1);
+    for wrong in ["guess", text(&heron["access_token"]), &access] {
+        assert_eq!(declares(&server, wrong, &whole.to_string()).await.0, 401);
+    }
+    let mut without = whole.clone();
+    without.as_object_mut().unwrap().remove("requireAddress");
+    let with = |name: &str, value: Value| {
+        let mut body = whole.clone();
+        body[name] = value;
+        body.to_string()
+    };
+    for body in [
+        "".to_owned(),
+        "[]".to_owned(),
+        without.to_string(),
+        with("platform", json!("")),
+        with("platform", json!("x".repeat(65))),
+        with("requireAddress", json!("yes")),
+        with("freeResponseScopes", json!([7])),
+        with("freeResponseScopes", json!(["x".repeat(257)])),
+        with("freeResponseScopes", json!(vec!["x"; 257])),
+    ] {
+        let (status, answer) = declares(&server, &gateway, &body).await;
+        assert_eq!((status, answer.contains(r#""error""#)), (400, true), "{body}: {answer}");
+    }
+    assert_eq!(declares(&server, &gateway, &"x".repeat(300_000)).await.0, 413);
+    assert_eq!(shown(), expected, "what was refused changed nothing");
+    server.does(&["agent", "change", "heron", "--tenant", "acme", "--clear-relevance"]);
+    assert_eq!(shown(), json!([]));
 }
