@@ -4,9 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use posthouse_wire::address::is_this_machine;
 use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
+/// Time limit of opening a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Reason of a call that took too long.
+pub(crate) const NO_ANSWER: &str = "no answer in time";
 /// Characters of an unexpected answer that are shown.
 #[cfg(any(feature = "cron", feature = "post"))]
 const SHOWN: usize = 200;
@@ -27,19 +32,14 @@ pub(crate) fn client(
         // Without redirects, only the configured address decides which server is trusted and gets the
         // token.
         .redirect(Policy::none())
+        .connect_timeout(CONNECT_LIMIT)
         .timeout(patience)
         .tls_backend_preconfigured(tls.map_err(|fault| fault.to_string())?);
-    if is_this_machine(url) {
+    if reqwest::Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_this_machine)) {
         // A proxy would look for the server on its own machine.
         built = built.no_proxy();
     }
     built.build().map_err(|fault| fault.to_string())
-}
-
-fn is_this_machine(url: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(url) else { return false };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Reason why the body of an answer is missing.
@@ -66,7 +66,7 @@ pub(crate) async fn body(mut answer: reqwest::Response, longest: usize) -> Resul
 /// The innermost cause, which says more than "error sending request", and never contains the address.
 pub(crate) fn in_words(fault: reqwest::Error) -> String {
     if fault.is_timeout() {
-        return "no answer in time".to_owned();
+        return NO_ANSWER.to_owned();
     }
     let fault = fault.without_url();
     let mut deepest: &dyn std::error::Error = &fault;

@@ -13,7 +13,9 @@ use tokio::sync::Mutex;
 
 use crate::https::{self, shown};
 
-/// A token that ends sooner than this is not used any more.
+/// Time limit of fetching a token.
+pub(crate) const TOKEN_LIMIT: Duration = Duration::from_secs(30);
+/// A token that ends sooner than this is not used any more. Of a token with a short lifetime, the last half.
 const MARGIN: Duration = Duration::from_secs(120);
 /// Lifetime in seconds of a grant that does not state one.
 const UNSAID: u64 = 900;
@@ -33,7 +35,7 @@ pub enum ApiCredential {
 /// Fetches access tokens in a way that the client does not know, for example through another API.
 #[async_trait]
 pub trait TokenSource: Send + Sync {
-    /// Fetches a new token. Called before the first request, shortly before the last token ends, and after the
+    /// Fetches a new token, within 30 s. Called before the first request, shortly before the last token ends, and after the
     /// server has refused it.
     async fn fetch(&self) -> Result<FetchedToken, NoToken>;
 }
@@ -94,10 +96,14 @@ impl AccessTokens {
         let asked = self.timepiece.instant();
         let FetchedToken { token, lifetime } = match &self.credential {
             ApiCredential::Client { id, secret } => self.exchange(client, id, secret).await?,
-            ApiCredential::Source(source) => source.fetch().await?,
+            ApiCredential::Source(source) => {
+                let fetched = self.timepiece.within(TOKEN_LIMIT, source.fetch()).await;
+                fetched.unwrap_or_else(|_| Err(NoToken::Unreachable(https::NO_ANSWER.to_owned())))?
+            }
             ApiCredential::Token(token) => return Ok(token.clone()),
         };
-        *held = Some(CachedToken { token: token.clone(), until: asked + lifetime.saturating_sub(MARGIN) });
+        let margin = MARGIN.min(lifetime / 2);
+        *held = Some(CachedToken { token: token.clone(), until: asked + (lifetime - margin) });
         Ok(token)
     }
 

@@ -1,4 +1,13 @@
-//! Addresses of the relay: all URLs that follow from the one URL that an operator configures.
+//! Addresses of a server: all URLs of the relay that follow from the one URL that an operator configures, and whether a
+//! host is this machine.
+
+use std::net::IpAddr;
+
+/// Whether the host of a URL is this machine. No proxy can reach such a host for the caller.
+pub fn is_this_machine(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
 
 /// The addresses below one configured relay URL (relay contract section 2). They are derived as text only: nothing is
 /// resolved or checked, and a wrong URL fails when it is dialed.
@@ -38,4 +47,19 @@ impl Addresses {
 
 fn rescheme(url: &str, from: &str, to: &str) -> Option<String> {
     url.strip_prefix(from).map(|rest| format!("{to}{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_hosts_are_this_machine() {
+        for host in ["localhost", "127.0.0.1", "127.8.8.8", "[::1]", "::1"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in ["", "post.example", "10.0.0.1", "[::2]", "localhost.example"] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
 }

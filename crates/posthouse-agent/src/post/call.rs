@@ -13,11 +13,9 @@ use serde::de::DeserializeOwned;
 
 use super::Fault;
 use crate::https::{self, BodyError};
-use crate::token::{AccessTokens, ApiCredential};
+use crate::token::{AccessTokens, ApiCredential, TOKEN_LIMIT};
 use crate::transport::jittered;
 
-/// Time limit of a call for a token.
-const TOKEN_LIMIT: Duration = Duration::from_secs(30);
 /// Enough for a page of receipts with all their replies.
 const LONGEST: usize = 32 << 20;
 /// First pause before a call is repeated. Each further pause is twice as long.
@@ -105,8 +103,8 @@ impl CallRepeats {
     /// Pauses before the next attempt. Returns the fault if it will not pass, or if there is no time left.
     async fn pause(&mut self, mut fault: Fault, timepiece: &Timepiece) -> Result<(), Fault> {
         if let Fault::Unreachable { sent, .. } = &mut fault {
-            *sent |= self.sent;
-            self.sent = *sent;
+            self.sent |= *sent;
+            *sent = self.sent;
         }
         let rest = jittered(self.pause);
         if !fault.may_pass() || timepiece.instant() + rest > self.until {
@@ -152,7 +150,7 @@ impl HttpConnection {
     ) -> Result<ApiResponse, Fault> {
         let mut repeats = CallRepeats::new(limits);
         loop {
-            match self.once(&make(repeats.now), limits.attempt).await {
+            match self.once(&make(repeats.now), limits.attempt, &mut repeats.sent).await {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => repeats.pause(fault, &self.timepiece).await?,
             }
@@ -176,7 +174,8 @@ impl HttpConnection {
     }
 
     /// Calls with the current token, and once more with a new one if the server no longer accepts it.
-    async fn once(&self, call: &ApiRequest, limit: Duration) -> Result<ApiResponse, Fault> {
+    /// Sets `sent` if the server may have carried out the call although it, or a proxy, refused it.
+    async fn once(&self, call: &ApiRequest, limit: Duration, sent: &mut bool) -> Result<ApiResponse, Fault> {
         let (client, url) = (self.client()?, self.url(call)?);
         let mut token = self.tokens.current(client).await?;
         let mut renewed = false;
@@ -192,6 +191,7 @@ impl HttpConnection {
                 (token, renewed) = (fresh, true);
                 continue;
             }
+            *sent |= status.is_server_error();
             return Err(Fault::of(status, &body));
         }
     }

@@ -64,6 +64,7 @@ impl Client {
     }
 
     /// Time limit of one attempt of a call, in addition to the time that the server is asked to wait. Default: 30 s.
+    /// Fetching an access token before it is extra, with a limit of 30 s.
     #[must_use]
     pub fn attempt_limit(mut self, limit: Duration) -> Self {
         self.attempt = limit;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ApiRequest, ApiResponse, CallLimits};
-use super::fault::NO_ANSWER;
 use super::{AgentAnswer, Ask, Client, Fault};
+use crate::https::NO_ANSWER;
 
 /// Time that one call waits for the answer. A dead connection is noticed shortly after it.
 const TURN: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const LEAST: Duration = Duration::from_millis(1);
 /// Time past the deadline in which the server may still report how the question ended.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A question that has not ended otherwise.
+/// A question that is answered or still open.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QuestionProgress {
     Answered(AgentAnswer),
@@ -102,7 +102,8 @@ impl Client {
             }
             self.breathe(begun).await;
             begun = self.connection.timepiece.instant();
-            progress = self.poll(&request.correlation_id, deadline, Some(deadline)).await?;
+            let polled = self.poll(&request.correlation_id, deadline, Some(deadline)).await;
+            progress = polled.map_err(Fault::after_an_answer)?;
         }
     }
 

@@ -5,13 +5,11 @@ use posthouse_wire::DispatchId;
 use posthouse_wire::delivery::Cause;
 use serde_json::Value;
 
-use crate::https::{beginning, shown};
+use crate::https::{NO_ANSWER, beginning, shown};
 use crate::token::NoToken;
 
 /// Characters of the server's own text that are kept.
 const LONGEST_DETAIL: usize = 2_000;
-/// Text of a timeout that the server did not explain.
-pub(super) const NO_ANSWER: &str = "no answer in time";
 
 /// Reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,13 +48,22 @@ pub enum Fault {
 impl Fault {
     /// Builds the fault from an answer that is not a success.
     pub(super) fn of(status: StatusCode, body: &[u8]) -> Self {
+        let refused = Self::refused(status.as_u16(), body);
+        match &refused {
+            Fault::Refused { status: 504, code, .. } if code == "timeout" => {
+                let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+                Fault::no_answer(problem["detail"].as_str().unwrap_or(NO_ANSWER))
+            }
+            _ => refused,
+        }
+    }
+
+    /// Builds the fault from a refusal. It is never the timeout of a question.
+    fn refused(status: u16, body: &[u8]) -> Self {
         let problem: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |names: [&str; 2]| names.iter().find_map(|name| problem[*name].as_str());
         // The token endpoint uses OAuth's field names.
         let code = text(["code", "error"]).unwrap_or_default().to_owned();
-        if status == StatusCode::GATEWAY_TIMEOUT && code == "timeout" {
-            return Fault::no_answer(problem["detail"].as_str().unwrap_or(NO_ANSWER));
-        }
         let said = text(["detail", "error_description"]).or(problem["title"].as_str());
         let detail = match said {
             Some(said) => beginning(said, LONGEST_DETAIL),
@@ -65,7 +72,7 @@ impl Fault {
         };
         let cause_kind = serde_json::from_value(problem["cause_kind"].clone()).ok();
         let dispatch_id = problem["dispatch_id"].as_str().map(DispatchId::new);
-        Fault::Refused { status: status.as_u16(), code, detail, cause_kind, dispatch_id }
+        Fault::Refused { status, code, detail, cause_kind, dispatch_id }
     }
 
     /// The timeout of a question, in the server's words.
@@ -73,9 +80,17 @@ impl Fault {
         Fault::Timeout(beginning(detail, LONGEST_DETAIL))
     }
 
+    /// The fault of a call that follows one which the server has answered.
+    pub(super) fn after_an_answer(self) -> Self {
+        match self {
+            Fault::Unreachable { why, .. } => Fault::Unreachable { why, sent: true },
+            other => other,
+        }
+    }
+
     /// Whether the same call may succeed a little later: there was no answer, or only a proxy answered, or
     /// the server says that it is unavailable for the moment.
-    pub(super) fn may_pass(&self) -> bool {
+    pub fn may_pass(&self) -> bool {
         match self {
             Fault::Unreachable { .. } => true,
             Fault::Refused { status: 502..=504, code, .. } => code.is_empty() || code == "unavailable",
@@ -88,9 +103,7 @@ impl From<NoToken> for Fault {
     fn from(none: NoToken) -> Self {
         match none {
             NoToken::Unreachable(why) => Fault::Unreachable { why, sent: false },
-            NoToken::Refused { status, body } => {
-                Fault::of(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY), &body)
-            }
+            NoToken::Refused { status, body } => Fault::refused(status, &body),
             NoToken::Malformed => Fault::Malformed(none.to_string()),
         }
     }
@@ -129,5 +142,7 @@ mod tests {
         let failed = Fault::of(StatusCode::GATEWAY_TIMEOUT, webhook);
         assert!(matches!(failed, Fault::Refused { cause_kind: Some(Cause::Timeout), .. }));
         assert!(!failed.may_pass());
+        let token = NoToken::Refused { status: 504, body: timeout.to_vec() };
+        assert!(matches!(Fault::from(token), Fault::Refused { status: 504, code, .. } if code == "timeout"));
     }
 }

@@ -73,6 +73,19 @@ async fn post_a_server_that_stays_away_is_unreachable_after_the_clients_patience
 }
 
 #[tokio::test]
+async fn post_a_call_that_a_proxy_answered_before_nothing_did_may_have_arrived() {
+    let server = FakeServer::open().await;
+    let client = server.client().patience(seconds(20));
+    soon(client.authenticate()).await.unwrap();
+    server.set(|recorded| recorded.answers = Some((502, "<html>nobody home</html>")));
+    let notifying = tokio::spawn(async move { client.notify(&Notify::new("heron", "hi")).await });
+    server.hears(|recorded| recorded.calls.len() == 1).await;
+    server.closes();
+    let fault = server.while_time_passes(notifying).await.unwrap().unwrap_err();
+    assert!(matches!(fault, Fault::Unreachable { sent: true, .. }), "{fault:?}");
+}
+
+#[tokio::test]
 async fn post_a_refusal_is_told_at_once_and_a_page_from_in_front_of_the_server_is_not_one() {
     let server = FakeServer::open().await;
     let refused = |status| Fault::Refused {
@@ -158,6 +171,49 @@ async fn post_a_source_of_tokens_is_asked_again_when_a_token_ends_or_is_refused(
     server.set(|recorded| recorded.spent = 3);
     soon(client.agents(None, None)).await.unwrap();
     assert_eq!((fetched(), server.recorded.borrow().tokens), (5, 0));
+}
+
+/// A source of tokens with a short lifetime.
+struct BriefTokens(AtomicU32);
+
+#[async_trait]
+impl TokenSource for BriefTokens {
+    async fn fetch(&self) -> Result<FetchedToken, NoToken> {
+        let number = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(FetchedToken { token: Secret::new(format!("t{number}")), lifetime: seconds(100) })
+    }
+}
+
+#[tokio::test]
+async fn post_a_token_with_a_short_lifetime_serves_for_half_of_it() {
+    let server = FakeServer::open().await;
+    let tokens = Arc::new(BriefTokens(AtomicU32::new(0)));
+    let credential = ApiCredential::Source(tokens.clone());
+    let client = Client::with_timepiece(&server.url, credential, server.clock.clone());
+    for (passed, fetched) in [(0, 1), (40, 1), (20, 2), (0, 2)] {
+        server.clock.wind(seconds(passed));
+        soon(client.agents(None, None)).await.unwrap();
+        assert_eq!(tokens.0.load(Ordering::SeqCst), fetched, "after {passed} s");
+    }
+}
+
+/// A source of tokens that never answers.
+struct NoTokens;
+
+#[async_trait]
+impl TokenSource for NoTokens {
+    async fn fetch(&self) -> Result<FetchedToken, NoToken> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn post_a_source_of_tokens_that_never_answers_is_given_up() {
+    let server = FakeServer::open().await;
+    let credential = ApiCredential::Source(Arc::new(NoTokens));
+    let client = Client::with_timepiece(&server.url, credential, server.clock.clone()).patience(seconds(0));
+    let fault = server.while_time_passes(client.agents(None, None)).await.unwrap_err();
+    assert_eq!(fault, Fault::Unreachable { why: "no answer in time".into(), sent: false });
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use posthouse_wire::Secret;
+use posthouse_wire::address::is_this_machine;
 use reqwest::{Method, StatusCode, Url};
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ impl AdminClient {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10))
             .timeout(PATIENCE);
-        if is_this_machine(&base) {
+        if base.host_str().is_some_and(is_this_machine) {
             http = http.no_proxy();
         }
         Ok(Self { http: http.build().context("cannot make HTTP calls")?, base, token: server.token()? })
@@ -147,11 +148,6 @@ pub fn unreachable_server(server: &Url, sent: bool, cause: Option<&str>) -> Unre
 /// The error of an answer that no Posthouse server gives.
 pub fn unreadable(server: &Url, status: StatusCode) -> anyhow::Error {
     anyhow!("{server} answered {status} without a readable error: is it a Posthouse server?")
-}
-
-fn is_this_machine(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Items in the shape of a list answer.

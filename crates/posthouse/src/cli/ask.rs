@@ -118,20 +118,19 @@ impl AwaitedQuestion {
         }
     }
 
-    /// Waits until the question has ended. A server that is not reachable at the timeout has a little more time to come
-    /// back and report how.
+    /// Waits until the question has ended. A server that is not reachable or not available at the timeout has a little
+    /// more time to come back and report how.
     async fn answer(&self, post: &Client, timeout: Duration) -> Result<AgentAnswer, Fault> {
         let post = post.clone().attempt_limit(CALL_LIMIT);
         let AwaitedQuestion::New { question, .. } = self else {
             return post.patience(timeout + GRACE).attach(self.id()).await;
         };
-        let unreachable = match post.exchange(question).await {
-            Err(fault @ Fault::Unreachable { .. }) => fault,
+        let away = match post.exchange(question).await {
+            Err(fault) if fault.may_pass() => fault,
             ended => return ended,
         };
         match post.patience(GRACE).attach(self.id()).await {
-            // The question never arrived, or the server is still away.
-            Err(Fault::Refused { status: 404, .. } | Fault::Unreachable { .. }) => Err(unreachable),
+            Err(fault) if fault.may_pass() => Err(away),
             ended => ended,
         }
     }
@@ -140,21 +139,27 @@ impl AwaitedQuestion {
     fn error(&self, program: &ProgramClient, again: &str, fault: Fault) -> anyhow::Error {
         match (self, &fault) {
             (_, Fault::Timeout(words)) => Exit { code: TIMED_OUT, words: words.clone() }.into(),
-            (AwaitedQuestion::New { .. }, Fault::Unreachable { sent: true, .. })
-            | (AwaitedQuestion::Earlier(_), Fault::Unreachable { .. }) => {
+            (AwaitedQuestion::New { .. }, Fault::Unreachable { sent: false, .. }) => program.error(fault),
+            (_, away) if away.may_pass() => {
                 let hint = format!("the question may still be open: `{again}` waits for it again");
                 program.error(fault).context(hint)
             }
-            // A question whose agent is gone has this status too, but another code.
-            (AwaitedQuestion::Earlier(id), Fault::Refused { status: 404, code, .. })
-                if code == "not_found" =>
-            {
+            (AwaitedQuestion::New { .. }, unknown) if is_unknown(unknown) => {
+                anyhow!("the server does not have the question: ask again")
+            }
+            (AwaitedQuestion::Earlier(id), unknown) if is_unknown(unknown) => {
                 anyhow!("you have no question with the id `{id}`")
             }
             (AwaitedQuestion::New { recipient, .. }, _) => program.dispatch_error(recipient, fault),
             (AwaitedQuestion::Earlier(_), _) => program.dispatch_error(&Recipient::default(), fault),
         }
     }
+}
+
+/// Whether the server does not have the question. One that could not be delivered may have the same status, but has
+/// another code.
+fn is_unknown(fault: &Fault) -> bool {
+    matches!(fault, Fault::Refused { status: 404, code, .. } if code == "not_found")
 }
 
 /// Tells a user at a terminal once that the answer takes its time.

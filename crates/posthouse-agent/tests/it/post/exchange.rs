@@ -129,6 +129,18 @@ async fn post_exchange_a_server_away_at_the_deadline_is_unreachable_and_the_answ
 }
 
 #[tokio::test]
+async fn post_exchange_a_server_that_answered_once_and_went_away_may_have_the_question() {
+    let server = FakeServer::open().await;
+    server.set(|recorded| recorded.impatient = true);
+    let asking = ask(server.client(), Ask { timeout: seconds(60), ..question() });
+    server.hears(|recorded| recorded.calls.len() == 1).await;
+    server.closes();
+    let fault = server.while_time_passes(asking).await.unwrap().unwrap_err();
+    assert!(matches!(fault, Fault::Unreachable { sent: true, .. }), "{fault:?}");
+    assert_eq!(server.count("POST /v1/exchange"), 1);
+}
+
+#[tokio::test]
 async fn post_exchange_attaching_waits_until_the_question_ends_and_an_unknown_one_is_refused() {
     let server = FakeServer::open().await;
     let fault = soon(server.client().attach(&CorrelationId::new("q1"))).await.unwrap_err();

@@ -26,6 +26,8 @@ pub struct FakeServer {
     pub clock: Timepiece,
     pub recorded: watch::Sender<RecordedCalls>,
     task: Arc<Mutex<ServerTask>>,
+    /// Ends the listener.
+    listening: CancellationToken,
 }
 
 /// Everything that it keeps across a restart, and its instructions.
@@ -68,9 +70,11 @@ impl FakeServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let task = Arc::new(Mutex::new(ServerTask { up: true, end: CancellationToken::new() }));
         let recorded = watch::Sender::new(RecordedCalls::default());
-        tokio::spawn(serve(listener, recorded.clone(), Arc::clone(&task)));
+        let listening = CancellationToken::new();
+        let serving = serve(listener, recorded.clone(), Arc::clone(&task));
+        tokio::spawn(listening.clone().run_until_cancelled_owned(serving));
         let clock = Timepiece::wound(Moment::from_seconds(1_765_000_000));
-        Self { url, clock, recorded, task }
+        Self { url, clock, recorded, task, listening }
     }
 
     /// A program with a very long patience.
@@ -82,6 +86,12 @@ impl FakeServer {
 
     pub fn dies(&self) {
         die(&self.task);
+    }
+
+    /// Stops for good: its address refuses connections from now on.
+    pub fn closes(&self) {
+        self.dies();
+        self.listening.cancel();
     }
 
     pub fn returns(&self) {
