@@ -53,6 +53,6 @@ class Clock:
 
     def pass_by(self, home: CronHome, seconds: float) -> None:
         """Returns after a fire that was armed that far ahead: everything that was due before it has had its time."""
-        bell = self.job()
-        home.client().arm(bell, seconds_from_now(seconds))
-        self.callback.wait(bell, timeout=seconds + 60)
+        job = self.job()
+        home.client().arm(job, seconds_from_now(seconds))
+        self.callback.wait(job, timeout=seconds + 60)

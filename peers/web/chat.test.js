@@ -1,6 +1,7 @@
 // The page in a real browser, against a running server whose first agent streams its answers by editing.
-// POSTHOUSE_URL names the server, POSTHOUSE_DIR its folder, POSTHOUSE_BIN its binary; POSTHOUSE_STREAM_PROMPT a text whose answer grows and ends with
-// POSTHOUSE_STREAM_END; the defaults are those of the sample agent that `posthouse up` brings along.
+// POSTHOUSE_URL names the server, POSTHOUSE_DIR its folder, POSTHOUSE_BIN its binary; POSTHOUSE_STREAM_PROMPT a text
+// whose answer grows and ends with POSTHOUSE_STREAM_END; the defaults are those of the sample agent that `posthouse up`
+// brings along.
 
 import assert from "node:assert/strict";
 import http from "node:http";

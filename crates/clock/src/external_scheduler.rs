@@ -108,7 +108,7 @@ impl Clock {
 
     /// Holds a claimed arm, unless it was cancelled during the claim.
     fn holds(&self, arm: &Arm) -> bool {
-        self.0.held.insert(arm.key, &arm.tenant, Stage::Ringing);
+        self.0.held.insert(arm.key, &arm.tenant, Stage::Calling);
         let is_ours = !self.0.cancelled.has(arm.key);
         if !is_ours {
             self.0.held.remove(arm.key);

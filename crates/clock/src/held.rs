@@ -14,7 +14,7 @@ pub(crate) enum Stage {
     /// It waits for its due time. A cancel still stops it.
     Waiting,
     /// The attempt is running.
-    Ringing,
+    Calling,
 }
 
 /// Arms held at once. A tenant may hold at most as many arms as there are free places, and always at least one. Arms
@@ -100,7 +100,7 @@ impl HeldArms {
     pub fn begin(&self, key: ArmKey) -> bool {
         match self.arms.lock().stages.get_mut(&key) {
             Some((stage, _)) => {
-                *stage = Stage::Ringing;
+                *stage = Stage::Calling;
                 true
             }
             None => false,

@@ -57,7 +57,7 @@ pub struct Arrival {
     pub dedup: DedupKey,
     /// Addressed to the bot: a direct conversation, a mention, a reply, a command or a press of its button.
     pub addressed: bool,
-    /// The webhook path as a routing discriminator, where the platform has one.
+    /// The webhook path as a routing discriminator, for platforms that use paths. None does today.
     pub path: Option<String>,
     /// The platform's id of each of the event's `media`, in the same order, with which its code can fetch them later.
     /// They stay inside the server; agents get handles.
@@ -116,10 +116,6 @@ impl WebhookRefusal {
 
     pub fn malformed(reason: &'static str) -> Self {
         Self { reason, status: StatusCode::BAD_REQUEST }
-    }
-
-    pub fn method() -> Self {
-        Self { reason: "method", status: StatusCode::METHOD_NOT_ALLOWED }
     }
 }
 

@@ -87,7 +87,7 @@ async fn deliver(State(edge): State<Edge>, Path(door): Path<WebhookPath>, reques
         body,
         received: edge.0.timepiece.now(),
     };
-    // Boxed, because this future is large and the one around it is moved several times.
+    // This future is large. In a box it is not copied each time the future of this handler is moved.
     match Box::pin(edge.intake().receive(&platform, &bot, raw)).await {
         Ok(DeliveryResult::Taken { entries, reply }) => {
             let mut response = Response::new(Body::from(reply.body));

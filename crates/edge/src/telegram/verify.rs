@@ -1,6 +1,6 @@
 //! Verification of webhook calls: the secret header must equal the bot's secret. Telegram offers no other proof.
 
-use http::{HeaderName, Method};
+use http::HeaderName;
 
 use crate::bots::OpenedBot;
 use crate::platform::{HeadProof, Raw, RequestHead, VerifiedBody, WebhookRefusal};
@@ -15,9 +15,6 @@ pub(super) fn verify(bot: &OpenedBot, raw: Raw) -> Result<VerifiedBody, WebhookR
 }
 
 pub(super) fn verify_head(bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {
-    if head.method != Method::POST {
-        return Err(WebhookRefusal::method());
-    }
     let mut presented = head.headers.get_all(SECRET_HEADER).iter();
     let Some(first) = presented.next() else { return Err(WebhookRefusal::unproven("missing_header")) };
     if presented.any(|other| other != first) {

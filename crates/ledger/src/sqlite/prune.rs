@@ -276,6 +276,7 @@ mod tests {
             ENDED_SECRETS,
             ENDED_CLIENT_SECRETS,
             ENDED_ACCESS,
+            ENDED_ENROLL_TOKENS,
             LAPSED_REFRESH_TOKENS,
             OLD_CHATS,
             OLD_SESSIONS,

@@ -35,7 +35,7 @@ pub enum Command {
         credential: CredentialArgs,
     },
     /// Shows every receipt of one dispatch, and what agents replied to it
-    #[command(after_help = "Examples:\n  posthouse receipt show 0193c0de-…\n  \
+    #[command(after_help = "Examples:\n  posthouse receipt show 7f3c9d52-…\n  \
         posthouse receipt show deploy-418 --client-id tenant:ten_… --client-secret-file secret")]
     Show {
         /// The dispatch id, as `posthouse notify` prints it
