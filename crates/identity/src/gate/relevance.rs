@@ -13,12 +13,15 @@ use crate::{Fault, RosterView};
 /// Lifetime of cached policies. They are read for every message of a group.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
+/// Policies by agent and platform, also those that are known to be absent.
+type RelevanceCache = RecordCache<(InstanceId, Platform), Option<Arc<RelevancePolicy>>>;
+
 /// The declared policies. Clones share their cache.
 #[derive(Clone)]
 pub struct Relevance {
     records: Arc<dyn RelevancePolicies>,
     roster: RosterView,
-    policies: Arc<RecordCache<(InstanceId, Platform), Option<Arc<RelevancePolicy>>>>,
+    policies: Arc<RelevanceCache>,
 }
 
 impl Relevance {
