@@ -77,7 +77,9 @@ async fn post_a_call_that_a_proxy_answered_before_nothing_did_may_have_arrived()
     let server = FakeServer::open().await;
     let client = server.client().patience(seconds(20));
     soon(client.authenticate()).await.unwrap();
-    server.set(|recorded| recorded.answers = Some((502, "<html>nobody home</html>")));
+    server.set(|recorded| {
+        (recorded.answers, recorded.hangs_up) = (Some((502, "<html>nobody home</html>")), true)
+    });
     let notifying = tokio::spawn(async move { client.notify(&Notify::new("heron", "hi")).await });
     server.hears(|recorded| recorded.calls.len() == 1).await;
     server.closes();

@@ -131,7 +131,7 @@ async fn post_exchange_a_server_away_at_the_deadline_is_unreachable_and_the_answ
 #[tokio::test]
 async fn post_exchange_a_server_that_answered_once_and_went_away_may_have_the_question() {
     let server = FakeServer::open().await;
-    server.set(|recorded| recorded.impatient = true);
+    server.set(|recorded| (recorded.impatient, recorded.hangs_up) = (true, true));
     let asking = ask(server.client(), Ask { timeout: seconds(60), ..question() });
     server.hears(|recorded| recorded.calls.len() == 1).await;
     server.closes();

@@ -47,6 +47,8 @@ pub struct RecordedCalls {
     pub impatient: bool,
     /// Stops after the next commit, before the answer.
     pub dies_with_the_answer: bool,
+    /// Ends each connection after one answer.
+    pub hangs_up: bool,
     /// Answers everything with this.
     pub answers: Option<(u16, &'static str)>,
 }
@@ -88,9 +90,8 @@ impl FakeServer {
         die(&self.task);
     }
 
-    /// Stops for good: its address refuses connections from now on.
+    /// Its address refuses connections from now on.
     pub fn closes(&self) {
-        self.dies();
         self.listening.cancel();
     }
 

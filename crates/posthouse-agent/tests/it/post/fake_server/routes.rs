@@ -7,7 +7,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -53,8 +53,18 @@ async fn token(State(server): State<ServerState>, form: String) -> Response {
     Json(json!({ "access_token": access_token, "expires_in": 900 })).into_response()
 }
 
+/// Answers, and ends the connection afterwards if a test says so.
+async fn admit(server: State<ServerState>, request: Request, next: Next) -> Response {
+    let recorded = server.recorded.clone();
+    let mut answer = recorded_answer(server, request, next).await;
+    if recorded.borrow().hangs_up {
+        answer.headers_mut().insert("connection", HeaderValue::from_static("close"));
+    }
+    answer
+}
+
 /// Checks the token and records the call.
-async fn admit(State(server): State<ServerState>, request: Request, next: Next) -> Response {
+async fn recorded_answer(State(server): State<ServerState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let bearer = parts.headers["authorization"].to_str().unwrap().strip_prefix("Bearer t");
     let number: u32 = bearer.and_then(|number| number.parse().ok()).unwrap_or(0);
