@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::request::Parts;
 use http_kit::{OverLimit, UnreadBody};
-use identity::Authentication;
+use identity::{Authentication, Principal};
 use serde_json::json;
 
 use crate::Fault;
@@ -23,6 +24,20 @@ impl ContractError {
 
     pub const fn malformed(text: &'static str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// The caller of a request whose credential was checked. It counts against the caller's limits from now on.
+    pub fn known(
+        checked: Result<Authentication, identity::Fault>,
+        head: &Parts,
+    ) -> Result<Principal, ContractError> {
+        match checked.map_err(Fault::from)? {
+            Authentication::Known(caller) => {
+                caller.within_limits(&head.extensions)?;
+                Ok(caller)
+            }
+            refused => Err(Self::refused(&refused)),
+        }
     }
 
     /// The answer to a caller whose credential was not accepted.

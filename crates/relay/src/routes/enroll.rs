@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use http_kit::{ClientAddress, read_body};
-use identity::Authentication;
 use posthouse_wire::enrolment::{EnrollRequest, EnrollResponse};
 
 use super::RelayDoor;
@@ -30,11 +29,8 @@ pub(super) async fn enroll(
     let (head, body) = request.into_parts();
     let identity = &door.relay.0.identity;
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
-    let caller = match identity.authenticator.enroller(&head.headers, address).await.map_err(Fault::from)? {
-        Authentication::Known(caller) => caller,
-        refused => return Err(ContractError::refused(&refused)),
-    };
-    caller.within_limits(&head.extensions)?;
+    let checked = identity.authenticator.enroller(&head.headers, address).await;
+    let caller = ContractError::known(checked, &head)?;
     let wanted = read(&read_body(body, LARGEST).await?)?;
     let token = wanted.enrollment_token.expose();
     let enrolled = identity.gateway_enrolment.enrol(&caller, token, &wanted.gateway_id).await;

@@ -29,11 +29,7 @@ pub(super) async fn declare(
     let identity = &door.relay.0.identity;
     let address = head.extensions.get().map(|ClientAddress(address)| *address);
     let checked = identity.authenticator.connecting_agent(&head.headers, address).await;
-    let caller = match checked.map_err(Fault::from)? {
-        Authentication::Known(caller) => caller,
-        refused => return Err(ContractError::refused(&refused)),
-    };
-    caller.within_limits(&head.extensions)?;
+    let caller = ContractError::known(checked, &head)?;
     let Some(owner) = caller.gateway() else {
         return Err(ContractError::refused(&Authentication::Known(caller)));
     };
