@@ -30,8 +30,8 @@ mod metrics;
 mod relay;
 mod route_removal;
 mod routes;
-mod seats;
 mod socket;
+mod socket_roles;
 mod stop_command;
 mod stream_cursor;
 #[cfg(test)]
@@ -55,7 +55,7 @@ pub use metrics::Metrics;
 pub use relay::{Parts, Relay};
 pub use route_removal::RouteRemovals;
 pub use routes::{OPENAPI, OPERATIONS, routes};
-pub use seats::Seats;
+pub use socket_roles::Seats;
 pub use stop_command::STOP;
 pub use stream_cursor::STOCK_CURSOR;
 pub use wake_calls::WakeCalls;

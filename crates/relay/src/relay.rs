@@ -19,7 +19,7 @@ use crate::inbox::{InboxParts, Inboxes};
 use crate::interrupt::{self, Interrupts};
 use crate::long_lines::LongLines;
 use crate::route_removal::RouteRemovals;
-use crate::seats::Seats;
+use crate::socket_roles::Seats;
 use crate::stop_command::Stops;
 use crate::wake_calls::{WakeCallParts, WakeCalls};
 use crate::{Config, Fault, Metrics};

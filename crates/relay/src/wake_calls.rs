@@ -1,6 +1,6 @@
 //! Wake calls: calls to the wake URLs of disconnected agents that have unread messages, with cooldown and back-off.
 
-mod sleepers;
+mod wake_schedule;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::background::RelayTasks;
 use crate::connections::Connections;
 use crate::fair_queue::FairQueue;
 use crate::metrics::Why;
-use sleepers::Sleepers;
+use wake_schedule::Sleepers;
 
 /// Time limit of a wake call. The response is ignored.
 const POKE_TIMEOUT: Duration = Duration::from_secs(10);

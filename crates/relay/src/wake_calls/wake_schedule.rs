@@ -1,4 +1,4 @@
-//! Agents that need a wake call, and the time of the next call of each.
+//! Schedule of wake calls: the agents that need one, and the time of the next, with cooldown and back-off.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
