@@ -245,7 +245,9 @@ impl Socket {
 
     /// Takes the next entry to deliver and records it as the agent's current work.
     fn next_entry(&mut self, now: Instant) -> Option<(Entry, Origin)> {
-        let delivery = &mut self.seated.as_mut()?.delivery;
+        // A socket that was made live again and has not heeded that order yet would go on after the last entry it got.
+        let seated = self.seated.as_mut().filter(|seated| seated.role == Role::Live)?;
+        let delivery = &mut seated.delivery;
         delivery.look_again = None;
         if delivery.idle || delivery.proving.is_some() || now < delivery.ready {
             return None;
