@@ -93,6 +93,8 @@ impl Seats {
         let turn = state.turn;
         if let Some(seat) = state.seat(socket) {
             (seat.since, seat.served) = (now, turn);
+            // Whatever it announced before its hello does not count.
+            seat.idle = false;
             seat.becomes(Role::Live);
         }
         state.fall_behind();

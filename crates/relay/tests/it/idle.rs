@@ -91,3 +91,19 @@ async fn who_goes_idle_before_its_hello_changes_nothing() {
     live.takes("one").await;
     assert!(!server.ledger.roster().instance(&heron.instance).await.unwrap().unwrap().idle);
 }
+
+#[tokio::test]
+async fn who_goes_idle_before_its_hello_takes_over_like_any_other() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let mut old = heron.dials().await;
+    old.say(json!({"type": "going_idle"})).await;
+    assert_eq!(old.hears().await["type"], "going_idle_ack");
+    old.says_hello(&heron.bots[0]).await;
+    old.hears_nothing().await;
+    let new = heron.sits_settled().await;
+    new.dies();
+    old.answers_a_ping().await;
+    heron.hears_from("one").await;
+    old.takes("one").await;
+}
