@@ -1,7 +1,9 @@
 //! A raw gateway: what a stock agent is on the wire, and nothing more.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use ledger::BotRef;
 use serde_json::{Value, json};
@@ -41,6 +43,8 @@ impl Gateway {
             request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
         }
         let stream = TcpStream::connect(server.address).await.unwrap();
+        // Otherwise the second of two small frames waits for the delayed acknowledgement of the first.
+        stream.set_nodelay(true).unwrap();
         let dialing = tokio_tungstenite::client_async(request, stream);
         let (socket, _) = tokio::time::timeout(PATIENCE, dialing).await.expect("the upgrade hangs")?;
         let (begun, frames) = (String::new(), VecDeque::new());
@@ -74,6 +78,32 @@ impl Gateway {
             Ok(frame) => frame,
             Err(end) => panic!("the socket ended: {end:?}"),
         }
+    }
+
+    /// The next frame, or how the socket ended.
+    pub async fn hears_or_ends(&mut self, within: Duration) -> Option<Result<Value, End>> {
+        tokio::time::timeout(within, self.next()).await.ok()
+    }
+
+    /// What the server has sent until it has read everything that was said to it. Cheaper than a request, for tests
+    /// that ask often.
+    pub async fn hears_until_read(&mut self, within: Duration) -> Option<Result<Vec<Value>, End>> {
+        let reading = async {
+            self.say_raw(Message::Ping(Bytes::from_static(b"read"))).await;
+            loop {
+                match self.socket.next().await {
+                    Some(Ok(Message::Text(text))) => self.take(text.as_str()),
+                    Some(Ok(Message::Pong(payload))) if payload == b"read"[..] => break,
+                    Some(Ok(Message::Close(Some(close)))) => {
+                        return Err(End::Closed(close.code.into(), close.reason.to_string()));
+                    }
+                    Some(Ok(Message::Close(None)) | Err(_)) | None => return Err(End::Dropped),
+                    Some(Ok(_)) => {}
+                }
+            }
+            Ok(self.frames.drain(..).collect())
+        };
+        tokio::time::timeout(within, reading).await.ok()
     }
 
     /// The next frame, which must be an inbound: its text and its `bufferId`.

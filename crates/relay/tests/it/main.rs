@@ -21,6 +21,7 @@ mod repeats;
 mod routing;
 mod seam;
 mod seats;
+mod state_machine;
 mod stops;
 mod test_server;
 mod unrouted;

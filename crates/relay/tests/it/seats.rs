@@ -1,5 +1,8 @@
 //! Newest socket wins (section 16.5).
 
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+
 use crate::gateway::End;
 use crate::test_server::{TestServer, eventually, seconds};
 
@@ -133,6 +136,29 @@ async fn a_standby_that_answers_is_promoted_when_the_live_socket_dies() {
     old.hears_nothing().await;
     server.winds(seconds(60));
     old.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_busy_standby_that_is_promoted_starts_with_the_first_unread_entry() {
+    let server = TestServer::open().await;
+    let heron = server.heron().await;
+    let mut old = heron.sits_with_window(2).await;
+    heron.hears_from("one").await;
+    assert_eq!(old.hears_inbound().await.0, "one");
+    let new = heron.sits().await;
+    old.answers_a_ping().await;
+    old.hears_nothing().await;
+    heron.hears_from("two").await;
+    // One message keeps the old one's task busy while the new one dies. Then it looks for entries.
+    let hello = json!({"type": "hello", "platform": "telegram", "botId": "7001"});
+    old.say_raw(Message::text(format!("{hello}\n").repeat(50))).await;
+    new.dies();
+    for _ in 0..50 {
+        assert_eq!(old.hears().await["type"], "descriptor");
+    }
+    old.takes("one").await;
+    old.takes("two").await;
+    heron.has_unread(0).await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Extension;
+use axum::serve::ListenerExt;
 use bus::Bus;
 use errand::Errand;
 use http_kit::ClientAddress;
@@ -134,6 +135,7 @@ impl TestServer {
         let door = relay::routes(&relay, egress.clone()).layer(Extension(ClientAddress(here)));
         let listener = tokio::net::TcpListener::bind((here, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
+        let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
         tokio::spawn(async move { axum::serve(listener, door).await });
         tokio::spawn({
             let relay = relay.clone();
