@@ -14,8 +14,8 @@ use tokio::runtime::Builder;
 use crate::test_server::{PATIENCE, TestServer, seconds};
 use driver::Driver;
 
-/// Cases of an ordinary run. `PROPTEST_CASES` overrides it.
-const CASES: u32 = 10_000;
+/// Cases of an ordinary run. `PROPTEST_CASES` overrides it; `./test fuzz` sets it. 10,000 cases take one to two minutes.
+const CASES: u32 = 500;
 /// Threads that run cases, each with a server and a clock of its own. A case often waits for the ledger, so there are
 /// more of them than cores.
 const WORKERS: u32 = 6;

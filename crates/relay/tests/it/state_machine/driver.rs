@@ -15,6 +15,8 @@ use super::{ClientKind, What};
 use crate::gateway::{End, Gateway};
 use crate::test_server::{Agent, TestServer, bot, eventually, message, seconds};
 
+/// Time within which the server wants a hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(25);
 /// Open sockets at a time: few enough that the server closes none of them for being too many.
 const SOCKETS: usize = 4;
 /// Hellos in one message that keep the task of a socket busy for a while.
@@ -317,7 +319,7 @@ impl Driver {
         self.is_at_rest = false;
         self.server.winds(seconds(by));
         self.model.now = self.server.clock.instant();
-        for socket in self.model.overdue_hellos(self.config.hello_within.0) {
+        for socket in self.model.overdue_hellos(HELLO_WITHIN) {
             self.is_closed(socket, End::Closed(1008, "no usable identity".to_owned())).await?;
         }
         if let Some(live) = self.model.overdue_acknowledgement(self.config.ack_lease.0) {
