@@ -1,4 +1,4 @@
-//! How a question ends: by an answer, at its deadline, or because its agent, connector or tenant is removed.
+//! The end of a question: by an answer, at its deadline, or because its agent, connector or tenant is removed.
 
 use posthouse_time::Moment;
 use posthouse_wire::delivery::DeliveryFailed;

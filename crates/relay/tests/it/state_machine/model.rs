@@ -1,4 +1,4 @@
-//! What must be true of deliveries, whatever happens: a model of one agent's inbox and sockets.
+//! Model of one agent's inbox and sockets: what must be true of deliveries, whatever happens.
 //!
 //! The model knows what was accepted, what was acknowledged, which socket is live and what each one got. It says what
 //! must come, and why what came must not have come.
