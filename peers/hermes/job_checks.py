@@ -48,10 +48,12 @@ def runs_up_to_its_limit(clock: Clock, home: CronHome, model: ScriptedModel) -> 
     assert len(model.asked(asked)) == 3, "it ran more often than it was to"
     assert job not in home.client().armed()
     history = clock.server.job_history(home.agent, job)
-    # Stock may arm the next time during a run. A fire that finds this run unfinished starts nothing: stock answers
-    # 200 "duplicate", and arms again when the run has ended. How often this happens depends on the machine's speed.
-    accepted = [attempt for attempt in history if attempt["what"] != "duplicate"]
-    assert [(attempt["what"], attempt["status"]) for attempt in accepted] == [("delivered", 202)] * 3, history
+    # Stock may arm the next time during a run. A fire that finds this run unfinished starts nothing, and stock arms
+    # again when the run has ended. 0.20.5 answers such a fire with 200 "duplicate"; the gateway of 0.19.0 answers 202
+    # before it looks. How often this happens depends on the machine's speed.
+    outcomes = [(attempt["what"], attempt["status"]) for attempt in history]
+    assert set(outcomes) <= {("delivered", 202), ("duplicate", 200)}, history
+    assert outcomes.count(("delivered", 202)) >= 3, history
     times = [attempt["fire_at"] for attempt in history]
     assert times == sorted(set(times)), f"each run arms a later one: {times}"
     assert all(attempt["late_ms"] >= 0 for attempt in history), history
