@@ -26,6 +26,6 @@ pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
     EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform,
-    RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
 pub use secret::Secret;
