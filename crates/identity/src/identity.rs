@@ -6,11 +6,15 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster};
+use ledger::{
+    Bindings, EnrollTokens, Invitations, Ledger, Principals, RelevancePolicies, Roster, ScopeClaims,
+    SharedBots,
+};
 use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
+use crate::gate::GateRecords;
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
@@ -24,6 +28,10 @@ pub struct Parts {
     pub invitations: Arc<dyn Invitations>,
     pub enroll_tokens: Arc<dyn EnrollTokens>,
     pub relevance: Arc<dyn RelevancePolicies>,
+    pub bindings: Arc<dyn Bindings>,
+    pub claims: Arc<dyn ScopeClaims>,
+    pub principals: Arc<dyn Principals>,
+    pub shared_bots: Arc<dyn SharedBots>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     pub bus: Bus,
@@ -43,6 +51,10 @@ impl Parts {
             invitations: ledger.invitations(),
             enroll_tokens: ledger.enroll_tokens(),
             relevance: ledger.relevance(),
+            bindings: ledger.bindings(),
+            claims: ledger.claims(),
+            principals: ledger.principals(),
+            shared_bots: ledger.shared_bots(),
             keyring,
             admin: AdminToken::default(),
             bus,
@@ -91,10 +103,18 @@ impl Identity {
             records: parts.enroll_tokens,
             timepiece: timepiece.clone(),
         };
+        let records = GateRecords {
+            access,
+            relevance: parts.relevance,
+            bindings: parts.bindings,
+            claims: parts.claims,
+            principals: parts.principals,
+            shared_bots: parts.shared_bots,
+        };
         Self {
             authenticator,
             gateway_enrolment,
-            gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
+            gate: Gate::new(records, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {
                 keyring,

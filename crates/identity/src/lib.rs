@@ -36,7 +36,9 @@ pub use bots::AgentSettings;
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{
-    Admitted, Approach, Gate, GateDecision, PairingCode, Relevance, SenderAccess, Stranger, may_write_to_peer,
+    Admitted, Approach, AuthorLinks, AuthorPolicies, Gate, GateDecision, LinkCode, LinkCodes, LinkResult,
+    PairingCode, PlaceClaims, Relevance, SenderAccess, Sight, Stranger, is_link_code, link_command,
+    may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
 pub use identity::{Identity, Parts};

@@ -8,3 +8,4 @@ mod fixtures;
 mod gate;
 mod oauth;
 mod program;
+mod shared_gate;
