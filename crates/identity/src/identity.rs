@@ -15,6 +15,7 @@ use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
     Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, Throttle,
+    TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -26,6 +27,8 @@ pub struct Parts {
     pub relevance: Arc<dyn RelevancePolicies>,
     pub keyring: Keyring,
     pub admin: AdminToken,
+    /// Foreign issuers of identity tokens.
+    pub issuers: TrustedIssuers,
     pub bus: Bus,
     /// Checks wake URLs and callback URLs.
     pub errand: Errand,
@@ -45,6 +48,7 @@ impl Parts {
             relevance: ledger.relevance(),
             keyring,
             admin: AdminToken::default(),
+            issuers: TrustedIssuers::default(),
             bus,
             errand,
             timepiece,
@@ -85,6 +89,8 @@ impl Identity {
             invitations,
             throttle: throttle.clone(),
             admin,
+            issuers: parts.issuers,
+            timepiece: timepiece.clone(),
         };
         let gateway_enrolment = GatewayEnrolment {
             keyring: keyring.clone(),

@@ -6,5 +6,6 @@ mod caches;
 mod enrolment;
 mod fixtures;
 mod gate;
+mod issuers;
 mod oauth;
 mod program;

@@ -9,7 +9,7 @@ use edge::platform::Platform;
 use edge::telegram::Telegram;
 use edge::web::Web;
 use errand::Errand;
-use identity::{AdminToken, Identity};
+use identity::{AdminToken, Identity, TrustedIssuers};
 use ledger::Ledger;
 use post::Post;
 use posthouse_time::Timepiece;
@@ -54,8 +54,11 @@ impl Planes {
     ) -> anyhow::Result<Self> {
         let bus = Bus::local();
         let errand = Errand::new(config.errand());
+        let issuers =
+            TrustedIssuers::new(&config.identity, url, &errand, timepiece).map_err(anyhow::Error::msg)?;
         let identity = Identity::new(identity::Parts {
             admin,
+            issuers,
             access_token: config.relay.access_token.0,
             ..identity::Parts::over(ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone())
         });
