@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{EnrollTokens, Invitations, Ledger, RelevancePolicies, Roster};
+use ledger::{EnrollTokens, GatewaySettings, Invitations, Ledger, RelevancePolicies, Roster};
 use posthouse_time::Timepiece;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
@@ -14,8 +14,8 @@ use vault::Keyring;
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
-    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, Throttle,
-    TrustedIssuers,
+    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Gateways, Metrics, RosterView,
+    Throttle, TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -25,6 +25,7 @@ pub struct Parts {
     pub invitations: Arc<dyn Invitations>,
     pub enroll_tokens: Arc<dyn EnrollTokens>,
     pub relevance: Arc<dyn RelevancePolicies>,
+    pub gateway_settings: Arc<dyn GatewaySettings>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     /// Foreign issuers of identity tokens.
@@ -46,6 +47,7 @@ impl Parts {
             invitations: ledger.invitations(),
             enroll_tokens: ledger.enroll_tokens(),
             relevance: ledger.relevance(),
+            gateway_settings: ledger.gateway_settings(),
             keyring,
             admin: AdminToken::default(),
             issuers: TrustedIssuers::default(),
@@ -70,6 +72,8 @@ pub struct Identity {
     pub gate: Gate,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
+    /// Settings of single gateway credentials.
+    pub gateways: Gateways,
     tokens: TokenEndpoints,
     metrics: Arc<Metrics>,
     bus: Bus,
@@ -100,6 +104,7 @@ impl Identity {
         Self {
             authenticator,
             gateway_enrolment,
+            gateways: Gateways { records: parts.gateway_settings, roster: roster.clone() },
             gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {

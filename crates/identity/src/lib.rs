@@ -18,6 +18,7 @@ mod credentials;
 mod fault;
 mod gate;
 mod gateway_enrolment;
+mod gateways;
 mod identity;
 mod issuers;
 mod metrics;
@@ -42,6 +43,7 @@ pub use gate::{
     Admitted, Approach, Gate, GateDecision, PairingCode, Relevance, SenderAccess, Stranger, may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
+pub use gateways::{GatewayChange, Gateways};
 pub use identity::{Identity, Parts};
 pub use issuers::TrustedIssuers;
 pub use metrics::Metrics;

@@ -11,6 +11,7 @@ mod connectors;
 mod enroll_tokens;
 mod exchanges;
 mod fault;
+mod gateway_settings;
 mod inbox;
 mod invitations;
 mod outbox;
@@ -37,6 +38,7 @@ pub use connectors::{Alias, ConnectorRecord, Connectors};
 pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
+pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};
 pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,

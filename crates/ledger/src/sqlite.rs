@@ -7,6 +7,7 @@ mod checkpoint;
 mod connectors;
 mod enroll_tokens;
 mod exchanges;
+mod gateway_settings;
 mod inbox;
 mod invitations;
 mod ledger_time;
@@ -36,8 +37,9 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
-    Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox,
+    Invitations, Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage,
+    VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -102,6 +104,10 @@ impl Ledger {
     }
 
     pub fn relevance(&self) -> Arc<dyn RelevancePolicies> {
+        self.0.clone()
+    }
+
+    pub fn gateway_settings(&self) -> Arc<dyn GatewaySettings> {
         self.0.clone()
     }
 

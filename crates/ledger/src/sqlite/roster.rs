@@ -21,8 +21,12 @@ use crate::roster::{
 use crate::{Fault, Sealed};
 
 const TENANT: &str = "SELECT id, name, created FROM tenants";
-const INSTANCE: &str =
-    "SELECT id, tenant, name, wake_url, callback_url, generation, idle, created FROM instances";
+/// The wake URL is that of a gateway, if one has its own: of several, the one that was set last.
+const INSTANCE: &str = "SELECT id, tenant, name,
+        coalesce((SELECT gateways.wake_url FROM gateways
+                  WHERE gateways.instance = instances.id AND gateways.wake_url IS NOT NULL AND revoked IS NULL
+                  ORDER BY wake_url_set DESC, gateways.id DESC LIMIT 1), wake_url),
+        callback_url, generation, idle, created FROM instances";
 const BOT: &str = "SELECT platform, id, shared, settings, created, principals FROM bots";
 
 #[async_trait]
