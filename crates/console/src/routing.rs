@@ -107,6 +107,7 @@ pub(crate) async fn create(
         discriminator,
         instance: instance.id,
         created: console.timepiece.now(),
+        profile: None,
     };
     match console.identity.accounts.create_route(route.clone()).await? {
         Created::Made => {

@@ -7,6 +7,8 @@
 mod access;
 mod arms;
 mod audit;
+mod bindings;
+mod claims;
 mod connectors;
 mod enroll_tokens;
 mod exchanges;
@@ -15,11 +17,13 @@ mod gateway_settings;
 mod inbox;
 mod invitations;
 mod outbox;
+mod principals;
 mod receipts;
 mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
+mod shared_bots;
 mod sqlite;
 mod tokens;
 mod trace;
@@ -34,6 +38,11 @@ pub use arms::{
     Settled, Successor,
 };
 pub use audit::{Audit, Deed};
+pub use bindings::{
+    AGENTS_OF_AN_AUTHOR, AUTHORS_OF_AN_AGENT, AuthorSighting, Binding, BindingPosition, Bindings, BoundAgent,
+    ChangedPlace, Deprovisioned, LINK_CODES_OF_AN_AGENT, LinkingAuthor,
+};
+pub use claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ReplacedClaims, ScopeClaim, ScopeClaims};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
 pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
@@ -45,6 +54,7 @@ pub use inbox::{
 };
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};
+pub use principals::{AgentPrincipals, AuthorPolicy, Principals};
 pub use receipts::{
     Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
@@ -53,9 +63,10 @@ pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
 pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
 pub use roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
-    Instance, Removed, Roster, Route, RouteTo, Tenant,
+    Instance, PlaceOwner, Removed, Roster, Route, RouteOrigin, RouteTo, Tenant,
 };
 pub use server_facts::ServerFacts;
+pub use shared_bots::{AdmittedTenant, Fronted, SharedBots};
 pub use sqlite::{Ledger, Location};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,

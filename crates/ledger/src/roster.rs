@@ -183,7 +183,8 @@ impl FromStr for Discriminator {
     }
 }
 
-/// A stored record that sends events of a platform to an agent. Events reach agents by routes only.
+/// A stored record that sends events of a platform to an agent. On a shared bot, events of linked authors follow their
+/// link instead ([`Bindings`](crate::Bindings)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub platform: Platform,
@@ -191,6 +192,25 @@ pub struct Route {
     pub discriminator: Discriminator,
     pub instance: InstanceId,
     pub created: Moment,
+    /// Profile of the agent for events that come by this route.
+    pub profile: Option<String>,
+}
+
+/// Who made a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RouteOrigin {
+    Operator,
+    /// The agent itself: a claim that is live.
+    Claim,
+}
+
+/// The agent that a place belongs to, and by which route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceOwner {
+    pub to: RouteTo,
+    pub which: Discriminator,
+    pub origin: RouteOrigin,
+    pub profile: Option<String>,
 }
 
 /// The target of a route.
@@ -315,6 +335,7 @@ pub trait Roster: Send + Sync {
 
     /// An owned bot has exactly one route, `*`. A shared bot can have any others.
     async fn create_route(&self, route: Route) -> Result<Created, Fault>;
+    /// The routes that the operator made.
     async fn routes(&self) -> Result<Vec<Route>, Fault>;
     /// Removes a route. Entries that wait for its agent by this route alone end, and so do its dead letters;
     /// both stay as traces. The agent can no longer reach the chats that only this route gave it.
@@ -332,14 +353,21 @@ pub trait Roster: Send + Sync {
     async fn move_chat(&self, on: &BotRef, from: &ChatId, to: &ChatId) -> Result<bool, Fault>;
     /// The target of the first of `candidates` that has a route on this bot.
     async fn route(&self, on: &BotRef, candidates: &[Discriminator]) -> Result<Option<RouteTo>, Fault>;
-    /// The identities from which routes lead to this instance, oldest first.
+    /// The owner of the first of `candidates` that has a route on this bot, and the profile that events from there get:
+    /// that of the route, else that of the agent.
+    async fn place_owner(
+        &self,
+        on: &BotRef,
+        candidates: &[Discriminator],
+    ) -> Result<Option<PlaceOwner>, Fault>;
+    /// The identities that this instance uses, by a route or as one of a shared bot's agents, oldest first.
     async fn identities(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault>;
 
-    /// Whether this instance may write to this chat. A route must lead from this identity to the instance.
-    /// The chat must have been delivered to it there, or be routed to it. No other agent may own the chat by
-    /// now.
+    /// Whether this instance may write to this chat. The instance must use this identity. The chat must have been
+    /// delivered to it there, lie in a place that is its own, or be the direct chat of an author linked to it. No other
+    /// agent may own the chat by now, unless an author linked to this instance was seen in it.
     async fn may_reach(&self, from: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault>;
-    /// Whether any route leads from this identity to this instance.
+    /// Whether this instance uses this identity, by a route or as one of a shared bot's agents.
     async fn has_route(&self, to: &InstanceId, on: &BotRef) -> Result<bool, Fault>;
     /// Whether this chat was delivered to this instance under this identity, regardless of routes. For
     /// conversations that need no route.

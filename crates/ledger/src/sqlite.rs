@@ -3,7 +3,9 @@
 mod access;
 mod arms;
 mod audit;
+mod bindings;
 mod checkpoint;
+mod claims;
 mod connectors;
 mod enroll_tokens;
 mod exchanges;
@@ -14,12 +16,14 @@ mod ledger_time;
 mod migrate;
 mod outbox;
 mod pool;
+mod principals;
 mod prune;
 mod receipts;
 mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
+mod shared_bots;
 mod tokens;
 mod trace;
 mod usage;
@@ -37,9 +41,9 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox,
-    Invitations, Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage,
-    VaultRecords,
+    Access, Arms, Audit, Bindings, Connectors, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox,
+    Invitations, Outbox, Principals, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts,
+    SharedBots, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -100,6 +104,22 @@ impl Ledger {
     }
 
     pub fn roster(&self) -> Arc<dyn Roster> {
+        self.0.clone()
+    }
+
+    pub fn bindings(&self) -> Arc<dyn Bindings> {
+        self.0.clone()
+    }
+
+    pub fn claims(&self) -> Arc<dyn ScopeClaims> {
+        self.0.clone()
+    }
+
+    pub fn shared_bots(&self) -> Arc<dyn SharedBots> {
+        self.0.clone()
+    }
+
+    pub fn principals(&self) -> Arc<dyn Principals> {
         self.0.clone()
     }
 

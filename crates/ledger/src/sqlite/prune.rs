@@ -82,6 +82,10 @@ pub(super) fn a_little(
         pass.forget(LAPSED_REFRESH_TOKENS, now)?,
         pass.forget(OLD_CHATS, now - CONVERSATIONS)?,
         pass.forget(OLD_SESSIONS, now - CONVERSATIONS)?,
+        pass.forget(OLD_AUTHOR_PLACES, now - CONVERSATIONS)?,
+        pass.forget(OLD_DIRECT_CHATS, now - CONVERSATIONS)?,
+        pass.forget(OLD_PLACES, now - CONVERSATIONS)?,
+        pass.forget(ENDED_LINK_CODES, now)?,
         pass.forget(OLD_FIRE_REPEATS, for_repeats - REPEATS)?,
         pass.forget(OLD_FIRES, now - HISTORY)?,
         pass.forget(OLD_RECEIPTS, now - RECEIPTS)?,
@@ -223,6 +227,18 @@ const OLD_CHATS: &str = "DELETE FROM chats WHERE (instance, chat, platform, bot)
 const OLD_SESSIONS: &str = "DELETE FROM sessions WHERE (instance, session_key) IN
     (SELECT instance, session_key FROM sessions WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
 
+const OLD_AUTHOR_PLACES: &str = "DELETE FROM author_places WHERE (instance, platform, bot, kind, value, user) IN
+    (SELECT instance, platform, bot, kind, value, user FROM author_places WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
+
+const OLD_DIRECT_CHATS: &str = "DELETE FROM dm_chats WHERE (platform, bot, chat, user) IN
+    (SELECT platform, bot, chat, user FROM dm_chats WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
+
+const OLD_PLACES: &str = "DELETE FROM places WHERE (platform, bot, chat) IN
+    (SELECT platform, bot, chat FROM places WHERE seen < ?1 ORDER BY seen LIMIT ?2)";
+
+const ENDED_LINK_CODES: &str = "DELETE FROM link_codes WHERE hash IN
+    (SELECT hash FROM link_codes WHERE ends < ?1 ORDER BY ends LIMIT ?2)";
+
 /// After that, arming the same fire again is no longer recognised as a repeat. The row of history stays.
 const OLD_FIRE_REPEATS: &str = "UPDATE fires SET dedup = NULL, held = NULL WHERE seq IN
     (SELECT seq FROM fires INDEXED BY fires_age
@@ -280,6 +296,10 @@ mod tests {
             LAPSED_REFRESH_TOKENS,
             OLD_CHATS,
             OLD_SESSIONS,
+            OLD_AUTHOR_PLACES,
+            OLD_DIRECT_CHATS,
+            OLD_PLACES,
+            ENDED_LINK_CODES,
             OLD_FIRE_REPEATS,
             OLD_FIRES,
             OLD_RECEIPTS,

@@ -2,6 +2,7 @@
 
 mod chats;
 mod create;
+mod deprovision;
 mod removal;
 mod rows;
 mod unrouting;
@@ -10,13 +11,17 @@ use async_trait::async_trait;
 use posthouse_wire::{BotId, ChatId, GatewayId, InstanceId, LoginId, Platform, SessionKey, TenantId};
 use rusqlite::{OptionalExtension, params};
 
-use chats::{chat_of_session, has_route, knows_chat, last_identity, may_reach, move_chat};
-use rows::{bot, identity, instance, made, route, route_to, tenant};
+use chats::{chat_of_session, knows_chat, last_identity, may_reach, move_chat};
+pub(super) use chats::{owner_of, uses_bot};
+pub(super) use create::why_no_route;
+pub(super) use deprovision::deprovision;
+use rows::{bot, identity, instance, made, place_owner, route, route_to, tenant};
+pub(super) use unrouting::{end_of_author, end_unrouted, remove_route};
 
 use super::{Sqlite, access, vault};
 use crate::roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, Instance,
-    Removed, Roster, Route, RouteTo, Tenant,
+    PlaceOwner, Removed, Roster, Route, RouteTo, Tenant,
 };
 use crate::{Fault, Sealed};
 
@@ -294,8 +299,8 @@ impl Roster for Sqlite {
     async fn routes(&self) -> Result<Vec<Route>, Fault> {
         self.read(|db| {
             db.prepare_cached(
-                "SELECT platform, bot, kind, value, instance, created FROM routes
-                 ORDER BY platform, bot, kind, value",
+                "SELECT platform, bot, kind, value, instance, created, profile FROM routes
+                 WHERE origin = 'operator' ORDER BY platform, bot, kind, value",
             )?
             .query_map([], route)?
             .collect()
@@ -344,11 +349,30 @@ impl Roster for Sqlite {
         .await
     }
 
+    async fn place_owner(
+        &self,
+        on: &BotRef,
+        candidates: &[Discriminator],
+    ) -> Result<Option<PlaceOwner>, Fault> {
+        let (on, candidates) = (on.clone(), candidates.to_vec());
+        self.read(move |db| {
+            for candidate in &candidates {
+                if let Some(found) = place_owner(db, &on, candidate)? {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
     async fn identities(&self, of: &InstanceId) -> Result<Vec<BotRef>, Fault> {
         let of = of.clone();
         self.read(move |db| {
             db.prepare_cached(
-                "SELECT platform, bot FROM routes WHERE instance = ?1
+                "SELECT platform, bot FROM
+                   (SELECT platform, bot, created FROM routes WHERE instance = ?1
+                    UNION ALL SELECT platform, bot, created FROM fronts WHERE instance = ?1)
                  GROUP BY platform, bot ORDER BY min(created), platform, bot",
             )?
             .query_map([of.as_str()], |row| identity(row, 0))?
@@ -364,7 +388,7 @@ impl Roster for Sqlite {
 
     async fn has_route(&self, to: &InstanceId, on: &BotRef) -> Result<bool, Fault> {
         let (to, on) = (to.clone(), on.clone());
-        self.read(move |db| has_route(db, &to, &on)).await
+        self.read(move |db| uses_bot(db, &to, &on)).await
     }
 
     async fn knows_chat(&self, of: &InstanceId, on: &BotRef, chat: &ChatId) -> Result<bool, Fault> {

@@ -232,6 +232,7 @@ impl Book {
             discriminator: which.parse().unwrap(),
             instance: to.clone(),
             created: self.clock.now(),
+            profile: None,
         };
         self.ledger.roster().create_route(route).await.unwrap()
     }

@@ -234,6 +234,7 @@ impl ServerFixtureWriter {
             discriminator,
             instance: to.clone(),
             created: self.now,
+            profile: None,
         };
         made(self.roster.create_route(route).await?)
     }

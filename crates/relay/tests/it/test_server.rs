@@ -192,6 +192,7 @@ impl TestServer {
             discriminator,
             instance: to.instance.clone(),
             created: self.clock.now(),
+            profile: None,
         };
         assert_eq!(self.ledger.roster().create_route(route).await.unwrap(), Created::Made);
         self.identity.roster.bot_changed(on);

@@ -89,6 +89,7 @@ impl TestServer {
             discriminator,
             instance: agent.clone(),
             created: Moment::default(),
+            profile: None,
         };
         roster.create_route(route).await.unwrap();
         let keys = MasterKeys::read(&MasterKeys::generate().unwrap()).unwrap();

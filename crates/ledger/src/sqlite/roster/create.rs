@@ -1,7 +1,7 @@
 //! Creation of agents, bots and routes. Everything that can refuse a creation is checked before anything is
 //! written, so a refusal changes nothing. A fault rolls back the whole transaction.
 
-use posthouse_wire::TenantId;
+use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::made;
@@ -50,6 +50,7 @@ pub(super) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite::Result<Ag
                 discriminator: Discriminator::Any,
                 instance: id.clone(),
                 created,
+                profile: None,
             },
         )?;
     }
@@ -121,40 +122,51 @@ pub(super) fn bot(db: &Connection, new: &Bot) -> rusqlite::Result<Created> {
 }
 
 pub(super) fn route(db: &Connection, new: &Route) -> rusqlite::Result<Created> {
-    let shared: Option<bool> = db
-        .query_row(
-            "SELECT shared FROM bots WHERE platform = ?1 AND id = ?2",
-            [new.platform.as_str(), new.bot.as_str()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    match (shared, &new.discriminator) {
-        (None, _) => return Ok(Created::Unfit("no such bot")),
-        (Some(true), Discriminator::Any) => {
-            return Ok(Created::Unfit("a shared bot cannot have the route `*`"));
-        }
-        (Some(false), Discriminator::Any) | (Some(true), _) => {}
-        (Some(false), _) => return Ok(Created::Unfit("an owned bot has only the route `*`")),
-    }
-    let instance: bool = db.query_row(
-        "SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)",
-        [new.instance.as_str()],
-        |row| row.get(0),
-    )?;
-    if !instance {
-        return Ok(Created::Unfit("no such agent"));
+    let on = BotRef { platform: new.platform.clone(), bot: new.bot.clone() };
+    if let Some(why) = why_no_route(db, &on, &new.discriminator, &new.instance)? {
+        return Ok(Created::Unfit(why));
     }
     db.execute(
-        "INSERT INTO routes (platform, bot, kind, value, instance, created, made)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time()) ON CONFLICT DO NOTHING",
+        "INSERT INTO routes (platform, bot, kind, value, instance, created, made, profile)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ledger_time(), ?7) ON CONFLICT DO NOTHING",
         params![
             new.platform.as_str(),
             new.bot.as_str(),
             new.discriminator.kind(),
             new.discriminator.value(),
             new.instance.as_str(),
-            new.created.millis()
+            new.created.millis(),
+            new.profile
         ],
     )
     .map(made)
+}
+
+/// The reason why a bot cannot have this route, if there is one.
+pub(in crate::sqlite) fn why_no_route(
+    db: &Connection,
+    on: &BotRef,
+    which: &Discriminator,
+    to: &InstanceId,
+) -> rusqlite::Result<Option<&'static str>> {
+    let shared: Option<bool> = db
+        .query_row(
+            "SELECT shared FROM bots WHERE platform = ?1 AND id = ?2",
+            [on.platform.as_str(), on.bot.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match (shared, which) {
+        (None, _) => return Ok(Some("no such bot")),
+        (Some(true), Discriminator::Any) => {
+            return Ok(Some("a shared bot cannot have the route `*`"));
+        }
+        (Some(false), Discriminator::Any) | (Some(true), _) => {}
+        (Some(false), _) => return Ok(Some("an owned bot has only the route `*`")),
+    }
+    let exists: bool =
+        db.query_row("SELECT EXISTS (SELECT 1 FROM instances WHERE id = ?1)", [to.as_str()], |row| {
+            row.get(0)
+        })?;
+    Ok((!exists).then_some("no such agent"))
 }

@@ -22,6 +22,7 @@ pub(super) fn remove_tenant(db: &Connection, id: &TenantId, now: Moment) -> rusq
     tokens::end(db, &Owner::Tenant(id.clone()))?;
     db.execute("DELETE FROM tenant_secrets WHERE tenant = ?1", [id.as_str()])?;
     receipts::fail_tenant(db, id, now)?;
+    db.execute("DELETE FROM bot_tenants WHERE tenant = ?1", [id.as_str()])?;
     for of_its_invitations in ["invitation_links", "page_sessions"] {
         db.execute(
             &format!(
@@ -48,6 +49,13 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
     for of_it in [
         "DELETE FROM enroll_tokens WHERE instance = ?1",
         "DELETE FROM relevance_policies WHERE instance = ?1",
+        "DELETE FROM principal_allow WHERE instance = ?1",
+        "DELETE FROM principal_policies WHERE instance = ?1",
+        "DELETE FROM link_codes WHERE instance = ?1",
+        "DELETE FROM bindings WHERE instance = ?1",
+        "DELETE FROM author_places WHERE instance = ?1",
+        "DELETE FROM claims WHERE instance = ?1",
+        "DELETE FROM fronts WHERE instance = ?1",
         "DELETE FROM gateway_names WHERE instance = ?1",
         "DELETE FROM provisioned_names WHERE instance = ?1",
         "DELETE FROM gateway_identities WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
@@ -92,7 +100,9 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
 pub(super) fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite::Result<Removed> {
     let key = [on.platform.as_str(), on.bot.as_str()];
     unrouting::end_all_waiting(db, on, now)?;
-    db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
+    for table in ["routes", "author_places", "dm_chats", "places"] {
+        db.execute(&format!("DELETE FROM {table} WHERE platform = ?1 AND bot = ?2"), key)?;
+    }
     db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
     db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }

@@ -4,7 +4,8 @@ use posthouse_time::Moment;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::roster::{
-    Bot, BotRef, Created, Discriminator, Generation, Instance, Removed, Route, RouteTo, Tenant,
+    Bot, BotRef, Created, Discriminator, Generation, Instance, PlaceOwner, Removed, Route, RouteOrigin,
+    RouteTo, Tenant,
 };
 
 pub(super) fn made(rows: usize) -> Created {
@@ -55,6 +56,7 @@ pub(super) fn route(row: &Row<'_>) -> rusqlite::Result<Route> {
         discriminator: Discriminator::from_parts(&kind, &value).unwrap_or(Discriminator::Any),
         instance: row.get::<_, String>(4)?.into(),
         created: Moment::from_millis(row.get(5)?),
+        profile: row.get(6)?,
     })
 }
 
@@ -73,6 +75,35 @@ pub(super) fn route_to(
     )?
     .query_row([on.platform.as_str(), on.bot.as_str(), candidate.kind(), candidate.value()], |row| {
         Ok(RouteTo { tenant: row.get::<_, String>(0)?.into(), instance: row.get::<_, String>(1)?.into() })
+    })
+    .optional()
+}
+
+pub(super) fn place_owner(
+    db: &Connection,
+    on: &BotRef,
+    candidate: &Discriminator,
+) -> rusqlite::Result<Option<PlaceOwner>> {
+    db.prepare_cached(
+        "SELECT instances.tenant, instances.id, origin, coalesce(routes.profile, instances.profile)
+         FROM routes JOIN instances ON instances.id = routes.instance
+         WHERE routes.platform = ?1 AND routes.bot = ?2 AND routes.kind = ?3 AND routes.value = ?4",
+    )?
+    .query_row([on.platform.as_str(), on.bot.as_str(), candidate.kind(), candidate.value()], |row| {
+        // An origin that is not the operator's own gives the fewest rights.
+        let origin = match row.get_ref(2)?.as_str()? {
+            "operator" => RouteOrigin::Operator,
+            _ => RouteOrigin::Claim,
+        };
+        Ok(PlaceOwner {
+            to: RouteTo {
+                tenant: row.get::<_, String>(0)?.into(),
+                instance: row.get::<_, String>(1)?.into(),
+            },
+            which: candidate.clone(),
+            origin,
+            profile: row.get(3)?,
+        })
     })
     .optional()
 }

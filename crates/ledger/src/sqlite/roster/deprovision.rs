@@ -1,0 +1,58 @@
+//! Deprovisioning: ends what an agent has on shared bots, with its credentials and its inbox.
+
+use posthouse_time::Moment;
+use posthouse_wire::{GatewayId, InstanceId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::Deprovisioned;
+use crate::sqlite::{claims, principals, vault};
+
+pub(in crate::sqlite) fn deprovision(
+    db: &Connection,
+    id: &InstanceId,
+    now: Moment,
+) -> rusqlite::Result<Deprovisioned> {
+    let tenant: Option<String> = db
+        .query_row("SELECT tenant FROM instances WHERE id = ?1", [id.as_str()], |row| row.get(0))
+        .optional()?;
+    let authors = db
+        .prepare_cached("SELECT platform, user FROM bindings WHERE instance = ?1")?
+        .query_map([id.as_str()], |row| {
+            Ok((row.get::<_, String>(0)?.into(), row.get::<_, String>(1)?.into()))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let gateways: Vec<GatewayId> = db
+        .prepare_cached("SELECT id FROM gateways WHERE instance = ?1 AND revoked IS NULL ORDER BY id")?
+        .query_map([id.as_str()], |row| row.get::<_, String>(0).map(GatewayId::from))?
+        .collect::<rusqlite::Result<_>>()?;
+    let live = claims::live_of(db, id, |_| true)?;
+    let places = claims::remove_live(db, live, now)?;
+    principals::clear(db, id)?;
+    for of_it in [
+        "DELETE FROM relevance_policies WHERE instance = ?1",
+        "DELETE FROM link_codes WHERE instance = ?1",
+        "DELETE FROM bindings WHERE instance = ?1",
+        "DELETE FROM author_places WHERE instance = ?1",
+        "DELETE FROM claims WHERE instance = ?1",
+        "DELETE FROM fronts WHERE instance = ?1",
+        "DELETE FROM capabilities WHERE id IN (SELECT capability FROM capability_keys WHERE instance = ?1)",
+        "DELETE FROM chats WHERE instance = ?1",
+        "DELETE FROM sessions WHERE instance = ?1",
+    ] {
+        db.execute(of_it, [id.as_str()])?;
+    }
+    for whose in ["fate IS NULL", "fate = 'dead'"] {
+        db.execute(
+            &format!(
+                "UPDATE entries SET fate = 'dropped', event = NULL, refs = NULL, ended = ?2,
+                   counted = ledger_time()
+                 WHERE instance = ?1 AND {whose}"
+            ),
+            params![id.as_str(), now.millis()],
+        )?;
+    }
+    for gateway in &gateways {
+        vault::revoke(db, gateway, now)?;
+    }
+    Ok(Deprovisioned { authors, places, gateways, tenant: tenant.map(Into::into) })
+}
