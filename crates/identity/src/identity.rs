@@ -6,16 +6,19 @@ use std::time::Duration;
 use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
-use ledger::{EnrollTokens, GatewaySettings, Invitations, Ledger, RelevancePolicies, Roster};
+use ledger::{
+    EnrollTokens, GatewaySettings, Invitations, Ledger, Provisioning, RelevancePolicies, Roster, ScopeClaims,
+};
 use posthouse_time::Timepiece;
+use posthouse_wire::Platform;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
-    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Gateways, Metrics, RosterView,
-    Throttle, TrustedIssuers,
+    Accounts, AdminToken, Authenticator, Config, Fault, Gate, GatewayEnrolment, GatewayProvisioning,
+    Gateways, Metrics, RosterView, Throttle, TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -26,6 +29,8 @@ pub struct Parts {
     pub enroll_tokens: Arc<dyn EnrollTokens>,
     pub relevance: Arc<dyn RelevancePolicies>,
     pub gateway_settings: Arc<dyn GatewaySettings>,
+    pub provisioning: Arc<dyn Provisioning>,
+    pub claims: Arc<dyn ScopeClaims>,
     pub keyring: Keyring,
     pub admin: AdminToken,
     /// Foreign issuers of identity tokens.
@@ -36,6 +41,10 @@ pub struct Parts {
     pub timepiece: Timepiece,
     /// Lifetime of an access token.
     pub access_token: Duration,
+    /// How long a gateway that provisions itself again gets the same secret.
+    pub secret_reuse: Duration,
+    /// The server's own platforms, on which every agent has a bot.
+    pub built_in: Vec<Platform>,
 }
 
 impl Parts {
@@ -48,6 +57,8 @@ impl Parts {
             enroll_tokens: ledger.enroll_tokens(),
             relevance: ledger.relevance(),
             gateway_settings: ledger.gateway_settings(),
+            provisioning: ledger.provisioning(),
+            claims: ledger.claims(),
             keyring,
             admin: AdminToken::default(),
             issuers: TrustedIssuers::default(),
@@ -55,6 +66,8 @@ impl Parts {
             errand,
             timepiece,
             access_token: Duration::from_secs(3600),
+            secret_reuse: Config::default().secret_reuse.0,
+            built_in: Vec::new(),
         }
     }
 }
@@ -72,6 +85,8 @@ pub struct Identity {
     pub gate: Gate,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
+    /// Gateways that get their credential when they start.
+    pub gateway_provisioning: GatewayProvisioning,
     /// Settings of single gateway credentials.
     pub gateways: Gateways,
     tokens: TokenEndpoints,
@@ -101,9 +116,20 @@ impl Identity {
             records: parts.enroll_tokens,
             timepiece: timepiece.clone(),
         };
+        let gateway_provisioning = GatewayProvisioning {
+            keyring: keyring.clone(),
+            records: parts.provisioning,
+            claims: parts.claims,
+            roster: roster.clone(),
+            errand: errand.clone(),
+            timepiece: timepiece.clone(),
+            reuse: parts.secret_reuse,
+            built_in: parts.built_in,
+        };
         Self {
             authenticator,
             gateway_enrolment,
+            gateway_provisioning,
             gateways: Gateways { records: parts.gateway_settings, roster: roster.clone() },
             gate: Gate::new(access, parts.relevance, roster.clone(), timepiece.clone()),
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),

@@ -18,6 +18,7 @@ mod inbox;
 mod invitations;
 mod outbox;
 mod principals;
+mod provisioning;
 mod receipts;
 mod relevance;
 mod rooms;
@@ -55,6 +56,10 @@ pub use inbox::{
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};
 pub use principals::{AgentPrincipals, AuthorPolicy, Principals};
+pub use provisioning::{
+    AGENTS_BY_PROVISIONING, DraftedSecret, GATEWAYS_BY_PROVISIONING, ProvisionDraft, ProvisionPlan,
+    ProvisionRequest, ProvisionResult, Provisioning, WantedAgent, WantedBot,
+};
 pub use receipts::{
     Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,

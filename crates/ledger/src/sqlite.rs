@@ -17,6 +17,7 @@ mod migrate;
 mod outbox;
 mod pool;
 mod principals;
+mod provisioning;
 mod prune;
 mod receipts;
 mod relevance;
@@ -42,8 +43,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Access, Arms, Audit, Bindings, Connectors, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox,
-    Invitations, Outbox, Principals, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts,
-    SharedBots, Tokens, Traces, Usage, VaultRecords,
+    Invitations, Outbox, Principals, Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims,
+    ServerFacts, SharedBots, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -128,6 +129,10 @@ impl Ledger {
     }
 
     pub fn gateway_settings(&self) -> Arc<dyn GatewaySettings> {
+        self.0.clone()
+    }
+
+    pub fn provisioning(&self) -> Arc<dyn Provisioning> {
         self.0.clone()
     }
 

@@ -9,3 +9,4 @@ mod gate;
 mod issuers;
 mod oauth;
 mod program;
+mod provisioning;

@@ -13,7 +13,7 @@ use rusqlite::{OptionalExtension, params};
 
 use chats::{chat_of_session, knows_chat, last_identity, may_reach, move_chat};
 pub(super) use chats::{owner_of, uses_bot};
-pub(super) use create::why_no_route;
+pub(super) use create::{agent as create_agent, why_no_route};
 pub(super) use deprovision::deprovision;
 use rows::{bot, identity, instance, made, place_owner, route, route_to, tenant};
 pub(super) use unrouting::{end_of_author, end_unrouted, remove_route};
