@@ -2,7 +2,9 @@
 
 mod connections;
 pub(crate) mod credentials;
+mod gateway_settings;
 mod issued_credentials;
+mod relevance;
 
 use std::collections::HashMap;
 
@@ -16,6 +18,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::agents::connections::ShownConnection;
 use crate::agents::credentials::Credential;
+use crate::agents::gateway_settings::{ShownGateway, no_such_gateway};
+use crate::agents::relevance::ShownRelevance;
 use crate::audit::{Made, made};
 use crate::extract::{JsonBody, PAGE, QueryParams};
 use crate::problem::AdminProblem;
@@ -66,9 +70,12 @@ pub(crate) struct AgentChange {
     /// `auto`, `0.19` or `newer`: pins the generation of the agent's gateways; `auto` removes the pin.
     #[serde(default)]
     generation: Option<String>,
-    /// The credential that `generation` applies to; absent means all of them.
+    /// The credential that `generation`, `wake_url` and `gateway_bots` apply to; absent means the agent.
     #[serde(default)]
     gateway_id: Option<GatewayId>,
+    /// `PLATFORM:ID` of the bots that the gateway may speak for; empty means every bot of the agent.
+    #[serde(default)]
+    gateway_bots: Option<Vec<String>>,
     /// `on`, `off` or `drain`: whether further messages of a chat wait until the agent's turn in it has ended.
     #[serde(default)]
     hold_back: Option<String>,
@@ -89,31 +96,16 @@ impl AgentChange {
     }
 
     fn generation(&self) -> Result<Option<Generation>, AdminProblem> {
-        match (&self.generation, &self.gateway_id) {
-            (None, None) => Ok(None),
-            (None, Some(_)) => {
-                let detail = "gateway_id needs generation".to_owned();
-                Err(AdminProblem::unfit("bad_generation", detail))
-            }
-            (Some(text), _) => text.parse().map(Some).map_err(|()| {
-                let detail = format!("`{text}` is not a generation: use auto, 0.19 or newer");
-                AdminProblem::unfit("bad_generation", detail)
-            }),
-        }
+        let Some(text) = &self.generation else { return Ok(None) };
+        text.parse().map(Some).map_err(|()| {
+            let detail = format!("`{text}` is not a generation: use auto, 0.19 or newer");
+            AdminProblem::unfit("bad_generation", detail)
+        })
     }
 }
 
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(from).map(Some)
-}
-
-/// Which messages of groups the agent wants on a platform, as its gateway declared it.
-#[derive(Serialize)]
-struct ShownRelevance {
-    platform: Platform,
-    require_address: bool,
-    free_scopes: Vec<String>,
-    allow_other_bots: bool,
 }
 
 #[derive(Serialize)]
@@ -131,6 +123,9 @@ pub(crate) struct ShownAgent {
     unread_bytes: i64,
     bots: Vec<ShownIdentity>,
     gateways: Vec<String>,
+    gateway_settings: Vec<ShownGateway>,
+    display_name: Option<String>,
+    /// The URL that is called: of a gateway that has its own, else of the agent.
     wake_url: Option<String>,
     callback_url: Option<String>,
     generation: &'static str,
@@ -146,6 +141,12 @@ pub(crate) struct ShownAgent {
 struct ShownIdentity {
     platform: Platform,
     id: BotId,
+}
+
+impl From<BotRef> for ShownIdentity {
+    fn from(BotRef { platform, bot }: BotRef) -> Self {
+        Self { platform, id: bot }
+    }
 }
 
 impl Parts {
@@ -191,17 +192,6 @@ impl Parts {
         Ok(bots)
     }
 
-    async fn relevance(&self, of: &InstanceId) -> Result<Vec<ShownRelevance>, AdminProblem> {
-        let policies = self.identity.gate.relevance().of(of).await?;
-        let shown = policies.into_iter().map(|(platform, policy)| ShownRelevance {
-            platform,
-            require_address: policy.require_address,
-            free_scopes: policy.free_scopes,
-            allow_other_bots: policy.allow_other_bots,
-        });
-        Ok(shown.collect())
-    }
-
     async fn shown_agent(
         &self,
         tenant: String,
@@ -211,6 +201,7 @@ impl Parts {
         let presence = self.relay.connections().presence(&instance.id);
         let bots = self.real_bots(&instance.id).await?;
         let gateways = self.good_gateways(&instance.id).await?;
+        let setups = self.identity.gateways.of(&instance.id).await?;
         let cron = self.cron(&instance);
         let cursor = self.identity.roster.records().stream_cursor(&instance.id).await?;
         Ok(ShownAgent {
@@ -227,10 +218,9 @@ impl Parts {
             connections: presence.connections.into_iter().map(ShownConnection::from).collect(),
             unread: unread.entries,
             unread_bytes: unread.bytes,
-            bots: bots
-                .into_iter()
-                .map(|BotRef { platform, bot }| ShownIdentity { platform, id: bot })
-                .collect(),
+            bots: bots.into_iter().map(ShownIdentity::from).collect(),
+            gateway_settings: setups.into_iter().map(ShownGateway::from).collect(),
+            display_name: self.identity.gateways.display_name(&instance.id).await?,
             gateways: gateways.iter().map(ToString::to_string).collect(),
             wake_url: instance.wake_url,
             callback_url: instance.callback_url,
@@ -335,9 +325,9 @@ pub(crate) async fn change(
     State(console): State<Console>,
     Path(agent): Path<String>,
     QueryParams(inside): QueryParams<Inside>,
-    JsonBody(change): JsonBody<AgentChange>,
+    JsonBody(mut change): JsonBody<AgentChange>,
 ) -> Result<Json<ShownAgent>, AdminProblem> {
-    let (tenant, mut instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
+    let (tenant, instance) = console.agent(&agent, inside.tenant.as_deref()).await?;
     if let Some(Some(url)) = &change.wake_url {
         console
             .identity
@@ -353,17 +343,16 @@ pub(crate) async fn change(
             .map_err(|why| AdminProblem::unfit("bad_callback_url", why))?;
     }
     let (generation, hold_back) = (change.generation()?, change.hold_back()?);
+    if let Some((gateway, change)) = change.take_for_gateway()? {
+        console.change_gateway(&instance, &gateway, change).await?;
+    }
     if let Some(hold_back) = hold_back {
         console.relay.seats().set_hold_back(&instance.id, hold_back).await?;
     }
     if let Some(generation) = generation {
         let gateway = change.gateway_id.as_ref();
         if !console.identity.roster.records().pin_generation(&instance.id, gateway, generation).await? {
-            let detail = format!("agent `{}` has no such gateway credential", instance.name);
-            return Err(AdminProblem::absent("no_such_gateway", detail));
-        }
-        if gateway.is_none() {
-            instance.generation = generation;
+            return Err(no_such_gateway(&instance));
         }
     }
     let settings = AgentSettings {
@@ -374,9 +363,10 @@ pub(crate) async fn change(
     if change.clear_relevance {
         console.identity.gate.relevance().clear(&instance.id).await?;
     }
-    console.identity.accounts.change_agent(&instance.id, settings.clone()).await?;
-    instance.wake_url = settings.wake_url.unwrap_or(instance.wake_url);
-    instance.callback_url = settings.callback_url.unwrap_or(instance.callback_url);
+    console.identity.accounts.change_agent(&instance.id, settings).await?;
+    // Read again, because which wake URL counts depends on the gateways, too.
+    let changed = console.identity.roster.records().instance(&instance.id).await?;
+    let instance = changed.unwrap_or(instance);
     let unread = console.inbox.size(&instance.id).await?;
     Ok(Json(console.shown_agent(tenant.name, instance, unread).await?))
 }

@@ -7,12 +7,14 @@ use aws_lc_rs::digest::{SHA256, digest};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use ledger::Invitations;
+use posthouse_time::Timepiece;
 use posthouse_wire::{InstanceId, Secret, TenantId, token};
 use vault::{CredentialCheck, GatewayOwner, Keyring};
 
 use crate::authorization::{PresentedCredential, bearer};
+use crate::issuers::{IssuedClaims, TokenPurpose};
 use crate::roster_view::agent_of_client;
-use crate::{AdminToken, AgentCredential, Fault, Principal, RosterView, Throttle};
+use crate::{AdminToken, AgentCredential, Fault, Principal, RosterView, Throttle, TrustedIssuers};
 
 /// Seconds after its expiry for which an upgrade token is still accepted.
 const LEEWAY_SECONDS: i64 = 60;
@@ -54,6 +56,8 @@ pub struct Authenticator {
     pub(crate) invitations: Arc<dyn Invitations>,
     pub(crate) throttle: Throttle,
     pub(crate) admin: AdminToken,
+    pub(crate) issuers: TrustedIssuers,
+    pub(crate) timepiece: Timepiece,
 }
 
 type Checked = Result<Principal, CredentialRefusal>;
@@ -94,7 +98,8 @@ impl Authenticator {
         Ok(self.counted(checked, address).await)
     }
 
-    /// A caller that enrols a gateway, by its access token. HTTP Basic is not accepted here.
+    /// A caller that enrols or provisions a gateway, by its access token or by a token of a trusted issuer. HTTP Basic
+    /// is not accepted here.
     pub async fn enroller(
         &self,
         headers: &HeaderMap,
@@ -103,7 +108,25 @@ impl Authenticator {
         let Some(token) = bearer(headers) else {
             return Ok(Authentication::Refused(CredentialRefusal::Missing));
         };
-        let checked = self.access_token(&Secret::new(token)).await?;
+        // Our own access tokens have no dots.
+        let checked = match token.matches('.').count() {
+            2 => self.issued(token).await?,
+            _ => self.access_token(&Secret::new(token)).await?,
+        };
+        Ok(self.counted(checked, address).await)
+    }
+
+    /// An agent that is managed with a token of a trusted issuer. The audience of the token names the agent, and its
+    /// tenant must be the agent's (contract section 17.7).
+    pub async fn managed_agent(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+    ) -> Result<Authentication, Fault> {
+        let Some(token) = bearer(headers) else {
+            return Ok(Authentication::Refused(CredentialRefusal::Missing));
+        };
+        let checked = self.issued_for_agent(token).await?;
         Ok(self.counted(checked, address).await)
     }
 
@@ -188,6 +211,32 @@ impl Authenticator {
                 let (tenant, client) = (record.tenant.clone(), record.client.clone());
                 Ok(Ok(Principal::Tenant { tenant, client }))
             }
+        }
+    }
+
+    async fn issued(&self, token: &str) -> Result<Checked, Fault> {
+        let Some(claims) = self.issuers.verify(token, TokenPurpose::Join, &self.timepiece).await else {
+            return Ok(Err(CredentialRefusal::Unknown));
+        };
+        let tenant = self.roster.records().tenant(&claims.tenant).await?;
+        Ok(tenant
+            .map(|tenant| Principal::Issued { tenant: tenant.id, issuer: claims.issuer })
+            .ok_or(CredentialRefusal::Unknown))
+    }
+
+    async fn issued_for_agent(&self, token: &str) -> Result<Checked, Fault> {
+        let verified = self.issuers.verify(token, TokenPurpose::ManageAgent, &self.timepiece).await;
+        let Some(IssuedClaims { issuer, tenant, agent: Some(id) }) = verified else {
+            return Ok(Err(CredentialRefusal::Unknown));
+        };
+        // The name of an agent is not enough: it can be given to another agent later.
+        let tenant = match id.as_str().starts_with("inst_") {
+            true => self.roster.records().tenant(&tenant).await?,
+            false => None,
+        };
+        match tenant {
+            Some(tenant) => self.agent(&tenant.id, &id, AgentCredential::Issuer(issuer)).await,
+            None => Ok(Err(CredentialRefusal::Unknown)),
         }
     }
 

@@ -7,10 +7,11 @@ use axum::Router;
 use bus::{Bus, BusEvent};
 use errand::Errand;
 use ledger::{
-    Bindings, EnrollTokens, Invitations, Ledger, Principals, RelevancePolicies, Roster, ScopeClaims,
-    SharedBots,
+    Bindings, EnrollTokens, GatewaySettings, Invitations, Ledger, Principals, Provisioning, RelevancePolicies,
+    Roster, ScopeClaims, SharedBots,
 };
 use posthouse_time::Timepiece;
+use posthouse_wire::Platform;
 use tokio_util::sync::CancellationToken;
 use vault::Keyring;
 
@@ -18,7 +19,8 @@ use crate::gate::GateRecords;
 use crate::oauth::{self, TokenEndpoints};
 use crate::revocation_listeners::RevocationListeners;
 use crate::{
-    Accounts, AdminToken, Authenticator, Fault, Gate, GatewayEnrolment, Metrics, RosterView, Throttle,
+    Accounts, AdminToken, Authenticator, Config, Fault, Gate, GatewayEnrolment, GatewayProvisioning,
+    Gateways, Metrics, RosterView, Throttle, TrustedIssuers,
 };
 
 /// Dependencies of the identity crate. It gets a keyring, never the vault.
@@ -32,14 +34,22 @@ pub struct Parts {
     pub claims: Arc<dyn ScopeClaims>,
     pub principals: Arc<dyn Principals>,
     pub shared_bots: Arc<dyn SharedBots>,
+    pub gateway_settings: Arc<dyn GatewaySettings>,
+    pub provisioning: Arc<dyn Provisioning>,
     pub keyring: Keyring,
     pub admin: AdminToken,
+    /// Foreign issuers of identity tokens.
+    pub issuers: TrustedIssuers,
     pub bus: Bus,
     /// Checks wake URLs and callback URLs.
     pub errand: Errand,
     pub timepiece: Timepiece,
     /// Lifetime of an access token.
     pub access_token: Duration,
+    /// How long a gateway that provisions itself again gets the same secret.
+    pub secret_reuse: Duration,
+    /// The server's own platforms, on which every agent has a bot.
+    pub built_in: Vec<Platform>,
 }
 
 impl Parts {
@@ -55,12 +65,17 @@ impl Parts {
             claims: ledger.claims(),
             principals: ledger.principals(),
             shared_bots: ledger.shared_bots(),
+            gateway_settings: ledger.gateway_settings(),
+            provisioning: ledger.provisioning(),
             keyring,
             admin: AdminToken::default(),
+            issuers: TrustedIssuers::default(),
             bus,
             errand,
             timepiece,
             access_token: Duration::from_secs(3600),
+            secret_reuse: Config::default().secret_reuse.0,
+            built_in: Vec::new(),
         }
     }
 }
@@ -78,6 +93,10 @@ pub struct Identity {
     pub gate: Gate,
     /// Gateways that get their credential for a single-use token.
     pub gateway_enrolment: GatewayEnrolment,
+    /// Gateways that get their credential when they start.
+    pub gateway_provisioning: GatewayProvisioning,
+    /// Settings of single gateway credentials.
+    pub gateways: Gateways,
     tokens: TokenEndpoints,
     metrics: Arc<Metrics>,
     bus: Bus,
@@ -97,6 +116,8 @@ impl Identity {
             invitations,
             throttle: throttle.clone(),
             admin,
+            issuers: parts.issuers,
+            timepiece: timepiece.clone(),
         };
         let gateway_enrolment = GatewayEnrolment {
             keyring: keyring.clone(),
@@ -107,14 +128,26 @@ impl Identity {
             access,
             relevance: parts.relevance,
             bindings: parts.bindings,
-            claims: parts.claims,
+            claims: Arc::clone(&parts.claims),
             principals: parts.principals,
             shared_bots: parts.shared_bots,
+        };
+        let gateway_provisioning = GatewayProvisioning {
+            keyring: keyring.clone(),
+            records: parts.provisioning,
+            claims: parts.claims,
+            roster: roster.clone(),
+            errand: errand.clone(),
+            timepiece: timepiece.clone(),
+            reuse: parts.secret_reuse,
+            built_in: parts.built_in,
         };
         Self {
             authenticator,
             gateway_enrolment,
             gate: Gate::new(records, roster.clone(), timepiece.clone()),
+            gateway_provisioning,
+            gateways: Gateways { records: parts.gateway_settings, roster: roster.clone() },
             tokens: TokenEndpoints::new(keyring.clone(), throttle, Arc::clone(&metrics), timepiece.clone()),
             accounts: Accounts {
                 keyring,

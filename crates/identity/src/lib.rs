@@ -3,7 +3,7 @@
 //! Every door turns a request into one [`Principal`] through the [`Authenticator`]. [`Accounts`] creates and removes
 //! tenants, agents, their credentials, bots and routes. [`RosterView`] is the only cache of agents, access tokens and
 //! routes. [`Gate`] decides who may write to an agent. [`GatewayEnrolment`] gives out credentials for single-use tokens.
-//! The OAuth token endpoints are here too.
+//! [`TrustedIssuers`] checks tokens of foreign issuers. The OAuth token endpoints are here too.
 //!
 //! Invariants: tenant and agent come from the stored record of the credential, never from a body or a frame; a
 //! refusal looks the same as absence; a revocation takes effect before its command answers.
@@ -13,14 +13,18 @@ mod admin_token;
 mod authenticator;
 mod authorization;
 mod bots;
+mod config;
 mod credentials;
 mod fault;
 mod gate;
 mod gateway_enrolment;
+mod gateways;
 mod identity;
+mod issuers;
 mod metrics;
 mod oauth;
 mod principal;
+mod provisioning;
 mod record_cache;
 mod refresh_log;
 mod revocation_listeners;
@@ -33,6 +37,7 @@ pub use accounts::{Accounts, Enrolled, Enrolment, NotEnrolled};
 pub use admin_token::AdminToken;
 pub use authenticator::{Authentication, Authenticator, CredentialRefusal, fingerprint};
 pub use bots::AgentSettings;
+pub use config::{Config, IssuerSettings};
 pub use credentials::HttpSecrets;
 pub use fault::Fault;
 pub use gate::{
@@ -41,10 +46,13 @@ pub use gate::{
     may_write_to_peer,
 };
 pub use gateway_enrolment::{EnrolledGateway, GatewayEnrolment};
+pub use gateways::{GatewayChange, Gateways};
 pub use identity::{Identity, Parts};
+pub use issuers::TrustedIssuers;
 pub use metrics::Metrics;
 pub use oauth::{LOGIN_SCOPE, OPENAPI, OPERATIONS};
 pub use principal::{AgentCredential, Principal};
+pub use provisioning::{GatewayProvisioning, ProvisionedGateway};
 pub use revocation_listeners::RevokedAccess;
 pub use roster_versions::{RosterChange, RosterWatch};
 pub use roster_view::RosterView;

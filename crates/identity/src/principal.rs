@@ -20,7 +20,7 @@ pub enum Principal {
     Agent { agent: Arc<Instance>, by: AgentCredential },
     /// An invited person on the chat page.
     Person(Arc<Invitation>),
-    /// A token of a foreign issuer that the tenant trusts. It may only enrol and provision agents.
+    /// A token of a foreign issuer that the operator trusts. It may only enrol and provision gateways.
     Issued { tenant: TenantId, issuer: String },
 }
 
@@ -30,6 +30,8 @@ pub enum AgentCredential {
     Gateway(GatewayId),
     Client(ClientId),
     Login(LoginId),
+    /// A token of this foreign issuer, for managing the one agent that it names.
+    Issuer(String),
 }
 
 impl Principal {

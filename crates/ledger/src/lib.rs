@@ -13,10 +13,12 @@ mod connectors;
 mod enroll_tokens;
 mod exchanges;
 mod fault;
+mod gateway_settings;
 mod inbox;
 mod invitations;
 mod outbox;
 mod principals;
+mod provisioning;
 mod receipts;
 mod relevance;
 mod rooms;
@@ -46,6 +48,7 @@ pub use connectors::{Alias, ConnectorRecord, Connectors};
 pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;
+pub use gateway_settings::{BOTS_OF_A_GATEWAY, GatewaySettings, GatewaySetup};
 pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
@@ -53,6 +56,10 @@ pub use inbox::{
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};
 pub use principals::{AgentPrincipals, AuthorPolicy, Principals};
+pub use provisioning::{
+    AGENTS_BY_PROVISIONING, DraftedSecret, GATEWAYS_BY_PROVISIONING, ProvisionDraft, ProvisionPlan,
+    ProvisionRequest, ProvisionResult, Provisioning, WantedAgent, WantedBot,
+};
 pub use receipts::{
     Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,

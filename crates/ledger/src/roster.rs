@@ -24,6 +24,7 @@ pub struct Instance {
     pub id: InstanceId,
     pub tenant: TenantId,
     pub name: String,
+    /// The URL that is called: of a gateway that has its own, else of the agent.
     pub wake_url: Option<String>,
     /// The only origin at which it may ask to be called back, if set.
     pub callback_url: Option<String>,
@@ -299,6 +300,7 @@ pub trait Roster: Send + Sync {
     /// its bots on the server's own platforms. Only traces, which hold no message text, stay until they are
     /// pruned.
     async fn remove_instance(&self, id: &InstanceId) -> Result<Removed, Fault>;
+    /// Sets the URL that is called while no gateway of the agent has its own.
     async fn set_wake_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
     async fn set_callback_url(&self, id: &InstanceId, url: Option<&str>) -> Result<(), Fault>;
     async fn set_idle(&self, id: &InstanceId, idle: bool) -> Result<(), Fault>;

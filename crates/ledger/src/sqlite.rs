@@ -9,6 +9,7 @@ mod claims;
 mod connectors;
 mod enroll_tokens;
 mod exchanges;
+mod gateway_settings;
 mod inbox;
 mod invitations;
 mod ledger_time;
@@ -16,6 +17,7 @@ mod migrate;
 mod outbox;
 mod pool;
 mod principals;
+mod provisioning;
 mod prune;
 mod receipts;
 mod relevance;
@@ -40,9 +42,9 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Bindings, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations,
-    Outbox, Principals, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots,
-    Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Bindings, Connectors, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox,
+    Invitations, Outbox, Principals, Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims,
+    ServerFacts, SharedBots, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -123,6 +125,14 @@ impl Ledger {
     }
 
     pub fn relevance(&self) -> Arc<dyn RelevancePolicies> {
+        self.0.clone()
+    }
+
+    pub fn gateway_settings(&self) -> Arc<dyn GatewaySettings> {
+        self.0.clone()
+    }
+
+    pub fn provisioning(&self) -> Arc<dyn Provisioning> {
         self.0.clone()
     }
 

@@ -1,8 +1,9 @@
-//! Enrolment of gateways: bodies of `POST /relay/enroll` (relay contract section 17.1).
+//! Enrolment of gateways: bodies of `POST /relay/enroll` and `POST /relay/provision` (relay contract sections 17.1
+//! and 17.4).
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{GatewayId, Secret, TenantId};
+use crate::{GatewayId, Platform, Secret, TenantId};
 
 /// What a gateway sends to get its credential.
 #[derive(Clone, Deserialize)]
@@ -26,7 +27,48 @@ pub struct EnrollResponse {
     pub gateway_id: GatewayId,
 }
 
-/// The one response that carries these secrets.
+/// What a gateway without a credential sends when it starts, once for each of its platforms. Its retired field
+/// `gatewayEndpoint` is ignored.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisionCall {
+    /// The name that the gateway proposes for itself, usually its host name. Only a proposal.
+    pub gateway_id: String,
+    pub platform: Platform,
+    /// Empty for the only bot of the platform.
+    #[serde(default)]
+    pub bot_id: String,
+    /// Chats, scopes and paths that the gateway claims for its agent.
+    #[serde(default)]
+    pub route_keys: Vec<String>,
+    /// Name or id of the agent that the gateway is for.
+    #[serde(default)]
+    pub instance_id: Option<String>,
+    #[serde(default)]
+    pub wake_url: Option<String>,
+    #[serde(default)]
+    pub display_name: Option<String>,
+}
+
+/// The credential of a gateway that provisioned itself. A stock gateway keeps the secret of its first platform.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisionAnswer {
+    #[serde(serialize_with = "exposed")]
+    pub secret: Secret,
+    #[serde(serialize_with = "exposed")]
+    pub delivery_key: Secret,
+    pub tenant: TenantId,
+    pub gateway_id: GatewayId,
+    /// The claims that are live. Others are left out, whatever the reason.
+    pub route_keys: Vec<String>,
+    pub secret_issued: bool,
+    /// What was not stored, and why. Stock gateways ignore it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// The two responses that carry these secrets.
 fn exposed<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.expose())
 }

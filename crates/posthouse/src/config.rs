@@ -35,6 +35,7 @@ pub struct Config {
     pub server: ServerSection,
     pub storage: StorageSection,
     pub vault: VaultSection,
+    pub identity: identity::Config,
     pub relay: relay::Config,
     pub clock: clock::Config,
     pub post: post::Config,
@@ -240,6 +241,7 @@ impl Config {
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log.level) {
             return Err(format!("log.level: {error}"));
         }
+        self.identity.check(self.server.public_url.as_deref())?;
         self.relay.check()?;
         self.clock.check()?;
         self.post.check()

@@ -3,6 +3,7 @@
 mod contract_error;
 mod enroll;
 mod policy;
+mod provision;
 mod socket;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ struct RelayDoor {
 const ENDPOINTS: &[Endpoint<RelayDoor>] = &[
     Endpoint::closed("GET", "/relay", || get(socket::dial)),
     Endpoint::closed("POST", "/relay/enroll", || post(enroll::enroll)),
+    Endpoint::closed("POST", "/relay/provision", || post(provision::provision)),
     Endpoint::closed("POST", "/relay/policy", || post(policy::declare)),
 ];
 

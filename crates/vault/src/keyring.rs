@@ -1,4 +1,5 @@
-//! Credentials that agents present: issue, check, rotate, revoke. Sealed secrets are never returned.
+//! Credentials that agents present: issue, check, rotate, revoke. A sealed secret is returned only to a gateway that
+//! provisions itself again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::seal::{MasterKeys, random_hex};
 /// Time for which a rotated secret stays valid beside its successor.
 pub(crate) const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
-/// Issues and checks the credentials of agents and programs, and never reveals them.
+/// Issues and checks the credentials of agents and programs.
 #[derive(Clone)]
 pub struct Keyring {
     pub(crate) records: Arc<dyn VaultRecords>,
@@ -52,6 +53,12 @@ impl Keyring {
         let secret = random_hex(32)?;
         let sealed = self.keys.seal(&context(gateway), secret.expose().as_bytes())?;
         Ok((secret, sealed))
+    }
+
+    /// Opens the secret of a gateway, for a gateway that provisions itself again within a short time (contract section
+    /// 17.4). Nothing else may show a secret twice.
+    pub fn reopen_gateway_secret(&self, gateway: &GatewayId, sealed: &Sealed) -> Result<Secret, Fault> {
+        self.keys.open_text(&context(gateway), sealed)
     }
 
     /// Creates a credential, or gives an existing one of the same instance a new secret; the old secret stays

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Bus;
-use errand::Errand;
+use errand::{Errand, Lookup};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use identity::{AdminToken, Authentication, Enrolment, Identity, Parts, Principal};
+use identity::{
+    AdminToken, Authentication, Enrolment, Identity, IssuerSettings, Parts, Principal, TrustedIssuers,
+};
 use ledger::{
     Bot, BotRef, Created, Discriminator, Instance, Ledger, Location, PrincipalPolicy, Route, Tokens,
 };
@@ -75,14 +77,39 @@ impl TestServer {
         Self::over(ledger, tokens, clock).await
     }
 
+    /// A server that trusts these issuers.
+    pub async fn trusting(issuers: Vec<IssuerSettings>, lookup: Option<Arc<dyn Lookup>>) -> Self {
+        let clock = Timepiece::wound(Moment::from_seconds(1_800_000_000));
+        let ledger = Ledger::open(Location::Memory, clock.clone()).await.unwrap();
+        let errand = match lookup {
+            Some(lookup) => Errand::with_lookup(errand::Config::default(), lookup),
+            None => Errand::new(errand::Config::loopback()),
+        };
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let config = identity::Config { issuers, ..identity::Config::default() };
+        let issuers = TrustedIssuers::new(&config, "https://post.example", &errand, &clock).unwrap();
+        let tokens = ledger.tokens();
+        Self::with_issuers(ledger, tokens, clock, issuers).await
+    }
+
     /// A server that keeps its tokens elsewhere.
     pub async fn over(ledger: Ledger, tokens: Arc<dyn Tokens>, clock: Timepiece) -> Self {
+        Self::with_issuers(ledger, tokens, clock, TrustedIssuers::default()).await
+    }
+
+    async fn with_issuers(
+        ledger: Ledger,
+        tokens: Arc<dyn Tokens>,
+        clock: Timepiece,
+        issuers: TrustedIssuers,
+    ) -> Self {
         let keys = MasterKeys::read(&Secret::new(KEY)).unwrap();
         let vault =
             Vault::unlock(keys, ledger.vault(), tokens, &*ledger.facts(), clock.clone()).await.unwrap();
         let errand = Errand::new(errand::Config::loopback());
         let identity = Identity::new(Parts {
             admin: AdminToken::from_hash(AdminToken::hash(&Secret::new(ADMIN))),
+            issuers,
             ..Parts::over(&ledger, vault.keyring(), Bus::local(), errand, clock.clone())
         });
         tokio::spawn({

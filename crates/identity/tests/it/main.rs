@@ -6,6 +6,8 @@ mod caches;
 mod enrolment;
 mod fixtures;
 mod gate;
+mod issuers;
 mod oauth;
 mod program;
 mod shared_gate;
+mod provisioning;

@@ -13,7 +13,7 @@ use rusqlite::{OptionalExtension, params};
 
 use chats::{chat_of_session, knows_chat, last_identity, may_reach, move_chat};
 pub(super) use chats::{owner_of, uses_bot};
-pub(super) use create::why_no_route;
+pub(super) use create::{agent as create_agent, why_no_route};
 pub(super) use deprovision::deprovision;
 use rows::{bot, identity, instance, made, place_owner, route, route_to, tenant};
 pub(super) use unrouting::{end_of_author, end_unrouted, remove_route};
@@ -26,8 +26,12 @@ use crate::roster::{
 use crate::{Fault, Sealed};
 
 const TENANT: &str = "SELECT id, name, created FROM tenants";
-const INSTANCE: &str =
-    "SELECT id, tenant, name, wake_url, callback_url, generation, idle, created FROM instances";
+/// The wake URL is that of a gateway, if one has its own: of several, the one that was set last.
+const INSTANCE: &str = "SELECT id, tenant, name,
+        coalesce((SELECT gateways.wake_url FROM gateways
+                  WHERE gateways.instance = instances.id AND gateways.wake_url IS NOT NULL AND revoked IS NULL
+                  ORDER BY wake_url_set DESC, gateways.id DESC LIMIT 1), wake_url),
+        callback_url, generation, idle, created FROM instances";
 const BOT: &str = "SELECT platform, id, shared, settings, created, principals FROM bots";
 
 #[async_trait]

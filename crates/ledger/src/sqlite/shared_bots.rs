@@ -78,16 +78,7 @@ impl SharedBots for Sqlite {
 
     async fn bots_for_tenant(&self, tenant: &TenantId, platform: &Platform) -> Result<Vec<BotRef>, Fault> {
         let (tenant, platform) = (tenant.clone(), platform.clone());
-        self.read(move |db| {
-            db.prepare_cached(
-                "SELECT DISTINCT bot FROM bot_tenants WHERE platform = ?1 AND tenant IN (?2, '*') ORDER BY bot",
-            )?
-            .query_map([platform.as_str(), tenant.as_str()], |row| {
-                Ok(BotRef { platform: platform.clone(), bot: row.get::<_, String>(0)?.into() })
-            })?
-            .collect()
-        })
-        .await
+        self.read(move |db| bots_for(db, &tenant, &platform)).await
     }
 
     async fn front(&self, of: &InstanceId, on: &BotRef) -> Result<Fronted, Fault> {
@@ -149,6 +140,21 @@ impl SharedBots for Sqlite {
         let (id, now) = (id.clone(), self.timepiece.now());
         self.write_for(owner, move |db| roster::deprovision(db, &id, now)).await
     }
+}
+
+/// The shared bots of a platform that a tenant's agents may use.
+pub(super) fn bots_for(
+    db: &Connection,
+    tenant: &TenantId,
+    platform: &Platform,
+) -> rusqlite::Result<Vec<BotRef>> {
+    db.prepare_cached(
+        "SELECT DISTINCT bot FROM bot_tenants WHERE platform = ?1 AND tenant IN (?2, '*') ORDER BY bot",
+    )?
+    .query_map([platform.as_str(), tenant.as_str()], |row| {
+        Ok(BotRef { platform: platform.clone(), bot: row.get::<_, String>(0)?.into() })
+    })?
+    .collect()
 }
 
 fn stored(tenant: &AdmittedTenant) -> &str {

@@ -317,7 +317,7 @@ pub(super) fn issue(
         params![gateway.as_str(), overlap_until.millis()],
     )?;
     db.execute(
-        "INSERT INTO gateway_secrets (gateway, key_id, blob) VALUES (?1, ?2, ?3)",
+        "INSERT INTO gateway_secrets (gateway, key_id, blob, made) VALUES (?1, ?2, ?3, ledger_time())",
         params![gateway.as_str(), secret.key_id, secret.blob],
     )?;
     Ok(true)

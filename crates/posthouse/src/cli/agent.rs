@@ -56,7 +56,8 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  posthouse agent change heron --wake-url https://run.example/wake\n  \
         posthouse agent change heron --no-wake-url --callback-url https://heron.example\n  \
-        posthouse agent change heron --generation newer"
+        posthouse agent change heron --generation newer\n  \
+        posthouse agent change heron --gateway gw_… --wake-url https://laptop.example/wake --bot telegram:7001"
     )]
     Change(ChangeArgs),
     /// Prints the settings with which a stock agent hands its cron jobs to this server
@@ -122,14 +123,15 @@ pub enum Command {
 #[derive(Args)]
 #[group(skip)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true))]
+#[command(group = ArgGroup::new("of_gateway").multiple(true))]
 pub struct ChangeArgs {
     #[command(flatten)]
     which: AgentSelector,
     /// URL to call when something waits for the agent while it is not connected
-    #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_wake_url")]
+    #[arg(long, value_name = "URL", groups = ["what", "of_gateway"], conflicts_with = "no_wake_url")]
     wake_url: Option<String>,
-    /// Call no URL when something waits for the agent
-    #[arg(long, group = "what")]
+    /// Call no URL when something waits for the agent; with --gateway, call the agent's
+    #[arg(long, groups = ["what", "of_gateway"])]
     no_wake_url: bool,
     /// The only URL its cron jobs may call back: the address of its gateway's API server
     #[arg(long, value_name = "URL", group = "what", conflicts_with = "no_callback_url")]
@@ -139,11 +141,17 @@ pub struct ChangeArgs {
     no_callback_url: bool,
     /// Version of hermes-agent that it runs: `0.19` needs a pause after each hello, `newer` does not,
     /// `auto` removes the pin and decides by the hello of each socket
-    #[arg(long, value_name = "VERSION", group = "what", value_parser = ["auto", "0.19", "newer"])]
+    #[arg(long, value_name = "VERSION", groups = ["what", "of_gateway"], value_parser = ["auto", "0.19", "newer"])]
     generation: Option<String>,
-    /// The credential that --generation applies to; by default all of them
-    #[arg(long, value_name = "ID", requires = "generation")]
+    /// The credential that --generation, --wake-url and --bot apply to; without it, the agent
+    #[arg(long, value_name = "ID", requires = "of_gateway")]
     gateway: Option<String>,
+    /// A bot that this gateway may speak for, from its next connection on; can be repeated
+    #[arg(long = "bot", value_name = "PLATFORM:ID", groups = ["what", "of_gateway"], requires = "gateway")]
+    bots: Vec<String>,
+    /// This gateway may speak for every bot of the agent
+    #[arg(long, groups = ["what", "of_gateway"], requires = "gateway", conflicts_with = "bots")]
+    all_bots: bool,
     /// Whether further messages of a chat wait until the agent's turn in it has ended: always (on),
     /// never (off), or only the messages that were waiting when it connected (drain, the default)
     #[arg(long, value_name = "WHEN", group = "what", value_parser = ["on", "off", "drain"])]
@@ -233,6 +241,9 @@ impl ChangeArgs {
                 body.insert(name.to_owned(), json!(value));
             }
         }
+        if self.all_bots || !self.bots.is_empty() {
+            body.insert("gateway_bots".to_owned(), json!(self.bots));
+        }
         if self.clear_relevance {
             body.insert("clear_relevance".to_owned(), json!(true));
         }
@@ -320,6 +331,7 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("unread", "unread"),
         ("bots", "bots"),
         ("gateways", "gateways"),
+        ("display name", "display_name"),
         ("wake url", "wake_url"),
         ("callback url", "callback_url"),
         ("pinned generation", "generation"),
@@ -339,7 +351,11 @@ fn show(output: &Output, agent: &Value) -> anyhow::Result<()> {
         ("FREE SCOPES", "free_scopes"),
         ("OTHER BOTS", "allow_other_bots"),
     ];
-    for (name, columns) in [("connections", connections), ("relevance", relevance)] {
+    let gateways =
+        [("GATEWAY", "gateway_id"), ("NAMES", "names"), ("WAKE URL", "wake_url"), ("ONLY BOTS", "bots")];
+    for (name, columns) in
+        [("gateway_settings", gateways), ("connections", connections), ("relevance", relevance)]
+    {
         if let Some(rows) = agent[name].as_array().filter(|rows| !rows.is_empty()) {
             output.text("\n")?;
             output.list(rows.clone(), &columns, "")?;

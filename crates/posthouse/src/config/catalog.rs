@@ -8,6 +8,8 @@ pub enum ValueType {
     Number,
     Switch,
     List,
+    /// A list of tables. No environment variable can hold it.
+    Tables,
 }
 
 #[derive(Debug)]
@@ -31,7 +33,7 @@ const fn optional(path: &'static str, kind: ValueType, about: &'static str, samp
 /// secrets.
 pub const VAULT_KEY: &str = "vault.key";
 
-use ValueType::{List, Number, Switch, Text};
+use ValueType::{List, Number, Switch, Tables, Text};
 
 pub const SETTINGS: &[Setting] = &[
     setting("server.listen", Text, "address that the server listens on"),
@@ -68,6 +70,17 @@ pub const SETTINGS: &[Setting] = &[
         "vault.key_file",
         Text,
         "the file with the vault's keys, the current one first; POSTHOUSE_VAULT__KEY can hold its text instead",
+    ),
+    setting(
+        "identity.secret_reuse",
+        Text,
+        "how long a gateway that provisions itself again gets the same secret; at most 24h",
+    ),
+    setting(
+        "identity.issuers",
+        Tables,
+        "OIDC issuers whose tokens may enrol and provision gateways; each is a table [[identity.issuers]] with issuer, \
+         audience, jwks_url or keys_file, and optionally tenant_claim (tid) and tenants (value of the claim = tenant)",
     ),
     setting(
         "relay.settle",

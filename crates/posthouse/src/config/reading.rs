@@ -84,6 +84,7 @@ impl Config {
         if let Some(tls) = &mut self.server.tls {
             paths.extend([&mut tls.cert, &mut tls.key]);
         }
+        paths.extend(self.identity.issuers.iter_mut().filter_map(|issuer| issuer.keys_file.as_mut()));
         for path in paths.into_iter().filter(|path| !path.as_os_str().is_empty()) {
             *path = if path.as_os_str() == "." { base.to_owned() } else { base.join(&*path) };
             if path.as_os_str().is_empty() {
@@ -235,6 +236,7 @@ fn worded(setting: &Setting, text: &str) -> Result<Value, String> {
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
             Ok(Value::Array(parts.map(|part| Value::String(part.to_owned())).collect()))
         }
+        ValueType::Tables => Err(format!("{} can only be set in the file", setting.path)),
     }
 }
 

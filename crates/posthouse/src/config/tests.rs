@@ -254,6 +254,31 @@ fn the_example_and_the_fresh_file_are_read_as_the_defaults() {
 }
 
 #[test]
+fn issuers_are_tables_of_the_file_and_no_variable() {
+    let folder = Folder::new("issuers");
+    let text = "[server]\npublic_url = \"https://h\"\n[[identity.issuers]]\nissuer = \"https://login\"\n\
+                audience = \"h\"\nkeys_file = \"keys.json\"\n[identity.issuers.tenants]\n\"42\" = \"acme\"\n";
+    let config = folder.read(text, &[("POSTHOUSE_LOG__LEVEL", "warn")]).unwrap();
+    let [issuer] = &config.identity.issuers[..] else { panic!("one issuer") };
+    assert_eq!(issuer.keys_file.as_deref(), Some(folder.0.join("keys.json").as_path()));
+    assert_eq!((issuer.tenant_claim.as_str(), issuer.tenants["42"].as_str()), ("tid", "acme"));
+    for (text, variables, complaint) in [
+        (text.replace("https://login", "https://h"), vec![], "this server is not an issuer for itself"),
+        (text.replace("keys_file", "keys_fil"), vec![], "unknown field `keys_fil`"),
+        (text.replace("audience = \"h\"\n", ""), vec![], "missing field `audience`"),
+        (String::new(), vec![("POSTHOUSE_IDENTITY__ISSUERS", "x")], "can only be set in the file"),
+        (
+            String::new(),
+            vec![("POSTHOUSE_IDENTITY__SECRET_REUSE", "25h")],
+            "identity.secret_reuse must be at most 24h",
+        ),
+    ] {
+        let heard = folder.complaint(&text, &variables);
+        assert!(heard.contains(complaint), "{heard}");
+    }
+}
+
+#[test]
 fn a_retired_setting_is_a_warning_that_names_it_and_has_no_effect() {
     let folder = Folder::new("retired");
     let config = folder

@@ -9,7 +9,7 @@ use edge::platform::Platform;
 use edge::telegram::Telegram;
 use edge::web::Web;
 use errand::Errand;
-use identity::{AdminToken, Identity};
+use identity::{AdminToken, Identity, TrustedIssuers};
 use ledger::Ledger;
 use post::Post;
 use posthouse_time::Timepiece;
@@ -54,9 +54,14 @@ impl Planes {
     ) -> anyhow::Result<Self> {
         let bus = Bus::local();
         let errand = Errand::new(config.errand());
+        let issuers =
+            TrustedIssuers::new(&config.identity, url, &errand, timepiece).map_err(anyhow::Error::msg)?;
         let identity = Identity::new(identity::Parts {
             admin,
+            issuers,
             access_token: config.relay.access_token.0,
+            secret_reuse: config.identity.secret_reuse.0,
+            built_in: if config.platforms.web.enabled { vec![edge::web::NAME.into()] } else { Vec::new() },
             ..identity::Parts::over(ledger, vault.keyring(), bus.clone(), errand.clone(), timepiece.clone())
         });
         let relay = Relay::new(relay::Parts {

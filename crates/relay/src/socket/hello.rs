@@ -131,6 +131,7 @@ impl Socket {
     async fn accept(&mut self, hello: &Hello) -> Result<Option<BotRef>, Fault> {
         let everyones = self.egress.everyones();
         let mut identities = self.relay.0.roster.identities(&self.holder.instance).await?;
+        self.relay.0.identity.gateways.narrow(&self.holder.gateway, &mut identities).await?;
         identities.extend(everyones.clone());
         if !hello.bot_id.is_empty() {
             let named = BotRef { platform: hello.platform.clone(), bot: hello.bot_id.clone() };

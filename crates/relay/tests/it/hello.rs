@@ -1,6 +1,6 @@
 //! The handshake (section 7).
 
-use identity::Enrolment;
+use identity::{Enrolment, GatewayChange};
 use ledger::{BotRef, Discriminator, Generation};
 use relay::Proof;
 use serde_json::json;
@@ -333,4 +333,42 @@ async fn a_peer_of_another_contract_version_is_served_by_the_rules_of_version_1(
         .asks("r2", json!({"op": "send", "chat_id": "c1", "content": "pong", "teleport": {"to": "c2"}}))
         .await;
     assert_eq!(gateway.hears_result("r2").await["success"], true);
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_limited_to_a_bot_speaks_for_no_other() {
+    let server = TestServer::open().await;
+    let (telegram, discord) = (bot("telegram", "7001"), bot("discord", "8002"));
+    let heron = server.enrol("acme", "heron", &[telegram.clone(), discord.clone()]).await;
+    let laptop = heron.with_another_gateway("gw_laptop").await;
+    let gateways = &server.identity.gateways;
+    let limit = |bots: &[BotRef]| GatewayChange { bots: Some(bots.to_vec()), ..GatewayChange::default() };
+    assert!(
+        gateways
+            .change(&heron.instance, &laptop.gateway, limit(std::slice::from_ref(&discord)))
+            .await
+            .unwrap()
+    );
+    let hello =
+        |on: &BotRef| json!({"type": "hello", "platform": on.platform.as_str(), "botId": on.bot.as_str()});
+    let mut gateway = laptop.dials().await;
+    gateway.say(hello(&telegram)).await;
+    // Without a bot it means its only one, and the limit leaves one.
+    gateway.say(json!({"type": "hello", "platform": "relay", "botId": ""})).await;
+    assert_eq!(gateway.hears().await["descriptor"]["platform"], "discord");
+    // A removed bot does not give it the others.
+    server.identity.accounts.remove_bot(&discord).await.unwrap();
+    let mut gateway = laptop.dials().await;
+    gateway.say(hello(&telegram)).await;
+    gateway.sends("r1", "5", "hi").await;
+    assert_eq!(gateway.hears().await["requestId"], "r1", "no descriptor came before the result");
+    // The other gateway of the agent is not limited, and neither is this one any more.
+    assert!(gateways.change(&heron.instance, &laptop.gateway, limit(&[])).await.unwrap());
+    for agent in [&heron, &laptop] {
+        let mut gateway = agent.dials().await;
+        gateway.say(hello(&telegram)).await;
+        assert_eq!(gateway.hears().await["descriptor"]["platform"], "telegram");
+    }
+    let crow = server.enrol("rival", "crow", &[]).await;
+    assert!(!gateways.change(&crow.instance, &laptop.gateway, limit(&[])).await.unwrap(), "not its own");
 }

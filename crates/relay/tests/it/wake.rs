@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
-use identity::Enrolment;
+use identity::{Enrolment, GatewayChange};
 use serde_json::json;
 
 use crate::repeats::in_a_house_of_its_own;
@@ -251,4 +251,35 @@ fn those_left_waiting_are_looked_for_again_when_the_inbox_could_not_be_read_afte
         }
         alarm.has_rung(1).await;
     });
+}
+
+#[tokio::test]
+async fn the_wake_url_of_a_gateway_is_called_instead_of_the_agents() {
+    let (server, heron, agents) = asleep().await;
+    let (laptop, desk) =
+        (heron.with_another_gateway("gw_laptop").await, heron.with_another_gateway("gw_desk").await);
+    let (first, second) = (Alarm::set().await, Alarm::set().await);
+    let gateways = &server.identity.gateways;
+    let at = |url: Option<&Alarm>| GatewayChange {
+        wake_url: Some(url.map(|alarm| alarm.url.clone())),
+        ..GatewayChange::default()
+    };
+    let wakes = async || assert!(server.relay.wake_calls().wake(&heron.instance).await);
+    assert!(gateways.change(&heron.instance, &laptop.gateway, at(Some(&first))).await.unwrap());
+    wakes().await;
+    first.has_rung(1).await;
+    server.winds(seconds(1));
+    assert!(gateways.change(&heron.instance, &desk.gateway, at(Some(&second))).await.unwrap());
+    wakes().await;
+    second.has_rung(1).await;
+    // The one that was set last ends with its credential, the other by command. Then the agent's is called again.
+    let which = identity::WhichCredentials::Gateway(desk.gateway.clone());
+    server.identity.accounts.revoke(&heron.instance, which).await.unwrap();
+    assert!(!gateways.change(&heron.instance, &desk.gateway, at(Some(&second))).await.unwrap());
+    wakes().await;
+    first.has_rung(2).await;
+    assert!(gateways.change(&heron.instance, &laptop.gateway, at(None)).await.unwrap());
+    wakes().await;
+    agents.has_rung(1).await;
+    assert_eq!((first.rung(), second.rung()), (2, 1));
 }

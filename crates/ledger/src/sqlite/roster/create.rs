@@ -13,7 +13,7 @@ use crate::sqlite::tokens;
 use crate::{Owner, PrincipalPolicy};
 
 /// Creates an agent with its gateway, bots, routes, client and login.
-pub(super) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite::Result<AgentCreated> {
+pub(in crate::sqlite) fn agent(db: &Connection, new: &AgentToCreate) -> rusqlite::Result<AgentCreated> {
     if !is_tenant(db, &new.instance.tenant)? {
         return Ok(AgentCreated::NoTenant);
     }

@@ -57,6 +57,8 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
         "DELETE FROM claims WHERE instance = ?1",
         "DELETE FROM fronts WHERE instance = ?1",
         "DELETE FROM gateway_names WHERE instance = ?1",
+        "DELETE FROM provisioned_names WHERE instance = ?1",
+        "DELETE FROM gateway_identities WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
         "DELETE FROM gateway_secrets WHERE gateway IN (SELECT id FROM gateways WHERE instance = ?1)",
         "DELETE FROM gateways WHERE instance = ?1",
         "DELETE FROM routes WHERE instance = ?1",
