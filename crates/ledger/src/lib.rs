@@ -8,6 +8,7 @@ mod access;
 mod arms;
 mod audit;
 mod connectors;
+mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
 mod fault;
@@ -34,6 +35,7 @@ pub use arms::{
 };
 pub use audit::{Audit, Deed};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
+pub use dead_bots::{DeadBot, DeadBots};
 pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;

@@ -5,6 +5,7 @@ mod arms;
 mod audit;
 mod checkpoint;
 mod connectors;
+mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
 mod inbox;
@@ -36,8 +37,8 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
-    Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations,
+    Outbox, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -98,6 +99,10 @@ impl Ledger {
     }
 
     pub fn roster(&self) -> Arc<dyn Roster> {
+        self.0.clone()
+    }
+
+    pub fn dead_bots(&self) -> Arc<dyn DeadBots> {
         self.0.clone()
     }
 

@@ -92,5 +92,6 @@ pub(super) fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite:
     unrouting::end_all_waiting(db, on, now)?;
     db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
     db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
+    db.execute("DELETE FROM dead_bots WHERE platform = ?1 AND bot = ?2", key)?;
     db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }
