@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use edge::{BotDraft, NotKept};
+use edge::{BotDraft, Credentials, NotKept};
 use http_kit::Page;
 use ledger::{Bot, BotRef, Discriminator, PrincipalPolicy, Removed, Route};
 use posthouse_wire::{BotId, Platform, Secret};
@@ -80,6 +80,11 @@ pub(crate) struct ShownBot {
     /// The agent that an owned bot belongs to.
     instance_id: Option<String>,
     routes: usize,
+    /// `working`, or `dead`: the platform does not accept its credential.
+    health: &'static str,
+    dead_since: Option<String>,
+    /// Why it is dead.
+    trouble: Option<String>,
     created_at: String,
 }
 
@@ -87,6 +92,7 @@ impl Parts {
     async fn shown_bot(&self, record: Bot, routes: &[Route]) -> Result<ShownBot, AdminProblem> {
         let identity = BotRef { platform: record.platform, bot: record.id };
         let open = self.edge.bots().find(&identity).await?;
+        let dead = self.edge.health().dead(&identity);
         let mut secrets: Vec<String> =
             open.iter().flat_map(|bot| bot.credentials.names().map(str::to_owned)).collect();
         secrets.sort();
@@ -106,6 +112,9 @@ impl Parts {
             door,
             instance_id: owner.map(|route| route.instance.to_string()),
             routes: own.len(),
+            health: if dead.is_some() { "dead" } else { "working" },
+            dead_since: dead.as_ref().map(|dead| dead.since.to_string()),
+            trouble: dead.map(|dead| dead.why),
             created_at: record.created.to_string(),
             platform: identity.platform,
             id: identity.bot,
@@ -178,13 +187,6 @@ pub(crate) async fn create(
 
 fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, AdminProblem> {
     let mut settings = new.settings;
-    let mut draft = edge::OpenedBot {
-        platform: new.platform.as_str().into(),
-        id: "".into(),
-        shared: new.shared,
-        settings: Map::new(),
-        credentials: Default::default(),
-    };
     for (name, value) in [("mode", new.mode.map(Mode::as_str)), ("api_base_url", new.api_base_url.as_deref())]
     {
         let Some(value) = value else { continue };
@@ -195,25 +197,35 @@ fn drafted(console: &Parts, new: NewBot) -> Result<BotDraft, AdminProblem> {
             ));
         }
     }
-    for (name, secret) in &new.secrets {
-        let known = console
-            .edge
-            .platform(&new.platform)
-            .is_none_or(|platform| platform.needs().iter().any(|need| need.name == name));
-        if !known {
-            let detail = format!("a bot of platform `{}` has no secret `{name}`", new.platform);
-            return Err(AdminProblem::unfit("unknown_secret", detail));
-        }
-        draft.credentials.insert(name, secret.clone());
-    }
     Ok(BotDraft {
+        credentials: named_secrets(console, &new.platform, &new.secrets)?,
         platform: new.platform,
         id: new.id,
         shared: new.shared,
         open: new.open,
         settings,
-        credentials: draft.credentials,
     })
+}
+
+/// The secrets of a request, if the platform knows their names.
+fn named_secrets(
+    console: &Parts,
+    platform: &str,
+    secrets: &HashMap<String, Secret>,
+) -> Result<Credentials, AdminProblem> {
+    let mut credentials = Credentials::default();
+    for (name, secret) in secrets {
+        let known = console
+            .edge
+            .platform(platform)
+            .is_none_or(|platform| platform.needs().iter().any(|need| need.name == name));
+        if !known {
+            let detail = format!("a bot of platform `{platform}` has no secret `{name}`");
+            return Err(AdminProblem::unfit("unknown_secret", detail));
+        }
+        credentials.insert(name, secret.clone());
+    }
+    Ok(credentials)
 }
 
 fn not_kept(refusal: NotKept) -> AdminProblem {
@@ -224,6 +236,7 @@ fn not_kept(refusal: NotKept) -> AdminProblem {
         NotKept::Missing(_) => AdminProblem::unfit("missing_secret", detail),
         NotKept::Refused(_) => AdminProblem::unfit("platform_refused", detail),
         NotKept::Taken(..) => AdminProblem::conflict("taken", detail),
+        NotKept::Absent(..) => AdminProblem::absent("no_such_bot", detail),
     }
 }
 
@@ -236,13 +249,18 @@ pub(crate) async fn show(
     Ok(Json(console.shown_bot(record, &routes).await?))
 }
 
+/// New values of a bot. An absent field stays as it is.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BotChange {
-    open: bool,
+    /// Everybody may write to it.
+    open: Option<bool>,
+    /// Secrets to replace, by name. They are checked with the platform.
+    #[serde(default)]
+    secrets: HashMap<String, Secret>,
 }
 
-/// Opens a bot to everybody, or closes it again.
+/// Changes a bot: who may write to it, or its secrets.
 pub(crate) async fn change(
     State(console): State<Console>,
     Path((platform, bot)): Path<(String, String)>,
@@ -254,11 +272,23 @@ pub(crate) async fn change(
         return Err(AdminProblem::conflict("built_in", detail));
     }
     let identity = BotRef { platform: record.platform, bot: record.id };
-    console.identity.gate.access().set_policy(&identity, PrincipalPolicy::open(change.open)).await?;
+    let mut changes = Vec::new();
+    // First what can be refused.
+    if !change.secrets.is_empty() {
+        let secrets = named_secrets(&console, &platform, &change.secrets)?;
+        console.edge.replace_credentials(&identity, secrets).await?.map_err(not_kept)?;
+        changes.push("has a new credential");
+    }
+    if let Some(open) = change.open {
+        console.identity.gate.access().set_policy(&identity, PrincipalPolicy::open(open)).await?;
+        changes.push(if open { "is open to all" } else { "is closed to unknown senders" });
+    }
+    if changes.is_empty() {
+        return Err(AdminProblem::unfit("nothing_to_change", "name at least one field to change"));
+    }
     let record = console.bot(&platform, &bot).await?;
     let routes = console.identity.roster.records().routes().await?;
-    let state = if change.open { "open to all" } else { "closed to unknown senders" };
-    let about = About::new(format!("{platform}:{bot} is {state}"));
+    let about = About::new(format!("{platform}:{bot} {}", changes.join(", ")));
     Ok((Extension(about), Json(console.shown_bot(record, &routes).await?)))
 }
 

@@ -1,4 +1,4 @@
-//! Creation and removal of bots.
+//! Creation and removal of bots, and replacement of their credentials.
 
 use ledger::{BotRef, Created, PrincipalPolicy, Removed};
 use posthouse_wire::id::is_bot_id;
@@ -23,7 +23,7 @@ pub struct BotDraft {
     pub credentials: Credentials,
 }
 
-/// The reason why a bot was not created. Nothing was changed.
+/// The reason why a bot was not created or not changed. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     #[error("this server has no platform `{0}`")]
@@ -36,6 +36,8 @@ pub enum NotKept {
     Refused(String),
     #[error("bot {0}:{1} already exists")]
     Taken(String, String),
+    #[error("there is no bot {0}:{1}")]
+    Absent(String, String),
 }
 
 impl Edge {
@@ -90,10 +92,46 @@ impl Edge {
         Ok(Ok(bot))
     }
 
+    /// Replaces secrets of a bot: checks them with the platform together with those that stay, seals them, and starts
+    /// the bot's event source anew. A dead bot works again.
+    pub async fn replace_credentials(
+        &self,
+        identity: &BotRef,
+        secrets: Credentials,
+    ) -> Result<Result<(), NotKept>, Fault> {
+        let absent = || Ok(Err(NotKept::Absent(identity.platform.to_string(), identity.bot.to_string())));
+        let Some(bot) = self.0.bots.find(identity).await? else { return absent() };
+        let Some(platform) = self.platform(identity.platform.as_str()).cloned() else {
+            return Ok(Err(NotKept::UnknownPlatform(identity.platform.to_string())));
+        };
+        let mut draft = OpenedBot::clone(&bot);
+        for need in platform.needs() {
+            match secrets.get(need.name) {
+                Some(secret) if secret.is_empty() => return Ok(Err(NotKept::Missing(need.name))),
+                Some(secret) => draft.credentials.insert(need.name, secret.clone()),
+                None => {}
+            }
+        }
+        if let Err(trouble) = platform.check_credentials(&draft).await {
+            return Ok(Err(NotKept::Refused(trouble.to_string())));
+        }
+        let sealed = self.0.vault.seal_credentials(&identity.platform, &identity.bot, &secrets)?;
+        if !self.0.health.replace_credentials(identity, sealed, || self.stop(identity)).await? {
+            return absent();
+        }
+        // Before the answer, so that the next action already uses the new credential.
+        self.0.bots.open_again(identity).await?;
+        // This starts the event source.
+        self.0.identity.roster.bot_changed(identity);
+        Ok(Ok(()))
+    }
+
     /// Removes a bot with its secrets and routes, and its webhook at the platform.
     pub async fn release_bot(&self, identity: &BotRef) -> Result<Removed, Fault> {
-        if let (Some(bot), Some(platform)) =
-            (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
+        // The platform would not accept the call of a dead bot.
+        if !self.0.health.is_dead(identity)
+            && let (Some(bot), Some(platform)) =
+                (self.0.bots.find(identity).await?, self.platform(identity.platform.as_str()))
             && let Err(trouble) = platform.register(&bot, None).await
         {
             tracing::warn!(bot.id = %bot.id, %trouble, "could not remove the webhook of a removed bot at its platform");
@@ -101,6 +139,7 @@ impl Edge {
         let removed = self.0.relay.route_removals().remove_bot(identity).await?;
         // At once: a bot that is created under the same name next must not find this event source running.
         self.stop(identity);
+        self.0.health.forget(identity);
         Ok(removed)
     }
 }

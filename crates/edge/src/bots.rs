@@ -27,6 +27,13 @@ impl OpenedBot {
         BotRef { platform: self.platform.clone(), bot: self.id.clone() }
     }
 
+    /// Whether both have the same credentials and settings, so that the event source of one serves the other.
+    pub(crate) fn same_as(&self, other: &OpenedBot) -> bool {
+        self.shared == other.shared
+            && self.settings == other.settings
+            && self.credentials.same_as(&other.credentials)
+    }
+
     /// A text setting; `None` if absent or empty.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())

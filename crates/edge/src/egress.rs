@@ -7,6 +7,9 @@ use relay::{Carried, Order};
 
 use crate::Edge;
 
+/// Result of every action of a dead bot.
+const CREDENTIAL_REFUSED: &str = "unauthorized: this bot's credential is not accepted";
+
 #[async_trait]
 impl relay::Egress for Edge {
     async fn descriptor(&self, of: &BotRef) -> Option<Descriptor> {
@@ -28,6 +31,10 @@ impl relay::Egress for Edge {
         let Some(platform) = self.platform(order.on.platform.as_str()) else {
             return Outcome::egress_declined(order.on.platform.as_str()).into();
         };
+        if self.0.health.is_dead(&order.on) {
+            // At once and without a call: the platform would refuse it.
+            return Outcome::failed(CREDENTIAL_REFUSED).into();
+        }
         match self.0.bots.find(&order.on).await {
             // People see an unfinished text as it grows, without the cursor that marks it as unfinished.
             Ok(Some(bot)) => platform.carry(&bot, order.without_cursor()).await,

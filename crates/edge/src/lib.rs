@@ -6,6 +6,7 @@
 //!   credential, routed and stored. Only then does the platform get its response.
 //! - An action is sent with the credentials of exactly one bot.
 
+mod bot_health;
 mod bot_lifecycle;
 mod bots;
 mod config;
@@ -21,6 +22,7 @@ pub mod split;
 pub mod telegram;
 pub mod web;
 
+pub use bot_health::BotHealth;
 pub use bot_lifecycle::{BotDraft, NotKept};
 pub use bots::{Bots, OpenedBot};
 pub use config::Config;
@@ -29,3 +31,5 @@ pub use fault::Fault;
 pub use intake::{DeliveryResult, Intake, IntakeResult};
 pub use metrics::Metrics;
 pub use routes::{OPENAPI, OPERATIONS, routes};
+/// The secrets of a bot.
+pub use vault::Credentials;

@@ -3,6 +3,7 @@
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -22,6 +23,7 @@ pub struct Metrics {
     kept: Family<OfPlatform, Counter>,
     ignored: Family<Labels, Counter>,
     refused: Family<Labels, Counter>,
+    dead_bots: Gauge,
 }
 
 impl Metrics {
@@ -37,6 +39,15 @@ impl Metrics {
             "Requests of platforms and of the chat page that were refused",
             self.refused.clone(),
         );
+        registry.register(
+            "posthouse_edge_bots_dead",
+            "Bots whose credential their platform does not accept",
+            self.dead_bots.clone(),
+        );
+    }
+
+    pub(crate) fn set_dead_bots(&self, bots: usize) {
+        self.dead_bots.set(i64::try_from(bots).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn kept(&self, platform: &'static str) {

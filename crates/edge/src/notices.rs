@@ -11,6 +11,7 @@ use posthouse_wire::action::Metadata;
 use posthouse_wire::{Action, ActionId, ChatId, InstanceId, TenantId, ThreadId};
 use relay::Order;
 
+use crate::bot_health::BotHealth;
 use crate::bots::OpenedBot;
 use crate::platform::Platform;
 
@@ -25,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(25);
 #[derive(Clone)]
 pub(crate) struct Notices {
     timepiece: Timepiece,
+    health: BotHealth,
     sent: Arc<Mutex<RecentNotices>>,
 }
 
@@ -37,13 +39,13 @@ struct RecentNotices {
 }
 
 impl Notices {
-    pub fn new(timepiece: Timepiece) -> Self {
-        Self { timepiece, sent: Arc::default() }
+    pub fn new(timepiece: Timepiece, health: BotHealth) -> Self {
+        Self { timepiece, health, sent: Arc::default() }
     }
 
     /// Whether this bot may send a notice now.
     pub fn may_send(&self, on: &BotRef) -> bool {
-        self.sent.lock().bot_may_send(on, self.timepiece.instant())
+        !self.health.is_dead(on) && self.sent.lock().bot_may_send(on, self.timepiece.instant())
     }
 
     /// Counts one notice of this bot.
@@ -53,6 +55,9 @@ impl Notices {
 
     /// Whether this bot may send a notice to this chat now. If so, the notice counts as sent.
     pub fn may_tell(&self, on: &BotRef, chat: &ChatId) -> bool {
+        if self.health.is_dead(on) {
+            return false;
+        }
         let now = self.timepiece.instant();
         let mut sent = self.sent.lock();
         sent.sweep(now);
@@ -119,10 +124,12 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn one_notice_per_chat_per_hour_and_one_per_second_per_bot() {
+    #[tokio::test]
+    async fn one_notice_per_chat_per_hour_and_one_per_second_per_bot() {
         let clock = Timepiece::wound(Moment::default());
-        let notices = Notices::new(clock.clone());
+        let ledger = ledger::Ledger::open(ledger::Location::Memory, clock.clone()).await.unwrap();
+        let health = BotHealth::new(ledger.dead_bots(), Arc::default(), clock.clone());
+        let notices = Notices::new(clock.clone(), health);
         let on = |bot: &str| BotRef { platform: "telegram".into(), bot: bot.into() };
         let may = |bot: &str, chat: &str| notices.may_tell(&on(bot), &chat.into());
         assert!(may("7001", "a"));

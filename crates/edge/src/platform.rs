@@ -148,8 +148,14 @@ pub enum EventDelivery {
 
 /// The reason why a bot cannot be used, as a text for its operator. Never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BotTrouble(pub String);
+pub enum BotTrouble {
+    /// The platform answered that it does not accept the bot's credential.
+    #[error("{0}")]
+    CredentialRefused(String),
+    /// Anything else, such as a platform that cannot be reached.
+    #[error("{0}")]
+    Other(String),
+}
 
 /// One chat platform. An implementation holds no bot; each call names one.
 #[async_trait]
@@ -178,8 +184,14 @@ pub trait Platform: Send + Sync {
         false
     }
 
-    /// Checks the credentials of a bot that is not stored yet.
+    /// Checks the credentials of a bot, which may not be stored yet.
     async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble>;
+
+    /// Waits until the platform refuses a call of this bot as unauthorized. The caller then checks its credentials,
+    /// because a single refusal can have another reason.
+    async fn credential_doubted(&self, _bot: &OpenedBot) {
+        std::future::pending().await
+    }
 
     /// Checks what can be checked before the body is read. A platform whose proof is in the headers refuses here. One
     /// that signs the body returns `BodyNeeded`; its body is then read under the limits for unverified requests.

@@ -12,6 +12,7 @@ mod egress;
 pub mod markdown;
 mod normalize;
 mod poll;
+mod refused_tokens;
 mod register;
 mod update;
 mod verify;
@@ -72,6 +73,7 @@ pub struct Telegram {
     /// of them.
     families: Cache<(BotId, i64, i64), Arc<[i64]>>,
     fitting: egress::Fitting,
+    refused_tokens: refused_tokens::RefusedTokens,
 }
 
 impl Telegram {
@@ -88,6 +90,7 @@ impl Telegram {
             chats: Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build(),
             families: Cache::builder().max_capacity(10_000).time_to_idle(Duration::from_secs(3600)).build(),
             fitting: egress::Fitting::default(),
+            refused_tokens: refused_tokens::RefusedTokens::default(),
         }
     }
 
@@ -172,6 +175,10 @@ impl Platform for Telegram {
 
     async fn check_credentials(&self, draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
         register::check_credentials(self, draft).await
+    }
+
+    async fn credential_doubted(&self, bot: &OpenedBot) {
+        self.refused_tokens.reported(&bot.id).await;
     }
 
     fn verify_head(&self, bot: &OpenedBot, head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {

@@ -133,7 +133,7 @@ impl Platform for Web {
     }
 
     async fn check_credentials(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
-        Err(BotTrouble("web bots cannot be created: every agent already has one".to_owned()))
+        Err(BotTrouble::Other("web bots cannot be created: every agent already has one".to_owned()))
     }
 
     fn verify_head(&self, _bot: &OpenedBot, _head: &RequestHead<'_>) -> Result<HeadProof, WebhookRefusal> {

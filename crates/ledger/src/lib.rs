@@ -10,6 +10,7 @@ mod audit;
 mod bindings;
 mod claims;
 mod connectors;
+mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
 mod fault;
@@ -45,6 +46,7 @@ pub use bindings::{
 };
 pub use claims::{CLAIMS_OF_AN_AGENT, ClaimFilter, ReplacedClaims, ScopeClaim, ScopeClaims};
 pub use connectors::{Alias, ConnectorRecord, Connectors};
+pub use dead_bots::{DeadBot, DeadBots};
 pub use enroll_tokens::{CredentialToEnroll, EnrollResult, EnrollToken, EnrollTokens, Redeemable, Redeemer};
 pub use exchanges::{Answered, AskResult, Exchange, ExchangeState, Exchanges, NewExchange};
 pub use fault::Fault;

@@ -7,6 +7,7 @@ mod bindings;
 mod checkpoint;
 mod claims;
 mod connectors;
+mod dead_bots;
 mod enroll_tokens;
 mod exchanges;
 mod gateway_settings;
@@ -42,9 +43,7 @@ use posthouse_wire::{InstanceId, TenantId};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
-    Access, Arms, Audit, Bindings, Connectors, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox,
-    Invitations, Outbox, Principals, Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims,
-    ServerFacts, SharedBots, Tokens, Traces, Usage, VaultRecords,
+    Access, Arms, Audit, Bindings, Connectors, DeadBots, EnrollTokens, Entry, Exchanges, Fault, GatewaySettings, Inbox, Invitations, Outbox, Principals, Provisioning, Receipts, RelevancePolicies, Rooms, Roster, ScopeClaims, ServerFacts, SharedBots, Tokens, Traces, Usage, VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -121,6 +120,10 @@ impl Ledger {
     }
 
     pub fn principals(&self) -> Arc<dyn Principals> {
+        self.0.clone()
+    }
+
+    pub fn dead_bots(&self) -> Arc<dyn DeadBots> {
         self.0.clone()
     }
 

@@ -24,6 +24,14 @@ impl Credentials {
         self.0.keys().map(String::as_str)
     }
 
+    /// Whether both have the same secrets.
+    pub fn same_as(&self, other: &Credentials) -> bool {
+        let equal = |(name, secret): (&str, &Secret)| {
+            other.get(name).is_some_and(|other| other.matches(secret.expose()))
+        };
+        self.0.len() == other.0.len() && self.iter().all(equal)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.0.iter().map(|(name, secret)| (name.as_str(), secret))
     }

@@ -86,3 +86,34 @@ async fn the_servers_own_bots_come_and_go_with_their_agents() {
     let path = format!("/admin/bots/web/{}", heron["instance_id"].as_str().unwrap());
     assert_eq!(server.refuses(Method::DELETE, &path, None).await, (409, "built_in".to_owned()));
 }
+
+#[tokio::test]
+async fn a_secret_is_replaced_only_by_one_that_the_platform_accepts() {
+    let (server, _) = TestServer::settled().await;
+    let path = "/admin/bots/pigeon/7001";
+    let shown = server.gets(path).await;
+    assert_eq!(
+        (&shown["health"], &shown["dead_since"], &shown["trouble"]),
+        (&json!("working"), &json!(null), &json!(null))
+    );
+    for (body, refusal) in [
+        (json!({}), (422, "nothing_to_change")),
+        (json!({ "secrets": {} }), (422, "nothing_to_change")),
+        (json!({ "secrets": { "token": "canary-wrong" } }), (422, "platform_refused")),
+        (json!({ "secrets": { "token": "" } }), (422, "missing_secret")),
+        (json!({ "open": true, "secrets": { "tokne": "canary-wrong" } }), (422, "unknown_secret")),
+        (json!({ "secrets": "canary-wrong" }), (400, "malformed")),
+    ] {
+        let (status, answer) = server.asks(Method::PATCH, path, Some(body.clone())).await;
+        assert_eq!((status.as_u16(), answer["code"].as_str().unwrap()), refusal, "{body}");
+        assert!(!answer.to_string().contains("canary"), "{answer}");
+    }
+    assert_eq!(server.gets(path).await["open"], false, "a refused change changes nothing");
+    let change = json!({ "open": true, "secrets": { "token": TOKEN } });
+    let (status, shown) = server.asks(Method::PATCH, path, Some(change)).await;
+    assert_eq!((status, &shown["open"]), (StatusCode::OK, &json!(true)));
+    let absent = server
+        .refuses(Method::PATCH, "/admin/bots/pigeon/9", Some(json!({ "secrets": { "token": TOKEN } })))
+        .await;
+    assert_eq!(absent, (404, "no_such_bot".to_owned()));
+}

@@ -45,7 +45,7 @@ impl Platform for Pigeon {
                 settings.insert("username".to_owned(), "homer".into());
                 Ok(PlatformBot { id: "7001".to_owned(), settings })
             }
-            _ => Err(BotTrouble("the loft does not know this token".to_owned())),
+            _ => Err(BotTrouble::CredentialRefused("the loft does not know this token".to_owned())),
         }
     }
 

@@ -100,6 +100,7 @@ impl TestServer {
             identity: identity.clone(),
             vault,
             relay: relay.clone(),
+            dead_bots: ledger.dead_bots(),
             timepiece: timepiece.clone(),
             platforms: vec![Arc::new(Pigeon)],
             public_url: "http://127.0.0.1:7678".to_owned(),

@@ -104,7 +104,7 @@ impl Telegram {
             // Telegram does not repeat the token in a description, but a stand-in might.
             refused.description = refused.description.replace(token.expose(), "…");
             if refused.is_dead() {
-                tracing::error!(bot.id = %bot.id, "Telegram does not accept the token of bot {}", bot.id);
+                self.refused_tokens.report(&bot.id);
             }
         }
         answer
@@ -169,9 +169,10 @@ fn read<R: DeserializeOwned>(status: u16, body: &[u8]) -> Result<R, Failure> {
 }
 
 impl ApiError {
-    /// The token is not valid: revoked (401), or not in the form of a token (404).
+    /// Telegram itself says that the token is not valid: revoked (401), or not in the form of a token (404). Telegram
+    /// always describes the reason; the error page of a proxy has no description.
     pub fn is_dead(&self) -> bool {
-        self.code == 401 || self.code == 404
+        matches!(self.code, 401 | 404) && !self.description.is_empty()
     }
 
     pub fn says(&self, words: &str) -> bool {

@@ -69,7 +69,7 @@ async fn ask(
             Failure::Refused(ApiError { code: 409, description, .. }) => {
                 tracing::warn!(bot.id = %bot.id, "bot {} cannot poll because another client or a webhook takes its updates: {description}", bot.id);
             }
-            // `call` has logged it.
+            // The token is checked now. If it is not valid, that is logged then.
             Failure::Refused(refused) if refused.is_dead() => {}
             failure => {
                 tracing::warn!(bot.id = %bot.id, "could not poll updates of bot {}: {}", bot.id, failure.cause());

@@ -42,10 +42,13 @@ pub(super) async fn check_credentials(
     draft: &OpenedBot,
 ) -> Result<PlatformBot, BotTrouble> {
     if draft.credentials.get(TOKEN).is_none_or(|token| token.is_empty()) {
-        return Err(BotTrouble("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
+        return Err(BotTrouble::Other("a Telegram bot needs its token, as @BotFather gave it".to_owned()));
     }
     let me: Me =
         telegram.call(draft, "getMe", &GetMe {}, PATIENCE).await.map_err(|failure| trouble(&failure))?;
+    if draft.setting("bot_user_id").is_some_and(|known| known != me.id.to_string()) {
+        return Err(BotTrouble::Other(format!("this token belongs to another bot, whose id is {}", me.id)));
+    }
     let mut settings = Map::new();
     settings.insert("bot_user_id".to_owned(), Value::String(me.id.to_string()));
     if let Some(username) = me.username {
@@ -65,7 +68,8 @@ pub(super) async fn register(
         Some(url) => {
             let secret = bot.credentials.get(WEBHOOK_SECRET).filter(|secret| !secret.is_empty());
             // Without a secret, every webhook call would be refused.
-            let secret = secret.ok_or_else(|| BotTrouble("the bot has no webhook secret".to_owned()))?;
+            let secret =
+                secret.ok_or_else(|| BotTrouble::Other("the bot has no webhook secret".to_owned()))?;
             let params = SetWebhook {
                 url,
                 secret_token: secret.expose(),
@@ -84,8 +88,10 @@ pub(super) async fn register(
 }
 
 fn trouble(failure: &Failure) -> BotTrouble {
-    BotTrouble(match failure {
-        Failure::Refused(refused) if refused.is_dead() => "Telegram does not know this token".to_owned(),
+    BotTrouble::Other(match failure {
+        Failure::Refused(refused) if refused.is_dead() => {
+            return BotTrouble::CredentialRefused("Telegram does not know this token".to_owned());
+        }
         Failure::Refused(ApiError { description, .. }) if !description.is_empty() => {
             format!("Telegram refuses: {description}")
         }

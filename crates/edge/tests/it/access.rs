@@ -44,7 +44,7 @@ impl Platform for Pigeon {
     }
 
     async fn check_credentials(&self, _draft: &OpenedBot) -> Result<PlatformBot, BotTrouble> {
-        Err(BotTrouble("not in these tests".to_owned()))
+        Err(BotTrouble::Other("not in these tests".to_owned()))
     }
 
     fn verify(&self, _bot: &OpenedBot, _raw: Raw) -> Result<VerifiedBody, WebhookRefusal> {

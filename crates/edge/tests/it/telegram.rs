@@ -1,6 +1,7 @@
 //! The Telegram platform, tested with the vectors and with the stand-in.
 
 mod actors;
+mod health;
 mod intake;
 mod polling;
 mod registration;

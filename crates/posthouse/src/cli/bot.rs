@@ -63,19 +63,27 @@ pub enum Command {
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
     },
-    /// Opens a bot to everybody, or closes it to everybody but the people whom you admit
-    #[command(after_help = "Examples:\n  posthouse bot change telegram:7001 --open\n  \
-        posthouse bot change telegram:7001 --closed")]
+    /// Changes who may write to a bot, or replaces its secrets
+    #[command(
+        after_help = "A new secret is tried with the platform before it replaces the old one; --token-file F \
+        is short for --secret-file token=F.\n\nExamples:\n  \
+        posthouse bot change telegram:7001 --open\n  \
+        posthouse bot change telegram:7001 --closed\n  \
+        posthouse bot change telegram:7001 --token-file token"
+    )]
     Change {
         /// Platform and id of the bot
         #[arg(value_name = "PLATFORM:ID")]
         bot: String,
         /// Let everybody write to it, except people who were denied
-        #[arg(long, required_unless_present = "closed", conflicts_with = "closed")]
+        #[arg(long, required_unless_present_any = ["closed", "secret_files"], conflicts_with = "closed")]
         open: bool,
         /// Let only people whom you admit write to it
         #[arg(long)]
         closed: bool,
+        /// A file that contains a new value of one of its secrets; can be repeated
+        #[arg(long = "secret-file", value_name = "NAME=FILE")]
+        secret_files: Vec<OsString>,
     },
     /// Removes a bot with its secrets and routes
     #[command(after_help = "Example:\n  posthouse bot remove telegram:7001")]
@@ -133,6 +141,7 @@ impl Command {
                     ("OPEN", "open"),
                     ("AGENT", "instance_id"),
                     ("ROUTES", "routes"),
+                    ("HEALTH", "health"),
                     ("DOOR", "door"),
                 ];
                 output.list(bots, &columns, "there are no bots")
@@ -141,9 +150,17 @@ impl Command {
                 let (platform, id) = split(&bot)?;
                 show(output, &client.get(&["bots", platform, id], &[]).await?)
             }
-            Command::Change { bot, open, .. } => {
+            Command::Change { bot, open, closed, secret_files } => {
                 let (platform, id) = split(&bot)?;
-                show(output, &client.patch(&["bots", platform, id], &[], &json!({ "open": open })).await?)
+                let mut change = Map::new();
+                if open || closed {
+                    change.insert("open".to_owned(), open.into());
+                }
+                if !secret_files.is_empty() {
+                    let given = secret_files.iter().map(named_file).collect::<anyhow::Result<_>>()?;
+                    change.insert("secrets".to_owned(), read_secrets(&given)?.into());
+                }
+                show(output, &client.patch(&["bots", platform, id], &[], &change.into()).await?)
             }
             Command::Remove { bot } => {
                 let (platform, id) = split(&bot)?;
@@ -185,6 +202,9 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
         ("open to all", "open"),
         ("agent", "instance_id"),
         ("routes", "routes"),
+        ("health", "health"),
+        ("dead since", "dead_since"),
+        ("trouble", "trouble"),
         ("door", "door"),
         ("events", "events"),
         ("secrets", "secrets"),
@@ -196,12 +216,13 @@ fn show(output: &Output, bot: &Value) -> anyhow::Result<()> {
 
 type Given = BTreeMap<String, PathBuf>;
 
+fn read_secrets(given: &Given) -> anyhow::Result<Map<String, Value>> {
+    given.iter().map(|(name, file)| Ok((name.clone(), read_secret(file)?.expose().into()))).collect()
+}
+
 /// Every secret that the platform needs, from its file or from a prompt.
 async fn secrets(client: &AdminClient, platform: &str, given: Given) -> anyhow::Result<Map<String, Value>> {
-    let mut secrets = Map::new();
-    for (name, file) in &given {
-        secrets.insert(name.clone(), read_secret(file)?.expose().into());
-    }
+    let mut secrets = read_secrets(&given)?;
     let known = client.get(&["platforms", platform], &[]).await?;
     for need in known["secrets"].as_array().into_iter().flatten() {
         let (name, about) =
@@ -235,16 +256,16 @@ pub fn read_settings(file: &Path) -> anyhow::Result<Map<String, Value>> {
 /// Options that end in `-file` but do not name a secret of a bot.
 const OTHERS: [&str; 2] = ["admin-token", "secret"];
 
-/// Rewrites `--SECRET-file F` to `--secret-file SECRET=F` after `bot create`. Clap cannot define these
+/// Rewrites `--SECRET-file F` to `--secret-file SECRET=F` after `bot create` and `bot change`. Clap cannot define these
 /// options, because only the platform knows the names of its secrets.
 pub fn with_secrets_named(words: impl IntoIterator<Item = OsString>) -> RawArguments {
     let words: RawArguments = words.into_iter().collect();
-    let create = words.windows(2).position(|pair| pair[0] == "bot" && pair[1] == "create");
-    let Some(create) = create else { return words };
+    let takes_secrets = |pair: &[OsString]| pair[0] == "bot" && (pair[1] == "create" || pair[1] == "change");
+    let Some(command) = words.windows(2).position(takes_secrets) else { return words };
     let mut rewritten: RawArguments = Vec::with_capacity(words.len() + 1);
     let mut words = words.into_iter().enumerate();
     while let Some((at, word)) = words.next() {
-        let Some((name, value)) = secret_flag(&word).filter(|_| at > create) else {
+        let Some((name, value)) = secret_flag(&word).filter(|_| at > command) else {
             rewritten.push(word);
             continue;
         };
@@ -309,6 +330,7 @@ mod tests {
                 "p bot create telegram --secret-file token=F --json",
             ),
             ("p bot create x --webhook-secret-file=F", "p bot create x --secret-file webhook_secret=F"),
+            ("p bot change x:1 --token-file F", "p bot change x:1 --secret-file token=F"),
             ("p bot create x --admin-token-file F", "p bot create x --admin-token-file F"),
             ("p --admin-token-file F bot create x", "p --admin-token-file F bot create x"),
             ("p bot create x --secret-file a=F", "p bot create x --secret-file a=F"),

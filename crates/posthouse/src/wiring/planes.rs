@@ -104,6 +104,7 @@ impl Planes {
             identity: identity.clone(),
             vault,
             relay: relay.clone(),
+            dead_bots: ledger.dead_bots(),
             timepiece: timepiece.clone(),
             platforms: platforms(config, &web, timepiece),
             public_url: url.to_owned(),

@@ -48,6 +48,16 @@ impl TestServer {
         TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
     }
 
+    /// A server with this platform.
+    pub async fn with_platform(
+        bot: &OpenedBot,
+        clock: &Timepiece,
+        platform: Arc<dyn Platform>,
+    ) -> TestServer {
+        let config = relay::Config::default();
+        TestServer::build(bot, Discriminator::Any, PrincipalPolicy::Any, clock, config, vec![platform]).await
+    }
+
     async fn build(
         bot: &OpenedBot,
         discriminator: Discriminator,
@@ -79,7 +89,7 @@ impl TestServer {
             id: bot.id.clone(),
             shared: bot.shared,
             principals,
-            settings: "{}".into(),
+            settings: serde_json::Value::Object(bot.settings.clone()).to_string(),
             created: Moment::default(),
         };
         roster.create_bot(record).await.unwrap();
@@ -96,6 +106,7 @@ impl TestServer {
         let vault = Vault::unlock(keys, ledger.vault(), ledger.tokens(), &*ledger.facts(), clock.clone())
             .await
             .unwrap();
+        vault.keep(&bot.platform, &bot.id, &bot.credentials).await.unwrap();
         let bus = bus::Bus::local();
         let identity = Identity::new(identity::Parts::over(
             &ledger,
@@ -117,11 +128,22 @@ impl TestServer {
             identity: identity.clone(),
             vault: vault.clone(),
             relay: relay.clone(),
+            dead_bots: ledger.dead_bots(),
             timepiece: clock.clone(),
             platforms,
             public_url: "http://127.0.0.1:7678".to_owned(),
         });
         TestServer { ledger, vault, agent, identity, relay, edge }
+    }
+
+    pub fn edge(&self) -> &Edge {
+        &self.edge
+    }
+
+    /// Runs the edge, until the test ends.
+    pub fn start_edge(&self) {
+        let edge = self.edge.clone();
+        tokio::spawn(async move { edge.run().await });
     }
 
     pub fn intake(&self) -> Intake {

@@ -180,6 +180,7 @@ impl TestServer {
             identity: identity.clone(),
             vault,
             relay: relay.clone(),
+            dead_bots: ledger.dead_bots(),
             timepiece: clock.clone(),
             platforms: vec![web.clone()],
             public_url: "http://127.0.0.1:7678".to_owned(),

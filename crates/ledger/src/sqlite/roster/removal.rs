@@ -104,5 +104,6 @@ pub(super) fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite:
         db.execute(&format!("DELETE FROM {table} WHERE platform = ?1 AND bot = ?2"), key)?;
     }
     db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
+    db.execute("DELETE FROM dead_bots WHERE platform = ?1 AND bot = ?2", key)?;
     db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }
