@@ -14,6 +14,7 @@ pub mod frame;
 pub mod id;
 mod lenient;
 pub mod passthrough;
+pub mod prompt;
 pub mod relevance;
 pub mod secret;
 pub mod session_key;
@@ -26,6 +27,7 @@ pub use frame::{FromGateway, ToGateway};
 pub use id::{
     ActionId, BotId, CapabilityKind, ChatId, ClientId, ConnectorId, CorrelationId, DedupKey, DispatchId,
     EnrollTokenId, EntryId, GatewayId, InstanceId, InvitationId, JobId, LoginId, MessageId, Platform,
-    RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
+    PromptId, PromptOptionId, RequestId, ScheduleId, ScopeId, SessionKey, TenantId, ThreadId, UserId,
 };
+pub use prompt::{PromptResponse, PromptToken};
 pub use secret::Secret;
