@@ -12,14 +12,17 @@ mod enroll_tokens;
 mod exchanges;
 mod fault;
 mod inbox;
+mod interactions;
 mod invitations;
 mod outbox;
+mod prompts;
 mod receipts;
 mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
 mod sqlite;
+mod threads;
 mod tokens;
 mod trace;
 mod usage;
@@ -41,20 +44,23 @@ pub use inbox::{
     Acknowledgement, Append, Appended, DeadLetter, DeadLetterFilter, DeadLetterPosition, Entry, Inbox,
     InboxLimits, LimitReached, Sender, Seq, Setback, Sighting, Unread,
 };
+pub use interactions::{Interactions, MANIFESTS_OF_AN_AGENT};
 pub use invitations::{ExpiringHash, Invitation, Invitations};
 pub use outbox::{BeginOutcome, Outbox, Request};
+pub use prompts::{PROMPTS_OF_AN_AGENT, Prompts, ShownPrompt};
 pub use receipts::{
     Attempted, Digest, DispatchVerb, NewReceipt, NewReply, Opened, Opening, Outgoing, REPLIES, REPLY_BYTES,
     Receipt, ReceiptFilter, ReceiptKey, ReceiptState, Receipts, ReplyKind, StoredReply,
 };
 pub use relevance::{PLATFORMS_OF_AN_AGENT, RelevancePolicies, RelevancePolicy};
-pub use rooms::{ROOM_BYTES, Room, RoomMessage, Rooms};
+pub use rooms::{ROOM_BYTES, ROOM_REACTIONS, Room, RoomMarks, RoomMessage, Rooms};
 pub use roster::{
     AgentCreated, AgentToCreate, Bot, BotRef, Created, Discriminator, Generation, HoldBack, HttpCredentials,
     Instance, Removed, Roster, Route, RouteTo, Tenant,
 };
 pub use server_facts::ServerFacts;
 pub use sqlite::{Ledger, Location};
+pub use threads::{MadeThread, THREADS_OF_AN_AGENT, Threads};
 pub use tokens::{
     AccessRecord, ClientRecord, EndedCredentials, LoginRecord, Owner, REFRESH_LINES, RefreshRequest, Renewal,
     RenewedCredentials, TokenHash, TokenPair, Tokens, WhichCredentials, operator_client,

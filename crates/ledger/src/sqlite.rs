@@ -8,17 +8,20 @@ mod connectors;
 mod enroll_tokens;
 mod exchanges;
 mod inbox;
+mod interactions;
 mod invitations;
 mod ledger_time;
 mod migrate;
 mod outbox;
 mod pool;
+mod prompts;
 mod prune;
 mod receipts;
 mod relevance;
 mod rooms;
 mod roster;
 mod server_facts;
+mod threads;
 mod tokens;
 mod trace;
 mod usage;
@@ -37,7 +40,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     Access, Arms, Audit, Connectors, EnrollTokens, Entry, Exchanges, Fault, Inbox, Invitations, Outbox,
-    Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Tokens, Traces, Usage, VaultRecords,
+    Prompts, Receipts, RelevancePolicies, Rooms, Roster, ServerFacts, Threads, Tokens, Traces, Usage,
+    VaultRecords,
 };
 use arms::JobCounts;
 use inbox::counts::InboxCounts;
@@ -106,6 +110,14 @@ impl Ledger {
     }
 
     pub fn rooms(&self) -> Arc<dyn Rooms> {
+        self.0.clone()
+    }
+
+    pub fn prompts(&self) -> Arc<dyn Prompts> {
+        self.0.clone()
+    }
+
+    pub fn threads(&self) -> Arc<dyn Threads> {
         self.0.clone()
     }
 

@@ -75,6 +75,7 @@ impl Web {
                 edited: None,
                 entry: None,
                 delivered: None,
+                marks: RoomMarks::default(),
             };
             self.write(room, line).await?;
         }
@@ -114,6 +115,7 @@ impl Web {
                 edited: None,
                 entry: None,
                 delivered: None,
+                marks: RoomMarks::default(),
             };
             self.write(room, line).await?;
         }

@@ -277,6 +277,7 @@ async fn speak(
         edited: None,
         entry: Some(entry.clone()),
         delivered: None,
+        marks: RoomMarks::default(),
     };
     if line.text == STOP {
         chat.web.turns.stopped(&room.id, chat.web.timepiece.instant());

@@ -1,6 +1,6 @@
 use ledger::{
-    CapabilityRecord, Created, DeadLetterFilter, Discriminator, Generation, Removed, Room, RoomMessage,
-    Sealed, Setback, Uses,
+    CapabilityRecord, Created, DeadLetterFilter, Discriminator, Generation, Removed, Room, RoomMarks,
+    RoomMessage, Sealed, Setback, Uses,
 };
 
 use crate::book::{minutes, on};
@@ -383,6 +383,7 @@ stories! {
             edited: None,
             entry: None,
             delivered: None,
+            marks: RoomMarks::default(),
         };
         rooms.say(&"web-1".into(), line).await.unwrap();
 

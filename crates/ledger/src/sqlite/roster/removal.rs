@@ -56,6 +56,9 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
         "DELETE FROM chats WHERE instance = ?1",
         "DELETE FROM sessions WHERE instance = ?1",
         "DELETE FROM talks WHERE instance = ?1",
+        "DELETE FROM prompts WHERE instance = ?1",
+        "DELETE FROM made_threads WHERE instance = ?1",
+        "DELETE FROM command_manifests WHERE instance = ?1",
         "DELETE FROM room_lines WHERE room IN (SELECT id FROM rooms WHERE instance = ?1)",
         "DELETE FROM rooms WHERE instance = ?1",
         "DELETE FROM invitation_agents WHERE instance = ?1",
@@ -91,6 +94,8 @@ pub(super) fn remove_bot(db: &Connection, on: &BotRef, now: Moment) -> rusqlite:
     let key = [on.platform.as_str(), on.bot.as_str()];
     unrouting::end_all_waiting(db, on, now)?;
     db.execute("DELETE FROM routes WHERE platform = ?1 AND bot = ?2", key)?;
-    db.execute("DELETE FROM credentials WHERE platform = ?1 AND bot = ?2", key)?;
+    for of_it in ["credentials", "prompts", "made_threads", "command_manifests"] {
+        db.execute(&format!("DELETE FROM {of_it} WHERE platform = ?1 AND bot = ?2"), key)?;
+    }
     db.execute("DELETE FROM bots WHERE platform = ?1 AND id = ?2", key).map(removed)
 }
