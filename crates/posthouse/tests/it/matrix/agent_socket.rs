@@ -2,7 +2,7 @@
 //! about objects of another agent.
 
 use futures_util::{SinkExt, StreamExt};
-use posthouse_wire::action::Metadata;
+use posthouse_wire::action::{MediaKind, Metadata, PromptKind, PromptOption, RenameGuard};
 use posthouse_wire::frame::{Hello, Outbound};
 use posthouse_wire::{Action, CorrelationId, FromGateway};
 use serde_json::Value;
@@ -46,6 +46,55 @@ fn actions(op: &str, asked: &str) -> Option<Vec<Action>> {
                 metadata,
             })
             .into(),
+        "send_media" => said
+            .map(|metadata| Action::SendMedia {
+                chat_id: chat_id(),
+                media_kind: MediaKind::Document,
+                source_url: "https://files.example/a.txt".to_owned(),
+                content: Some(content()),
+                filename: None,
+                reply_to: None,
+                metadata,
+            })
+            .into(),
+        "prompt" => said
+            .map(|metadata| Action::Prompt {
+                chat_id: chat_id(),
+                prompt_kind: PromptKind::Choice,
+                prompt_id: "p1".into(),
+                content: content(),
+                options: vec![PromptOption { id: "yes".into(), label: "Yes".to_owned(), style: None }],
+                reply_to: None,
+                metadata,
+            })
+            .into(),
+        "react" => vec![Action::React {
+            chat_id: chat_id(),
+            message_id: "m-1".into(),
+            emoji: "👀".to_owned(),
+            remove: false,
+            metadata: Metadata::default(),
+        }],
+        "thread_create" => vec![Action::ThreadCreate {
+            chat_id: chat_id(),
+            thread_name: content(),
+            message_id: None,
+            metadata: Metadata::default(),
+        }],
+        "thread_rename" => vec![Action::ThreadRename {
+            chat_id: chat_id(),
+            thread_id: "t-1".into(),
+            thread_name: content(),
+            guard: RenameGuard::default(),
+            metadata: Metadata::default(),
+        }],
+        "draft" => vec![Action::Draft {
+            chat_id: chat_id(),
+            draft_id: 1,
+            content: content(),
+            is_final: true,
+            metadata: Metadata::default(),
+        }],
         _ => return None,
     })
 }
