@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{Identity, RosterChange};
-use ledger::BotRef;
+use ledger::{BotRef, Prompts, Threads};
 use parking_lot::Mutex;
 use posthouse_time::Timepiece;
 use relay::Relay;
@@ -13,10 +13,12 @@ use tokio_util::sync::CancellationToken;
 use vault::Vault;
 
 use crate::Fault;
+use crate::asked_prompts::AskedPrompts;
 use crate::bots::{Bots, OpenedBot};
 use crate::intake::Intake;
 use crate::metrics::Metrics;
 use crate::notices::Notices;
+use crate::own_threads::OwnThreads;
 use crate::platform::{EventDelivery, Platform};
 
 /// Pause after the first failed registration of a bot with its platform. It doubles up to `LONGEST_PAUSE`.
@@ -30,6 +32,8 @@ pub struct Parts {
     pub relay: Relay,
     pub timepiece: Timepiece,
     pub platforms: Vec<Arc<dyn Platform>>,
+    pub prompts: Arc<dyn Prompts>,
+    pub threads: Arc<dyn Threads>,
     /// The public URL of this server.
     pub public_url: String,
 }
@@ -45,6 +49,8 @@ pub(crate) struct Inner {
     pub vault: Vault,
     pub relay: Relay,
     pub intake: Intake,
+    pub prompts: AskedPrompts,
+    pub threads: OwnThreads,
     pub metrics: Arc<Metrics>,
     pub timepiece: Timepiece,
     pub public_url: String,
@@ -58,6 +64,7 @@ impl Edge {
         let metrics = Arc::<Metrics>::default();
         let notices = Notices::new(parts.timepiece.clone());
         let roster = Arc::clone(parts.identity.roster.records());
+        let (prompts, threads) = (AskedPrompts::new(parts.prompts), OwnThreads::new(parts.threads));
         Self(Arc::new(Inner {
             platforms: parts.platforms.into_iter().map(|platform| (platform.name(), platform)).collect(),
             bots: Bots::new(roster, parts.vault.clone()),
@@ -67,7 +74,10 @@ impl Edge {
                 parts.identity.clone(),
                 notices,
                 Arc::clone(&metrics),
+                (prompts.clone(), threads.clone()),
             ),
+            prompts,
+            threads,
             identity: parts.identity,
             vault: parts.vault,
             relay: parts.relay,

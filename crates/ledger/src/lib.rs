@@ -68,6 +68,6 @@ pub use tokens::{
 pub use trace::{Story, TraceStep, Traces};
 pub use usage::{TENANT_BYTES, TenantStorage, Usage};
 pub use vault::{
-    CapabilityRecord, GatewayRecord, Sealed, SealedSecret, ServerKey, ServerKeyKind, ServerKeys, Uses,
-    VaultRecords,
+    CapabilityRecord, CapabilityUses, CredentialUse, GatewayRecord, RedeemedCapability, Sealed, SealedSecret,
+    ServerKey, ServerKeyKind, ServerKeys, Uses, VaultRecords,
 };

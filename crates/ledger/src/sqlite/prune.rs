@@ -89,6 +89,7 @@ pub(super) fn a_little(
         pass.forget(OLD_DEEDS, now - DEEDS)?,
         pass.forget(OLD_ROOM_LINES, now - ROOM_LINES)?,
         pass.forget(OLD_PROMPTS, now - WEEK)?,
+        pass.forget(OLD_CAPABILITY_USES, now - WEEK)?,
         pass.forget(OLD_THREADS, now - CONVERSATIONS)?,
         pass.forget(OLD_FORMER_AGENTS, now - FORMER_AGENTS)?,
     ];
@@ -249,6 +250,9 @@ const OLD_ROOM_LINES: &str = "DELETE FROM room_lines WHERE seq IN
 const OLD_PROMPTS: &str = "DELETE FROM prompts WHERE (platform, bot, chat, message) IN
     (SELECT platform, bot, chat, message FROM prompts WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
+const OLD_CAPABILITY_USES: &str = "DELETE FROM capability_uses WHERE seq IN
+    (SELECT seq FROM capability_uses WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
+
 const OLD_THREADS: &str = "DELETE FROM made_threads WHERE (platform, bot, chat, thread) IN
     (SELECT platform, bot, chat, thread FROM made_threads WHERE counted < ?1 ORDER BY counted LIMIT ?2)";
 
@@ -272,6 +276,7 @@ mod tests {
             ENDED_FIRES,
             OLD_ROOM_LINES,
             OLD_PROMPTS,
+            OLD_CAPABILITY_USES,
             OLD_THREADS,
             OLD_FORMER_AGENTS,
             LATE,

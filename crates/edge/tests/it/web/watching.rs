@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ledger::RoomMessage;
+use ledger::{RoomMarks, RoomMessage};
 use serde_json::json;
 
 use super::actors::{Heron, ServerSentEvent, TestServer, Watcher, answer, edit, send, typing};

@@ -43,6 +43,27 @@ CREATE TABLE command_manifests (
   PRIMARY KEY (instance, platform, bot)
 ) STRICT, WITHOUT ROWID;
 
+-- One use of a capability: the entry that brought it, the action that spent it, the call and its outcome. `outcome` is
+-- null while the call runs, and stays null if its end is unknown.
+CREATE TABLE capability_uses (
+  seq      INTEGER PRIMARY KEY,
+  tenant   TEXT NOT NULL,
+  instance TEXT NOT NULL,
+  entry    BLOB,
+  action   BLOB,
+  kind     TEXT NOT NULL,
+  called   TEXT,
+  outcome  TEXT,
+  at       INTEGER NOT NULL,
+  counted  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX capability_uses_instance ON capability_uses (instance, seq);
+CREATE INDEX capability_uses_age ON capability_uses (counted);
+ALTER TABLE capabilities ADD COLUMN entry BLOB;
+
+-- The calls that an action made with the credentials of its bot, such as `sendMessage x2`.
+ALTER TABLE actions ADD COLUMN called TEXT;
+
 -- Web chat: the thread of a message, what the agent reacted with as a JSON list, and the time of the last change that
 -- is neither text nor an edit.
 ALTER TABLE room_lines ADD COLUMN thread TEXT;

@@ -53,6 +53,7 @@ pub(super) fn remove_instance(db: &Connection, id: &InstanceId, now: Moment) -> 
         "DELETE FROM gateways WHERE instance = ?1",
         "DELETE FROM routes WHERE instance = ?1",
         "DELETE FROM capabilities WHERE id IN (SELECT capability FROM capability_keys WHERE instance = ?1)",
+        "DELETE FROM capability_uses WHERE instance = ?1",
         "DELETE FROM chats WHERE instance = ?1",
         "DELETE FROM sessions WHERE instance = ?1",
         "DELETE FROM talks WHERE instance = ?1",

@@ -23,6 +23,8 @@ pub(super) const RECOUNT: &str = "
       UNION ALL
       SELECT agents.tenant, sum(rooms.bytes), 0, 0, 0 FROM rooms JOIN agents ON agents.id = rooms.instance GROUP BY 1
       UNION ALL
+      SELECT tenant, 256 * count(*), 0, 0, 0 FROM capability_uses GROUP BY 1
+      UNION ALL
       SELECT agents.tenant, sum(256 + octet_length(options)), 0, 0, 0
       FROM prompts JOIN agents ON agents.id = prompts.instance GROUP BY 1
       UNION ALL
@@ -96,6 +98,13 @@ pub(super) const TRIGGERS: &str = "
     END;
     CREATE TEMP TRIGGER usage_room_gone AFTER DELETE ON main.rooms BEGIN
       SELECT agent_storage(OLD.instance, -OLD.bytes, 0, 0, 0);
+    END;
+
+    CREATE TEMP TRIGGER usage_capability AFTER INSERT ON main.capability_uses BEGIN
+      SELECT tenant_storage(NEW.tenant, 256);
+    END;
+    CREATE TEMP TRIGGER usage_capability_gone AFTER DELETE ON main.capability_uses BEGIN
+      SELECT tenant_storage(OLD.tenant, -256);
     END;
 
     CREATE TEMP TRIGGER usage_prompt AFTER INSERT ON main.prompts BEGIN
